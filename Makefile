@@ -1,0 +1,51 @@
+# `make demo` shows the tool, `make test` proves it. Both need python3 >= 3.11 with venv, and nothing else.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+
+.PHONY: demo test test-long lint types imports docs bench clean
+
+demo: $(STAMP)
+	@$(BIN)/python scripts/demo.py
+
+test: $(STAMP) lint types imports
+	$(BIN)/python -m pytest -q -n auto -m "not long"
+
+test-long: $(STAMP)
+	$(BIN)/python -m pytest -q -n auto -m long
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/pyright
+
+imports: $(STAMP)
+	$(BIN)/lint-imports
+
+# Writes the real output of every command into the documentation.
+docs: $(STAMP)
+	$(BIN)/python scripts/refresh_docs.py
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/validate.py
+
+clean:
+	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis
+
+# The environment is made anew when what it is made from changes.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "rejoinder needs Python 3.11 or newer as '$(PYTHON)'."; \
+	  echo "Install it, for example with: apt-get install python3 python3-venv"; \
+	  echo "or name another one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	  echo "Python has no venv module here."; \
+	  echo "Install it, for example with: apt-get install python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(STAMP)

@@ -1,0 +1,53 @@
+"""rejoinder tests language models and agents in conversation.
+
+Everything public is listed in `__all__` and imported when it is first used, so that `import rejoinder` costs
+next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from rejoinder._version import __version__
+
+if TYPE_CHECKING:
+    from rejoinder.errors import RejoinderError, SuiteError, UsageError
+    from rejoinder.formatting import format_case, format_judge_prompts, to_toon
+    from rejoinder.suite import load
+    from rejoinder.validation import validate
+
+_HOMES = {
+    "RejoinderError": "rejoinder.errors",
+    "SuiteError": "rejoinder.errors",
+    "UsageError": "rejoinder.errors",
+    "format_case": "rejoinder.formatting",
+    "format_judge_prompts": "rejoinder.formatting",
+    "load": "rejoinder.suite",
+    "to_toon": "rejoinder.formatting",
+    "validate": "rejoinder.validation",
+}
+
+__all__ = [
+    "RejoinderError",
+    "SuiteError",
+    "UsageError",
+    "__version__",
+    "format_case",
+    "format_judge_prompts",
+    "load",
+    "to_toon",
+    "validate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'rejoinder' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

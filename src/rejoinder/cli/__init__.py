@@ -1,0 +1,16 @@
+"""The command line. `main` answers `--version` before anything is imported; everything else is loaded on demand."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    if sys.argv[1:] == ["--version"]:
+        from rejoinder._version import __version__  # noqa: PLC0415 - start-up is the point
+
+        sys.stdout.write(f"rejoinder {__version__}\n")
+        return
+    from rejoinder.cli.app import run  # noqa: PLC0415
+
+    run()

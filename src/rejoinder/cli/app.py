@@ -1,0 +1,71 @@
+"""The group of commands. One-line helps are data, so that `--help` imports no command's module."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+from typing import Any
+
+import click
+
+from rejoinder._version import __version__
+from rejoinder.errors import RejoinderError
+
+COMMANDS = {
+    "init": "Write a starter suite, targets and configuration.",
+    "validate": "Check suites and targets without sending anything.",
+    "prompt": "Show exactly what would be sent, without sending it.",
+    "schema": "Print the JSON Schema of suites, targets or configuration.",
+    "completion": "Print the completion script of a shell.",
+}
+"""Every command in the order of a first day with the tool. Its module has the same name."""
+
+
+class LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        return importlib.import_module(f"rejoinder.cli.{cmd_name}").command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from rejoinder.suite.paths import did_you_mean  # noqa: PLC0415 - only for a typo
+
+            raise click.UsageError(f"there is no command `{args[0]}`{did_you_mean(args[0], COMMANDS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Start with `rejoinder init`. Every command explains itself with --help.",
+)
+@click.version_option(__version__, message="rejoinder %(version)s")
+def cli() -> None:
+    """Test language models and agents in conversation: ask, check, answer back, measure recovery."""
+
+
+def run() -> None:
+    """Run a command; a user's mistake is shown as one, with exit code 2, and never as a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        # Text from suites may hold anything; a terminal that cannot show it must not end the program.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        cli(prog_name="rejoinder")
+    except RejoinderError as error:
+        click.echo(f"error: {error.message}", err=True)
+        if error.hint:
+            click.echo(error.hint, err=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(141)

@@ -1,0 +1,55 @@
+"""What all commands share in writing to a terminal: colour or not, how wide, JSON."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+import click
+
+from rejoinder.model import Problem
+from rejoinder.report.problems import Style, plain, write_problem
+
+_COLOURS = {"error": "red", "warning": "yellow", "place": None, "dim": "blue", "fix": "green"}
+
+
+def wants_colour(stream: TextIO) -> bool:
+    """Colour on a terminal, unless NO_COLOR says no; FORCE_COLOR asks for it everywhere."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def style_for(stream: TextIO) -> Style:
+    if not wants_colour(stream):
+        return plain
+    return lambda text, name: click.style(text, fg=_COLOURS[name], bold=name != "dim")
+
+
+def width_of(stream: TextIO) -> int:
+    """The terminal's width; a file is given a hundred columns."""
+    return shutil.get_terminal_size((100, 24)).columns if stream.isatty() or "COLUMNS" in os.environ else 100
+
+
+def show_problems(problems: Iterable[Problem], *, err: bool = False) -> None:
+    stream = sys.stderr if err else sys.stdout
+    style, width = style_for(stream), width_of(stream)
+    for problem in problems:
+        for line in write_problem(problem, width=width, style=style):
+            click.echo(line, err=err, color=True)
+        click.echo(err=err)
+
+
+def write_json(data: Any) -> None:
+    import json  # noqa: PLC0415 - commands that print text do not need it
+
+    click.echo(json.dumps(data, ensure_ascii=False, indent=2))
+
+
+def count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

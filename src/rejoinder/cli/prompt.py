@@ -1,0 +1,156 @@
+"""`rejoinder prompt`"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from rejoinder.cli.output import show_problems, write_json
+from rejoinder.errors import UsageError
+from rejoinder.formatting import format_case, format_judge_prompts
+from rejoinder.model import Case, Mode, Prompt, Suite
+from rejoinder.suite.load import LoadOptions, read_suite
+from rejoinder.suite.paths import did_you_mean
+from rejoinder.suite.targets import resolve
+from rejoinder.validation import find_default
+
+
+@click.command("prompt")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--case", "case_ids", multiple=True, metavar="ID", help="Only this case; may be given several times.")
+@click.option(
+    "--mode",
+    type=click.Choice(["lm", "agent"]),
+    help="As for an LLM API (files embedded) or for an agent (files by reference). Default: as the target needs.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How it is shown.",
+)
+@click.option("--judge", is_flag=True, help="Also show what each LLM judge would be shown for the reply.")
+@click.option("--reply", metavar="TEXT", help="The reply to judge, with --judge.")
+@click.option("--target", metavar="NAME", help="The target that would answer.")
+@click.option("--targets", "targets_file", type=click.Path(path_type=Path), help="A further file of targets.")
+@click.option("--system-prompt", metavar="TEXT", help="The system prompt, instead of the suite's.")
+def command(  # noqa: PLR0913, PLR0917 - one parameter an option
+    file: Path | None,
+    case_ids: tuple[str, ...],
+    mode: Mode | None,
+    form: str,
+    judge: bool,
+    reply: str | None,
+    target: str | None,
+    targets_file: Path | None,
+    system_prompt: str | None,
+) -> None:
+    """Show exactly what would be sent for each case of FILE, without sending it.
+
+    Missing files are named and left out. Exit code 2 when the suite cannot be loaded.
+    """
+    if judge and reply is None:
+        raise click.UsageError("--judge needs the reply that is judged: add --reply TEXT")
+    options = LoadOptions(target=target, targets_file=targets_file, system_prompt=system_prompt, only_format=True)
+    loaded = read_suite(file or find_default(), options)
+    blocking = [problem for problem in loaded.errors if problem.code != "file-not-found"]
+    show_problems(blocking, err=True)
+    if loaded.suite is None or blocking:
+        sys.exit(2)
+    shown = [_Shown(loaded.suite, case, mode, reply if judge else None) for case in select(loaded.suite, case_ids)]
+    if form == "json":
+        write_json([one.record() for one in shown])
+    else:
+        click.echo("\n\n".join(one.text() for one in shown))
+    if loaded.suite.formatting.marker_in_text == "error" and any(one.has_marker_line for one in shown):
+        click.echo("error: text begins a line like a role marker, and `marker_in_text: error` refuses that", err=True)
+        sys.exit(2)
+
+
+def select(suite: Suite, case_ids: tuple[str, ...]) -> list[Case]:
+    if not case_ids:
+        return list(suite.cases)
+    chosen = [case for case in suite.cases if case.id in case_ids]
+    missing = set(case_ids) - {case.id for case in chosen}
+    if missing:
+        known = [case.id for case in suite.cases]
+        name = sorted(missing)[0]
+        hint = did_you_mean(name, known).removeprefix("; ") or f"the cases are {', '.join(known[:20])}"
+        raise UsageError(f"there is no case `{name}` in {suite.path}", hint)
+    return chosen
+
+
+class _Shown:
+    """A case as it is shown: formatted, with the values of secrets replaced by their names."""
+
+    def __init__(self, suite: Suite, case: Case, mode: Mode | None, reply: str | None) -> None:
+        self.case = case
+        self.secrets = suite.secrets
+        target = resolve(case.target, suite.targets) if case.target else None
+        self.mode: Mode = mode or ("agent" if target is not None and target.mode == "agent" else "lm")
+        self.prompt: Prompt = format_case(case, suite.formatting, self.mode)
+        self.judges = format_judge_prompts(case, self.prompt, reply) if reply is not None else None
+
+    @property
+    def has_marker_line(self) -> bool:
+        return any(diagnostic.code == "marker-in-text" for diagnostic in self.prompt.diagnostics)
+
+    def record(self) -> dict[str, Any]:
+        prompt = self.prompt
+        diagnostics = [
+            *prompt.diagnostics,
+            *(one for judge in self.judges or () for one in judge.diagnostics),
+        ]
+        record: dict[str, Any] = {
+            "id": self.case.id,
+            "question": prompt.question,
+            "role_markers": prompt.role_markers,
+            "guidelines": prompt.guidelines,
+            "chat_prompt": prompt.chat_prompt,
+            "messages": prompt.messages,
+            "diagnostics": list(dict.fromkeys(diagnostics)),
+        }
+        if prompt.question_toon is not None:
+            record["question_toon"] = prompt.question_toon
+        if self.judges is not None:
+            record["judge_prompts"] = [
+                {"name": judge.name, "system": judge.system, "user": judge.user} for judge in self.judges
+            ]
+        return self._masked(msgspec.to_builtins(record))
+
+    def text(self) -> str:
+        record = self.record()
+        blocks = [f"=== {record['id']} ({self.mode} mode) ==="]
+        if self.mode == "agent":
+            blocks += [f"--- question ---\n{record['question']}"]
+            if record["guidelines"]:
+                blocks.append(f"--- guidelines ---\n{record['guidelines']}")
+        else:
+            blocks += [f"--- {message['role']} ---\n{message['content']}" for message in record["messages"]]
+        for judge in record.get("judge_prompts", ()):
+            blocks += [f"--- judge {judge['name']}: system ---\n{judge['system']}"]
+            blocks += [f"--- judge {judge['name']}: user ---\n{judge['user']}"]
+        notes = [_note(diagnostic) for diagnostic in record["diagnostics"]]
+        return "\n".join([*blocks, *notes])
+
+    def _masked(self, value: Any) -> Any:
+        if isinstance(value, str):
+            for secret, expression in self.secrets.items():
+                value = value.replace(secret, expression)
+            return value
+        if isinstance(value, list):
+            return [self._masked(item) for item in value]
+        if isinstance(value, dict):
+            return {key: self._masked(item) for key, item in value.items()}
+        return value
+
+
+def _note(diagnostic: dict[str, str]) -> str:
+    path = f" {diagnostic['path']}" if "path" in diagnostic else ""
+    return f"! {diagnostic['code']}{path} at {diagnostic['at']}"

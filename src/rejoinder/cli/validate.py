@@ -1,0 +1,64 @@
+"""`rejoinder validate`"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from rejoinder._version import __version__
+from rejoinder.cli.output import count, show_problems, write_json
+from rejoinder.validation import Report, validate
+
+
+@click.command("validate")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "sarif"]),
+    default="text",
+    show_default=True,
+    help="How problems are written.",
+)
+@click.option("--targets", "targets_file", type=click.Path(path_type=Path), help="A further file of targets.")
+@click.option("--strict", is_flag=True, help="Warnings count as errors.")
+def command(paths: tuple[Path, ...], form: str, targets_file: Path | None, strict: bool) -> None:
+    """Check suites, targets and configuration without sending anything.
+
+    PATHS are files or folders; in folders every suite is checked. Without PATHS the suite of the working directory
+    is checked. Exit code 2 when there are errors, 0 when there are none.
+    """
+    report = validate(*paths, targets_file=targets_file)
+    if form == "json":
+        write_json(as_records(report))
+    elif form == "sarif":
+        from rejoinder.report.sarif import write_sarif  # noqa: PLC0415 - text and JSON do without
+
+        write_json(write_sarif(report, __version__))
+    else:
+        _show(report)
+    sys.exit(2 if report.errors or (strict and report.warnings) else 0)
+
+
+def as_records(report: Report) -> dict[str, object]:
+    return {
+        "files": [
+            {
+                "path": file.path,
+                "errors": [problem.as_record() for problem in file.errors],
+                "warnings": [problem.as_record() for problem in file.warnings],
+            }
+            for file in report.files
+        ]
+    }
+
+
+def _show(report: Report) -> None:
+    for file in report.files:
+        show_problems(sorted([*file.errors, *file.warnings], key=lambda one: (one.line, one.column)))
+    if report.passed_over:
+        click.echo(f"passed over {count(len(report.passed_over), 'YAML file')} without `evals`", err=True)
+    parts = [count(report.errors, "error"), count(report.warnings, "warning")]
+    click.echo(f"{count(len(report.files), 'file')}: {', '.join(parts)}")

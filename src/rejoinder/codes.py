@@ -1,0 +1,49 @@
+"""The codes of problems and what each means, in one place for reports and documentation."""
+
+from __future__ import annotations
+
+ERRORS = {
+    "yaml-syntax": "The file is not valid YAML.",
+    "json-syntax": "A line of a JSONL file is not valid JSON.",
+    "csv-syntax": "A row of a CSV file does not fit its header or is not valid CSV.",
+    "duplicate-key": "A key stands twice in one mapping.",
+    "not-utf8": "The file is not UTF-8 text.",
+    "unreadable-file": "The file is a folder, a pipe, a circle of links, or may not be read.",
+    "too-large": "The file is larger than can be used.",
+    "too-deep": "The file is nested too deeply.",
+    "too-many-aliases": "Aliases make the file grow too much.",
+    "missing-field": "Something that must be there is not.",
+    "wrong-type": "A value has the wrong type.",
+    "out-of-range": "A value is outside what is allowed.",
+    "unknown-key": "A key has no meaning here.",
+    "unknown-check": "There is no check of that name.",
+    "multiple-check-keys": "An item has more than one check.",
+    "empty-checks": "A list of checks is empty.",
+    "empty-pattern": "A pattern is empty.",
+    "empty-prompt": "A prompt is empty.",
+    "invalid-regex": "A regular expression cannot be read.",
+    "no-check-at-level": "A level has follow-ups but no check that could fail.",
+    "prompt-without-checks": "A follow-up has no checks.",
+    "checks-without-prompt": "Nested checks have no prompt.",
+    "followup-too-deep": "Follow-ups are nested more than five deep.",
+    "legacy-checks-map": "`checks` is a mapping, as in old files.",
+    "bad-role": "A message has a role that does not exist.",
+    "conflicting-keys": "Two keys say the same thing.",
+    "duplicate-id": "An id or a name is used twice.",
+    "file-not-found": "A file does not exist.",
+    "unknown-target": "There is no target of that name.",
+    "missing-variable": "A template names a variable that does not exist.",
+    "missing-secret": "A template names a secret that is not set.",
+    "missing-environment": "A template or a target names an environment variable that is not set.",
+}
+
+WARNINGS = {
+    "unreachable-followup": "A follow-up can never be sent.",
+    "empty-file": "An attached file is empty.",
+    "marker-in-text": "Text begins a line like a role marker.",
+    "unknown-provider": "A provider is not known.",
+    "no-user-message": "A conversation has no user message.",
+    "no-visible-content": "A conversation has nothing but guidelines.",
+}
+
+CODES = {**ERRORS, **WARNINGS}

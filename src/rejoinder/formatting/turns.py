@@ -1,0 +1,111 @@
+"""From messages to turns: trimmed, with guideline files taken out and every part rendered in its place.
+
+Each message gives exactly one turn, by position, so that the same path used twice is never confused. A turn keeps
+its parts apart until the very end, because transcript, flat form and chat join them differently.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from rejoinder.formatting.globs import is_guideline
+from rejoinder.formatting.markers import escape_marker_lines, has_marker_line
+from rejoinder.formatting.text import trim
+from rejoinder.model import Diagnostic, FilePart, FileStyle, Formatting, Message, Mode, Part, Role, TextPart
+
+Kind: TypeAlias = Literal["text", "file", "attached", "empty"]
+
+
+class Piece(Struct, frozen=True):
+    """A part after processing. An `empty` file is shown to agents only, in turns that are shown anyway."""
+
+    kind: Kind
+    text: str
+    path: str = ""
+    resolved: str | None = None
+
+
+class Turn(Struct, frozen=True):
+    role: Role
+    pieces: tuple[Piece, ...]
+
+    @property
+    def visible(self) -> bool:
+        return any(piece.kind in ("text", "file") for piece in self.pieces)
+
+    @property
+    def shown(self) -> bool:
+        """Does it have any part at all? An empty file is none."""
+        return any(piece.kind != "empty" for piece in self.pieces)
+
+
+class Turns(Struct, frozen=True):
+    turns: tuple[Turn, ...]
+    guidelines: tuple[Piece, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def take_turns(messages: tuple[Message, ...], options: Formatting) -> Turns:
+    guidelines: dict[str, Piece] = {}
+    diagnostics: list[Diagnostic] = []
+    turns: list[Turn] = []
+    for message in messages:
+        pieces: list[Piece] = []
+        for part in message.parts:
+            diagnostics.extend(_diagnose(part, options))
+            piece = _process(part, options)
+            if piece is None:
+                continue
+            if piece.kind == "attached":
+                guidelines.setdefault(piece.resolved or piece.path, piece)
+            pieces.append(piece)
+        turns.append(Turn(message.role, tuple(pieces)))
+    return Turns(tuple(turns), tuple(guidelines.values()), tuple(diagnostics))
+
+
+def _process(part: Part, options: Formatting) -> Piece | None:
+    if isinstance(part, TextPart):
+        text = trim(part.text)
+        return Piece("text", text) if text else None
+    if not isinstance(part, FilePart) or part.text is None:
+        return None
+    text = trim(part.text)
+    guideline = is_guideline(part.path, options.guideline_patterns)
+    if not text:
+        return None if guideline else Piece("empty", "", part.path, part.resolved)
+    return Piece("attached" if guideline else "file", text, part.path, part.resolved)
+
+
+def _diagnose(part: Part, options: Formatting) -> list[Diagnostic]:
+    if isinstance(part, TextPart):
+        text = trim(part.text)
+    elif isinstance(part, FilePart):
+        if part.text is None:
+            return [Diagnostic("file-not-found", part.at, part.path)]
+        text = trim(part.text)
+        if not text:
+            return [Diagnostic("empty-file", part.at, part.path)]
+    else:
+        return []
+    return [Diagnostic("marker-in-text", part.at)] if has_marker_line(text, options.marker) else []
+
+
+def render_transcript_piece(piece: Piece, options: Formatting, mode: Mode) -> str | None:
+    """A piece as it stands in `question`; None where it is not shown."""
+    if piece.kind == "attached":
+        return f"<Attached: {piece.path}>"
+    if piece.kind in ("file", "empty") and mode == "agent":
+        path = piece.resolved if options.agent_paths == "absolute" and piece.resolved else piece.path
+        return f'<file: path="{path}">'
+    if piece.kind == "empty":
+        return None
+    text = piece.text
+    if options.marker_in_text == "escape":
+        text = escape_marker_lines(text, options.marker)
+    return text if piece.kind == "text" else render_file(piece.path, text, options.file_style)
+
+
+def render_file(path: str, text: str, style: FileStyle) -> str:
+    return f"=== {path} ===\n{text}" if style == "header" else f'<file path="{path}">\n{text}\n</file>'

@@ -1,0 +1,190 @@
+"""Checks, levels and follow-ups: what is asked of a reply, and what is said when it falls short.
+
+A class is named as its YAML key (`match` -> `Match`). Every `checks` list of a suite becomes a `Level` of items;
+an item is a check, a follow-up, or a check with a follow-up of its own. An `or` block holds items too, because
+follow-ups inside it apply to the whole block.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+
+class Check(Struct, frozen=True, kw_only=True):
+    """What all checks share. `at` is the place of the check's value in the document."""
+
+    name: str | None = None
+    weight: float = 1.0
+    required: bool = False
+    threshold: float | None = None
+    every_turn: bool = False
+    at: str = ""
+
+
+class Match(Check, frozen=True, tag="match"):
+    pattern: str
+
+
+class NotMatch(Check, frozen=True, tag="not_match"):
+    pattern: str
+
+
+class Contains(Check, frozen=True, tag="contains"):
+    text: str
+
+
+class IContains(Check, frozen=True, tag="icontains"):
+    text: str
+
+
+class ContainsAny(Check, frozen=True, tag="contains_any"):
+    texts: tuple[str, ...]
+
+
+class ContainsAll(Check, frozen=True, tag="contains_all"):
+    texts: tuple[str, ...]
+
+
+class StartsWith(Check, frozen=True, tag="starts_with"):
+    text: str
+
+
+class EndsWith(Check, frozen=True, tag="ends_with"):
+    text: str
+
+
+class Equals(Check, frozen=True, tag="equals"):
+    text: str
+
+
+class Regex(Check, frozen=True, tag="regex"):
+    pattern: str
+    flags: str = ""
+
+
+class MinTokens(Check, frozen=True, tag="min_tokens"):
+    limit: int
+
+
+class MaxTokens(Check, frozen=True, tag="max_tokens"):
+    limit: int
+
+
+class MinWords(Check, frozen=True, tag="min_words"):
+    limit: int
+
+
+class MaxWords(Check, frozen=True, tag="max_words"):
+    limit: int
+
+
+class Latency(Check, frozen=True, tag="latency"):
+    limit: float
+
+
+class Semantic(Check, frozen=True, tag="semantic"):
+    expected: tuple[str, ...]
+
+
+JUDGE_VARIABLES = (
+    "expected_outcome",
+    "question",
+    "reference_answer",
+    "candidate_answer",
+    "input_messages",
+    "expected_messages",
+    "output_messages",
+)
+"""What a judge's own prompt may hold as `{{ name }}`."""
+
+
+class LlmJudge(Check, frozen=True, tag="llm_judge"):
+    """A judgement by a model. Without `criteria` and `prompt` the case's outcome is what is judged.
+
+    `prompt` is a template when it holds a judge variable, and criteria when it does not.
+    """
+
+    criteria: str | None = None
+    prompt: str | None = None
+    target: str | None = None
+
+
+class Code(Check, frozen=True, tag="code"):
+    """A script that reads the case and the reply as JSON and prints its verdict as JSON."""
+
+    script: tuple[str, ...]
+    cwd: str | None = None
+    timeout_s: float | None = None
+
+
+class Or(Check, frozen=True, tag="or"):
+    items: tuple[Item, ...]
+
+
+class And(Check, frozen=True, tag="and"):
+    items: tuple[Item, ...]
+
+
+class Not(Check, frozen=True, tag="not"):
+    check: AnyCheck
+
+
+AnyCheck: TypeAlias = (
+    Match
+    | NotMatch
+    | Contains
+    | IContains
+    | ContainsAny
+    | ContainsAll
+    | StartsWith
+    | EndsWith
+    | Equals
+    | Regex
+    | MinTokens
+    | MaxTokens
+    | MinWords
+    | MaxWords
+    | Latency
+    | Semantic
+    | LlmJudge
+    | Code
+    | Or
+    | And
+    | Not
+)
+
+
+class Item(Struct, frozen=True):
+    """An entry of a `checks` list: a check, a follow-up, or both (the follow-up then belongs to the check)."""
+
+    check: AnyCheck | None = None
+    follow_up: FollowUp | None = None
+
+
+class Level(Struct, frozen=True):
+    """All that one reply has to satisfy. With a `threshold` the weighted mean of the scores decides."""
+
+    items: tuple[Item, ...] = ()
+    threshold: float | None = None
+
+
+class Quote(Struct, frozen=True, tag="quote"):
+    """A place in a follow-up where earlier words are put in: a reply, or what failed and why."""
+
+    what: Literal["response", "failed"]
+    turn: int | None = None
+    """Which reply; None is the last one."""
+
+
+class FollowUp(Struct, frozen=True):
+    """What is said when a level fails, and what the next reply has to satisfy.
+
+    `prompt` is text with quotes between. Variables were filled in at loading, so a variable's value can never be
+    mistaken for a quote.
+    """
+
+    prompt: tuple[str | Quote, ...]
+    level: Level
+    at: str

@@ -1,0 +1,53 @@
+"""Messages and their parts, as an author wrote them, with the text of attached files already at hand.
+
+Invariants: parts keep the order of the document; `text` is raw (formatting trims it, nothing else does);
+`at` is the place in the document that a diagnostic names.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
+
+
+class TextPart(Struct, frozen=True):
+    text: str
+    at: str
+
+
+class FilePart(Struct, frozen=True):
+    """An attached file. `text` is None when the file is missing or cannot be read as text."""
+
+    path: str
+    """The path as written."""
+    text: str | None
+    at: str
+    resolved: str | None = None
+    """The absolute path, when the file was found."""
+
+
+class OtherPart(Struct, frozen=True):
+    """A part of a type that this version does not know. Validation refuses it; formatting passes over it."""
+
+    type: str
+    at: str
+
+
+Part: TypeAlias = TextPart | FilePart | OtherPart
+
+
+class Message(Struct, frozen=True):
+    role: Role
+    parts: tuple[Part, ...]
+    at: str
+
+
+class ChatMessage(Struct, frozen=True):
+    """One message as an LLM API receives it, before a provider maps roles."""
+
+    role: Role
+    content: str

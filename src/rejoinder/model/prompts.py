@@ -1,0 +1,48 @@
+"""What is sent, in all its forms: the transcript, the chat messages, the judge's prompts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from rejoinder.model.messages import ChatMessage
+
+
+class Diagnostic(Struct, frozen=True, omit_defaults=True):
+    """Something an author should know about a prompt. `path` is set where a file is meant."""
+
+    code: str
+    at: str
+    path: str | None = None
+
+
+class Prompt(Struct, frozen=True, kw_only=True):
+    question: str
+    role_markers: bool
+    guidelines: str
+    chat_prompt: tuple[ChatMessage, ...] | None
+    messages: tuple[ChatMessage, ...]
+    """The provider-neutral list that an LLM provider receives."""
+    turns: tuple[ChatMessage, ...]
+    """The turns of `question`, in order, without markers."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+    question_toon: str | None = None
+
+    def raw_request(self) -> dict[str, Any]:
+        """What results log about the first request."""
+        record: dict[str, Any] = {
+            "question": self.question,
+            "guidelines": self.guidelines,
+            "chat_prompt": self.chat_prompt,
+        }
+        if self.question_toon is not None:
+            record["question_toon"] = self.question_toon
+        return record
+
+
+class JudgePrompt(Struct, frozen=True, kw_only=True):
+    name: str
+    system: str
+    user: str
+    diagnostics: tuple[Diagnostic, ...] = ()

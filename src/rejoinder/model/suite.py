@@ -1,0 +1,50 @@
+"""Suites and cases after loading. Nobody downstream can tell, or needs to, which form the file had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, field
+
+from rejoinder.model.checks import Level
+from rejoinder.model.formats import Formatting
+from rejoinder.model.messages import Message
+from rejoinder.model.targets import Target
+
+FollowUps: TypeAlias = Literal["first", "all"]
+
+
+class Case(Struct, frozen=True, kw_only=True):
+    id: str
+    at: str
+    messages: tuple[Message, ...]
+    level: Level
+    """Level 0: the suite's checks, the case's checks, then its evaluators."""
+    name: str | None = None
+    outcome: str | None = None
+    expected_messages: tuple[Message, ...] = ()
+    conversation_id: str | None = None
+    target: str | None = None
+    judge_target: str | None = None
+    system_prompt: str = ""
+    tags: tuple[str, ...] = ()
+    variables: dict[str, Any] = field(default_factory=dict[str, Any])
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    followups: FollowUps = "first"
+    max_turns: int | None = None
+
+
+class Suite(Struct, frozen=True, kw_only=True):
+    """A loaded suite. `cases` can be walked any number of times; data sets are streamed, not held."""
+
+    path: str
+    root: str
+    """The project's root folder."""
+    cases: Iterable[Case]
+    name: str | None = None
+    description: str | None = None
+    formatting: Formatting = field(default_factory=Formatting)
+    targets: dict[str, Target] = field(default_factory=dict[str, Target])
+    secrets: dict[str, str] = field(default_factory=dict[str, str])
+    """Values that the suite used and that must never be shown, with the expression that names each."""

@@ -1,0 +1,271 @@
+"""From the raw mapping of a case to a `Case`: templates filled in, files read, checks built, nothing left to ask.
+
+A builder reports what it finds and always gives a case back, so that one pass finds everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from rejoinder.model import (
+    Case,
+    FilePart,
+    FollowUps,
+    Item,
+    Level,
+    LlmJudge,
+    Message,
+    OtherPart,
+    Part,
+    Problem,
+    Quote,
+    Target,
+    TextPart,
+)
+from rejoinder.suite.checks import read_evaluators, read_items
+from rejoinder.suite.files import FileFault, Finder
+from rejoinder.suite.paths import did_you_mean
+from rejoinder.suite.source import RowSource, Source
+from rejoinder.suite.targets import PROVIDERS, resolve
+from rejoinder.suite.templates import Report, Scope, expand, expand_follow_up, expand_judge_prompt, expand_tree
+
+
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """All that a case gets from its suite and project."""
+
+    source: Source
+    finder: Finder
+    targets: Mapping[str, Target]
+    variables: Mapping[str, Any]
+    environment: Mapping[str, str]
+    has_variables: bool
+    suite_checks: Any = None
+    evaluators: Any = None
+    evaluators_at: str = ""
+    target: str | None = None
+    judge_target: str | None = None
+    system_prompt: str = ""
+    followups: FollowUps = "first"
+    max_turns: int | None = None
+    tags: tuple[str, ...] = ()
+    secrets: dict[str, str]
+    forced_target: str | None = None
+    """Wins over the target that a case names."""
+    only_format: bool = False
+    """Nothing will be sent or graded: neither targets nor checks have to be there."""
+
+
+class CaseBuilder:
+    """Builds one case. `at` is its place; keys that came from `defaults` have their places there."""
+
+    def __init__(
+        self,
+        data: dict[str, Any],
+        at: str,
+        source: Source | RowSource,
+        around: Surroundings,
+        origins: Mapping[str, str],
+        names: Mapping[str, Any] | None,
+    ) -> None:
+        self.data = data
+        self.at = at
+        self.source = source
+        self.around = around
+        self.origins = origins
+        self.problems: list[Problem] = []
+        self.scope = Scope(around.variables, around.environment, names, around.secrets)
+        self._suite_level = False
+
+    def build(self, default_id: str) -> Case:
+        case = self._case(self._optional("id") or default_id)
+        if not case.messages:
+            self.problem("missing-field", f"{self.at}.prompt", "a case needs a `prompt` or `input_messages`")
+        if not case.level.items and not self.around.only_format:
+            message = (
+                "nothing grades this case, so it would pass whatever the reply is; add `checks`, an `outcome` or"
+                " evaluators"
+            )
+            self.problem("missing-field", f"{self.at}.checks", message)
+        return case
+
+    def _case(self, case_id: str) -> Case:
+        data = self.data
+        outcome_key = "outcome" if "outcome" in data else "expected_outcome"
+        execution = data.get("execution") or {}
+        target = self.around.forced_target or self._target(execution, "target", self.around.target)
+        return Case(
+            id=case_id,
+            at=self.at,
+            messages=self._messages(),
+            level=Level(self._items(outcome_key), data.get("threshold")),
+            name=self._optional("name"),
+            outcome=self._optional(outcome_key),
+            expected_messages=self._message_list("expected_messages"),
+            conversation_id=self._optional("conversation_id"),
+            target=target,
+            judge_target=self._target(execution, "judge_target", self.around.judge_target),
+            system_prompt=self._system_prompt(target),
+            tags=self._tags(),
+            variables=dict(self.scope.names or {}),
+            metadata=expand_tree(data.get("metadata", {}), self.scope, self._reporter(self._place("metadata"))),
+            followups=data.get("followups", self.around.followups),
+            max_turns=data.get("max_turns", self.around.max_turns),
+        )
+
+    # What `rejoinder.suite.checks` asks for.
+
+    def text(self, value: str, at: str) -> str:
+        return expand(value, self.scope, self._reporter(at)) if "{{" in value else value
+
+    def follow_up(self, value: str, at: str) -> tuple[str | Quote, ...]:
+        pieces = expand_follow_up(value, self.scope, self._reporter(at)) if "{{" in value else (value,)
+        if not any(isinstance(piece, Quote) or piece.strip() for piece in pieces):
+            self.problem("empty-prompt", at, "nothing is left of this prompt once its variables are filled in")
+        return pieces
+
+    def judge_prompt(self, value: str, at: str) -> str:
+        """An evaluator's prompt: a file where there is one of that name, else the text itself."""
+        found = None if "\n" in value else self.around.finder.find(value)
+        if found is not None and found.is_file():
+            try:
+                return self.around.finder.read(found)
+            except FileFault as fault:
+                self.problem(fault.code, at, fault.message)
+        return expand_judge_prompt(value, self.scope, self._reporter(at))
+
+    def target(self, value: str, at: str) -> str:
+        name = self.text(value, at)
+        if not self.around.only_format:
+            for problem in check_target(name, self.around.targets):
+                self._add(problem, at)
+        return name
+
+    def problem(self, code: str, at: str, message: str) -> None:
+        self._add((code, message, "error"), at)
+
+    # Parts of a case.
+
+    def _items(self, outcome_key: str) -> tuple[Item, ...]:
+        """Everything that grades: the suite's checks, the case's own, its evaluators, or its outcome alone."""
+        own: tuple[Item, ...] = ()
+        if "checks" in self.data:
+            own = read_items(self.data["checks"], self._place("checks"), self)
+        evaluators, at = self._evaluators()
+        own += read_evaluators(evaluators, at, self)
+        if not own and outcome_key in self.data:
+            own = (Item(LlmJudge(at=self._place(outcome_key))),)
+        return self._suite_items() + own
+
+    def _suite_items(self) -> tuple[Item, ...]:
+        if self.around.suite_checks is None:
+            return ()
+        self._suite_level = True
+        items = read_items(self.around.suite_checks, "checks", self)
+        self._suite_level = False
+        return items
+
+    def _evaluators(self) -> tuple[list[Any], str]:
+        execution = self.data.get("execution")
+        if isinstance(execution, dict) and "evaluators" in execution:
+            return execution["evaluators"], f"{self._place('execution')}.evaluators"
+        if "evaluators" in self.data:
+            return self.data["evaluators"], self._place("evaluators")
+        return self.around.evaluators or [], self.around.evaluators_at
+
+    def _messages(self) -> tuple[Message, ...]:
+        if "prompt" not in self.data:
+            return self._message_list("input_messages")
+        at = self._place("prompt")
+        prompt = self.text(self.data["prompt"], at)
+        if not prompt.strip():
+            self.problem("empty-prompt", at, "nothing is left of this prompt once its variables are filled in")
+        return (Message("user", (TextPart(prompt, at),), at),)
+
+    def _message_list(self, key: str) -> tuple[Message, ...]:
+        at = self._place(key)
+        return tuple(self._message(message, f"{at}[{i}]") for i, message in enumerate(self.data.get(key, ())))
+
+    def _message(self, message: dict[str, Any], at: str) -> Message:
+        content = message["content"]
+        if isinstance(content, str):
+            return Message(message["role"], (TextPart(self.text(content, at), at),), at)
+        parts = tuple(self._part(part, f"{at}.content[{i}]") for i, part in enumerate(content))
+        return Message(message["role"], parts, at)
+
+    def _part(self, part: Any, at: str) -> Part:
+        if isinstance(part, str):
+            return TextPart(self.text(part, at), at)
+        value = self.text(part["value"], f"{at}.value")
+        if part["type"] == "text":
+            return TextPart(value, at)
+        return self._file(value, at) if part["type"] == "file" else OtherPart(part["type"], at)
+
+    def _file(self, path: str, at: str) -> FilePart:
+        found = self.around.finder.find(path) if path.strip() else None
+        if found is None:
+            where = self.around.finder.describe_roots()
+            message = f"there is no file {path!r} in {where}"
+            self._add(("file-not-found", message, "error"), at, point=f"{at}.value")
+            return FilePart(path, None, at)
+        try:
+            return FilePart(path, self.around.finder.read(found), at, str(found.resolve()))
+        except FileFault as fault:
+            self._add((fault.code, fault.message, "error"), at, point=f"{at}.value")
+            return FilePart(path, None, at)
+
+    def _target(self, execution: dict[str, Any], key: str, otherwise: str | None) -> str | None:
+        if key not in execution:
+            return otherwise
+        return self.target(execution[key], f"{self._place('execution')}.{key}")
+
+    def _system_prompt(self, target: str | None) -> str:
+        """The case's, the suite's or the target's: the first that says anything."""
+        found = resolve(target, self.around.targets) if target else None
+        choices = (self._optional("system_prompt"), self.around.system_prompt, found and found.system_prompt)
+        return next((text for text in choices if text and text.strip()), "")
+
+    def _tags(self) -> tuple[str, ...]:
+        at = self._place("tags")
+        own = (self.text(tag, f"{at}[{i}]") for i, tag in enumerate(self.data.get("tags", ())))
+        return tuple(dict.fromkeys((*self.around.tags, *own)))
+
+    def _optional(self, key: str) -> str | None:
+        value = self.data.get(key)
+        return None if value is None else self.text(value, self._place(key))
+
+    # Places and problems.
+
+    def _place(self, key: str) -> str:
+        return f"{self.origins.get(key, self.at)}.{key}"
+
+    def _reporter(self, at: str) -> Report:
+        return lambda code, message: self.problem(code, at, message)
+
+    def _add(self, problem: tuple[str, str, str], at: str, point: str | None = None) -> None:
+        code, message, severity = problem
+        # What comes from the suite itself is at fault there, even when a row of a data set brought it up.
+        inside = at.startswith(self.at) and not self._suite_level
+        source = self.source if inside else self.around.source
+        if not inside and isinstance(self.source, RowSource):
+            message += f" (for line {self.source.number} of {self.source.file})"
+        self.problems.append(source.problem(code, at, message, severity=severity, point=point))
+
+
+def check_target(name: str, targets: Mapping[str, Target]) -> list[tuple[str, str, str]]:
+    """What is wrong with a target's name, as code, message and severity."""
+    found = resolve(name, targets)
+    if found is None:
+        known = f"; the targets are {', '.join(targets)}" if targets else "; no targets are defined"
+        hint = did_you_mean(name, targets) or known
+        message = f"there is no target `{name}`{hint}"
+        return [("unknown-target", f"{message}. A model can also be named as provider/model", "error")]
+    if name not in targets and found.provider not in PROVIDERS:
+        message = (
+            f"unknown provider `{found.provider}`{did_you_mean(found.provider, PROVIDERS)}; a model of"
+            f" another vendor can be reached as openrouter/{name}"
+        )
+        return [("unknown-provider", message, "warning")]
+    return []

@@ -1,0 +1,223 @@
+"""From the `checks` of a file to levels, items and checks of the model. The schema has already spoken: what comes
+in here has the right shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from rejoinder.model import (
+    And,
+    AnyCheck,
+    Code,
+    Contains,
+    ContainsAll,
+    ContainsAny,
+    EndsWith,
+    Equals,
+    FollowUp,
+    IContains,
+    Item,
+    Latency,
+    Level,
+    LlmJudge,
+    Match,
+    MaxTokens,
+    MaxWords,
+    MinTokens,
+    MinWords,
+    Not,
+    NotMatch,
+    Or,
+    Quote,
+    Regex,
+    Semantic,
+    StartsWith,
+)
+
+
+class Texts(Protocol):
+    """Reads strings of a case with their templates filled in, and takes note of what is wrong with them."""
+
+    def text(self, value: str, at: str) -> str: ...
+    def follow_up(self, value: str, at: str) -> tuple[str | Quote, ...]: ...
+    def judge_prompt(self, value: str, at: str) -> str: ...
+    def problem(self, code: str, at: str, message: str) -> None: ...
+    def target(self, value: str, at: str) -> str: ...
+
+
+def read_items(checks: Any, at: str, texts: Texts) -> tuple[Item, ...]:
+    """The items of a `checks` value; `{or: [...]}` is one item."""
+    if isinstance(checks, dict):
+        return (Item(Or(items=_read_list(checks["or"], f"{at}.or", texts), at=f"{at}.or")),)
+    return _read_list(checks, at, texts)
+
+
+def read_evaluators(evaluators: list[Any], at: str, texts: Texts) -> tuple[Item, ...]:
+    return tuple(
+        Item(_read_evaluator(evaluator, f"{at}[{position}]", texts)) for position, evaluator in enumerate(evaluators)
+    )
+
+
+def _read_list(items: list[Any], at: str, texts: Texts) -> tuple[Item, ...]:
+    return tuple(_read_item(item, f"{at}[{position}]", texts) for position, item in enumerate(items))
+
+
+def _read_item(item: dict[str, Any], at: str, texts: Texts) -> Item:
+    check = _read_check(item, at, texts)
+    follow_up = None
+    if "prompt" in item:
+        threshold = item.get("threshold") if check is None else None
+        level = Level(read_items(item["checks"], f"{at}.checks", texts), threshold)
+        follow_up = FollowUp(texts.follow_up(item["prompt"], f"{at}.prompt"), level, f"{at}.prompt")
+    return Item(check, follow_up)
+
+
+def _read_check(item: dict[str, Any], at: str, texts: Texts) -> AnyCheck | None:
+    for kind, read in _READERS.items():
+        if kind in item:
+            place = f"{at}.{kind}"
+            return read(item[kind], place, texts, _shared(item, at, place, texts))
+    return None
+
+
+def _shared(item: dict[str, Any], at: str, place: str, texts: Texts) -> dict[str, Any]:
+    """What stands beside a check."""
+    shared: dict[str, Any] = {"at": place}
+    if "name" in item:
+        shared["name"] = texts.text(item["name"], f"{at}.name")
+    for key in ("weight", "required", "threshold", "every_turn"):
+        if key in item:
+            shared[key] = item[key]
+    return shared
+
+
+Reader = Callable[[Any, str, Texts, dict[str, Any]], AnyCheck]
+
+
+def _text(make: Callable[..., AnyCheck], field: str = "text") -> Reader:
+    def read(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+        text = texts.text(value, at)
+        if not text and value:
+            texts.problem("empty-pattern", at, "nothing is left of this pattern once its variables are filled in")
+        return make(**{field: text}, **shared)
+
+    return read
+
+
+def _pattern(make: Callable[..., AnyCheck]) -> Reader:
+    read_text = _text(make, "pattern")
+
+    def read(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+        check = read_text(value, at, texts, shared)
+        pattern: str = getattr(check, "pattern", "")
+        if pattern.startswith((".*", "^")):
+            _compile(pattern, at, texts)
+        return check
+
+    return read
+
+
+def _texts(make: Callable[..., AnyCheck]) -> Reader:
+    def read(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+        return make(texts=tuple(texts.text(text, f"{at}[{i}]") for i, text in enumerate(value)), **shared)
+
+    return read
+
+
+def _limit(make: Callable[..., AnyCheck], kind: type = int) -> Reader:
+    def read(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:  # noqa: ARG001 - one signature
+        return make(limit=kind(value), **shared)
+
+    return read
+
+
+def _regex(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+    inner = isinstance(value, dict)
+    place = f"{at}.pattern" if inner else at
+    pattern = texts.text(value["pattern"] if inner else value, place)
+    flags = value.get("flags", "") if inner else ""
+    _compile(f"(?{flags}){pattern}" if flags else pattern, place, texts, shown=pattern)
+    return Regex(pattern=pattern, flags=flags, **shared)
+
+
+def _semantic(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+    expected = value["expected"]
+    if isinstance(expected, str):
+        found = (texts.text(expected, f"{at}.expected"),)
+    else:
+        found = tuple(texts.text(text, f"{at}.expected[{i}]") for i, text in enumerate(expected))
+    return Semantic(expected=found, **{**shared, "threshold": value["threshold"]})
+
+
+def _llm_judge(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+    target = texts.target(value["target"], f"{at}.target") if "target" in value else None
+    return LlmJudge(criteria=texts.text(value["criteria"], f"{at}.criteria"), target=target, **shared)
+
+
+def _or(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+    return Or(items=_read_list(value, at, texts), **shared)
+
+
+def _and(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+    return And(items=_read_list(value, at, texts), **shared)
+
+
+def _not(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+    inner = _read_check(value, at, texts)
+    assert inner is not None, "the rules refuse a `not` without a check"
+    return Not(check=inner, **shared)
+
+
+_READERS: dict[str, Reader] = {
+    "match": _pattern(Match),
+    "not_match": _pattern(NotMatch),
+    "contains": _text(Contains),
+    "icontains": _text(IContains),
+    "contains_any": _texts(ContainsAny),
+    "contains_all": _texts(ContainsAll),
+    "starts_with": _text(StartsWith),
+    "ends_with": _text(EndsWith),
+    "equals": _text(Equals),
+    "regex": _regex,
+    "min_tokens": _limit(MinTokens),
+    "max_tokens": _limit(MaxTokens),
+    "min_words": _limit(MinWords),
+    "max_words": _limit(MaxWords),
+    "latency": _limit(Latency, float),
+    "semantic": _semantic,
+    "llm_judge": _llm_judge,
+    "or": _or,
+    "and": _and,
+    "not": _not,
+}
+
+
+def _read_evaluator(evaluator: dict[str, Any], at: str, texts: Texts) -> AnyCheck:
+    shared = _shared(evaluator, at, at, texts)
+    if evaluator["type"] == "code":
+        script = evaluator["script"]
+        words = (script,) if isinstance(script, str) else tuple(script)
+        return Code(
+            script=tuple(texts.text(word, f"{at}.script") for word in words),
+            cwd=texts.text(evaluator["cwd"], f"{at}.cwd") if "cwd" in evaluator else None,
+            timeout_s=evaluator.get("timeout"),
+            **shared,
+        )
+    return LlmJudge(
+        criteria=texts.text(evaluator["criteria"], f"{at}.criteria") if "criteria" in evaluator else None,
+        prompt=texts.judge_prompt(evaluator["prompt"], f"{at}.prompt") if "prompt" in evaluator else None,
+        target=texts.target(evaluator["target"], f"{at}.target") if "target" in evaluator else None,
+        **shared,
+    )
+
+
+def _compile(pattern: str, at: str, texts: Texts, shown: str | None = None) -> None:
+    """Refuse an expression that the engine which will run it cannot read."""
+    import regex  # noqa: PLC0415 - 30 ms that only suites with regular expressions pay
+
+    try:
+        regex.compile(pattern)
+    except (regex.error, OverflowError, RecursionError) as error:
+        written = pattern if shown is None else shown
+        texts.problem("invalid-regex", at, f"{written!r} is no regular expression: {error}")

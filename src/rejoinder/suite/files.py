@@ -1,0 +1,146 @@
+"""Files: found by an author's path, read as text, refused in words.
+
+A path is tried from the suite's folder, then from each folder above it up to the project's root, then from the
+working directory. A leading slash is tried below those folders first and only then as absolute.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+MOST_ATTACHED_BYTES = 10 * 1024 * 1024
+
+
+class FileFault(Exception):
+    """Why a file cannot be used; `code` is one of the codes of `rejoinder validate`."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def read_text(path: Path, most_bytes: int = MOST_ATTACHED_BYTES) -> str:
+    """The file's text, without a BOM. Raises FileFault; never waits on a pipe and never reads a huge file."""
+    size = measure(path)
+    if size > most_bytes:
+        raise too_large(path.name, size, most_bytes)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise _os_fault(path, error) from None
+    return decode(content, path.name)
+
+
+def measure(path: Path) -> int:
+    """The size of an ordinary file; anything else is refused before it is opened."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise _os_fault(path, error) from None
+    except ValueError:  # a NUL in the name
+        raise FileFault("file-not-found", f"{str(path)!r} cannot be the name of a file") from None
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a folder" if stat.S_ISDIR(status.st_mode) else "no ordinary file"
+        raise FileFault("unreadable-file", f"{path.name!r} is {kind}")
+    return status.st_size
+
+
+def decode(content: bytes, name: str) -> str:
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise FileFault("not-utf8", f"{name!r} is UTF-16; save it as UTF-8")
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        what = "is a binary file" if b"\0" in content[:8192] else f"is not UTF-8 (at byte {error.start})"
+        raise FileFault("not-utf8", f"{name!r} {what}; only UTF-8 text can be used") from None
+    if "\0" in text:
+        raise FileFault("not-utf8", f"{name!r} is a binary file; only UTF-8 text can be used")
+    return text.removeprefix("\ufeff")
+
+
+def too_large(name: str, size: int, most_bytes: int) -> FileFault:
+    megabytes = f"{size / 1024 / 1024:.0f} MB" if size >= 1024 * 1024 else f"{size} bytes"
+    return FileFault("too-large", f"{name!r} has {megabytes}; at most {most_bytes // 1024 // 1024} MB can be used")
+
+
+def _os_fault(path: Path, error: OSError) -> FileFault:
+    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
+        return FileFault("file-not-found", f"there is no file {str(path)!r}")
+    reason = "its links lead in a circle" if error.errno == errno.ELOOP else (error.strerror or str(error)).lower()
+    return FileFault("unreadable-file", f"{path.name!r} cannot be read: {reason}")
+
+
+class Finder:
+    """Finds and reads the files of one suite; each is read once, however often it is named."""
+
+    def __init__(self, folder: Path, root: Path, working: Path) -> None:
+        self.roots = _unique([*_upward(folder, root), root, working])
+        self._found: dict[str, Path | None] = {}
+        self._texts: dict[Path, str | FileFault] = {}
+
+    def find(self, written: str) -> Path | None:
+        if written not in self._found:
+            self._found[written] = next((path for path in self._candidates(written) if _exists(path)), None)
+        return self._found[written]
+
+    def read(self, path: Path) -> str:
+        if path not in self._texts:
+            try:
+                self._texts[path] = read_text(path)
+            except FileFault as fault:
+                self._texts[path] = fault
+        known = self._texts[path]
+        if isinstance(known, FileFault):
+            raise known
+        return known
+
+    def describe_roots(self) -> str:
+        """Where was looked, for a message."""
+        shown = [_shorten(root) for root in self.roots]
+        return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+    def _candidates(self, written: str) -> Iterator[Path]:
+        spellings = _unique([written, written.replace("\\", "/")])
+        for spelling in spellings:
+            relative = spelling.lstrip("/")
+            if relative:
+                yield from (root / relative for root in self.roots)
+            if spelling != relative:
+                yield Path(spelling)
+
+
+def _exists(path: Path) -> bool:
+    """Is there something of that name? A link in a circle counts: reading it gives the better message."""
+    try:
+        path.stat()
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    except ValueError:
+        return False
+    return True
+
+
+def _upward(folder: Path, root: Path) -> list[Path]:
+    if folder != root and root not in folder.parents:
+        return [folder]
+    return [folder, *(parent for parent in folder.parents if parent == root or root in parent.parents)]
+
+
+def _unique(items: list[_T]) -> list[_T]:
+    return list(dict.fromkeys(items))
+
+
+def _shorten(folder: Path) -> str:
+    try:
+        relative = os.path.relpath(folder)
+    except ValueError:  # another drive
+        return str(folder)
+    return relative if len(relative) < len(str(folder)) else str(folder)

@@ -1,0 +1,320 @@
+"""Loading a suite: read, checked against the schema and the rules, normalised; every mistake found in one pass.
+
+load(path)         the suite, or SuiteError with all its problems
+read_suite(path)   the suite and its problems, whatever they are
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from rejoinder.errors import SuiteError
+from rejoinder.model import Case, Formatting, Problem, Suite, formatting_for
+from rejoinder.suite.cases import Surroundings, check_target
+from rejoinder.suite.files import Finder
+from rejoinder.suite.paths import Path as DocumentPath
+from rejoinder.suite.paths import read_path
+from rejoinder.suite.project import Project, display_path, open_project
+from rejoinder.suite.rules import CheckRules, find_conflicts
+from rejoinder.suite.schema import Violation, find_violations
+from rejoinder.suite.source import RowSource, Source, read_source
+from rejoinder.suite.targets import Targets, read_targets, resolve
+from rejoinder.suite.templates import Report, Scope, expand, expand_tree
+from rejoinder.suite.walk import CASE_LISTS, Cases, Walker
+from rejoinder.suite.yaml import paused_collector
+
+
+class LoadOptions(Struct, frozen=True, kw_only=True):
+    """What the caller adds to a suite's own words."""
+
+    target: str | None = None
+    """Wins over every target that the suite names."""
+    targets_file: Path | None = None
+    system_prompt: str | None = None
+    only_format: bool = False
+    """Nothing will be sent or graded: do without targets and checks."""
+
+
+class Loaded(Struct, frozen=True):
+    """A suite as far as it could be read. `suite` is None when there is nothing to work with."""
+
+    suite: Suite | None
+    problems: list[Problem]
+    source: Source | None = None
+
+    @property
+    def errors(self) -> list[Problem]:
+        return [problem for problem in self.problems if problem.severity == "error"]
+
+
+def load(path: str | Path, **options: Any) -> Suite:
+    """Load a suite. Raises SuiteError with every mistake in it; warnings do not stop it."""
+    loaded = read_suite(Path(path), LoadOptions(**options))
+    if loaded.errors or loaded.suite is None:
+        raise SuiteError(loaded.problems)
+    return loaded.suite
+
+
+def read_suite(path: Path, options: LoadOptions | None = None, project: Project | None = None) -> Loaded:
+    options = options or LoadOptions()
+    file = display_path(path.absolute(), Path.cwd())
+    with paused_collector():
+        source, problems = read_source(path, file)
+        if source is None:
+            return Loaded(None, problems)
+        project = project or open_project(path.resolve().parent)
+        reader = _SuiteReader(path.resolve(), source, project, options)
+        suite = reader.read()
+        return Loaded(suite, _in_order(reader.problems, file), source)
+
+
+def _in_order(problems: list[Problem], file: str) -> list[Problem]:
+    """One problem a place and code, in document order, other files' first."""
+    seen: set[tuple[str, str, str, int]] = set()
+    kept: list[Problem] = []
+    for problem in problems:
+        mark = (problem.file, problem.code, problem.path, problem.line)
+        if mark not in seen:
+            seen.add(mark)
+            kept.append(problem)
+    return sorted(kept, key=lambda one: (one.file == file, one.file, one.line, one.column))
+
+
+class _SuiteReader:
+    def __init__(self, path: Path, source: Source, project: Project, options: LoadOptions) -> None:
+        self.path = path
+        self.source = source
+        self.project = project
+        self.options = options
+        self.problems: list[Problem] = list(project.problems)
+        self.raw: dict[str, Any] = source.document.data if isinstance(source.document.data, dict) else {}
+        self.data = self.raw
+        self.broken: set[DocumentPath] = set()
+        """The top-level keys and cases that have errors; nothing is built from them."""
+        self.finder = Finder(path.parent, project.root, project.working)
+        self.secrets: dict[str, str] = {}
+        self.scope = Scope({}, project.environment, None, self.secrets)
+
+    def read(self) -> Suite | None:
+        self._check()
+        self.data = {key: value for key, value in self.raw.items() if (key,) not in self.broken}
+        if self.source.document.data is None or not self.raw:
+            return None
+        self.targets = self._targets()
+        self.around = self._surroundings()
+        walker = Walker(self.data, self.broken, self.around)
+        cases = [] if ("defaults",) in self.broken else self._validate_cases(walker)
+        metadata = self.data.get("metadata", {})
+        return Suite(
+            path=str(self.path),
+            root=str(self.project.root),
+            cases=Cases(walker) if walker.streams else tuple(cases),
+            name=self._text(metadata.get("name") or self.data.get("name") or self.data.get("dataset"), "metadata.name"),
+            description=self._text(metadata.get("description") or self.data.get("description"), "description"),
+            formatting=self._formatting(),
+            targets=self.targets.names(),
+            secrets=self.secrets,
+        )
+
+    # What the schema and the rules say.
+
+    def _check(self) -> None:
+        if self.source.document.data is None:
+            message = "the file is empty; a suite needs `evals`"
+            self.problems.append(self.source.violation(Violation("missing-field", ("evals",), message)))
+            return
+        rules = self._rules()
+        violations = [
+            violation
+            for violation in [*find_violations(self.source.document.data, "suite"), *rules.found.errors]
+            if not any(violation.path[: len(place)] == place for place in rules.found.hidden)
+        ]
+        violations += self._structure()
+        self.broken = {_part_of(violation.path) for violation in violations}
+        self.problems += [self.source.violation(violation) for violation in violations]
+        self.problems += [self.source.violation(warning, "warning") for warning in rules.found.warnings]
+
+    def _rules(self) -> CheckRules:
+        metadata = self.raw.get("metadata")
+        general = metadata.get("followups", "first") if isinstance(metadata, dict) else "first"
+        rules = CheckRules(general)
+        rules.walk(self.raw.get("checks"), ("checks",))
+        for case, path in self._raw_cases():
+            rules.followups = case.get("followups", general)
+            rules.walk(case.get("checks"), (*path, "checks"))
+        rules.followups = general
+        return rules
+
+    def _raw_cases(self) -> Iterator[tuple[dict[str, Any], DocumentPath]]:
+        """Every mapping that has the keys of a case, `defaults` among them."""
+        if isinstance(self.raw.get("defaults"), dict):
+            yield self.raw["defaults"], ("defaults",)
+        for key in CASE_LISTS:
+            cases = self.raw.get(key)
+            for position, case in enumerate(cases if isinstance(cases, list) else ()):
+                if isinstance(case, dict):
+                    yield case, (key, position)
+
+    def _structure(self) -> Iterator[Violation]:
+        present = [key for key in self.raw if key in CASE_LISTS]
+        if self.raw and not present and "cases" not in self.raw:
+            yield Violation("missing-field", ("evals",), "a suite needs cases: add `evals` (or `cases: FILE`)")
+        if len(present) > 1:
+            message = "`evals` and `evalcases` are two names for one list; keep one of them"
+            yield Violation("conflicting-keys", (present[-1],), message, key=True)
+        for case, path in self._raw_cases():
+            yield from find_conflicts(case, path)
+
+    # What all cases share.
+
+    def _targets(self) -> Targets:
+        targets = read_targets(self.project, self.options.targets_file)
+        own = len(targets.problems)
+        targets.add(self.source, self.raw.get("targets"), ("targets",))
+        if not self.options.only_format:
+            self.problems += targets.problems
+        else:
+            self.problems += targets.problems[own:]
+        return targets
+
+    def _surroundings(self) -> Surroundings:
+        data, config = self.data, self.project.config
+        metadata = data.get("metadata", {})
+        execution = data.get("execution", {})
+        suite_vars = data.get("vars", {})
+        variables: dict[str, Any] = dict(config.get("vars", {}))
+        scope = Scope(variables, self.project.environment, None, self.secrets)
+        variables.update(
+            {key: expand_tree(suite_vars[key], scope, self._reporter(f"vars.{key}")) for key in suite_vars}
+        )
+        self.scope = Scope(variables, self.project.environment, None, self.secrets)
+        system_prompt = metadata.get("system_prompt", metadata.get("systemPrompt", ""))
+        if self.options.system_prompt is not None:
+            system_prompt = self.options.system_prompt
+        return Surroundings(
+            source=self.source,
+            finder=self.finder,
+            targets=self.targets.names(),
+            variables=variables,
+            environment=self.project.environment,
+            has_variables=bool(suite_vars),
+            suite_checks=data.get("checks"),
+            evaluators=execution.get("evaluators"),
+            evaluators_at="execution.evaluators",
+            target=self._suite_target(),
+            judge_target=self._suite_judge(),
+            system_prompt=self._text(system_prompt, "metadata.system_prompt") or "",
+            followups=metadata.get("followups", "first"),
+            max_turns=metadata.get("max_turns"),
+            tags=tuple(metadata.get("tags", ())),
+            secrets=self.secrets,
+            forced_target=self.options.target,
+            only_format=self.options.only_format,
+        )
+
+    def _suite_target(self) -> str | None:
+        """The target of cases that name none, by the one rule; None when nothing is named anywhere."""
+        if self.options.target:
+            return self.options.target
+        data = self.data
+        named = (
+            (data.get("execution", {}).get("target"), "execution.target"),
+            (data.get("target"), "target"),
+            (data.get("metadata", {}).get("model"), "metadata.model"),
+        )
+        for value, at in named:
+            if value:
+                return self._known_target(self._text(value, at) or "", at, self.source)
+        value = self.project.config.get("target")
+        if value:
+            return self._known_target(value, "target", self.project.config_sources["target"])
+        names = list(self.targets.names())
+        if "default" in names:
+            return "default"
+        return names[0] if len(names) == 1 else None
+
+    def _suite_judge(self) -> str | None:
+        data, config = self.data, self.project.config
+        named = (
+            (data.get("execution", {}).get("judge_target"), "execution.judge_target", self.source),
+            (data.get("judge_target"), "judge_target", self.source),
+        )
+        for value, at, source in named:
+            if value:
+                return self._known_target(self._text(value, at) or "", at, source)
+        value = config.get("judge_target")
+        return self._known_target(value, "judge_target", self.project.config_sources["judge_target"]) if value else None
+
+    def _known_target(self, name: str, at: str, source: Source) -> str:
+        if not self.options.only_format:
+            for code, message, severity in check_target(name, self.targets.names()):
+                self.problems.append(source.problem(code, at, message, severity=severity))
+        return name
+
+    def _formatting(self) -> Formatting:
+        explicit = {**self.project.config.get("formatting", {}), **self.data.get("formatting", {})}
+        profile = explicit.pop("profile", "spec")
+        explicit = {key: value for key, value in explicit.items() if not key.startswith("x-")}
+        for key in ("marker", "default_system_prompt"):
+            if key in explicit:
+                explicit[key] = self._text(explicit[key], f"formatting.{key}")
+        patterns = self.data.get("guideline_patterns", self.project.config.get("guideline_patterns"))
+        if patterns is not None:
+            explicit["guideline_patterns"] = tuple(patterns)
+        return formatting_for(profile, **explicit)
+
+    # Cases.
+
+    def _validate_cases(self, walker: Walker) -> list[Case]:
+        """Every case built once, for what is wrong with it; kept only where no data set is involved."""
+        kept: list[Case] = []
+        keep = not walker.streams
+        ids: dict[str, tuple[str, int]] = {}
+        used = {self.around.target, self.around.judge_target}
+        for built in walker.walk():
+            self.problems += built.problems
+            if built.case is not None:
+                self._check_id(built.case, built.source, ids)
+                used |= {built.case.target, built.case.judge_target}
+                if keep:
+                    kept.append(built.case)
+        if not self.options.only_format:
+            self._check_environment({name for name in used if name})
+        return kept
+
+    def _check_id(self, case: Case, source: Source | RowSource, ids: dict[str, tuple[str, int]]) -> None:
+        at = f"{case.at}.id"
+        here = source.number if isinstance(source, RowSource) else source.document.place(read_path(at))[0]
+        file, line = ids.setdefault(case.id, (source.file, here))
+        if (file, line) != (source.file, here):
+            where = f"on line {line}" if file == source.file else f"in {file}, line {line}"
+            message = f"the id `{case.id}` is taken already, {where}"
+            self.problems.append(source.problem("duplicate-id", at, message, first_line=line))
+
+    def _check_environment(self, used: set[str]) -> None:
+        """Only targets that are used need their variables."""
+        targets = self.targets.names()
+        for name in sorted(used):
+            found = resolve(name, targets)
+            judges = [found.judge_target] if found and found.judge_target else []
+            for one in (name, *judges):
+                self.problems += self.targets.check_environment(one, self.project.environment)
+
+    # Texts and problems.
+
+    def _text(self, value: str | None, at: str) -> str | None:
+        if value is None or "{{" not in value:
+            return value
+        return expand(value, self.scope, self._reporter(at))
+
+    def _reporter(self, at: str) -> Report:
+        return lambda code, message: self.problems.append(self.source.problem(code, at, message))
+
+
+def _part_of(path: DocumentPath) -> DocumentPath:
+    """The case, or the top-level key, that a place belongs to."""
+    return path[:2] if path and path[0] in CASE_LISTS and len(path) > 1 else path[:1]

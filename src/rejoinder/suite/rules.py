@@ -1,0 +1,127 @@
+"""The rules that a JSON Schema cannot say: one check an item, depth, a check at every level, unreachable
+follow-ups, forms that exclude each other. They look at raw data of any shape and never stumble over what the
+schema has already refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from rejoinder.suite.paths import Path
+from rejoinder.suite.schema import Violation, check_names
+
+MOST_FOLLOW_UPS = 5
+"""Nested prompts on one path; with the eval's own prompt a conversation has at most six turns."""
+
+
+class Findings(Struct, frozen=True):
+    errors: list[Violation]
+    warnings: list[Violation]
+    hidden: list[Path]
+    """Places below which nothing else is reported."""
+
+
+class CheckRules:
+    """Walks the `checks` of a case or suite."""
+
+    def __init__(self, followups: str = "first") -> None:
+        self.found = Findings([], [], [])
+        self.kinds = frozenset(check_names())
+        self.followups = followups
+
+    def walk(self, checks: Any, path: Path, depth: int = 0) -> None:
+        if isinstance(checks, dict):
+            if isinstance(checks.get("or"), list):
+                self._list(checks["or"], (*path, "or"), depth)
+        elif isinstance(checks, list):
+            self._list(checks, path, depth)
+
+    def _list(self, items: list[Any], path: Path, depth: int) -> None:
+        for position, item in enumerate(items):
+            if isinstance(item, dict):
+                self._item(item, (*path, position), depth)
+        mappings = [item for item in items if isinstance(item, dict)]
+        if mappings and len(mappings) == len(items) and all(self._is_lone_prompt(item) for item in mappings):
+            message = "only follow-ups stand here; a level needs a check that can fail"
+            self.found.errors.append(Violation("no-check-at-level", path, message))
+        self._reachable(items, path)
+
+    def _item(self, item: dict[str, Any], path: Path, depth: int) -> None:
+        kinds = [key for key in item if key in self.kinds]
+        if len(kinds) > 1:
+            names = " and ".join(f"`{kind}`" for kind in kinds)
+            message = f"one check an item: {names} need an item each, with a dash of its own"
+            self.found.errors.append(Violation("multiple-check-keys", path, message))
+        elif not kinds and not _names_anything(item):
+            message = f"this item has no check; add one of {', '.join(sorted(self.kinds))}"
+            self.found.errors.append(Violation("missing-field", path, message))
+        if item.get("every_turn") and depth:
+            message = "`every_turn` belongs to the first level: a follow-up's checks see one reply only"
+            self.found.errors.append(Violation("unknown-key", (*path, "every_turn"), message, key=True))
+        for group in ("or", "and"):
+            if isinstance(item.get(group), list):
+                self._list(item[group], (*path, group), depth)
+        if isinstance(item.get("not"), dict):
+            self._negated(item["not"], (*path, "not"), depth)
+        if "prompt" in item:
+            self._follow_up(item, path, depth + 1)
+
+    def _negated(self, item: dict[str, Any], path: Path, depth: int) -> None:
+        if self._is_lone_prompt(item) or "prompt" in item:
+            message = "a follow-up cannot be negated; put it beside `not`"
+            self.found.errors.append(Violation("unknown-key", (*path, "prompt"), message, key=True))
+        else:
+            self._item(item, path, depth)
+
+    def _follow_up(self, item: dict[str, Any], path: Path, depth: int) -> None:
+        if depth > MOST_FOLLOW_UPS:
+            message = f"more than {MOST_FOLLOW_UPS} follow-ups deep; a conversation ends after {MOST_FOLLOW_UPS}"
+            self.found.errors.append(Violation("followup-too-deep", (*path, "prompt"), message, key=True))
+            self.found.hidden.append((*path, "checks"))
+            return
+        self.walk(item.get("checks"), (*path, "checks"), depth)
+
+    def _reachable(self, items: list[Any], path: Path) -> None:
+        """With `followups: first` a standalone prompt always applies, so no later one is ever reached."""
+        if self.followups != "first":
+            return
+        blocker: Path | None = None
+        for position, item in enumerate(items):
+            if not isinstance(item, dict) or "prompt" not in item:
+                continue
+            place = (*path, position, "prompt")
+            if blocker is not None:
+                message = "never sent: the follow-up before it always comes first (set `followups: all` to try both)"
+                self.found.warnings.append(Violation("unreachable-followup", place, message, key=True))
+            elif self._is_lone_prompt(item):
+                blocker = place
+
+    def _is_lone_prompt(self, item: dict[str, Any]) -> bool:
+        return "prompt" in item and not any(key in item for key in self.kinds) and not _unknown_keys(item, self.kinds)
+
+
+_BESIDE = frozenset({"prompt", "checks", "name", "weight", "required", "threshold", "every_turn"})
+
+
+def _unknown_keys(item: dict[str, Any], kinds: frozenset[str]) -> list[str]:
+    return [key for key in item if key not in kinds and key not in _BESIDE and not key.startswith("x-")]
+
+
+def _names_anything(item: dict[str, Any]) -> bool:
+    """Has the item a follow-up, or a key that is already reported as unknown?"""
+    return "prompt" in item or "checks" in item or bool(_unknown_keys(item, frozenset()))
+
+
+def find_conflicts(case: dict[str, Any], path: Path) -> Iterator[Violation]:
+    """Keys of a case that say the same thing twice."""
+    for first, second in (("prompt", "input_messages"), ("outcome", "expected_outcome")):
+        if first in case and second in case:
+            later = max((first, second), key=list(case).index)
+            message = f"`{first}` and `{second}` say the same thing; keep one of them"
+            yield Violation("conflicting-keys", (*path, later), message, key=True)
+    inner = case.get("execution")
+    if "evaluators" in case and isinstance(inner, dict) and "evaluators" in inner:
+        message = "evaluators stand here and under `execution`; keep one of the lists"
+        yield Violation("conflicting-keys", (*path, "evaluators"), message, key=True)

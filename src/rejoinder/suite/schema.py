@@ -1,0 +1,276 @@
+"""The JSON Schema at work: it is shipped as data, printed by `rejoinder schema`, and it alone decides what a key
+may hold. This module only says its verdicts in an author's words, with a code and a place.
+
+Annotations that the schema carries for us: `x-code` (the code of a violated string or list rule), `x-codes` (of a
+missing partner key), `x-check` (this property is a check), `x-rule` (the place has a rule of its own below).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib import resources
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from rejoinder.suite.paths import Path, did_you_mean, nearest
+
+Kind: TypeAlias = Literal["suite", "targets", "config", "case"]
+
+_ENTRY = {"suite": None, "targets": "targetsFile", "config": "config", "case": "case"}
+
+
+class Violation(Struct, frozen=True):
+    """A rule broken at a path. `key` says that the place is the key and not its value."""
+
+    code: str
+    path: Path
+    message: str
+    key: bool = False
+    instead: str | None = None
+    """The right word, where the fault is one wrong word."""
+    quote: bool | None = None
+    """Would quotes around the value (True), or taking them away (False), mend it?"""
+
+
+@lru_cache(maxsize=1)
+def read_schema() -> dict[str, Any]:
+    text = resources.files("rejoinder.suite").joinpath("schema.json").read_text(encoding="utf-8")
+    return json.loads(text)
+
+
+def schema_for(kind: Kind) -> dict[str, Any]:
+    """The schema of one kind of file, complete in itself."""
+    schema = read_schema()
+    entry = _ENTRY[kind]
+    if entry is None:
+        return schema
+    head = {"$schema": schema["$schema"], "title": f"rejoinder {kind}"}
+    return {**head, **schema["$defs"][entry], "$defs": schema["$defs"]}
+
+
+def check_names() -> list[str]:
+    properties = read_schema()["$defs"]["checkItem"]["properties"]
+    return [name for name, rule in properties.items() if rule.get("x-check")]
+
+
+def case_keys() -> frozenset[str]:
+    return frozenset(read_schema()["$defs"]["case"]["properties"])
+
+
+def find_violations(data: Any, kind: Kind) -> list[Violation]:
+    """Every rule that the data breaks."""
+    schema = schema_for(kind)
+    violations: list[Violation] = []
+    for error in _validator(kind).iter_errors(data):
+        violations.extend(_explain(_Fault(error, schema)))
+    return violations
+
+
+@lru_cache(maxsize=4)
+def _validator(kind: Kind) -> Any:
+    from jsonschema_rs import Draft202012Validator  # noqa: PLC0415 - 60 ms that `--help` must not pay
+
+    return Draft202012Validator(schema_for(kind))
+
+
+class _Fault:
+    """One error of the validator, with the part of the schema that it comes from."""
+
+    def __init__(self, error: Any, schema: dict[str, Any]) -> None:
+        self.path: Path = tuple(error.instance_path)
+        self.keyword: str = error.schema_path[-1]
+        self.details: dict[str, Any] = error.kind.as_dict()
+        self.value: Any = error.instance
+        self.schema = schema
+        self.rule: Any = schema
+        for step in error.schema_path[:-1]:
+            self.rule = self.rule[step]
+
+    @property
+    def name(self) -> str:
+        """What the author calls the thing at fault."""
+        names = [step for step in self.path if isinstance(step, str)]
+        return f"`{names[-1]}`" if names else "the file"
+
+
+def _explain(fault: _Fault) -> Iterator[Violation]:
+    if fault.rule.get("x-rule") == "checks" and isinstance(fault.value, dict) and "or" not in fault.value:
+        if fault.keyword == "required":
+            yield _legacy_checks_map(fault)
+        return
+    explain = _EXPLANATIONS.get(fault.keyword, _other)
+    yield from explain(fault)
+
+
+def _legacy_checks_map(fault: _Fault) -> Violation:
+    lines = "; ".join(f"`- {key}: ...`" for key in list(fault.value)[:3]) or "`- match: ...`"
+    message = f"`checks` is a list with one check an item, not a mapping; write {lines}"
+    return Violation("legacy-checks-map", fault.path, message)
+
+
+def _type(fault: _Fault) -> Iterator[Violation]:
+    types = fault.details["types"]
+    given = _name_value(fault.value)
+    message = f"{fault.name} must be {_list(types)}, not {given}"
+    quote = None
+    if "string" in types and isinstance(fault.value, int | float | bool):
+        message += "; put it in quotes"
+        quote = True
+    elif isinstance(fault.value, str) and {"integer", "number"} & set(types) and _is_number(fault.value):
+        message += "; take the quotes away"
+        quote = False
+    yield Violation("wrong-type", fault.path, message, quote=quote)
+
+
+def _required(fault: _Fault) -> Iterator[Violation]:
+    missing = fault.details["property"]
+    path = (*fault.path, missing)
+    where = f"{fault.name} needs" if fault.path else "the file needs"
+    yield Violation("missing-field", path, f"{where} `{missing}`")
+
+
+def _dependent(fault: _Fault) -> Iterator[Violation]:
+    missing = fault.details["property"]
+    code = fault.rule["x-codes"][missing]
+    if code == "prompt-without-checks":
+        message = "prompt requires checks to be defined: say what the reply to this follow-up has to satisfy"
+    else:
+        message = "`checks` in an item belong to a follow-up; add the `prompt` that is sent before them"
+    yield Violation(code, fault.path, message)
+
+
+def _unexpected(fault: _Fault) -> Iterator[Violation]:
+    known = _known_keys(fault.rule, fault.schema)
+    for key in fault.details["unexpected"]:
+        if key in known:  # its own value is at fault, and reported there
+            continue
+        path = (*fault.path, key)
+        is_item = fault.rule.get("x-rule") == "check-item"
+        if is_item and not _has_known_check(fault.value):
+            if key != _first_unknown(fault.value, known):
+                continue
+            names = check_names()
+            message = f"there is no check `{key}`{did_you_mean(key, names)}"
+            if not nearest(key, names):
+                message += f"; the checks are {', '.join(names)}"
+            yield Violation("unknown-check", path, message, key=True, instead=nearest(key, names))
+        else:
+            where = f" in {fault.name}" if fault.path else ""
+            message = f"unknown key `{key}`{where}{did_you_mean(key, known)}"
+            yield Violation("unknown-key", path, message, key=True, instead=nearest(key, known))
+
+
+def _length(fault: _Fault) -> Iterator[Violation]:
+    code = fault.rule.get("x-code", "out-of-range")
+    words = {
+        "empty-prompt": f"{fault.name} is empty; write what is to be said",
+        "empty-pattern": f"{fault.name} is empty, and an empty pattern says nothing about a reply",
+        "empty-checks": f"{fault.name} is empty; a list of checks needs at least one",
+    }
+    yield Violation(code, fault.path, words.get(code, f"{fault.name} must not be empty"))
+
+
+def _pattern(fault: _Fault) -> Iterator[Violation]:
+    if "x-code" in fault.rule:
+        yield from _length(fault)
+        return
+    message = f"{fault.name} cannot be {fault.value!r}: {fault.rule['description']}"
+    yield Violation("out-of-range", fault.path, message)
+
+
+def _enum(fault: _Fault) -> Iterator[Violation]:
+    options = [str(option) for option in fault.details["options"]]
+    given = str(fault.value)
+    message = f"{fault.name} must be {_list(options)}, not {_name_value(fault.value)}{did_you_mean(given, options)}"
+    code = fault.rule.get("x-code") or ("out-of-range" if isinstance(fault.value, str) else "wrong-type")
+    yield Violation(code, fault.path, message)
+
+
+def _range(fault: _Fault) -> Iterator[Violation]:
+    rule = fault.rule
+    bounds = [
+        f"{words} {rule[keyword]}"
+        for keyword, words in (
+            ("minimum", "at least"),
+            ("exclusiveMinimum", "more than"),
+            ("maximum", "at most"),
+        )
+        if keyword in rule
+    ]
+    message = f"{fault.name} must be {' and '.join(bounds)}, not {fault.value}"
+    yield Violation("out-of-range", fault.path, message)
+
+
+def _other(fault: _Fault) -> Iterator[Violation]:
+    yield Violation("out-of-range", fault.path, f"{fault.name} cannot be {_name_value(fault.value)}")
+
+
+_EXPLANATIONS = {
+    "type": _type,
+    "required": _required,
+    "dependentRequired": _dependent,
+    "additionalProperties": _unexpected,
+    "unevaluatedProperties": _unexpected,
+    "minLength": _length,
+    "minItems": _length,
+    "pattern": _pattern,
+    "enum": _enum,
+    "minimum": _range,
+    "maximum": _range,
+    "exclusiveMinimum": _range,
+}
+
+_TYPE_WORDS = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+    "null": "null",
+}
+
+
+def _list(words: list[str]) -> str:
+    named = [_TYPE_WORDS.get(word, f"`{word}`") for word in words]
+    return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} or {named[-1]}"
+
+
+def _name_value(value: Any) -> str:
+    if value is None:
+        return "empty"
+    if isinstance(value, bool):
+        return f"the {'true' if value else 'false'} of YAML"
+    if isinstance(value, int | float):
+        return f"the number {value}"
+    if isinstance(value, str):
+        return f"the text {value!r}" if len(value) <= 40 else "a text"
+    return "a list" if isinstance(value, list) else "a mapping"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _known_keys(rule: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """The properties that a rule and what it refers to know."""
+    known = dict(rule.get("properties", {}))
+    for part in rule.get("allOf", ()):
+        target = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
+        known.update(_known_keys(target, schema))
+    return known
+
+
+def _has_known_check(item: Any) -> bool:
+    return isinstance(item, dict) and any(name in item for name in check_names())
+
+
+def _first_unknown(item: dict[str, Any], known: dict[str, Any]) -> str | None:
+    return next((key for key in item if key not in known and not key.startswith("x-")), None)

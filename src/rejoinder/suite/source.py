@@ -1,0 +1,190 @@
+"""A file that is being read: where its problems are, and what the author sees of them."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from pathlib import Path
+
+from rejoinder.model import Problem
+from rejoinder.suite.files import FileFault, read_text
+from rejoinder.suite.paths import Path as DocumentPath
+from rejoinder.suite.paths import read_path, write_path
+from rejoinder.suite.schema import Violation
+from rejoinder.suite.syntax import parse, quote_value
+from rejoinder.suite.yaml import MOST_BYTES, Document, YamlFault, split_lines
+
+
+class Source:
+    """A YAML file with its text, its data and the problems found in it so far."""
+
+    def __init__(self, file: str, text: str, document: Document) -> None:
+        self.file = file
+        self.text = text
+        self.document = document
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return split_lines(self.text)
+
+    def violation(self, violation: Violation, severity: str = "error") -> Problem:
+        line, column = self.document.place(violation.path, key=violation.key)
+        return Problem(
+            code=violation.code,
+            message=violation.message,
+            file=self.file,
+            path=write_path(violation.path),
+            line=line,
+            column=column,
+            severity="warning" if severity == "warning" else "error",
+            suggestion=self._mend(violation, line, column),
+            source=self.line(line),
+        )
+
+    def problem(  # noqa: PLR0913 - a problem has that many sides
+        self,
+        code: str,
+        at: str,
+        message: str,
+        *,
+        severity: str = "error",
+        key: bool = False,
+        first_line: int | None = None,
+        suggestion: str | None = None,
+        point: str | None = None,
+    ) -> Problem:
+        """A problem at a path that is written out, such as `evals[0].prompt`; `point` is what to point at."""
+        line, column = self.document.place(read_path(point or at), key=key)
+        return Problem(
+            code=code,
+            message=message,
+            file=self.file,
+            path=at,
+            line=line,
+            column=column,
+            severity="warning" if severity == "warning" else "error",
+            first_line=first_line,
+            suggestion=suggestion,
+            source=self.line(line),
+        )
+
+    def line(self, number: int) -> str | None:
+        return self.lines[number - 1] if 0 < number <= len(self.lines) else None
+
+    def _mend(self, violation: Violation, number: int, column: int) -> str | None:
+        line = self.line(number) or ""
+        if violation.quote is True and self.document.is_plain_scalar(violation.path):
+            return quote_value(line)
+        if violation.quote is False:
+            mended = re.sub(r"""(["'])([-+.\deE]+)\1""", r"\2", line[column - 1 :], count=1)
+            return line[: column - 1] + mended
+        if violation.instead is not None:
+            wrong = str(violation.path[-1])
+            rest = line[column - 1 :]
+            if rest.startswith(wrong):
+                return line[: column - 1] + violation.instead + rest[len(wrong) :]
+        return None
+
+
+class RowSource:
+    """One row of a data set: every problem in it is on the row's line."""
+
+    def __init__(self, file: str, line: int, text: str | None) -> None:
+        self.file = file
+        self.number = line
+        self.text = text
+
+    def violation(self, violation: Violation, severity: str = "error") -> Problem:
+        return self.problem(violation.code, write_path(violation.path), violation.message, severity=severity)
+
+    def problem(  # noqa: PLR0913 - as for Source
+        self,
+        code: str,
+        at: str,
+        message: str,
+        *,
+        severity: str = "error",
+        key: bool = False,  # noqa: ARG002 - the same signature as Source.problem
+        first_line: int | None = None,
+        suggestion: str | None = None,
+        point: str | None = None,  # noqa: ARG002
+    ) -> Problem:
+        return Problem(
+            code=code,
+            message=message,
+            file=self.file,
+            path=at,
+            line=self.number,
+            column=1,
+            severity="warning" if severity == "warning" else "error",
+            first_line=first_line,
+            suggestion=suggestion,
+            source=self.text,
+        )
+
+
+def read_source(path: Path, file: str) -> tuple[Source | None, list[Problem]]:
+    """Read and parse a YAML file. A file with YAML errors gives no source, so nothing else is said about it."""
+    try:
+        text = read_text(path, MOST_BYTES)
+    except FileFault as fault:
+        return None, [Problem(code=fault.code, message=fault.message, file=file)]
+    parsed = parse(text)
+    lines = split_lines(text) if parsed.problems or (parsed.document and parsed.document.faults) else []
+    problems = [
+        Problem(
+            code=problem.code,
+            message=problem.message,
+            file=file,
+            line=problem.line,
+            column=problem.column,
+            suggestion=problem.suggestion,
+            source=lines[problem.line - 1] if problem.line <= len(lines) else None,
+        )
+        for problem in parsed.problems
+    ]
+    if parsed.document is None:
+        return None, problems
+    problems += [_fault_problem(fault, parsed.document, file, lines) for fault in parsed.document.faults]
+    return (None if problems else Source(file, text, parsed.document)), problems
+
+
+def _fault_problem(fault: YamlFault, document: Document, file: str, lines: list[str]) -> Problem:
+    line = lines[fault.line - 1] if fault.line <= len(lines) else ""
+    return Problem(
+        code=fault.code,
+        message=fault.message,
+        file=file,
+        path=write_path(_path_to(document, fault)),
+        line=fault.line,
+        column=fault.column,
+        key=fault.details.get("key"),
+        first_line=fault.details.get("first_line"),
+        suggestion=quote_value(line) if fault.details.get("quote") else None,
+        source=line,
+    )
+
+
+def _path_to(document: Document, fault: YamlFault) -> DocumentPath:
+    """Where in the document a duplicate key stands."""
+    node = fault.details.get("node")
+    if node is None:
+        return ()
+    waiting: list[tuple[DocumentPath, object]] = [((), document.node)]
+    seen: set[int] = set()
+    while waiting:
+        path, current = waiting.pop()
+        children = getattr(current, "value", None)
+        if not isinstance(children, list) or id(current) in seen:
+            continue
+        seen.add(id(current))
+        for position, child in enumerate(children):
+            if isinstance(child, tuple):
+                key, value = child
+                name = getattr(key, "value", "")
+                if key is node:
+                    return (*path, str(name))
+                waiting.append(((*path, str(name)), value))
+            else:
+                waiting.append(((*path, position), child))
+    return ()

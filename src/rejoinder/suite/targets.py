@@ -1,0 +1,214 @@
+"""Targets: read from the project's files and the suite, merged by name, chosen by one rule. Nothing is contacted.
+
+Later wins: `.agentv/targets.yaml`, `.rejoinder/targets.yaml`, the file given with `--targets`, the suite's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from rejoinder.model import Problem, Target
+from rejoinder.suite.paths import Path as DocumentPath
+from rejoinder.suite.paths import did_you_mean
+from rejoinder.suite.project import Project, configuration_files, display_path
+from rejoinder.suite.schema import Violation, find_violations
+from rejoinder.suite.source import Source, read_source
+from rejoinder.suite.templates import expand_environment
+
+_OPENAI_COMPATIBLE = (
+    "openai",
+    "openrouter",
+    "ollama",
+    "vllm",
+    "lmstudio",
+    "groq",
+    "mistral",
+    "deepseek",
+    "xai",
+    "together",
+)
+
+PROVIDERS = {
+    **{name: name for name in _OPENAI_COMPATIBLE},
+    "scripted": "scripted",
+    "python": "python",
+    "mock": "mock",
+    "azure": "azure",
+    "azure-openai": "azure",
+    "anthropic": "anthropic",
+    "gemini": "gemini",
+    "google": "gemini",
+    "google-gemini": "gemini",
+    "http": "http",
+    "cli": "cli",
+    "codex": "codex",
+    "codex-cli": "codex",
+    "vscode": "vscode",
+    "vscode-insiders": "vscode-insiders",
+}
+"""Every provider's name and the one we call it by."""
+
+_NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
+    "python": (("call",),),
+    "azure": (("deployment", "deploymentName", "model"),),
+    "anthropic": (("model", "deployment", "variant"),),
+    "http": (("url",),),
+    "cli": (("command_template", "commandTemplate"),),
+    **dict.fromkeys(_OPENAI_COMPATIBLE, (("model",),)),
+}
+"""For each provider the settings it cannot do without; of each group one is enough."""
+
+_OWN_FIELDS = (
+    "name",
+    "provider",
+    "judge_target",
+    "judgeTarget",
+    "workers",
+    "system_prompt",
+    "systemPrompt",
+    "settings",
+)
+
+
+class TargetEntry(Struct, frozen=True):
+    target: Target
+    source: Source
+    path: DocumentPath
+
+
+class Targets:
+    """All targets in reach of a suite."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, TargetEntry] = {}
+        self.problems: list[Problem] = []
+
+    def add(self, source: Source, entries: Any, path: DocumentPath) -> None:
+        """Merge the targets of a list; what the schema has refused is passed over."""
+        if not isinstance(entries, list):
+            return
+        seen: dict[str, int] = {}
+        for position, entry in enumerate(entries):
+            here = (*path, position)
+            if not isinstance(entry, dict) or not _is_named(entry):
+                continue
+            name = entry["name"]
+            if name in seen:
+                place = source.document.place((*path, seen[name], "name"))
+                message = f"there is a target `{name}` already, on line {place[0]}"
+                self.problems.append(source.violation(Violation("duplicate-id", (*here, "name"), message)))
+                continue
+            seen[name] = position
+            self.problems += [source.violation(one) for one in _missing(entry, here)]
+            if entry["provider"].lower() not in PROVIDERS:
+                message = f"unknown provider `{entry['provider']}`{did_you_mean(entry['provider'], PROVIDERS)}"
+                violation = Violation("unknown-provider", (*here, "provider"), message)
+                self.problems.append(source.violation(violation, "warning"))
+            self.entries[name] = TargetEntry(_target(entry, source.file), source, here)
+
+    def names(self) -> dict[str, Target]:
+        return {name: entry.target for name, entry in self.entries.items()}
+
+    def check_environment(
+        self, name: str, environment: Mapping[str, str], severity: str = "error"
+    ) -> Iterator[Problem]:
+        """What a target needs from the environment and does not find there."""
+        entry = self.entries.get(name)
+        if entry is None:
+            return
+        for path, text in _strings(_at(entry.source.document.data, entry.path), entry.path):
+            found: list[tuple[str, str]] = []
+            expand_environment(text, environment, lambda code, message, found=found: found.append((code, message)))
+            for code, message in found:
+                yield entry.source.violation(Violation(code, path, message), severity)
+
+
+def read_targets(project: Project, given: Path | None = None) -> Targets:
+    """The targets of the project's files, of the configuration and of the file that the command names."""
+    targets = Targets()
+    for path in configuration_files(project.root, "targets"):
+        _add_file(targets, path, project.working)
+    if "targets" in project.config:
+        targets.add(project.config_sources["targets"], project.config["targets"], ("targets",))
+    if given is not None:
+        _add_file(targets, given, project.working)
+    return targets
+
+
+def _add_file(targets: Targets, path: Path, working: Path) -> None:
+    source, problems = read_targets_file(path, working)
+    targets.problems += problems
+    if source is not None:
+        targets.add(source, source.document.data["targets"], ("targets",))
+
+
+def read_targets_file(path: Path, working: Path) -> tuple[Source | None, list[Problem]]:
+    source, problems = read_source(path, display_path(path, working))
+    if source is None:
+        return None, problems
+    violations = find_violations(source.document.data, "targets")
+    return (None if violations else source), problems + [source.violation(one) for one in violations]
+
+
+def resolve(value: str, targets: Mapping[str, Target]) -> Target | None:
+    """A target by name, else by `provider/model`."""
+    if value in targets:
+        return targets[value]
+    provider, slash, model = value.partition("/")
+    if not (slash and provider and model):
+        return None
+    known = PROVIDERS.get(provider.lower(), provider)
+    return Target(name=value, provider=known, settings={"model": model})
+
+
+def _target(entry: dict[str, Any], file: str) -> Target:
+    inner = entry.get("settings")
+    settings = {**(inner if isinstance(inner, dict) else {}), **entry}
+    provider: str = entry["provider"].lower()
+    return Target(
+        name=entry["name"],
+        provider=PROVIDERS.get(provider, provider),
+        settings={key: value for key, value in settings.items() if key not in _OWN_FIELDS},
+        judge_target=entry.get("judge_target", entry.get("judgeTarget")),
+        workers=entry.get("workers"),
+        system_prompt=entry.get("system_prompt", entry.get("systemPrompt")),
+        file=file,
+    )
+
+
+def _is_named(entry: dict[str, Any]) -> bool:
+    return all(isinstance(entry.get(key), str) and entry[key] for key in ("name", "provider"))
+
+
+def _missing(entry: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
+    provider = PROVIDERS.get(entry["provider"].lower(), "")
+    settings = entry.get("settings")
+    present = {*entry, *(settings if isinstance(settings, dict) else ())}
+    for group in _NEEDED.get(provider, ()):
+        if not present & set(group):
+            message = f"a target with provider `{entry['provider']}` needs `{group[0]}`"
+            yield Violation("missing-field", (*path, group[0]), message)
+    if provider == "scripted" and not present & {"replies", "judge"}:
+        message = "a target with provider `scripted` needs `replies`"
+        yield Violation("missing-field", (*path, "replies"), message)
+
+
+def _strings(data: Any, path: DocumentPath) -> Iterator[tuple[DocumentPath, str]]:
+    if isinstance(data, str):
+        yield path, data
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            yield from _strings(value, (*path, key))
+    elif isinstance(data, list):
+        for position, value in enumerate(data):
+            yield from _strings(value, (*path, position))
+
+
+def _at(data: Any, path: DocumentPath) -> Any:
+    for step in path:
+        data = data[step]
+    return data

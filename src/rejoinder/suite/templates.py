@@ -1,0 +1,150 @@
+"""Templates: a closed grammar, not a language.
+
+    {{ var('x') }}  {{ secret('x') }}  {{ env('X') }}    anywhere in a suite
+    {{ name }}                                           in a case that has variables
+    {{ response }}  {{ response(2) }}  {{ failed }}      in follow-ups, filled in at run time
+    {{ candidate_answer }} and its like                  in a judge's own prompt
+
+Everything else in braces is literal text. Expansion is single-pass: what comes in is never read again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from rejoinder.model import JUDGE_VARIABLES, Quote
+from rejoinder.suite.paths import did_you_mean
+
+_EXPRESSION = re.compile(
+    r"""\{\{\s*(?:
+        (?P<function>var|secret|env)\(\s*(?P<quote>['"])(?P<argument>[^'"]*)(?P=quote)\s*\)
+      | (?P<name>[^\W\d][\w.-]*)(?:\(\s*(?P<turn>\d+)\s*\))?
+    )\s*\}\}""",
+    re.VERBOSE,
+)
+_TARGET_EXPRESSION = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+
+Report = Callable[[str, str], None]
+"""Told the code and the message of a fault."""
+
+
+class Scope(Struct, frozen=True):
+    """What expressions can refer to."""
+
+    variables: Mapping[str, Any]
+    """For `{{ var('x') }}`: the project's and the suite's."""
+    environment: Mapping[str, str]
+    names: Mapping[str, Any] | None = None
+    """For `{{ name }}`: the case's own and all above; None where the case has no variables."""
+    secrets: dict[str, str] = {}
+    """Filled with each secret that was used: its value and the expression that names it."""
+
+
+def expand(text: str, scope: Scope, report: Report, *, keep: tuple[str, ...] = ()) -> str:
+    """The text with its expressions filled in; a missing one is reported and left as it is."""
+    if "{{" not in text:
+        return text
+    return _EXPRESSION.sub(lambda found: _value(found, scope, report, keep), text)
+
+
+def expand_judge_prompt(text: str, scope: Scope, report: Report) -> str:
+    return expand(text, scope, report, keep=JUDGE_VARIABLES)
+
+
+def expand_follow_up(text: str, scope: Scope, report: Report) -> tuple[str | Quote, ...]:
+    """The pieces of a follow-up: text, and the places where earlier words come in."""
+    pieces: list[str | Quote] = []
+    end = 0
+    for found in _EXPRESSION.finditer(text):
+        quote = _quote(found)
+        if quote is not None:
+            pieces += [expand(text[end : found.start()], scope, report), quote]
+            end = found.end()
+    pieces.append(expand(text[end:], scope, report))
+    return tuple(piece for piece in pieces if piece != "")
+
+
+def expand_tree(data: Any, scope: Scope, report: Report) -> Any:
+    """Every string of a value, however deep."""
+    if isinstance(data, str):
+        return expand(data, scope, report)
+    if isinstance(data, list):
+        return [expand_tree(item, scope, report) for item in data]
+    if isinstance(data, dict):
+        return {key: expand_tree(value, scope, report) for key, value in data.items()}
+    return data
+
+
+def expand_environment(text: str, environment: Mapping[str, str], report: Report) -> str:
+    """`${{ VAR }}`, as it stands in targets."""
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        if name not in environment:
+            report("missing-environment", f"the environment variable `{name}` is not set")
+            return found[0]
+        return environment[name]
+
+    return _TARGET_EXPRESSION.sub(value, text) if "${{" in text else text
+
+
+def write_value(value: Any) -> str:
+    """A variable as text: strings as they are, everything else as JSON writes it."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _quote(found: re.Match[str]) -> Quote | None:
+    name, turn = found["name"], found["turn"]
+    if name == "response":
+        return Quote("response", int(turn) if turn else None)
+    return Quote("failed") if name == "failed" and not turn else None
+
+
+def _value(found: re.Match[str], scope: Scope, report: Report, keep: tuple[str, ...]) -> str:
+    function, name = found["function"], found["name"]
+    if function:
+        return _FUNCTIONS[function](found["argument"], found[0], scope, report)
+    if scope.names is None or found["turn"] or name in keep:
+        return found[0]
+    if name not in scope.names:
+        report("missing-variable", f"there is no variable `{name}`{did_you_mean(name, scope.names)}")
+        return found[0]
+    return write_value(scope.names[name])
+
+
+def _var(name: str, written: str, scope: Scope, report: Report) -> str:
+    known = scope.variables if scope.names is None else {**scope.variables, **scope.names}
+    if name not in known:
+        hint = did_you_mean(name, known) or "; set it under `vars` in the suite or in .rejoinder/config.yaml"
+        report("missing-variable", f"there is no variable `{name}`{hint}")
+        return written
+    return write_value(known[name])
+
+
+def _env(name: str, written: str, scope: Scope, report: Report) -> str:
+    if name not in scope.environment:
+        report("missing-environment", f"the environment variable `{name}` is not set, nor is it in a .env file")
+        return written
+    return scope.environment[name]
+
+
+def _secret(name: str, written: str, scope: Scope, report: Report) -> str:
+    plain = re.sub(r"\W", "_", name)
+    for candidate in (f"REJOINDER_SECRET_{plain.upper()}", name, plain.upper()):
+        value = scope.environment.get(candidate)
+        if value:
+            scope.secrets[value] = f"{{{{ secret('{name}') }}}}"
+            return value
+    wanted = f"REJOINDER_SECRET_{plain.upper()}"
+    report("missing-secret", f"there is no secret `{name}`; set {wanted} in the environment or in a .env file")
+    return written
+
+
+_FUNCTIONS = {"var": _var, "env": _env, "secret": _secret}

@@ -1,0 +1,185 @@
+"""The walk over a suite's cases: those of the file, and those that the rows of data sets make.
+
+Every walk builds the cases anew, so a data set of any length is never held. What is wrong with a case comes with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from rejoinder.model import Case, Problem
+from rejoinder.suite.cases import CaseBuilder, Surroundings
+from rejoinder.suite.datasets import Row, read_rows
+from rejoinder.suite.paths import Path as DocumentPath
+from rejoinder.suite.project import display_path
+from rejoinder.suite.rules import CheckRules, find_conflicts
+from rejoinder.suite.schema import Violation, case_keys, find_violations
+from rejoinder.suite.source import RowSource, Source
+from rejoinder.suite.templates import Report, Scope, expand, expand_tree
+
+CASE_LISTS = ("evals", "evalcases")
+
+
+class Built(Struct, frozen=True):
+    """A case and its problems; no case where there were only problems."""
+
+    case: Case | None
+    problems: list[Problem]
+    source: Source | RowSource
+
+
+class Cases:
+    """The cases of a walk, to be gone through any number of times."""
+
+    def __init__(self, walker: Walker) -> None:
+        self._walker = walker
+
+    def __iter__(self) -> Iterator[Case]:
+        return (built.case for built in self._walker.walk() if built.case is not None)
+
+
+class Walker:
+    def __init__(self, data: dict[str, Any], broken: set[DocumentPath], around: Surroundings) -> None:
+        self.data = data
+        self.broken = broken
+        """The cases that the schema has refused; they are passed over."""
+        self.around = around
+        self.scope = Scope(around.variables, around.environment, None, around.secrets)
+        self.defaults: dict[str, Any] = data.get("defaults", {})
+
+    @property
+    def streams(self) -> bool:
+        """Do rows of data sets take part?"""
+        cases = (case for key in CASE_LISTS for case in self.data.get(key, ()))
+        return "cases" in self.data or "cases" in self.defaults or any("cases" in case for case in cases)
+
+    def walk(self) -> Iterator[Built]:
+        number = 0
+        for key in CASE_LISTS:
+            for position, case in enumerate(self.data.get(key, ())):
+                number += 1
+                if (key, position) not in self.broken:
+                    yield from self._written(case, f"{key}[{position}]", f"eval-{number}")
+        if "cases" in self.data:
+            yield from self._rows_as_cases(number)
+
+    def _written(self, case: dict[str, Any], at: str, default_id: str) -> Iterator[Built]:
+        """A case of the file: once, or once for each row that it asks for."""
+        data, origins = self._with_defaults(case)
+        if "cases" not in data:
+            problems: list[Problem] = []
+            names = self._names(data, None, at, problems)
+            yield self._build(data, at, self.around.source, origins, names, default_id, problems)
+            return
+        base = str(data.get("id", default_id))
+        template = {key: value for key, value in data.items() if key != "id"}
+        places = {key: origins.get(key, at) for key in data}
+        for row in self._rows(data["cases"], f"{origins.get('cases', at)}.cases"):
+            if isinstance(row, Built):
+                yield row
+                continue
+            problems = []
+            values = {**row.values, **(row.values.get("vars") or {})}
+            names = self._names(data, values, places.get("vars", at), problems)
+            row_id = f"{base}-{row.values.get('id') or row.number}"
+            yield self._build(template, f"{at}.cases[{row.number - 1}]", row.source, places, names, row_id, problems)
+
+    def _rows_as_cases(self, number: int) -> Iterator[Built]:
+        """Each row is a case; the columns that are no keys of a case are its variables."""
+        keys = case_keys() - {"cases"}
+        for row in self._rows(self.data["cases"], "cases"):
+            if isinstance(row, Built):
+                yield row
+                continue
+            number += 1
+            own = {key: value for key, value in row.values.items() if key in keys and value not in ("", None)}
+            if row.source.file.lower().endswith(".csv"):
+                own = {key: _from_cell(key, value) for key, value in own.items()}
+            violations = self._violations(own)
+            if violations:
+                yield Built(None, [row.source.violation(violation) for violation in violations], row.source)
+                continue
+            problems: list[Problem] = []
+            at = f"cases[{row.number - 1}]"
+            data, origins = self._with_defaults(own)
+            variables = {key: value for key, value in row.values.items() if key not in keys}
+            names = self._names(data, {**variables, **own.get("vars", {})}, at, problems)
+            yield self._build(data, at, row.source, origins, names, f"eval-{number}", problems)
+
+    def _violations(self, own: dict[str, Any]) -> list[Violation]:
+        rules = CheckRules(own.get("followups", self.around.followups))
+        rules.walk(own.get("checks"), ("checks",))
+        return [*find_violations(own, "case"), *rules.found.errors, *find_conflicts(own, ())]
+
+    def _rows(self, written: str, at: str) -> Iterator[Row | Built]:
+        problems: list[Problem] = []
+        name = expand(written, self.scope, self._reporter(at, problems))
+        path = self.around.finder.find(name)
+        source = self.around.source
+        if path is None:
+            message = f"there is no file {name!r} in {self.around.finder.describe_roots()}"
+            yield Built(None, [*problems, source.problem("file-not-found", at, message)], source)
+            return
+        empty = True
+        for row in read_rows(path, display_path(path, Path.cwd())):
+            empty = False
+            yield Built(None, [row], source) if isinstance(row, Problem) else row
+        if empty:
+            message = f"the data set {name!r} has no rows"
+            yield Built(None, [source.problem("empty-file", at, message, severity="error")], source)
+
+    def _with_defaults(self, case: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+        """The case over the suite's defaults, and where the keys stand that it does not have itself."""
+        usable = {key: value for key, value in self.defaults.items() if _OTHER_FORM.get(key) not in case}
+        merged = {**usable, **case}
+        if "vars" in usable and "vars" in case:
+            merged["vars"] = {**usable["vars"], **case["vars"]}
+        return merged, {key: "defaults" for key in usable if key not in case}
+
+    def _names(
+        self, data: dict[str, Any], row: dict[str, Any] | None, at: str, problems: list[Problem]
+    ) -> dict[str, Any] | None:
+        """What `{{ name }}` may name in a case: None when it has no variables at all."""
+        own = data.get("vars", {})
+        if row is None and not own and not self.around.has_variables:
+            return None
+        expanded = {key: expand_tree(own[key], self.scope, self._reporter(f"{at}.vars.{key}", problems)) for key in own}
+        return {**self.around.variables, **expanded, **(row or {})}
+
+    def _build(
+        self,
+        data: dict[str, Any],
+        at: str,
+        source: Source | RowSource,
+        origins: Mapping[str, str],
+        names: dict[str, Any] | None,
+        default_id: str,
+        problems: list[Problem],
+    ) -> Built:
+        builder = CaseBuilder(data, at, source, self.around, origins, names)
+        case = builder.build(default_id)
+        return Built(case, [*problems, *builder.problems], source)
+
+    def _reporter(self, at: str, problems: list[Problem]) -> Report:
+        return lambda code, message: problems.append(self.around.source.problem(code, at, message))
+
+
+_OTHER_FORM = {"prompt": "input_messages", "input_messages": "prompt"}
+"""A case that brings one form does not inherit the other."""
+
+
+def _from_cell(key: str, text: Any) -> Any:
+    """A CSV cell as the key wants it: lists, mappings and numbers are JSON, tags are separated by commas."""
+    if key == "tags" and not text.startswith("["):
+        return [tag.strip() for tag in text.split(",") if tag.strip()]
+    if text[:1] in "[{" or key in ("threshold", "max_turns"):
+        try:
+            return msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeError):
+            return text
+    return text

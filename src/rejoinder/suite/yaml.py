@@ -1,0 +1,347 @@
+"""YAML with places: text in, plain data and a way back from any path to its line and column out.
+
+The meaning is YAML 1.2's core schema: `no`, `on` and dates are strings, `010` is ten. Duplicate keys, several
+documents, foreign tags and keys that are not plain words are errors, and so is anything that would make a small
+file large: size, depth and the growth through aliases are bounded before any of it is built.
+
+Nodes are kept, positions are not: a place is looked up by walking the path again, and only errors ask for one.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import yaml
+from msgspec import Struct
+from yaml.cyaml import CParser  # pyright: ignore[reportAttributeAccessIssue] - compiled, without stubs
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+Path: TypeAlias = tuple[str | int, ...]
+
+MOST_BYTES = 32 * 1024 * 1024
+MOST_DEPTH = 100
+MOST_GROWTH = 1_000_000
+"""Nodes that a document may have once its aliases are written out, if it has aliases at all."""
+
+_STRING_TAG = "tag:yaml.org,2002:str"
+_KNOWN_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq"))
+
+
+class YamlFault(Exception):
+    """Something the parser, the limits or the core schema refuse. Lines and columns count from 1."""
+
+    def __init__(self, code: str, message: str, line: int, column: int, **details: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.line = line
+        self.column = column
+        self.details = details
+
+
+class Duplicate(Struct, frozen=True):
+    key: str
+    first: Node
+    later: Node
+
+
+class Document:
+    """A parsed file: its data and the places of everything in it."""
+
+    def __init__(self, text: str, node: Node | None) -> None:
+        self.text = text
+        self.node = node
+        self.faults: list[YamlFault] = []
+        builder = _Builder(self.faults)
+        self.data: Any = None if node is None else builder.build(node, 0)
+
+    def place(self, path: Sequence[str | int], *, key: bool = False) -> tuple[int, int]:
+        """Line and column of the value at a path (of its key with `key`), or of the nearest thing above it."""
+        node, key_node = self.node, None
+        for step in path:
+            found = _step(node, step)
+            if found is None:
+                key_node = None
+                break
+            key_node, node = found
+        chosen = key_node if key and key_node is not None else node
+        return (1, 1) if chosen is None else (chosen.start_mark.line + 1, chosen.start_mark.column + 1)
+
+    def is_plain_scalar(self, path: Sequence[str | int]) -> bool:
+        """Is the value at this path written without quotes, on one line?"""
+        node = self.node
+        for step in path:
+            found = _step(node, step)
+            if found is None:
+                return False
+            node = found[1]
+        return isinstance(node, ScalarNode) and not node.style
+
+
+def parse_yaml(text: str) -> Document:
+    """Raises YamlFault for what cannot be parsed at all; duplicates and the like are in `faults`."""
+    _refuse_depth(text)
+    with paused_collector():
+        try:
+            node = _Loader(text).get_single_node()
+        except yaml.reader.ReaderError as error:
+            raise _reader_fault(text, error) from None
+        except yaml.MarkedYAMLError as error:
+            raise _marked_fault(error) from None
+        return Document(text, node)
+
+
+@contextmanager
+def paused_collector() -> Generator[None]:
+    """Without collections: building many small objects is five times faster, and none of them is garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def split_lines(text: str) -> list[str]:
+    """Lines as the YAML parser counts them."""
+    return re.split("\r\n|[\n\r\x85\u2028\u2029]", text)
+
+
+class _Loader(CParser):  # pyright: ignore[reportUntypedBaseClass] - as above
+    """libyaml's parser without the implicit tags of YAML 1.1."""
+
+    def resolve(self, kind: type[Node], value: Any, implicit: Any) -> str:  # noqa: ARG002 - called by the parser
+        if kind is ScalarNode:
+            return "" if implicit[0] else _STRING_TAG
+        return "tag:yaml.org,2002:map" if kind is MappingNode else "tag:yaml.org,2002:seq"
+
+    def descend_resolver(self, parent: Any, index: Any) -> None:
+        pass
+
+    def ascend_resolver(self) -> None:
+        pass
+
+
+def _step(node: Node | None, step: str | int) -> tuple[Node | None, Node] | None:
+    if isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return None, node.value[step]
+    if isinstance(node, MappingNode) and isinstance(step, str):
+        merged: list[Node] = []
+        for key, value in node.value:
+            if isinstance(key, ScalarNode):
+                if key.value == step:
+                    return key, value
+                if key.value == "<<" and not key.style:
+                    merged.append(value)
+        for source in merged:
+            for one in source.value if isinstance(source, SequenceNode) else [source]:
+                if found := _step(one, step):
+                    return found
+    return None
+
+
+class _Builder:
+    """From nodes to data. Shared nodes give shared data, and their full size is counted once for each use."""
+
+    def __init__(self, faults: list[YamlFault]) -> None:
+        self.faults = faults
+        self.built: dict[int, Any] = {}
+        self.sizes: dict[int, int] = {}
+        self.size = 0
+
+    def build(self, node: Node, depth: int) -> Any:
+        if isinstance(node, ScalarNode):
+            return self._scalar(node)
+        known = id(node)
+        if known in self.built:
+            return self._again(node)
+        if depth >= MOST_DEPTH:
+            raise _fault_at(node, "too-deep", f"nested more than {MOST_DEPTH} levels deep")
+        before = self.size
+        self.sizes[known] = -1
+        result: Any
+        if isinstance(node, MappingNode):
+            self.built[known] = result = {}
+            self._fill(node, result, depth + 1)
+        else:
+            self.built[known] = result = []
+            for child in node.value:
+                result.append(self.build(child, depth + 1))
+            self.size += len(result)
+        if node.tag not in _KNOWN_TAGS:
+            self._refuse_tag(node)
+        self.sizes[known] = self.size - before
+        return result
+
+    def _again(self, node: Node) -> Any:
+        size = self.sizes[id(node)]
+        if size < 0:
+            raise _fault_at(node, "too-many-aliases", "an alias stands inside the very thing that it names")
+        self.size += size
+        if self.size > MOST_GROWTH:
+            raise _fault_at(node, "too-many-aliases", f"aliases make this document grow beyond {MOST_GROWTH:,} values")
+        return self.built[id(node)]
+
+    def _fill(self, node: MappingNode, result: dict[str, Any], depth: int) -> None:
+        merges: list[tuple[Node, Any]] = []
+        for key, value in node.value:
+            if not isinstance(key, ScalarNode):
+                self.faults.append(_complex_key(key))
+                continue
+            name = key.value
+            if name == "<<" and not key.style:
+                merges.append((value, self.build(value, depth)))
+            elif name in result:
+                self._duplicate(node, key)
+            else:
+                result[name] = self.build(value, depth)
+        self.size += len(result)
+        for value, merged in merges:
+            self._merge(value, merged, result)
+
+    def _merge(self, node: Node, merged: Any, result: dict[str, Any]) -> None:
+        """`<<: *base`: keys of the base, where the mapping has none of its own."""
+        for source in merged if isinstance(merged, list) else [merged]:
+            if not isinstance(source, dict):
+                self.faults.append(_fault_at(node, "yaml-syntax", "`<<` merges mappings; this is none"))
+                return
+            for name, value in source.items():
+                result.setdefault(name, value)
+            self.size += len(source)
+            if self.size > MOST_GROWTH:
+                raise _fault_at(node, "too-many-aliases", f"merges grow beyond {MOST_GROWTH:,} values")
+
+    def _duplicate(self, mapping: MappingNode, later: ScalarNode) -> None:
+        first = next(key for key, _ in mapping.value if isinstance(key, ScalarNode) and key.value == later.value)
+        line = first.start_mark.line + 1
+        message = f"the key `{later.value}` stands here a second time; it is first set on line {line}"
+        self.faults.append(_fault_at(later, "duplicate-key", message, key=later.value, first_line=line, node=later))
+
+    def _scalar(self, node: ScalarNode) -> Any:
+        tag, text = node.tag, node.value
+        if tag == "":
+            return read_plain(text) if text[:1] in _MAYBE_SPECIAL else text
+        if tag == _STRING_TAG:
+            return text
+        return self._tagged(node)
+
+    def _tagged(self, node: ScalarNode) -> Any:
+        """An explicit tag: only the core schema's own, and only where the text fits."""
+        if node.tag == "!":
+            return node.value
+        if node.tag not in _KNOWN_TAGS:
+            return self._refuse_tag(node)
+        value = read_plain(node.value)
+        kind = node.tag.rpartition(":")[2]
+        wanted = {"int": int, "float": (int, float), "bool": bool, "null": type(None)}.get(kind)
+        if wanted is None or not isinstance(value, wanted) or (kind != "bool" and isinstance(value, bool)):
+            self.faults.append(_fault_at(node, "yaml-syntax", f"{node.value!r} is no {kind}"))
+        return float(value) if kind == "float" and isinstance(value, int) else value
+
+    def _refuse_tag(self, node: Node) -> None:
+        message = f"the tag `{node.tag}` has no meaning here; remove it, or quote the value if it is text"
+        self.faults.append(_fault_at(node, "yaml-syntax", message))
+
+
+_MAYBE_SPECIAL = frozenset(["", *"~nNtTfF+-.0123456789"])
+_WORDS: dict[str, Any] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+}
+_INTEGER = re.compile(r"[-+]?[0-9]+")
+_BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_INFINITY = re.compile(r"([-+]?)\.(?:inf|Inf|INF)")
+_LONGEST_INTEGER = 300
+
+
+def read_plain(text: str) -> Any:
+    """What unquoted text means in YAML 1.2's core schema."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INTEGER.fullmatch(text):
+        # Longer ones are surely no number that anyone counts with, and Python refuses to convert them.
+        return int(text) if len(text) <= _LONGEST_INTEGER else text
+    if _BASED.fullmatch(text):
+        return int(text[2:], 8 if text[1] == "o" else 16)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    if found := _INFINITY.fullmatch(text):
+        return float(f"{found[1]}inf")
+    return text
+
+
+def _complex_key(node: Node) -> YamlFault:
+    if isinstance(node, MappingNode) and node.flow_style:
+        message = "`{{` opens a YAML mapping here, not a template; put the whole value in quotes"
+    else:
+        message = "a key must be plain text"
+    return _fault_at(node, "yaml-syntax", message, quote=True)
+
+
+def _fault_at(at: Node, code: str, message: str, **details: Any) -> YamlFault:
+    return YamlFault(code, message, at.start_mark.line + 1, at.start_mark.column + 1, **details)
+
+
+def _marked_fault(error: yaml.MarkedYAMLError) -> YamlFault:
+    mark = error.problem_mark or error.context_mark
+    line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    start = error.context_mark
+    opened = (start.line + 1, start.column + 1) if start else None
+    return YamlFault(
+        "yaml-syntax", str(error.problem), line, column, context=error.context or "", opened=opened, raw=True
+    )
+
+
+def _reader_fault(text: str, error: yaml.reader.ReaderError) -> YamlFault:
+    before = split_lines(text[: error.position])
+    character = ord(error.character) if isinstance(error.character, str) else error.character
+    message = f"the character U+{character:04X} is not allowed in YAML; in double quotes write it as an escape"
+    return YamlFault("yaml-syntax", message, len(before), len(before[-1]) + 1)
+
+
+_BRACKETS = re.compile(r"[\[\]{}]")
+_INDENTATION = re.compile(r"^[ \t?:-]{100,}", re.MULTILINE)
+
+
+def _refuse_depth(text: str) -> None:
+    """libyaml's composer recurses in C and can exhaust the stack, so depth is measured before it runs.
+
+    The estimate costs microseconds and may be too high (brackets in prose); then the events, which the parser
+    gives without recursion, are counted exactly.
+    """
+    if not _INDENTATION.search(text) and not _brackets_pile_up(text):
+        return
+    depth = 0
+    parser = CParser(text)
+    try:
+        while parser.check_event():
+            event = parser.get_event()
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > MOST_DEPTH:
+                    mark = event.start_mark
+                    message = f"nested more than {MOST_DEPTH} levels deep"
+                    raise YamlFault("too-deep", message, mark.line + 1, mark.column + 1)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+    except yaml.YAMLError:
+        return  # the composer meets the same error, with all that can be said about it
+
+
+def _brackets_pile_up(text: str) -> bool:
+    if text.count("[") + text.count("{") <= MOST_DEPTH:
+        return False
+    depth = 0
+    for found in _BRACKETS.finditer(text):
+        depth = depth + 1 if found[0] in "[{" else max(depth - 1, 0)
+        if depth > MOST_DEPTH:
+            return True
+    return False

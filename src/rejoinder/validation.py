@@ -1,0 +1,201 @@
+"""Validation: everything that can be said about files without sending anything or running anyone's code.
+
+It joins what loading finds (syntax, schema, rules, references) with what formatting finds (text that looks like a
+marker, empty files, conversations with nothing to say), and sorts it by file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from rejoinder.errors import UsageError
+from rejoinder.formatting import MOST_ALTERNATIVES, count_alternatives, diagnose_case
+from rejoinder.model import Case, Formatting, Problem, Suite
+from rejoinder.suite.load import LoadOptions, read_suite
+from rejoinder.suite.project import display_path, open_project, read_configuration
+from rejoinder.suite.source import Source
+from rejoinder.suite.targets import Targets, read_targets_file
+
+FileKind: TypeAlias = Literal["suite", "targets", "config"]
+
+DEFAULT_NAMES = ("evals.yaml", "evals.yml", "eval.yaml", "eval.yml", "rejoinder.yaml", "rejoinder.yml")
+_PASSED_OVER = frozenset({"node_modules", "__pycache__", "venv", "site-packages", "dist", "build"})
+
+
+class FileReport(Struct, frozen=True):
+    path: str
+    errors: list[Problem]
+    warnings: list[Problem]
+
+
+class Report(Struct, frozen=True):
+    files: list[FileReport]
+    passed_over: list[str]
+    """YAML files of a folder that are no suites."""
+
+    @property
+    def errors(self) -> int:
+        return sum(len(file.errors) for file in self.files)
+
+    @property
+    def warnings(self) -> int:
+        return sum(len(file.warnings) for file in self.files)
+
+
+def validate(*paths: str | Path, targets_file: Path | None = None) -> Report:
+    """Check files, and all suites of folders. Without a path: the suite of the working directory."""
+    files, passed_over = find_files([Path(path) for path in paths])
+    problems: dict[str, list[Problem]] = {}
+    for file in files:
+        name = display_path(file.absolute(), Path.cwd())
+        problems.setdefault(name, [])
+        for problem in validate_file(file, targets_file):
+            found = problems.setdefault(problem.file, [])
+            if problem not in found[-200:]:  # a shared targets file is read for each suite
+                found.append(problem)
+    reports = [
+        FileReport(
+            name,
+            [one for one in found if one.severity == "error"],
+            [one for one in found if one.severity == "warning"],
+        )
+        for name, found in problems.items()
+    ]
+    return Report(reports, passed_over)
+
+
+def validate_file(path: Path, targets_file: Path | None = None) -> list[Problem]:
+    kind = kind_of(path)
+    if kind == "targets":
+        return _validate_targets(path)
+    if kind == "config":
+        return read_configuration(path, Path.cwd())[1]
+    loaded = read_suite(path, LoadOptions(targets_file=targets_file))
+    found = list(loaded.problems)
+    if loaded.suite is not None and loaded.source is not None:
+        found += review_suite(loaded.suite, loaded.source)
+    return sorted(found, key=lambda one: (one.file, one.line, one.column))
+
+
+def review_suite(suite: Suite, source: Source) -> Iterator[Problem]:
+    """What formatting has to say about a suite's cases."""
+    for position, pattern in enumerate(suite.formatting.guideline_patterns):
+        if count_alternatives(pattern) > MOST_ALTERNATIVES:
+            message = f"this pattern has more than {MOST_ALTERNATIVES} alternatives; write several patterns"
+            yield source.problem("out-of-range", f"guideline_patterns[{position}]", message)
+    for case in suite.cases:
+        yield from _review_case(case, suite.formatting, source)
+
+
+def _review_case(case: Case, options: Formatting, source: Source) -> Iterator[Problem]:
+    for diagnostic in diagnose_case(case, options):
+        if diagnostic.code == "file-not-found":
+            continue  # loading has said so, with where it looked
+        severity = "warning"
+        if diagnostic.code == "marker-in-text" and options.marker_in_text == "error":
+            severity = "error"
+        message = _DIAGNOSTIC_WORDS[diagnostic.code].format(path=diagnostic.path, marker=options.marker)
+        yield source.problem(diagnostic.code, diagnostic.at, message, severity=severity)
+    if case.messages and not any(message.role == "user" for message in case.messages):
+        yield source.problem(
+            "no-user-message",
+            case.messages[0].at,
+            "no user message: most models expect one",
+            severity="warning",
+        )
+
+
+_DIAGNOSTIC_WORDS = {
+    "marker-in-text": "a line here begins like a role marker ({marker}) and could be mistaken for a turn; set"
+    " `marker_in_text: escape` to make it safe",
+    "empty-file": "the file {path!r} is empty, so nothing of it is sent",
+    "no-visible-content": "nothing but guidelines is left to send",
+}
+
+
+def kind_of(path: Path) -> FileKind:
+    """What a file is, by its place, its name and its first words."""
+    if path.stem == "targets":
+        return "targets"
+    if path.stem == "config" and path.parent.name in (".rejoinder", ".agentv"):
+        return "config"
+    head = _head(path)
+    if re.search(r"^\$schema:\s*[\"']?agentv-targets", head, re.MULTILINE):
+        return "targets"
+    if re.search(r"^\$schema:\s*[\"']?agentv-config", head, re.MULTILINE):
+        return "config"
+    return "suite"
+
+
+def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[str]]:
+    """The files that are meant: those that are named, and in folders those that are suites."""
+    found: list[Path] = []
+    passed_over: list[str] = []
+    for path in list(paths) or [find_default()]:
+        if not path.is_dir():
+            found.append(path)
+            continue
+        inside = [file for file in _yaml_files(path) if looks_like_suite(file)]
+        passed_over += [str(file) for file in _yaml_files(path) if file not in inside]
+        if not inside:
+            raise UsageError(
+                f"there is no suite in the folder {str(path)!r}", "Name the files, or add one with `evals:`."
+            )
+        found += inside
+    return list(dict.fromkeys(found)), passed_over
+
+
+def find_default() -> Path:
+    """The suite of the working directory, where no file is named."""
+    for name in DEFAULT_NAMES:
+        if Path(name).is_file():
+            return Path(name)
+    named = sorted(Path().glob("*.rejoinder.y*ml"))
+    if len(named) == 1:
+        return named[0]
+    raise UsageError(
+        "no file was named, and there is no suite here",
+        f"Name a file, or call it one of {', '.join(DEFAULT_NAMES)}; `rejoinder init` writes one to start from.",
+    )
+
+
+def looks_like_suite(path: Path) -> bool:
+    """Does the file have a key that only suites have? Broken YAML counts by its text."""
+    text = _head(path, 1_000_000)
+    return re.search(r"^[\"']?(evals|evalcases)[\"']?\s*:", text, re.MULTILINE) is not None or (
+        re.search(r"^cases\s*:\s*\S+\.(jsonl|ndjson|csv)\b", text, re.MULTILINE) is not None
+    )
+
+
+def _validate_targets(path: Path) -> list[Problem]:
+    source, problems = read_targets_file(path, Path.cwd())
+    if source is None:
+        return problems
+    targets = Targets()
+    targets.add(source, source.document.data["targets"], ("targets",))
+    environment = open_project(path.resolve().parent).environment
+    for name in targets.entries:
+        problems += targets.check_environment(name, environment, "warning")
+    return problems + targets.problems
+
+
+def _yaml_files(folder: Path) -> list[Path]:
+    def passed_over(path: Path) -> bool:
+        parts = path.relative_to(folder).parts
+        return any(part in _PASSED_OVER or part.startswith(".") for part in parts)
+
+    files = (path for pattern in ("*.yaml", "*.yml") for path in folder.rglob(pattern))
+    return sorted(path for path in files if path.is_file() and not passed_over(path))
+
+
+def _head(path: Path, size: int = 2000) -> str:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(size).decode("utf-8", "replace")
+    except OSError:
+        return ""
