@@ -6,12 +6,12 @@ next to nothing.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
 from rejoinder._version import __version__
 
+TYPE_CHECKING = False  # `typing` itself would be half the cost of this import
 if TYPE_CHECKING:
+    from typing import Any
+
     from rejoinder.errors import RejoinderError, SuiteError, UsageError
     from rejoinder.formatting import format_case, format_judge_prompts, to_toon
     from rejoinder.suite import load
@@ -44,6 +44,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'rejoinder' has no attribute {name!r}")
+    import importlib  # noqa: PLC0415 - paid when something is first used
+
     value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

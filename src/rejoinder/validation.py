@@ -20,6 +20,7 @@ from rejoinder.suite.load import LoadOptions, read_suite
 from rejoinder.suite.project import display_path, open_project, read_configuration
 from rejoinder.suite.source import Source
 from rejoinder.suite.targets import Targets, read_targets_file
+from rejoinder.suite.yaml import paused_collector
 
 FileKind: TypeAlias = Literal["suite", "targets", "config"]
 
@@ -49,7 +50,12 @@ class Report(Struct, frozen=True):
 
 def validate(*paths: str | Path, targets_file: Path | None = None) -> Report:
     """Check files, and all suites of folders. Without a path: the suite of the working directory."""
-    files, passed_over = find_files([Path(path) for path in paths])
+    with paused_collector():
+        return _validate([Path(path) for path in paths], targets_file)
+
+
+def _validate(paths: list[Path], targets_file: Path | None) -> Report:
+    files, passed_over = find_files(paths)
     problems: dict[str, list[Problem]] = {}
     for file in files:
         name = display_path(file.absolute(), Path.cwd())
@@ -140,8 +146,12 @@ def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[str]]:
         if not path.is_dir():
             found.append(path)
             continue
-        inside = [file for file in _yaml_files(path) if looks_like_suite(file)]
-        passed_over += [str(file) for file in _yaml_files(path) if file not in inside]
+        inside: list[Path] = []
+        for file in _yaml_files(path):
+            if looks_like_suite(file):
+                inside.append(file)
+            else:
+                passed_over.append(str(file))
         if not inside:
             raise UsageError(
                 f"there is no suite in the folder {str(path)!r}", "Name the files, or add one with `evals:`."
@@ -167,8 +177,9 @@ def find_default() -> Path:
 def looks_like_suite(path: Path) -> bool:
     """Does the file have a key that only suites have? Broken YAML counts by its text."""
     text = _head(path, 1_000_000)
-    return re.search(r"^[\"']?(evals|evalcases)[\"']?\s*:", text, re.MULTILINE) is not None or (
-        re.search(r"^cases\s*:\s*\S+\.(jsonl|ndjson|csv)\b", text, re.MULTILINE) is not None
+    start = r"[{,\n]\s*" if text.lstrip().startswith("{") else "^"
+    return re.search(rf"{start}[\"']?(evals|evalcases)[\"']?\s*:", text, re.MULTILINE) is not None or (
+        re.search(rf"{start}[\"']?cases[\"']?\s*:\s*\S+\.(jsonl|ndjson|csv)\b", text, re.MULTILINE) is not None
     )
 
 

@@ -126,7 +126,7 @@ class _Shown:
 
     def text(self) -> str:
         record = self.record()
-        blocks = [f"=== {record['id']} ({self.mode} mode) ==="]
+        blocks = [f"##### {record['id']}: as {'an agent' if self.mode == 'agent' else 'an LLM API'} receives it"]
         if self.mode == "agent":
             blocks += [f"--- question ---\n{record['question']}"]
             if record["guidelines"]:
@@ -144,7 +144,7 @@ class _Shown:
             for secret, expression in self.secrets.items():
                 value = value.replace(secret, expression)
             return value
-        if isinstance(value, list):
+        if isinstance(value, list | tuple):
             return [self._masked(item) for item in value]
         if isinstance(value, dict):
             return {key: self._masked(item) for key, item in value.items()}

@@ -47,6 +47,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     evaluators_at: str = ""
     target: str | None = None
     judge_target: str | None = None
+    forced_system_prompt: str | None = None
+    """Wins over the system prompts of suite and case."""
     system_prompt: str = ""
     followups: FollowUps = "first"
     max_turns: int | None = None
@@ -224,7 +226,12 @@ class CaseBuilder:
     def _system_prompt(self, target: str | None) -> str:
         """The case's, the suite's or the target's: the first that says anything."""
         found = resolve(target, self.around.targets) if target else None
-        choices = (self._optional("system_prompt"), self.around.system_prompt, found and found.system_prompt)
+        choices = (
+            self.around.forced_system_prompt,
+            self._optional("system_prompt"),
+            self.around.system_prompt,
+            found and found.system_prompt,
+        )
         return next((text for text in choices if text and text.strip()), "")
 
     def _tags(self) -> tuple[str, ...]:

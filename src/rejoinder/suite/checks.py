@@ -74,10 +74,10 @@ def _read_item(item: dict[str, Any], at: str, texts: Texts) -> Item:
 
 
 def _read_check(item: dict[str, Any], at: str, texts: Texts) -> AnyCheck | None:
-    for kind, read in _READERS.items():
-        if kind in item:
+    for kind, value in item.items():
+        if kind in _READERS:
             place = f"{at}.{kind}"
-            return read(item[kind], place, texts, _shared(item, at, place, texts))
+            return _READERS[kind](value, place, texts, _shared(item, at, place, texts))
     return None
 
 

@@ -193,8 +193,6 @@ class _SuiteReader:
         )
         self.scope = Scope(variables, self.project.environment, None, self.secrets)
         system_prompt = metadata.get("system_prompt", metadata.get("systemPrompt", ""))
-        if self.options.system_prompt is not None:
-            system_prompt = self.options.system_prompt
         return Surroundings(
             source=self.source,
             finder=self.finder,
@@ -212,6 +210,7 @@ class _SuiteReader:
             max_turns=metadata.get("max_turns"),
             tags=tuple(metadata.get("tags", ())),
             secrets=self.secrets,
+            forced_system_prompt=self.options.system_prompt,
             forced_target=self.options.target,
             only_format=self.options.only_format,
         )
@@ -273,7 +272,7 @@ class _SuiteReader:
         """Every case built once, for what is wrong with it; kept only where no data set is involved."""
         kept: list[Case] = []
         keep = not walker.streams
-        ids: dict[str, tuple[str, int]] = {}
+        ids: dict[str, tuple[str, str, int]] = {}
         used = {self.around.target, self.around.judge_target}
         for built in walker.walk():
             self.problems += built.problems
@@ -286,11 +285,11 @@ class _SuiteReader:
             self._check_environment({name for name in used if name})
         return kept
 
-    def _check_id(self, case: Case, source: Source | RowSource, ids: dict[str, tuple[str, int]]) -> None:
+    def _check_id(self, case: Case, source: Source | RowSource, ids: dict[str, tuple[str, str, int]]) -> None:
         at = f"{case.at}.id"
         here = source.number if isinstance(source, RowSource) else source.document.place(read_path(at))[0]
-        file, line = ids.setdefault(case.id, (source.file, here))
-        if (file, line) != (source.file, here):
+        first_at, file, line = ids.setdefault(case.id, (at, source.file, here))
+        if first_at != at:
             where = f"on line {line}" if file == source.file else f"in {file}, line {line}"
             message = f"the id `{case.id}` is taken already, {where}"
             self.problems.append(source.problem("duplicate-id", at, message, first_line=line))

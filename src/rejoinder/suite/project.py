@@ -106,9 +106,9 @@ def read_environment(
 
 
 _ENV_LINE = re.compile(
-    r"""^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*
+    r"""^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*
         (?: '([^']*)' | "((?:[^"\\]|\\.)*)" | ([^\#\n]*?) )
-        \s*(?:\#.*)?$""",
+        [ \t]*(?:\#.*)?$""",
     re.VERBOSE | re.MULTILINE,
 )
 

@@ -65,7 +65,7 @@ def find_violations(data: Any, kind: Kind) -> list[Violation]:
     schema = schema_for(kind)
     violations: list[Violation] = []
     for error in _validator(kind).iter_errors(data):
-        violations.extend(_explain(_Fault(error, schema)))
+        violations.extend(_explain(_Fault(error, schema, data)))
     return violations
 
 
@@ -79,12 +79,14 @@ def _validator(kind: Kind) -> Any:
 class _Fault:
     """One error of the validator, with the part of the schema that it comes from."""
 
-    def __init__(self, error: Any, schema: dict[str, Any]) -> None:
+    def __init__(self, error: Any, schema: dict[str, Any], data: Any) -> None:
         self.path: Path = tuple(error.instance_path)
         self.keyword: str = error.schema_path[-1]
         self.details: dict[str, Any] = error.kind.as_dict()
-        self.value: Any = error.instance
         self.schema = schema
+        self.value: Any = data  # the error's own copy has lost the order of keys
+        for step in self.path:
+            self.value = self.value[step]
         self.rule: Any = schema
         for step in error.schema_path[:-1]:
             self.rule = self.rule[step]
@@ -93,7 +95,9 @@ class _Fault:
     def name(self) -> str:
         """What the author calls the thing at fault."""
         names = [step for step in self.path if isinstance(step, str)]
-        return f"`{names[-1]}`" if names else "the file"
+        if not names:
+            return "the file"
+        return f"an item of `{names[-1]}`" if isinstance(self.path[-1], int) else f"`{names[-1]}`"
 
 
 def _explain(fault: _Fault) -> Iterator[Violation]:

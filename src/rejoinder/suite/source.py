@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from rejoinder.suite.files import FileFault, read_text
 from rejoinder.suite.paths import Path as DocumentPath
 from rejoinder.suite.paths import read_path, write_path
 from rejoinder.suite.schema import Violation
-from rejoinder.suite.syntax import parse, quote_value
+from rejoinder.suite.syntax import in_double_quotes, parse, quote_value
 from rejoinder.suite.yaml import MOST_BYTES, Document, YamlFault, split_lines
 
 
@@ -73,11 +72,11 @@ class Source:
 
     def _mend(self, violation: Violation, number: int, column: int) -> str | None:
         line = self.line(number) or ""
-        if violation.quote is True and self.document.is_plain_scalar(violation.path):
-            return quote_value(line)
-        if violation.quote is False:
-            mended = re.sub(r"""(["'])([-+.\deE]+)\1""", r"\2", line[column - 1 :], count=1)
-            return line[: column - 1] + mended
+        span = self.document.scalar_span(violation.path) if violation.quote is not None else None
+        if span is not None:
+            written = line[span[0] : span[1]]
+            mended = in_double_quotes(written) if violation.quote else written.strip("\"'")
+            return line[: span[0]] + mended + line[span[1] :]
         if violation.instead is not None:
             wrong = str(violation.path[-1])
             rest = line[column - 1 :]

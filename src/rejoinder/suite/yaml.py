@@ -71,15 +71,17 @@ class Document:
         chosen = key_node if key and key_node is not None else node
         return (1, 1) if chosen is None else (chosen.start_mark.line + 1, chosen.start_mark.column + 1)
 
-    def is_plain_scalar(self, path: Sequence[str | int]) -> bool:
-        """Is the value at this path written without quotes, on one line?"""
+    def scalar_span(self, path: Sequence[str | int]) -> tuple[int, int] | None:
+        """Where in its line a value stands that fits on one; None for everything else."""
         node = self.node
         for step in path:
             found = _step(node, step)
             if found is None:
-                return False
+                return None
             node = found[1]
-        return isinstance(node, ScalarNode) and not node.style
+        if not isinstance(node, ScalarNode) or node.start_mark.line != node.end_mark.line:
+            return None
+        return node.start_mark.column, node.end_mark.column
 
 
 def parse_yaml(text: str) -> Document:

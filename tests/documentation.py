@@ -1,0 +1,95 @@
+"""Runs the examples of Markdown files, and writes their real output into them.
+
+Blocks with a file name after the language are written to that file (```yaml evals.yaml). Blocks of the language
+`console` hold commands after `$ ` and their output; the output is compared, or written anew. Blocks of the language
+`python` are executed. `<!-- new folder -->` starts again in an empty folder; `<!-- env NAME=value -->` sets a variable.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+_BLOCK = re.compile(
+    r"^<!-- (?P<comment>new folder|env \w+=.*?) -->$|^```(?P<language>\w+)(?: (?P<name>\S+))?\n(?P<body>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass
+class Session:
+    """One reader following a page: a folder, and what happened there."""
+
+    environment: dict[str, str] = field(default_factory=dict)
+    folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp()).resolve())
+
+    def write(self, name: str, body: str) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(body, encoding="utf-8", newline="")
+
+    def run(self, command: str) -> str:
+        kept = {name: value for name, value in os.environ.items() if name in ("HOME", "LANG", "SYSTEMROOT")}
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=self.folder,
+            env={**kept, "PATH": path, "PYTHONUTF8": "1", **self.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=60,
+            check=False,
+        )
+        return done.stdout.decode()
+
+    def console(self, body: str) -> str:
+        """The block with the output that its commands really give."""
+        commands = re.findall(r"^\$ (.*)$", body, re.MULTILINE)
+        shown: list[str] = []
+        for command in commands:
+            output = self.run(command).rstrip()
+            shown.append(f"$ {command}\n{output}\n" if output else f"$ {command}\n")
+        return "".join(shown)
+
+    def python(self, body: str, name: str) -> None:
+        here = Path.cwd()
+        os.chdir(self.folder)
+        try:
+            exec(compile(body, name, "exec"), {"__name__": "__main__"})
+        finally:
+            os.chdir(here)
+
+
+def follow(page: Path) -> str:
+    """The page with the real output of all its commands."""
+    session = Session()
+    text = page.read_text(encoding="utf-8")
+
+    def replace(found: re.Match[str]) -> str:
+        nonlocal session
+        comment, language, name, body = found["comment"], found["language"], found["name"], found["body"]
+        if comment == "new folder":
+            session = Session()
+        elif comment:
+            key, _, value = comment.removeprefix("env ").partition("=")
+            session.environment[key] = value
+        elif language == "console":
+            return f"```console\n{session.console(body)}```"
+        elif name:
+            session.write(name, body)
+        elif language == "python":
+            session.python(body, page.name)
+        return found[0]
+
+    return _BLOCK.sub(replace, text)
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -1,0 +1,70 @@
+"""Every example of README and docs is run, and its output is what the page says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rejoinder.codes import CODES
+from rejoinder.suite.schema import schema_for
+from tests.documentation import ROOT, follow, pages
+
+
+@pytest.mark.spec("R69")
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples_are_true(page: Path) -> None:
+    assert follow(page) == page.read_text(encoding="utf-8"), "run `make docs` and read what changed"
+
+
+def test_the_gallery_shows_every_code() -> None:
+    text = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    shown = {code for code in CODES if re.search(rf"^## {code}$", text, re.MULTILINE)}
+    printed = set(re.findall(r"^(?:error|warning)\[([\w-]+)\]", text, re.MULTILINE))
+    assert shown == set(CODES)
+    assert printed == set(CODES)
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in pages():
+        for link in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+def test_every_key_of_the_schema_is_described() -> None:
+    def walk(node: object, path: str) -> list[str]:
+        missing: list[str] = []
+        if isinstance(node, dict):
+            for name, rule in (
+                (node.get("properties") or {}).items() if isinstance(node.get("properties"), dict) else ()
+            ):
+                described = rule is True or "description" in rule or ("$ref" in rule and described_ref(rule["$ref"]))
+                conditional = "/if/" in path or path.endswith("/if")
+                if not described and not conditional:
+                    missing.append(f"{path}/{name}")
+            for key, value in node.items():
+                missing += walk(value, f"{path}/{key}")
+        elif isinstance(node, list):
+            for position, value in enumerate(node):
+                missing += walk(value, f"{path}/{position}")
+        return missing
+
+    schema = schema_for("suite")
+
+    def described_ref(reference: str) -> bool:
+        return "description" in schema["$defs"][reference.rpartition("/")[2]]
+
+    assert walk(schema, "") == []
+
+
+@pytest.mark.spec("R44")
+def test_the_token_savings_of_toon_are_documented_as_measured() -> None:
+    """The page has a row for each conversation that the benchmark measures."""
+    page = (ROOT / "docs" / "formatting.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|]+?) \| (\d+) \| (\d+) \| (\d+) \| ([\d.]+) % less \|$", page, re.MULTILINE)
+    benchmark = (ROOT / "benchmarks" / "toon_tokens.py").read_text(encoding="utf-8")
+    assert len(rows) == 4
+    for name, json_tokens, _, toon_tokens, saving in rows:
+        assert name in benchmark
+        assert float(saving) == round(100 * (1 - int(toon_tokens) / int(json_tokens)), 1)

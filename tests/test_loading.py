@@ -1,0 +1,513 @@
+"""Templates, variables, data sets, targets, the project around a suite, and `init`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rejoinder
+from rejoinder.model import Quote
+from rejoinder.suite.project import parse_env
+from tests.conftest import Project, codes
+
+spec = pytest.mark.spec
+OUTCOME = {"outcome": "o"}
+
+
+# Templates
+
+
+@spec("P15")
+def test_functions_are_expanded_in_every_string(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOWN", "Oslo")
+    monkeypatch.setenv("REJOINDER_SECRET_TOKEN", "s3cret-value")
+    project.write(".rejoinder/config.yaml", {"vars": {"product": "Skates"}})
+    suite = {
+        "metadata": {"system_prompt": "In {{ env('TOWN') }}."},
+        "evals": [
+            {
+                "id": "{{ var('product') }}",
+                "prompt": "Sell {{var(\"product\")}} with {{ secret('token') }}",
+                "checks": [{"match": "*{{ var('product') }}*"}],
+            }
+        ],
+    }
+    [shown] = project.prompts(suite)
+    assert shown["id"] == "Skates"
+    assert shown["messages"][0]["content"] == "In Oslo."
+    # The value of a secret is sent but never shown.
+    assert shown["question"] == "Sell Skates with {{ secret('token') }}"
+    assert "s3cret-value" not in project.run("prompt", "evals.yaml")
+    [case] = rejoinder.load("evals.yaml").cases
+    assert case.messages[0].parts[0].text == "Sell Skates with s3cret-value"  # type: ignore[union-attr]
+
+
+@spec("P15")
+def test_missing_ones_are_errors_at_their_place(project: Project) -> None:
+    text = (
+        "evals:\n  - prompt: \"{{ var('a') }}\"\n    checks:\n      - match: \"{{ secret('b') }}\"\n"
+        "      - prompt: \"{{ env('REJOINDER_NO_SUCH') }}\"\n        checks:\n          - match: x\n"
+    )
+    assert [(one["code"], one["path"], one["line"]) for one in project.errors(text)] == [
+        ("missing-variable", "evals[0].prompt", 2),
+        ("missing-secret", "evals[0].checks[0].match", 4),
+        ("missing-environment", "evals[0].checks[1].prompt", 5),
+    ]
+
+
+@spec("P15")
+def test_names_are_expanded_only_in_cases_with_variables(project: Project) -> None:
+    suite: dict[str, Any] = {
+        "evals": [
+            {"prompt": "{{ name }} stays", **OUTCOME},
+            {"prompt": "{{ name }} and {{  n  }}", "vars": {"name": "{{ n }}", "n": 3}, **OUTCOME},
+        ]
+    }
+    assert [one["question"] for one in project.prompts(suite)] == ["{{ name }} stays", "{{ n }} and 3"]
+    suite["evals"][1]["prompt"] = "{{ nme }}"
+    [error] = project.errors(suite)
+    assert error["code"] == "missing-variable"
+    assert "did you mean `name`" in error["message"]
+
+
+@spec("P15")
+def test_everything_else_in_braces_is_text(project: Project) -> None:
+    prompt = "{{ 1 + 1 }} {{ var(x) }} {% if %} {{}} {{ name | upper }} {{ var('a }} {name}"
+    [shown] = project.prompts({"evals": [{"prompt": prompt, "vars": {"name": "n"}, **OUTCOME}]})
+    assert shown["question"] == prompt
+
+
+@spec("P15")
+def test_attached_files_are_never_expanded(project: Project) -> None:
+    project.write("a.txt", "{{ var('x') }} {{ name }}")
+    message = {"role": "user", "content": [{"type": "file", "value": "{{ name }}.txt"}]}
+    [shown] = project.prompts({"evals": [{"input_messages": [message], "vars": {"name": "a"}, **OUTCOME}]})
+    assert "{{ var('x') }} {{ name }}" in shown["question"]
+
+
+@spec("P15")
+def test_follow_ups_keep_their_quotes_apart_from_variables(project: Project) -> None:
+    project.write(
+        "evals.yaml",
+        {
+            "evals": [
+                {
+                    "prompt": "q {{ response }}",
+                    "vars": {"trap": "{{ response }}", "response": "var"},
+                    "checks": [
+                        {"match": "*a*"},
+                        {
+                            "prompt": "You said {{ response }}, then {{response(2)}}: {{ failed }} {{ trap }}",
+                            "checks": [{"match": "x"}],
+                        },
+                    ],
+                }
+            ]
+        },
+    )
+    [case] = rejoinder.load("evals.yaml").cases
+    follow_up = case.level.items[1].follow_up
+    assert follow_up is not None
+    assert follow_up.prompt == (
+        "You said ",
+        Quote("response"),
+        ", then ",
+        Quote("response", 2),
+        ": ",
+        Quote("failed"),
+        " {{ response }}",
+    )
+    assert case.messages[0].parts[0].text == "q var"  # type: ignore[union-attr]
+
+
+@spec("P15")
+def test_what_is_empty_after_expansion_is_refused(project: Project) -> None:
+    suite = {"vars": {"e": ""}, "evals": [{"prompt": "{{ e }}", "checks": [{"match": "{{ e }}"}]}]}
+    assert codes(project.errors(suite)) == ["empty-prompt", "empty-pattern"]
+
+
+# Data sets
+
+
+@spec("P15")
+def test_rows_of_a_jsonl_file_are_cases(project: Project) -> None:
+    rows = [
+        {"id": "a", "country": "Italy", "capital": "Rome"},
+        {"prompt": "Own {{ country }}", "country": "Peru", "vars": {"capital": "Lima"}, "tags": ["t"]},
+        {"country": "Japan", "capital": "Tokyo", "checks": [{"equals": "Tokyo"}]},
+    ]
+    project.write("rows.jsonl", "\n\n".join(json.dumps(row) for row in rows))
+    suite = {"cases": "rows.jsonl", "defaults": {"prompt": "{{country}}?", "checks": [{"match": "*{{ capital }}*"}]}}
+    project.write("evals.yaml", suite)
+    loaded = rejoinder.load("evals.yaml")
+    for _ in range(2):  # it can be walked again
+        cases = list(loaded.cases)
+        assert [case.id for case in cases] == ["a", "eval-2", "eval-3"]
+        patterns = [getattr(case.level.items[0].check, "pattern", "own") for case in cases]
+        assert patterns == ["*Rome*", "*Lima*", "own"]
+    assert [one["question"] for one in project.prompts(suite)] == ["Italy?", "Own Peru", "Japan?"]
+
+
+def test_rows_of_a_csv_file(project: Project) -> None:
+    project.write(
+        "rows.csv",
+        '\ufeffid,prompt,tags,threshold,city\r\nx,"Say ""{{ city }}"",\nplease","a, b",0.5,Rome\r\n,,,,Oslo\r\n',
+    )
+    suite = {"cases": "rows.csv", "defaults": {"prompt": "Default {{ city }}", "checks": [{"match": "*"}]}}
+    project.write("evals.yaml", suite)
+    first, second = rejoinder.load("evals.yaml").cases
+    assert (first.id, first.tags, first.level.threshold) == ("x", ("a", "b"), 0.5)
+    assert first.messages[0].parts[0].text == 'Say "Rome",\nplease'  # type: ignore[union-attr]
+    assert (second.id, second.messages[0].parts[0].text) == ("eval-2", "Default Oslo")  # type: ignore[union-attr]
+
+
+def test_a_case_can_be_run_once_a_row(project: Project) -> None:
+    project.write("rows.csv", "id,n\nsmall,1\n,22\n")
+    case = {"id": "square", "prompt": "{{ n }} squared?", "checks": [{"match": "*"}], "cases": "rows.csv"}
+    shown = project.prompts({"evals": [case, {"prompt": "plain", **OUTCOME}]})
+    assert [(one["id"], one["question"]) for one in shown] == [
+        ("square-small", "1 squared?"),
+        ("square-2", "22 squared?"),
+        ("eval-2", "plain"),
+    ]
+
+
+def test_faults_of_rows_have_the_row_as_their_place(project: Project) -> None:
+    project.write(
+        "rows.jsonl", '{"prompt": "ok"}\n{"prompt": 4}\n[1]\n{broken\n{"prompt": "x", "checks": [{"mtch": 1}]}\n'
+    )
+    project.write("evals.yaml", {"cases": "rows.jsonl", "defaults": {"checks": [{"match": "*"}]}})
+    report = {file["path"]: file["errors"] for file in project.validate("evals.yaml")["files"]}
+    assert report["evals.yaml"] == []
+    assert [(one["code"], one["line"]) for one in report["rows.jsonl"]] == [
+        ("wrong-type", 2),
+        ("wrong-type", 3),
+        ("json-syntax", 4),
+        ("unknown-check", 5),
+    ]
+
+
+def test_faults_of_csv_files(project: Project) -> None:
+    project.write("rows.csv", "prompt,a\nx,1\ny\nz,1,2\n")
+    project.write("evals.yaml", {"cases": "rows.csv", "defaults": {"checks": [{"match": "*{{ b }}*"}]}})
+    report = {file["path"]: file["errors"] for file in project.validate("evals.yaml")["files"]}
+    assert [(one["code"], one["line"]) for one in report["rows.csv"]] == [("csv-syntax", 3), ("csv-syntax", 4)]
+    [error] = report["evals.yaml"]
+    assert (error["code"], error["path"]) == ("missing-variable", "defaults.checks[0].match")
+    assert "line 2 of rows.csv" in error["message"]
+
+
+def test_a_missing_data_set(project: Project) -> None:
+    [error] = project.errors({"cases": "gone.jsonl"})
+    assert (error["code"], error["path"]) == ("file-not-found", "cases")
+    project.write("rows.xlsx", "x")
+    report = project.validate(str(project.write("evals.yaml", {"cases": "rows.xlsx"}).name))
+    assert codes(report["files"][1]["errors"]) == ["unreadable-file"]
+
+
+def test_defaults_hold_case_keys_and_the_case_wins(project: Project) -> None:
+    message = {"role": "user", "content": "m"}
+    suite = {
+        "defaults": {
+            "prompt": "d",
+            "tags": ["t"],
+            "vars": {"a": 1, "b": 2},
+            "checks": [{"match": "*"}],
+            "max_turns": 3,
+        },
+        "evals": [
+            {"id": "x"},
+            {"prompt": "own {{ a }}{{ b }}", "vars": {"b": 3}},
+            {"input_messages": [message], "max_turns": 1},
+        ],
+    }
+    assert [one["question"] for one in project.prompts(suite)] == ["d", "own 13", "m"]
+    assert [case.max_turns for case in rejoinder.load("evals.yaml").cases] == [3, 3, 1]
+
+
+# Targets
+
+SCRIPTED = {"name": "s", "provider": "scripted", "replies": ["a"]}
+
+
+def target_of(project: Project, **suite: Any) -> str | None:
+    project.write("evals.yaml", {"evals": [{"prompt": "q", **OUTCOME}], **suite})
+    [case] = rejoinder.load("evals.yaml").cases
+    return case.target
+
+
+@spec("P28")
+def test_the_target_of_a_case_is_the_first_that_is_named(project: Project) -> None:
+    names = ("m", "t", "e", "c", "p", "default")
+    targets = [{**SCRIPTED, "name": name} for name in names]
+    suite: dict[str, Any] = {"targets": targets}
+    assert target_of(project, **suite) == "default"
+    project.write(".rejoinder/config.yaml", {"target": "p"})
+    assert target_of(project, **suite) == "p"
+    suite["metadata"] = {"model": "m"}
+    assert target_of(project, **suite) == "m"
+    suite["target"] = "t"
+    assert target_of(project, **suite) == "t"
+    suite["execution"] = {"target": "e"}
+    assert target_of(project, **suite) == "e"
+    suite["evals"] = [{"prompt": "q", **OUTCOME, "execution": {"target": "c"}}]
+    assert target_of(project, **suite) == "c"
+    [case] = rejoinder.load("evals.yaml", target="s2").cases
+    assert case.target == "s2"
+
+
+@spec("P28")
+def test_the_only_target_is_taken(project: Project) -> None:
+    assert target_of(project, targets=[SCRIPTED]) == "s"
+    assert target_of(project) is None
+
+
+@spec("P28")
+def test_targets_merge_by_name_and_later_files_win(project: Project) -> None:
+    def targets(reply: str) -> dict[str, Any]:
+        return {"targets": [{**SCRIPTED, "replies": [reply]}, {**SCRIPTED, "name": reply, "replies": [reply]}]}
+
+    project.write(".agentv/targets.yaml", {"$schema": "agentv-targets-v2.2", **targets("agentv")})
+    project.write(".rejoinder/targets.yaml", targets("project"))
+    given = project.write("given.yaml", targets("given"))
+    project.write("evals.yaml", {"target": "s", "evals": [{"prompt": "q", **OUTCOME}]})
+    assert rejoinder.load("evals.yaml").targets["s"].settings["replies"] == ["project"]
+    suite = rejoinder.load("evals.yaml", targets_file=given)
+    assert suite.targets["s"].settings["replies"] == ["given"]
+    assert set(suite.targets) == {"s", "agentv", "project", "given"}
+    project.write("evals.yaml", {"target": "s", "evals": [{"prompt": "q", **OUTCOME}], **targets("own")})
+    assert rejoinder.load("evals.yaml", targets_file=given).targets["s"].settings["replies"] == ["own"]
+
+
+@spec("P28")
+def test_values_are_names_first_then_provider_and_model(project: Project) -> None:
+    assert target_of(project, target="scripted/x") == "scripted/x"
+    assert target_of(project, target="anthropic/claude") == "anthropic/claude"
+    named = {**SCRIPTED, "name": "a/b"}
+    assert target_of(project, target="a/b", targets=[named]) == "a/b"
+    suite = {"evals": [{"prompt": "q", **OUTCOME}], "target": "gpt", "targets": [{**SCRIPTED, "name": "gpt4"}]}
+    [error] = project.errors(suite)
+    assert (error["code"], error["path"]) == ("unknown-target", "target")
+    assert "did you mean `gpt4`" in error["message"]
+    [warning] = project.warnings({"evals": [{"prompt": "q", **OUTCOME}], "metadata": {"model": "meta-llama/l3"}})
+    assert (warning["code"], warning["path"]) == ("unknown-provider", "metadata.model")
+
+
+@spec("P28")
+def test_unknown_judges_are_found_too(project: Project) -> None:
+    suite = {
+        "targets": [SCRIPTED],
+        "judge_target": "nobody",
+        "evals": [{"prompt": "q", "checks": [{"llm_judge": {"criteria": "c", "target": "noone"}}]}],
+    }
+    assert [one["path"] for one in project.errors(suite)] == ["judge_target", "evals[0].checks[0].llm_judge.target"]
+
+
+@spec("P28")
+def test_system_prompts_command_line_case_metadata_target(project: Project) -> None:
+    target = {**SCRIPTED, "system_prompt": "T"}
+    suite: dict[str, Any] = {"targets": [target], "evals": [{"prompt": "q", **OUTCOME}]}
+    assert project.prompts(suite)[0]["messages"][0]["content"] == "T"
+    suite["metadata"] = {"system_prompt": "M"}
+    assert project.prompts(suite)[0]["messages"][0]["content"] == "M"
+    suite["evals"][0]["system_prompt"] = "C"
+    assert project.prompts(suite)[0]["messages"][0]["content"] == "C"
+    assert project.prompts(suite, "--system-prompt", "L")[0]["messages"][0]["content"] == "L"
+
+
+def test_targets_in_both_of_agentvs_forms(project: Project) -> None:
+    flat = {"name": "a", "provider": "azure", "endpoint": "x", "deployment": "d", "api_key": "${{ KEY }}"}
+    nested = {"name": "b", "provider": "Azure-OpenAI", "settings": {"resource": "x", "model": "d", "maxTokens": 5}}
+    project.write(".agentv/targets.yaml", {"$schema": "agentv-targets-v2.1", "targets": [flat, nested]})
+    project.write("evals.yaml", {"target": "b", "evals": [{"prompt": "q", **OUTCOME}]})
+    targets = rejoinder.load("evals.yaml").targets
+    assert targets["a"].provider == targets["b"].provider == "azure"
+    assert targets["b"].settings["model"] == "d"
+
+
+@pytest.mark.parametrize(
+    ("target", "wanted"),
+    [
+        ({"name": "a"}, ("missing-field", "targets[0].provider")),
+        ({"provider": "scripted"}, ("missing-field", "targets[0].name")),
+        ({"name": "a", "provider": "openai"}, ("missing-field", "targets[0].model")),
+        ({"name": "a", "provider": "cli"}, ("missing-field", "targets[0].command_template")),
+        ({"name": "a", "provider": "python", "call": "nope"}, ("out-of-range", "targets[0].call")),
+        ({"name": "a", "provider": "scripted"}, ("missing-field", "targets[0].replies")),
+        ({"name": "a", "provider": "openai", "model": "m", "temprature": 1}, ("unknown-key", "targets[0].temprature")),
+        ({**SCRIPTED, "workers": 0}, ("out-of-range", "targets[0].workers")),
+        ({**SCRIPTED, "replies": [4]}, ("wrong-type", "targets[0].replies[0]")),
+        ({**SCRIPTED, "replies": {"a": "x"}}, ("wrong-type", "targets[0].replies.a")),
+        ({**SCRIPTED, "replies": [{"txt": "x"}]}, ("unknown-key", "targets[0].replies[0].txt")),
+    ],
+)
+def test_faults_of_targets(project: Project, target: dict[str, Any], wanted: tuple[str, str]) -> None:
+    for name, content in (
+        ("evals.yaml", {"evals": [{"prompt": "q", **OUTCOME}], "targets": [target]}),
+        (".rejoinder/targets.yaml", {"targets": [target]}),
+    ):
+        [error] = project.errors(content, name)
+        assert (error["code"], error["path"]) == wanted
+
+
+def test_targets_named_twice_and_unknown_providers(project: Project) -> None:
+    [error] = project.errors({"targets": [SCRIPTED, SCRIPTED]}, ".rejoinder/targets.yaml")
+    assert (error["code"], error["path"]) == ("duplicate-id", "targets[1].name")
+    own = {"targets": [{"name": "a", "provider": "mine", "anything": 1}]}
+    assert codes(project.warnings(own, ".rejoinder/targets.yaml")) == ["unknown-provider"]
+
+
+@spec("P15")
+def test_only_targets_that_are_used_need_their_variables(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_KEY", raising=False)
+    other = {"name": "o", "provider": "openai", "model": "m", "api_key": "Bearer ${{ NO_KEY }}"}
+    suite: dict[str, Any] = {"targets": [SCRIPTED, other], "target": "s", "evals": [{"prompt": "q", **OUTCOME}]}
+    assert project.errors(suite) == []
+    suite["target"] = "o"
+    [error] = project.errors(suite)
+    assert (error["code"], error["path"]) == ("missing-environment", "targets[1].api_key")
+    project.write(".env", "NO_KEY=abc")
+    assert project.errors(suite) == []
+
+
+def test_problems_of_the_projects_files_are_reported_with_the_suite(project: Project) -> None:
+    project.write(".rejoinder/targets.yaml", "targets:\n  - nme: x\n")
+    project.write(".rejoinder/config.yaml", "guidline_patterns: []\n")
+    project.write("evals.yaml", {"evals": [{"prompt": "q", **OUTCOME}]})
+    report = {file["path"]: codes(file["errors"]) for file in project.validate("evals.yaml")["files"]}
+    assert report == {
+        "evals.yaml": [],
+        ".rejoinder/config.yaml": ["unknown-key"],
+        ".rejoinder/targets.yaml": ["missing-field", "missing-field"],
+    }
+
+
+# The environment
+
+
+def test_env_files() -> None:
+    text = "A=1\nexport B = 'x # y'\r\nC=\"a\\nb\" # note\n# D=1\nE=\nF=plain # note\nG=a=b\nbad line\n"
+    assert parse_env(text) == {"A": "1", "B": "x # y", "C": "a\nb", "E": "", "F": "plain", "G": "a=b"}
+
+
+def test_env_is_found_upward_and_the_environment_wins(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTER", "environment")
+    project.write(".env", "OUTER=file\nMIDDLE=top\nINNER=top\n")
+    project.write("a/.env", "INNER=near\n")
+    prompt = "{{ env('OUTER') }} {{ env('MIDDLE') }} {{ env('INNER') }}"
+    project.write("a/b/evals.yaml", {"evals": [{"prompt": prompt, **OUTCOME}]})
+    [shown] = json.loads(project.run("prompt", "a/b/evals.yaml", "--format", "json"))
+    assert shown["question"] == "environment top near"
+
+
+@spec("P28")
+def test_the_projects_root_is_the_nearest_marked_folder(project: Project) -> None:
+    project.write("a/.git/HEAD", "x")
+    project.write("a/b/evals.yaml", {"evals": [{"prompt": "q", **OUTCOME}]})
+    assert rejoinder.load("a/b/evals.yaml").root == str(project.folder / "a")
+    project.write("c/evals.yaml", {"evals": [{"prompt": "q", **OUTCOME}]})
+    assert rejoinder.load("c/evals.yaml").root == str(project.folder)
+
+
+# AgentV's files
+
+
+@spec("R55")
+def test_an_agentv_file_loads_as_it_is(project: Project) -> None:
+    project.write("snippets/a.js", "let x = 1")
+    project.write("judge.md", "{{ candidate_answer }}")
+    project.write(".agentv/config.yaml", {"$schema": "agentv-config-v2", "guideline_patterns": ["**/*.rules.md"]})
+    project.write("js.rules.md", "No var.")
+    suite = {
+        "$schema": "agentv-eval-v2",
+        "description": "d",
+        "dataset": "js",
+        "target": "scripted/x",
+        "evaluator": "llm_judge",
+        "execution": {"evaluators": [{"name": "q", "type": "llm_judge", "prompt": "judge.md", "model": "m"}]},
+        "evalcases": [
+            {
+                "id": "one",
+                "outcome": "o",
+                "note": "n",
+                "conversation_id": "c-1",
+                "input_messages": [
+                    {"role": "system", "content": [{"type": "file", "value": "/js.rules.md"}]},
+                    {"role": "user", "content": [{"type": "file", "value": "snippets/a.js"}]},
+                ],
+                "expected_messages": [{"role": "assistant", "content": "e"}],
+                "execution": {
+                    "evaluators": [
+                        {"name": "code", "type": "code", "script": "node check.js", "cwd": "../x", "timeout": 5}
+                    ]
+                },
+            }
+        ],
+    }
+    assert project.errors(suite) == []
+    [shown] = project.prompts(suite)
+    assert shown["question"] == '<file path="snippets/a.js">\nlet x = 1\n</file>'
+    assert shown["guidelines"] == "=== /js.rules.md ===\nNo var."
+    loaded = rejoinder.load("evals.yaml")
+    [case] = loaded.cases
+    assert (loaded.name, case.conversation_id) == ("js", "c-1")
+    assert getattr(case.level.items[0].check, "script", None) == ("node check.js",)
+
+
+def test_forms_can_be_mixed(project: Project) -> None:
+    message = {"role": "user", "content": "hi"}
+    suite = {
+        "evals": [
+            {"input_messages": [message], "checks": [{"match": "*"}, {"prompt": "again", "checks": [{"match": "*"}]}]},
+            {"prompt": "q", "execution": {"evaluators": [{"name": "e", "type": "llm_judge"}]}, "outcome": "o"},
+        ]
+    }
+    assert project.errors(suite) == []
+
+
+# init
+
+
+def test_init_writes_a_project_that_validates_and_never_overwrites(project: Project) -> None:
+    project.run("init")
+    assert project.validate()["files"] == [{"path": "evals.yaml", "errors": [], "warnings": []}]
+    for name in ("evals.yaml", ".rejoinder/targets.yaml", ".rejoinder/config.yaml"):
+        first = (project.folder / name).read_text().splitlines()[0]
+        assert first.startswith("# yaml-language-server: $schema=")
+        named = (project.folder / name).parent / first.partition("=")[2]
+        assert json.loads(named.read_text())["$schema"].endswith("2020-12/schema")
+    assert json.loads((project.folder / ".rejoinder/schema.json").read_text()) == json.loads(project.run("schema"))
+    assert ".env.template" in {path.name for path in project.folder.iterdir()}
+    project.write("evals.yaml", "mine")
+    output = project.run("init")
+    assert (project.folder / "evals.yaml").read_text() == "mine"
+    assert "kept    evals.yaml" in output
+
+
+def test_init_into_a_folder_with_a_model(project: Project) -> None:
+    output = project.run("init", "new/project", "--provider", "anthropic")
+    assert "cd new/project && rejoinder validate" in output
+    assert "model: anthropic/" in Path("new/project/evals.yaml").read_text()
+    project.write("plain", "file")
+    project.run("init", "plain", code=2)
+
+
+# Completion, help
+
+
+def test_completion_scripts(project: Project) -> None:
+    for shell in ("bash", "zsh", "fish"):
+        assert "_REJOINDER_COMPLETE" in project.run("completion", shell)
+
+
+def test_help_lists_every_command_and_each_explains_itself(project: Project) -> None:
+    from rejoinder.cli.app import COMMANDS
+
+    text = project.run("--help")
+    for name, line in COMMANDS.items():
+        assert line in text
+        assert "Usage:" in project.run(name, "--help")
+    assert "did you mean `validate`" in project.invoke("validat").stderr

@@ -1,0 +1,463 @@
+"""What authors are told: codes, places, suggestions, and the schema that decides."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+import rejoinder
+from rejoinder.suite import schema
+from tests.conftest import Project, codes
+
+spec = pytest.mark.spec
+
+
+def found(project: Project, checks: Any, **case: Any) -> list[tuple[str, str]]:
+    errors = project.errors({"evals": [{"prompt": "q", "checks": checks, **case}]})
+    return [(one["code"], one["path"].removeprefix("evals[0].")) for one in errors]
+
+
+MATCH = {"match": "*a*"}
+
+
+@spec("R48", "R49", "R50", "R53", "R54", "R55", "C22", "C29", "C30")
+@pytest.mark.parametrize(
+    "checks",
+    [
+        [MATCH],
+        [MATCH, {"not_match": "b"}, {"min_tokens": 0}, {"max_tokens": 9}],
+        [{"semantic": {"expected": "x", "threshold": 1}}, {"llm_judge": {"criteria": "c"}}],
+        {"or": [MATCH]},
+        [MATCH, {"prompt": "p", "checks": [MATCH]}],
+        [{**MATCH, "prompt": "p", "checks": {"or": [MATCH]}}],
+        [{"or": [MATCH, {"or": [MATCH]}], "prompt": "p", "checks": [MATCH]}],
+        {"or": [MATCH, {"prompt": "p", "checks": [MATCH]}]},
+        [{**MATCH, "name": "n", "weight": 0.5, "required": True, "threshold": 0.3, "x-note": [1]}],
+        [{"and": [MATCH, MATCH]}, {"not": MATCH}],
+        [{"contains": "a"}, {"icontains": "a"}, {"contains_any": ["a"]}, {"contains_all": ["a", "b"]}],
+        [
+            {"starts_with": "a"},
+            {"ends_with": "a"},
+            {"equals": ""},
+            {"min_words": 1},
+            {"max_words": 2},
+            {"latency": 1.5},
+        ],
+        [{"regex": "a+"}, {"regex": {"pattern": "a+", "flags": "im"}}, {"match": ".*[0-9]+.*"}, {"match": "^a"}],
+    ],
+)
+def test_accepted(project: Project, checks: Any) -> None:
+    assert found(project, checks) == []
+
+
+@spec("R51", "R53", "R54", "C26", "C31", "C32", "P19", "P20", "P21")
+@pytest.mark.parametrize(
+    ("checks", "wanted"),
+    [
+        ([], [("empty-checks", "checks")]),
+        ({"or": []}, [("empty-checks", "checks.or")]),
+        ([{"or": []}], [("empty-checks", "checks[0].or")]),
+        (None, [("wrong-type", "checks")]),
+        ("x", [("wrong-type", "checks")]),
+        ({}, [("legacy-checks-map", "checks")]),
+        ({"match": "x", "min_tokens": 1}, [("legacy-checks-map", "checks")]),
+        ({"or": [MATCH], "match": "x", "and": []}, [("unknown-key", "checks.match"), ("unknown-key", "checks.and")]),
+        ([{"match": 42}], [("wrong-type", "checks[0].match")]),
+        ([{"match": ["a", "b"]}], [("wrong-type", "checks[0].match")]),
+        ([{"match": ""}], [("empty-pattern", "checks[0].match")]),
+        ([{"not_match": ""}], [("empty-pattern", "checks[0].not_match")]),
+        ([{"min_tokens": 1.5}], [("wrong-type", "checks[0].min_tokens")]),
+        ([{"min_tokens": -1}], [("out-of-range", "checks[0].min_tokens")]),
+        ([{"semantic": {"threshold": 0.5}}], [("missing-field", "checks[0].semantic.expected")]),
+        ([{"semantic": {"expected": "x", "threshold": -0.1}}], [("out-of-range", "checks[0].semantic.threshold")]),
+        ([{"semantic": {"expected": "x", "threshold": "1"}}], [("wrong-type", "checks[0].semantic.threshold")]),
+        ([{"semantic": "x"}], [("wrong-type", "checks[0].semantic")]),
+        ([{"llm_judge": {}}], [("missing-field", "checks[0].llm_judge.criteria")]),
+        ([{"llm_judge": {"criteria": " "}}], [("empty-prompt", "checks[0].llm_judge.criteria")]),
+        ([{"llm_judge": {"criteria": "x", "crit": 1}}], [("unknown-key", "checks[0].llm_judge.crit")]),
+        ([{"regexp": "a", "nmae": "n"}], [("unknown-check", "checks[0].regexp")]),
+        ([{**MATCH, "nmae": "n"}], [("unknown-key", "checks[0].nmae")]),
+        ([{**MATCH, "equals": "x"}], [("multiple-check-keys", "checks[0]")]),
+        ([MATCH, {"prompt": " ", "checks": [MATCH]}], [("empty-prompt", "checks[1].prompt")]),
+        ([MATCH, {"prompt": "p", "checks": []}], [("empty-checks", "checks[1].checks")]),
+        ([MATCH, {"prompt": 4, "checks": [MATCH]}], [("wrong-type", "checks[1].prompt")]),
+        ([{**MATCH, "prompt": "p"}], [("prompt-without-checks", "checks[0]")]),
+        ([MATCH, {"checks": [MATCH]}], [("checks-without-prompt", "checks[1]")]),
+        ([{"prompt": "p", "checks": [MATCH]}], [("no-check-at-level", "checks")]),
+        ({"or": [{"prompt": "p", "checks": [MATCH]}]}, [("no-check-at-level", "checks.or")]),
+        ([MATCH, "text"], [("wrong-type", "checks[1]")]),
+        ([MATCH, None], [("wrong-type", "checks[1]")]),
+        ([{"match": "^("}], [("invalid-regex", "checks[0].match")]),
+        ([{"regex": "[a"}], [("invalid-regex", "checks[0].regex")]),
+        ([{"regex": {"pattern": "(", "flags": "i"}}], [("invalid-regex", "checks[0].regex.pattern")]),
+        ([{"regex": {"pattern": "a", "flags": "q"}}], [("out-of-range", "checks[0].regex.flags")]),
+        ([{**MATCH, "weight": -1}], [("out-of-range", "checks[0].weight")]),
+        ([{"not": {"prompt": "p", "checks": [MATCH]}}], [("unknown-key", "checks[0].not.prompt")]),
+        ([{"name": "n"}], [("missing-field", "checks[0]")]),
+    ],
+)
+def test_refused(project: Project, checks: Any, wanted: list[tuple[str, str]]) -> None:
+    assert found(project, checks) == wanted
+
+
+@spec("R51")
+def test_a_prompt_without_checks_says_so_in_the_words_of_the_feature(project: Project) -> None:
+    [error] = project.errors({"evals": [{"prompt": "q", "checks": [MATCH, {"prompt": "again"}]}]})
+    assert "prompt requires checks to be defined" in error["message"]
+
+
+def nested(depth: int, innermost: Any = MATCH) -> list[Any]:
+    checks: list[Any] = [innermost]
+    for level in range(depth, 0, -1):
+        checks = [MATCH, {"prompt": f"t{level}", "checks": checks}]
+    return checks
+
+
+@spec("R52", "C25", "P20")
+def test_five_follow_ups_are_the_most(project: Project) -> None:
+    assert found(project, nested(5)) == []
+    too_deep = "checks[1]." * 5 + "checks[1].prompt"
+    assert found(project, nested(6)) == [("followup-too-deep", too_deep)]
+    # Nothing is reported below a prompt that is too deep.
+    assert found(project, nested(6, {"mtch": 4})) == [("followup-too-deep", too_deep)]
+    assert found(project, nested(8)) == [("followup-too-deep", too_deep)]
+
+
+@spec("R52")
+def test_depth_counts_through_or_blocks(project: Project) -> None:
+    checks: Any = {"or": [MATCH]}
+    for _ in range(6):
+        checks = {"or": [MATCH, {"prompt": "p", "checks": checks}]}
+    assert [code for code, _ in found(project, checks)] == ["followup-too-deep"]
+
+
+@spec("C24", "P25")
+def test_unreachable_follow_ups_are_warned_about(project: Project) -> None:
+    follow_up = {"prompt": "p", "checks": [MATCH]}
+    checks = [MATCH, follow_up, {**MATCH, **follow_up}, follow_up]
+    suite: dict[str, Any] = {"evals": [{"prompt": "q", "checks": checks}]}
+    assert [one["path"] for one in project.warnings(suite)] == [
+        "evals[0].checks[2].prompt",
+        "evals[0].checks[3].prompt",
+    ]
+    suite["metadata"] = {"followups": "all"}
+    assert project.warnings(suite) == []
+
+
+@spec("P18")
+def test_a_case_that_nothing_grades_is_refused(project: Project) -> None:
+    case: dict[str, Any] = {"prompt": "q"}
+    assert [(one["code"], one["path"]) for one in project.errors({"evals": [case]})] == [
+        ("missing-field", "evals[0].checks")
+    ]
+    assert project.errors({"evals": [{**case, "outcome": "o"}]}) == []
+    assert project.errors({"evals": [case], "checks": [MATCH]}) == []
+    evaluators = {"evaluators": [{"name": "n", "type": "llm_judge"}]}
+    assert project.errors({"evals": [{**case, "execution": evaluators}]}) == []
+    assert project.errors({"evals": [case], "execution": evaluators}) == []
+    assert project.errors({"evals": [{**case, **evaluators}]}) == []
+    assert codes(project.errors({"evals": [{**case, "evaluators": []}]})) == ["missing-field"]
+
+
+@spec("P18")
+def test_level_zero_is_suite_checks_then_own_checks_then_evaluators(project: Project) -> None:
+    project.write(
+        "evals.yaml",
+        {
+            "checks": [{"max_words": 9, "every_turn": True}],
+            "execution": {"evaluators": [{"name": "file", "type": "code", "script": "x"}]},
+            "evals": [
+                {"prompt": "a", "checks": [MATCH]},
+                {"prompt": "b", "execution": {"evaluators": [{"name": "own", "type": "llm_judge"}]}},
+                {"prompt": "c", "outcome": "o", "execution": {"evaluators": []}},
+            ],
+        },
+    )
+    suite = rejoinder.load("evals.yaml")
+    kinds = [[type(item.check).__name__ for item in case.level.items] for case in suite.cases]
+    assert kinds == [["MaxWords", "Match", "Code"], ["MaxWords", "LlmJudge"], ["MaxWords", "LlmJudge"]]
+    assert all(case.level.items[0].check and case.level.items[0].check.every_turn for case in suite.cases)
+
+
+@spec("P20", "P22")
+def test_all_errors_of_a_file_come_in_document_order(project: Project) -> None:
+    errors = project.errors(
+        "metadata:\n  nam: x\nevals:\n  - prompt: q\n    checks:\n      - mtch: a\n      - match: 4\n"
+        "  - prompt: ''\n    checks: []\n  - input_messages:\n      - role: usr\n        content: hi\n    outcome: o\n"
+        "bogus: 1\n"
+    )
+    assert [(one["code"], one["line"], one["column"]) for one in errors] == [
+        ("unknown-key", 2, 3),
+        ("unknown-check", 6, 9),
+        ("wrong-type", 7, 16),
+        ("empty-prompt", 8, 13),
+        ("empty-checks", 9, 13),
+        ("bad-role", 11, 15),
+        ("unknown-key", 14, 1),
+    ]
+
+
+@spec("P22")
+def test_the_suggestion_quotes_a_value_of_the_wrong_type(project: Project) -> None:
+    [error] = project.errors("evals:\n  - prompt: q\n    checks:\n      - match: 42\n")
+    assert error["suggestion"] == '      - match: "42"'
+    [error] = project.errors("evals:\n  - prompt: q\n    checks:\n      - contains_any: [18, x] # age\n")
+    assert error["suggestion"] == '      - contains_any: ["18", x] # age'
+    [error] = project.errors("evals:\n  - prompt: q\n    checks:\n      - min_tokens: '5'\n")
+    assert error["suggestion"] == "      - min_tokens: 5"
+
+
+@spec("P21")
+def test_unknown_keys_name_the_nearest_known_one(project: Project) -> None:
+    [error] = project.errors("evals:\n  - promt: q\n    prompt: q\n    outcome: o\n")
+    assert "did you mean `prompt`" in error["message"]
+    assert error["suggestion"] == "  - prompt: q"
+
+
+@spec("P22")
+def test_every_syntax_error_of_a_file_is_found_in_one_pass(project: Project) -> None:
+    errors = project.errors(
+        'evals:\n  - prompt: Hint: try\n    checks:\n      - match: *a*\n      - match: "*b*"\n'
+        "  - prompt: It says: no\n    outcome: o\n"
+    )
+    assert [(one["code"], one["line"], one["column"], one["suggestion"]) for one in errors] == [
+        ("yaml-syntax", 2, 17, '  - prompt: "Hint: try"'),
+        ("yaml-syntax", 4, 16, '      - match: "*a*"'),
+        ("yaml-syntax", 6, 20, '  - prompt: "It says: no"'),
+    ]
+
+
+@spec("P22")
+@pytest.mark.parametrize(
+    ("text", "line", "column", "suggestion"),
+    [
+        ("a: *72*\n", 1, 4, 'a: "*72*"'),
+        ("a:\n\t- b\n", 2, 1, "  - b"),
+        ("a: @[User] hi\n", 1, 4, 'a: "@[User] hi"'),
+        ('a: "open\nb: c\n', 1, 4, 'a: "open"'),
+        ("a: 'it's'\n", 1, 8, 'a: "it\'s"'),
+        ("a: {{ name }} is\n", 1, 15, 'a: "{{ name }} is"'),
+        ("a: {{ name }}\n", 1, 5, 'a: "{{ name }}"'),
+        ("a: [1, 2\nb: 3\n", 1, 4, "a: [1, 2]"),
+        ('a: "\\d+"\n', 1, 5, "a: '\\d+'"),
+        ("a: - b\n", 1, 4, 'a: "- b"'),
+        ("- prompt: hi\n  checks\n  - match: a\n", 2, 3, "  checks:"),
+        ("a: b\n---\nc: d\n", 2, 1, None),
+        ("a: C:\\dir: x\n", 1, 10, 'a: "C:\\\\dir: x"'),
+    ],
+)
+def test_syntax_errors(project: Project, text: str, line: int, column: int, suggestion: str | None) -> None:
+    error = project.errors(text)[0]
+    assert (error["code"], error["line"], error["column"]) == ("yaml-syntax", line, column)
+    assert error.get("suggestion") == suggestion
+
+
+SEED_BLOCK = (
+    "input_messages:\n  - role: system\n    content: You are a debugging expert.\n  - role: user\n"
+    "    content: Here it is: [code snippet]\n"
+)
+
+
+@spec("C35")
+def test_the_broken_examples_of_the_first_documents_are_explained(project: Project) -> None:
+    [error] = project.errors(SEED_BLOCK)
+    assert (error["line"], error["column"]) == (5, 24)
+    assert error["suggestion"] == '    content: "Here it is: [code snippet]"'
+    assert "may not contain ': '" in error["message"]
+    [error] = project.errors("raw_request:\n  question: a\nraw_request:\n  question_toon: b\n")
+    assert (error["code"], error["line"], error["key"], error["first_line"]) == ("duplicate-key", 3, "raw_request", 1)
+    hint = "evals:\n  - prompt: x\n    checks:\n      - match: a\n      - prompt: Hint: 15 * 7 = 10*7 + 5*7. So?\n"
+    [error] = project.errors(hint)
+    assert (error["line"], error["column"]) == (5, 21)
+
+
+@spec("P21")
+def test_x_keys_are_allowed_anywhere(project: Project) -> None:
+    suite = {
+        "x-a": 1,
+        "metadata": {"x-b": {"c": 1}},
+        "evals": [{"prompt": "q", "x-d": 1, "checks": [{**MATCH, "x-e": 1}], "execution": {"x-f": 1}}],
+        "formatting": {"x-g": 1},
+        "targets": [{"name": "t", "provider": "scripted", "replies": ["a"], "x-h": 1}],
+    }
+    assert project.errors(suite) == []
+    assert project.run("prompt", "evals.yaml")
+
+
+def test_conflicting_keys(project: Project) -> None:
+    message = {"role": "user", "content": "hi"}
+    case = {"prompt": "q", "input_messages": [message], "checks": [MATCH]}
+    assert [(one["code"], one["path"]) for one in project.errors({"evals": [case]})] == [
+        ("conflicting-keys", "evals[0].input_messages")
+    ]
+    both = {"evals": [{"prompt": "q", "outcome": "o"}], "evalcases": [{"prompt": "q", "outcome": "o"}]}
+    assert "conflicting-keys" in codes(project.errors(both))
+
+
+def test_a_suite_needs_cases(project: Project) -> None:
+    for text in ("metadata: {name: x}\n", "", "# nothing\n"):
+        [error] = project.errors(text)
+        assert (error["code"], error["path"]) == ("missing-field", "evals")
+
+
+def test_duplicate_ids(project: Project) -> None:
+    case = {"prompt": "q", "outcome": "o"}
+    [error] = project.errors(
+        "evals:\n  - id: a\n    prompt: q\n    outcome: o\n  - id: a\n    prompt: q\n    outcome: o\n"
+    )
+    assert (error["code"], error["path"], error["line"], error["first_line"]) == ("duplicate-id", "evals[1].id", 5, 2)
+    assert codes(project.errors({"evals": [{**case, "id": "eval-2"}, case]})) == ["duplicate-id"]
+
+
+@spec("R1")
+def test_case_ids_default_to_their_place(project: Project) -> None:
+    shown = project.prompts({"evals": [{"prompt": "a", "outcome": "o"}, {"prompt": "b", "outcome": "o", "id": "x"}]})
+    assert [one["id"] for one in shown] == ["eval-1", "x"]
+
+
+# YAML 1.2
+
+
+def test_yaml_means_what_version_1_2_says(project: Project) -> None:
+    text = (
+        "vars: {a: no, b: on, c: 2024-01-15, d: 010, e: 1_000, f: 12:30:45, g: 1e3, h: 0o10, i: ~, j: yes}\n"
+        "evals:\n  - prompt: '{{a}} {{b}} {{c}} {{d}} {{e}} {{f}} {{g}} {{h}} [{{i}}] {{j}}'\n    outcome: o\n"
+    )
+    [shown] = project.prompts(text)
+    assert shown["question"] == "no on 2024-01-15 10 1_000 12:30:45 1000.0 8 [] yes"
+
+
+def test_anchors_and_merges_are_accepted(project: Project) -> None:
+    text = (
+        "x-base: &base\n  outcome: Polite.\n  tags: [a]\nevals:\n  - <<: *base\n    prompt: q\n"
+        "  - <<: *base\n    prompt: r\n    outcome: Rude.\n"
+    )
+    project.write("evals.yaml", text)
+    assert [case.outcome for case in rejoinder.load("evals.yaml").cases] == ["Polite.", "Rude."]
+
+
+# The schema as a product
+
+
+def test_the_schema_is_the_validator(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    suite = {"evals": [{"prompt": "q", "checks": [MATCH], "tags": ["a"]}]}
+    assert project.errors(suite) == []
+    smaller = copy.deepcopy(schema.read_schema())
+    del smaller["$defs"]["case"]["properties"]["tags"]
+    del smaller["$defs"]["checkItem"]["properties"]["match"]
+    monkeypatch.setattr(schema, "read_schema", lambda: smaller)
+    schema._validator.cache_clear()
+    try:
+        assert [(one["code"], one["path"]) for one in project.errors(suite)] == [
+            ("unknown-check", "evals[0].checks[0].match"),
+            ("unknown-key", "evals[0].tags"),
+        ]
+    finally:
+        schema._validator.cache_clear()
+
+
+def test_the_printed_schema_is_the_one_in_use(project: Project) -> None:
+    assert json.loads(project.run("schema")) == schema.read_schema()
+    for kind in ("targets", "config"):
+        printed = json.loads(project.run("schema", kind))
+        assert printed["$defs"] == schema.read_schema()["$defs"]
+
+
+def test_the_schema_is_valid_by_its_own_draft() -> None:
+    from jsonschema_rs import meta
+
+    for kind in ("suite", "targets", "config"):
+        meta.validate(schema.schema_for(kind))  # type: ignore[arg-type]
+
+
+# Formats
+
+
+def test_sarif(project: Project) -> None:
+    project.write("evals.yaml", "evals:\n  - prompt: q\n    checks:\n      - match: 42\n")
+    log = json.loads(project.run("validate", "--format", "sarif", code=2))
+    [run] = log["runs"]
+    [result] = run["results"]
+    assert (log["version"], run["tool"]["driver"]["name"]) == ("2.1.0", "rejoinder")
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["wrong-type"]
+    assert (result["ruleId"], result["level"]) == ("wrong-type", "error")
+    location = result["locations"][0]["physicalLocation"]
+    assert location["artifactLocation"]["uri"] == "evals.yaml"
+    assert location["region"] == {"startLine": 4, "startColumn": 16, "endLine": 4}
+    assert result["partialFingerprints"]["rejoinder/v1"]
+
+
+def test_folders_are_searched_for_suites(project: Project) -> None:
+    project.write("a/one.yaml", {"evals": [{"prompt": "q", "outcome": "o"}]})
+    project.write("a/b/two.yml", {"evalcases": [{"prompt": "q"}]})
+    project.write("a/compose.yaml", "services: {}\n")
+    project.write("a/.hidden/three.yaml", {"evals": 4})
+    report = project.validate("a")
+    assert [(file["path"], codes(file["errors"])) for file in report["files"]] == [
+        ("a/b/two.yml", ["missing-field"]),
+        ("a/one.yaml", []),
+    ]
+    assert "passed over 1 YAML file" in project.invoke("validate", "a").stderr
+
+
+def test_without_a_path_the_suite_of_the_folder_is_taken(project: Project) -> None:
+    result = project.invoke("validate")
+    assert isinstance(result.exception, rejoinder.UsageError)
+    project.write("eval.yml", {"evals": [{"prompt": "q", "outcome": "o"}]})
+    assert project.validate()["files"][0]["path"] == "eval.yml"
+    assert project.run("prompt")
+
+
+def test_a_file_that_does_not_exist(project: Project) -> None:
+    [file] = project.validate("nowhere.yaml")["files"]
+    assert codes(file["errors"]) == ["file-not-found"]
+    project.run("prompt", "nowhere.yaml", code=2)
+
+
+def test_exit_codes(project: Project) -> None:
+    project.write("bad.yaml", {"evals": [{"prompt": "q"}]})
+    project.write("warned.yaml", {"evals": [{"prompt": "@[User]: hi", "outcome": "o"}]})
+    project.write(
+        "missing.yaml",
+        {
+            "evals": [
+                {
+                    "input_messages": [
+                        {
+                            "role": "user",
+                            "content": [{"type": "text", "value": "x"}, {"type": "file", "value": "gone.md"}],
+                        }
+                    ],
+                    "outcome": "o",
+                }
+            ]
+        },
+    )
+    project.run("validate", "bad.yaml", code=2)
+    project.run("validate", "warned.yaml", code=0)
+    project.run("validate", "--strict", "warned.yaml", code=2)
+    project.run("validate", "missing.yaml", code=2)
+    project.run("prompt", "missing.yaml", code=0)
+    project.run("prompt", "warned.yaml", "--judge", code=2)
+
+
+def test_one_case_can_be_chosen(project: Project) -> None:
+    suite = {"evals": [{"prompt": "a", "outcome": "o", "id": "first"}, {"prompt": "b", "outcome": "o"}]}
+    assert [one["id"] for one in project.prompts(suite, "--case", "eval-2")] == ["eval-2"]
+    result = project.invoke("prompt", "evals.yaml", "--case", "frst")
+    assert isinstance(result.exception, rejoinder.UsageError)
+    assert "first" in str(result.exception)
+
+
+def test_load_gives_the_suite_or_every_problem(project: Project) -> None:
+    project.write("evals.yaml", {"metadata": {"name": "n"}, "evals": [{"prompt": "q", "checks": [MATCH]}]})
+    suite = rejoinder.load("evals.yaml")
+    assert (suite.name, [case.id for case in suite.cases]) == ("n", ["eval-1"])
+    project.write("evals.yaml", {"evals": [{"prompt": "q", "checks": [{"mtch": 1}]}, {"prompt": ""}]})
+    with pytest.raises(rejoinder.SuiteError) as caught:
+        rejoinder.load("evals.yaml")
+    assert [problem.code for problem in caught.value.problems] == ["unknown-check", "empty-prompt"]
+    assert "evals.yaml:1:" in str(caught.value)
