@@ -11,9 +11,9 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parent.parent
 _BLOCK = re.compile(
@@ -24,10 +24,14 @@ _BLOCK = re.compile(
 
 @dataclass
 class Session:
-    """One reader following a page: a folder, and what happened there."""
+    """One reader following a page: a folder, which goes with its reader, and what happened there."""
 
     environment: dict[str, str] = field(default_factory=dict)
-    folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp()).resolve())
+    made: TemporaryDirectory[str] = field(default_factory=TemporaryDirectory)
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.made.name).resolve()
 
     def write(self, name: str, body: str) -> None:
         path = self.folder / name
@@ -76,6 +80,7 @@ def follow(page: Path) -> str:
         nonlocal session
         comment, language, name, body = found["comment"], found["language"], found["name"], found["body"]
         if comment == "new folder":
+            session.made.cleanup()
             session = Session()
         elif comment:
             key, _, value = comment.removeprefix("env ").partition("=")
@@ -88,7 +93,10 @@ def follow(page: Path) -> str:
             session.python(body, page.name)
         return found[0]
 
-    return _BLOCK.sub(replace, text)
+    try:
+        return _BLOCK.sub(replace, text)
+    finally:
+        session.made.cleanup()
 
 
 def pages() -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 import rejoinder
+from rejoinder.checks.patterns import matches
 from rejoinder.formatting import is_guideline
 from tests.conftest import Project
 
@@ -18,9 +20,6 @@ CASES: list[dict[str, Any]] = yaml.load(
     Loader=yaml.CSafeLoader,
 )["cases"]
 
-# Kinds that need conversations to be run.
-LATER = {"followup", "match_pattern", "display"}
-
 
 def of_kind(kind: str) -> Any:
     found = [pytest.param(case, id=case["name"]) for case in CASES if case["kind"] == kind]
@@ -28,17 +27,12 @@ def of_kind(kind: str) -> Any:
     return pytest.mark.parametrize("case", found)
 
 
-def test_every_kind_is_tested_here_or_named_as_later() -> None:
-    here = {
-        "format",
-        "provider_messages",
-        "guideline_match",
-        "evaluator_prompt",
-        "schema",
-        "toon",
-        "yaml_error",
+def test_every_kind_is_tested_here() -> None:
+    kinds = {case["kind"] for case in CASES}
+    assert kinds == {
+        *("format", "provider_messages", "guideline_match", "evaluator_prompt", "schema", "toon", "yaml_error"),
+        *("followup", "match_pattern", "display"),
     }
-    assert {case["kind"] for case in CASES} == here | LATER
 
 
 def suite_of(given: dict[str, Any], project: Project) -> tuple[dict[str, Any], list[str]]:
@@ -134,3 +128,63 @@ def test_yaml_error(case: dict[str, Any], project: Project) -> None:
     expected = case["expected"]["error"]
     [error] = project.errors(case["input"]["text"])
     assert {key: error.get(key) for key in expected} == expected
+
+
+# Conversations
+
+
+def conversation_suite(given: dict[str, Any]) -> dict[str, Any]:
+    target: dict[str, Any] = {"name": "script", "provider": "scripted", "replies": given["replies"]}
+    if "judge" in given:
+        target["judge"] = given["judge"]
+    metadata: dict[str, Any] = {"model": "script", **given.get("options", {})}
+    if "system_prompt" in given:
+        metadata["system_prompt"] = given["system_prompt"]
+    return {"metadata": metadata, "targets": [target], "evals": [given["eval"]]}
+
+
+def run_one(project: Project, given: dict[str, Any]) -> dict[str, Any]:
+    project.write("evals.yaml", conversation_suite(given))
+    document = json.loads(project.run("run", "evals.yaml", "--format", "json", "--include", "messages", code=None))
+    [result] = document["results"]
+    return result
+
+
+def assert_contains(found: Any, wanted: Any, place: str = "") -> None:
+    """Every key that is wanted is there with its value; lists have the same length."""
+    if isinstance(wanted, dict):
+        for key, value in wanted.items():
+            assert_contains(found[key], value, f"{place}.{key}")
+    elif isinstance(wanted, list):
+        assert len(found) == len(wanted), place
+        for position, value in enumerate(wanted):
+            assert_contains(found[position], value, f"{place}[{position}]")
+    else:
+        assert found == wanted, place
+
+
+@of_kind("followup")
+def test_followup(case: dict[str, Any], project: Project) -> None:
+    given, expected = case["input"], dict(case["expected"])
+    result = run_one(project, given)
+    sent = [turn["messages"] for turn in result["turns"]]
+    if "sent" in expected:
+        assert sent == expected.pop("sent")
+    if "sent_prompts" in expected:
+        assert [messages[-1]["content"] for messages in sent] == expected.pop("sent_prompts")
+    if "unused_replies" in expected:
+        assert len(given["replies"]) - len(sent) == expected.pop("unused_replies")
+    assert_contains(result, expected)
+
+
+@of_kind("match_pattern")
+def test_match_pattern(case: dict[str, Any]) -> None:
+    given = case["input"]
+    assert matches(given["pattern"], given["response"]) is case["expected"]["passed"]
+
+
+@of_kind("display")
+def test_display(case: dict[str, Any], project: Project) -> None:
+    project.write("evals.yaml", conversation_suite(case["input"]))
+    output = project.run("run", "evals.yaml", "--verbose", code=None)
+    assert output.startswith(f"{case['expected']['text']}\n")

@@ -8,8 +8,8 @@ import pytest
 from toon_format import decode
 
 import rejoinder
-from rejoinder.formatting import format_case, is_guideline, trim
-from rejoinder.model import Case, FilePart, Level, Message, OtherPart, TextPart, formatting_for
+from rejoinder.formatting import format_case, is_guideline
+from rejoinder.model import Case, FilePart, Level, Message, OtherPart, TextPart, formatting_for, trim
 from tests.conftest import Project
 
 spec = pytest.mark.spec

@@ -200,6 +200,97 @@ def test_faults_of_csv_files(project: Project) -> None:
     assert "line 2 of rows.csv" in error["message"]
 
 
+def files(project: Project, kind: str = "errors") -> dict[str, list[tuple[str, int, str]]]:
+    """What `validate` says about evals.yaml and the files that it names: codes, lines and messages."""
+    report = project.validate("evals.yaml")["files"]
+    return {file["path"]: [(one["code"], one["line"], one["message"]) for one in file[kind]] for file in report}
+
+
+def test_rows_that_stumble_over_one_line_of_the_suite_give_one_problem(project: Project) -> None:
+    project.write("rows.jsonl", "".join(f'{{"c{i % 9}": {i}}}\n' for i in range(3000)))
+    suite = {"cases": "rows.jsonl", "defaults": {"prompt": "{{ nope }} {{ neither }}", "checks": [{"match": "*"}]}}
+    project.write("evals.yaml", suite)
+    assert [(code, message[:31]) for code, _, message in files(project)["evals.yaml"]] == [
+        ("missing-variable", "there is no variable `nope`; th"),
+        ("missing-variable", "there is no variable `neither`;"),
+    ]
+
+
+def test_warnings_about_rows_have_the_row_as_their_place(project: Project) -> None:
+    follow_up = {"prompt": "b", "checks": [{"match": "*"}]}
+    rows = [
+        {"prompt": "fine"},
+        {"prompt": "@[User]: hi"},
+        {"input_messages": [{"role": "system", "content": "x"}]},
+        {"prompt": "a", "checks": [{"match": "*"}, follow_up, follow_up]},
+    ]
+    project.write("rows.jsonl", "\n".join(map(json.dumps, rows)))
+    project.write("evals.yaml", {"cases": "rows.jsonl", "defaults": {"checks": [{"match": "*"}]}})
+    found = files(project, "warnings")
+    assert found["evals.yaml"] == []
+    assert [(code, line) for code, line, _ in found["rows.jsonl"]] == [
+        ("marker-in-text", 2),
+        ("no-user-message", 3),
+        ("unreachable-followup", 4),
+    ]
+
+
+def test_each_case_is_built_once_for_validation(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rejoinder.suite.cases import CaseBuilder
+
+    built: list[str] = []
+    build = CaseBuilder.build
+    monkeypatch.setattr(CaseBuilder, "build", lambda self, name: built.append(name) or build(self, name))
+    project.write("rows.csv", "prompt\na\nb\n")
+    project.write("evals.yaml", {"cases": "rows.csv", "defaults": OUTCOME})
+    assert files(project) == {"evals.yaml": []}
+    assert built == ["eval-1", "eval-2"]
+
+
+def test_broken_json_lines_are_explained(project: Project) -> None:
+    project.write("evals.yaml", {"cases": "rows.jsonl", "defaults": OUTCOME})
+    lines = [
+        '{"prompt": "ü",}',
+        '{"prompt": "a"',
+        '{"prompt": "a", "x": {"b": 1, "b": 2}}',
+        r'{"prompt": "\"a\": \"b\":", "y": [{"b": 1}, {"b": 2}]}',
+    ]
+    project.write("rows.jsonl", "\n".join(lines))
+    report = project.validate("evals.yaml")["files"][1]["errors"]
+    assert [(one["code"], one["line"], one["column"]) for one in report] == [
+        ("json-syntax", 1, 16),
+        ("json-syntax", 2, 14),
+        ("duplicate-key", 3, 1),
+    ]
+    assert report[1]["message"].startswith("this line ends before the object is closed")
+    assert (report[2]["key"], report[2]["first_line"]) == ("b", 3)
+    project.write("rows.jsonl", '[\n  {"prompt": "a"},\n  {"prompt": "b"}\n]\n')
+    [(code, line, message)] = files(project)["rows.jsonl"]
+    assert (code, line) == ("json-syntax", 1)
+    assert "several lines" in message
+
+
+def test_broken_csv_rows_are_explained(project: Project) -> None:
+    project.write("evals.yaml", {"cases": "rows.csv", "defaults": OUTCOME})
+    project.write("rows.csv", 'prompt,a\nb\n"c"d,e\nf,g,h\ni,"j\nk\n')
+    assert [(line, message.partition(";")[0]) for _, line, message in files(project)["rows.csv"]] == [
+        (2, "this row has 1 field and the header has 2"),
+        (3, "text goes on after a closing quote"),
+        (4, "this row has 3 fields and the header has 2"),
+        (5, "a quote that opens in this row is never closed"),
+    ]
+    assert '"c"d,e' in project.run("validate", code=2)
+    project.write("rows.csv", "prompt;a\nb;c\n")
+    [(_, line, message)] = files(project)["rows.csv"]
+    assert (line, message) == (1, "the columns are separated by `;`; separate them by commas")
+
+
+def test_a_data_set_without_rows(project: Project) -> None:
+    project.write("rows.csv", "prompt\n")
+    [error] = project.errors({"cases": "rows.csv", "defaults": OUTCOME})
+    assert (error["code"], error["path"]) == ("missing-field", "cases")
+
+
 def test_a_missing_data_set(project: Project) -> None:
     [error] = project.errors({"cases": "gone.jsonl"})
     assert (error["code"], error["path"]) == ("file-not-found", "cases")
@@ -294,6 +385,17 @@ def test_values_are_names_first_then_provider_and_model(project: Project) -> Non
     assert "did you mean `gpt4`" in error["message"]
     [warning] = project.warnings({"evals": [{"prompt": "q", **OUTCOME}], "metadata": {"model": "meta-llama/l3"}})
     assert (warning["code"], warning["path"]) == ("unknown-provider", "metadata.model")
+
+
+@spec("P28")
+def test_a_broken_file_of_targets_is_no_reason_to_call_a_target_unknown(project: Project) -> None:
+    suite: dict[str, Any] = {"target": "gpt", "evals": [{"prompt": "q", **OUTCOME}]}
+    broken = {"targets": [{"nme": "gpt", "provider": "scripted"}]}
+    project.write(".rejoinder/targets.yaml", broken)
+    assert project.errors(suite) == []
+    (project.folder / ".rejoinder/targets.yaml").unlink()
+    assert "unknown-target" not in codes(project.errors({**suite, **broken}))
+    assert codes(project.errors(suite)) == ["unknown-target"]
 
 
 @spec("P28")

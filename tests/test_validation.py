@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 from typing import Any
 
 import pytest
@@ -212,9 +213,13 @@ def test_the_suggestion_quotes_a_value_of_the_wrong_type(project: Project) -> No
 
 @spec("P21")
 def test_unknown_keys_name_the_nearest_known_one(project: Project) -> None:
-    [error] = project.errors("evals:\n  - promt: q\n    prompt: q\n    outcome: o\n")
+    error, *_ = project.errors("evals:\n  - promt: q\n    outcome: o\n")
     assert "did you mean `prompt`" in error["message"]
     assert error["suggestion"] == "  - prompt: q"
+    # Where the right key is there already, the line would only make it stand twice.
+    [error] = project.errors("evals:\n  - promt: q\n    prompt: q\n    outcome: o\n")
+    assert "did you mean `prompt`" in error["message"]
+    assert "suggestion" not in error
 
 
 @spec("P22")
@@ -239,8 +244,8 @@ def test_every_syntax_error_of_a_file_is_found_in_one_pass(project: Project) -> 
         ("a: @[User] hi\n", 1, 4, 'a: "@[User] hi"'),
         ('a: "open\nb: c\n', 1, 4, 'a: "open"'),
         ("a: 'it's'\n", 1, 8, 'a: "it\'s"'),
-        ("a: {{ name }} is\n", 1, 15, 'a: "{{ name }} is"'),
-        ("a: {{ name }}\n", 1, 5, 'a: "{{ name }}"'),
+        ("a: {{ name }} is\n", 1, 4, 'a: "{{ name }} is"'),
+        ("a: {{ name }}\n", 1, 4, 'a: "{{ name }}"'),
         ("a: [1, 2\nb: 3\n", 1, 4, "a: [1, 2]"),
         ('a: "\\d+"\n', 1, 5, "a: '\\d+'"),
         ("a: - b\n", 1, 4, 'a: "- b"'),
@@ -253,6 +258,73 @@ def test_syntax_errors(project: Project, text: str, line: int, column: int, sugg
     error = project.errors(text)[0]
     assert (error["code"], error["line"], error["column"]) == ("yaml-syntax", line, column)
     assert error.get("suggestion") == suggestion
+
+
+PERU = "evals:\n  - id: peru\n    prompt: q\n    "
+
+
+@spec("P22")
+@pytest.mark.parametrize(
+    ("text", "line", "column", "suggestion"),
+    [
+        # Quotes that are closed by the next one
+        ('a: "open\nb:\n  - c: "*d*"\n', 1, 4, 'a: "open"'),
+        ('a: "open\nb: x\nc: "d"\n', 1, 4, 'a: "open"'),
+        ("a: 'open\nb: 'd'\n", 1, 4, "a: 'open'"),
+        # Tabs
+        ("evals:\n  - id: a\n\tprompt: b\n    outcome: c\n", 3, 1, "    prompt: b"),
+        ("a: |\n\tb\n", 2, 1, "  b"),
+        ("a: |\n    b\n\tc\n", 3, 1, "    c"),
+        ("evals:\n\t- id: a\n\t  prompt: b\n", 2, 1, "  - id: a"),
+        ("evals:\n  -\tid: a\n    prompt: b\n", 2, 4, "  - id: a"),
+        # Spaces and colons that are missing
+        ("evals:\n  - id:peru\n    prompt: q\n", 2, 8, "  - id: peru"),
+        ("evals:\n  - id: peru\n    prompt:What?\n    outcome: o\n", 3, 12, "    prompt: What?"),
+        ("evals:\n  -id: a\n    prompt: b\n", 2, 4, "  - id: a"),
+        ("checks:\n  - match: a\n  -match: b\n", 3, 4, "  - match: b"),
+        ("evals\n  - id: a\n    prompt: b\n", 1, 1, "evals:"),
+        # Lists and mappings are not turned into text
+        (PERU + "checks: - match: a\n", 4, 13, None),
+        (PERU + "checks: [{match: a: b}]\n", 4, 23, '    checks: [{match: "a: b"}]'),
+        (PERU + "checks: [{contains_any: [*a*, *b*]}]\n", 4, 30, '    checks: [{contains_any: ["*a*", "*b*"]}]'),
+        (PERU + "tags: [a] b\n", 4, 15, None),
+        # Backslashes
+        ('a: "\\d+"  # digits\n', 1, 5, "a: '\\d+'  # digits"),
+        ('a: "it\'s \\d+"\n', 1, 10, 'a: "it\'s \\\\d+"'),
+        ('a: "C:\\Users"\n', 1, 7, "a: 'C:\\Users'"),
+        # Text that begins like something else
+        ("prompt: [System] be brief\n", 1, 18, 'prompt: "[System] be brief"'),
+        ("prompt: {name} is here\n", 1, 16, 'prompt: "{name} is here"'),
+        ('tags:\n  - "Lima" or Callao\n', 2, 12, '  - "\\"Lima\\" or Callao"'),
+        ("prompt: [be brief\noutcome: o\n", 1, 9, 'prompt: "[be brief"'),
+        ("prompt: | hello\n", 1, 11, None),
+        ("prompt: & what\n", 1, 9, 'prompt: "& what"'),
+        ("prompt: , what\n", 1, 9, 'prompt: ", what"'),
+        ("prompt: } x\n", 1, 9, 'prompt: "} x"'),
+        ("match: !important\n", 1, 8, 'match: "!important"'),
+        # Text over several lines
+        ("prompt: This is\n  a note: long\n", 2, 9, None),
+        ("- id: a\n  prompt: This is\n   checks: b\n", 3, 4, "  checks: b"),
+        ("- id: a\n  prompt:\n  This is text.\n  outcome: o\n", 3, 3, None),
+        ("- id: a\n  prompt: This is\n  text.\n  outcome: o\n", 3, 3, None),
+        # And the rest
+        ("- <<: *base\n", 1, 7, None),
+        ("```yaml\nevals: []\n```\n", 1, 1, None),
+        ("evals:\n  - id: a\n\xa0\xa0\xa0\xa0prompt: b\n", 3, 1, "    prompt: b"),
+        ("[", 1, 1, "[]"),
+    ],
+)
+def test_common_mistakes(project: Project, text: str, line: int, column: int, suggestion: str | None) -> None:
+    error = project.errors(text)[0]
+    assert (error["code"], error["line"], error["column"]) == ("yaml-syntax", line, column)
+    assert error.get("suggestion") == suggestion
+    assert "this is not valid YAML" not in error["message"], "the cause is said in words"
+
+
+@spec("P22")
+def test_tags_of_yaml_are_named_in_words(project: Project) -> None:
+    [error] = project.errors("evals: !!int abc\n")
+    assert error["message"] == "`abc` is not a whole number"
 
 
 SEED_BLOCK = (
@@ -316,6 +388,110 @@ def test_duplicate_ids(project: Project) -> None:
 def test_case_ids_default_to_their_place(project: Project) -> None:
     shown = project.prompts({"evals": [{"prompt": "a", "outcome": "o"}, {"prompt": "b", "outcome": "o", "id": "x"}]})
     assert [one["id"] for one in shown] == ["eval-1", "x"]
+
+
+# Each mistake once, and what follows from it not at all
+
+
+def test_empty_items_are_refused_like_any_other(project: Project) -> None:
+    assert [(one["code"], one["path"]) for one in project.errors("evals:\n  -\n  - 5\n")] == [
+        ("wrong-type", "evals[0]"),
+        ("wrong-type", "evals[1]"),
+    ]
+    assert codes(project.errors("{}")) == ["missing-field"]
+
+
+@spec("P15")
+def test_every_missing_variable_of_a_string_is_named(project: Project) -> None:
+    errors = project.errors({"vars": {"a": 1}, "evals": [{"prompt": "{{ x }} {{ y }} {{ x }}", "outcome": "o"}]})
+    assert [one["message"].partition(";")[0] for one in errors] == [
+        "there is no variable `x`",
+        "there is no variable `y`",
+    ]
+
+
+def test_an_empty_conversation_is_reported_unless_an_error_says_why(project: Project) -> None:
+    def warnings(*content: Any) -> list[str]:
+        message = {"role": "user", "content": list(content)}
+        found = project.warnings({"evals": [{"input_messages": [message], "outcome": "o"}]})
+        return [one["message"] for one in found]
+
+    project.write("a.instructions.md", "Be kind.")
+    assert warnings("") == ["this conversation is empty; nothing would be sent"]
+    assert warnings({"type": "file", "value": "a.instructions.md"}) == [
+        "nothing but guidelines is left to send; add the question as text"
+    ]
+    assert warnings({"type": "file", "value": "gone.md"}) == []
+    assert project.warnings({"evals": [{"prompt": "{{ e }}", "vars": {"e": ""}, "outcome": "o"}]}) == []
+
+
+def test_a_misspelt_evals_is_one_error(project: Project) -> None:
+    for key in ("eval", "tests"):
+        [error] = project.errors(f"{key}:\n  - prompt: q\n    outcome: o\n")
+        assert (error["code"], error["suggestion"]) == ("unknown-key", "evals:")
+
+
+def test_text_with_a_colon_among_the_parts_of_a_message_is_one_error(project: Project) -> None:
+    message = {"role": "user", "content": [{"Note": "review this."}]}
+    [error] = project.errors({"evals": [{"input_messages": [message], "outcome": "o"}]})
+    assert (error["code"], error["path"]) == ("wrong-type", "evals[0].input_messages[0].content[0]")
+
+
+def test_wrong_words_are_replaced_in_the_suggestion(project: Project) -> None:
+    text = "evals:\n  - input_messages:\n      - {role: human, content: hi}\n    checks:\n      - match: a\n        "
+    assert [one["suggestion"] for one in project.errors(text + "required: yes\n")] == [
+        "      - {role: user, content: hi}",
+        "        required: true",
+    ]
+
+
+@spec("P19")
+def test_positions_in_a_regular_expression_do_not_count_its_flags(project: Project) -> None:
+    checks = [{"regex": {"pattern": "ab(", "flags": "imsx"}}, {"regex": "*Lima*"}, {"regex": "(?V0)(?V1)"}]
+    first, second, third = project.errors({"evals": [{"prompt": "q", "checks": checks}]})
+    assert first["message"].endswith("missing ) at position 3")
+    assert second["message"] == "'*Lima*' is a pattern of `match`, not of `regex`"
+    assert third["code"] == "invalid-regex"
+
+
+def test_a_pipe_is_refused_and_not_waited_for(project: Project) -> None:
+    os.mkfifo("pipe.yaml")
+    [file] = project.validate("pipe.yaml")["files"]
+    assert [(one["code"], one["message"]) for one in file["errors"]] == [
+        ("unreadable-file", "'pipe.yaml' is a pipe or a device; name a file")
+    ]
+
+
+def test_names_of_near_files_are_proposed(project: Project) -> None:
+    project.write("docs/Notes.md", "x")
+    parts = [{"type": "file", "value": name} for name in ("docs/notes.md", "docs\\x.md", "")]
+    suite = {"evals": [{"input_messages": [{"role": "user", "content": parts}], "outcome": "o"}]}
+    assert [one["message"] for one in project.errors(suite)] == [
+        "there is no file 'docs/notes.md' in this folder; did you mean `docs/Notes.md`?",
+        "there is no file 'docs\\x.md' in this folder",
+        "the path is empty",
+    ]
+    [file] = project.validate("evls.yaml")["files"]
+    assert "did you mean `evals.yaml`?" in file["errors"][0]["message"]
+
+
+# Text on a terminal
+
+
+def test_long_lists_and_long_lines_are_cut_in_text_only(project: Project) -> None:
+    long = "word " * 60
+    project.write("evals.yaml", "evals:\n" + f"  - prompt: ''\n    outcome: {long}\n" * 60)
+    shown = project.run("validate", code=2)
+    assert shown.count("error[empty-prompt]") == 50
+    assert "... and 10 more in evals.yaml" in shown
+    assert len(project.validate()["files"][0]["errors"]) == 60
+    [error] = project.errors(f"evals:\n  - prompt: Hint: {long}\n")
+    assert long.strip() in error["suggestion"]
+    assert max(map(len, project.run("validate", code=2).splitlines())) <= 100
+
+
+def test_problems_of_whole_files_have_no_line(project: Project) -> None:
+    assert project.run("validate", "nowhere.yaml", code=2).splitlines()[0] == "error[file-not-found] nowhere.yaml"
 
 
 # YAML 1.2

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class RejoinderError(Exception):
     """What went wrong (`message`) and what to do about it (`hint`)."""
 
+    exit_code = 2
+
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message

@@ -7,19 +7,23 @@ marker, empty files, conversations with nothing to say), and sorts it by file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 from rejoinder.errors import UsageError
-from rejoinder.formatting import MOST_ALTERNATIVES, count_alternatives, diagnose_case
-from rejoinder.model import Case, Formatting, Problem, Suite
+from rejoinder.formatting import MOST_ALTERNATIVES, count_alternatives, diagnose_case, is_guideline
+from rejoinder.formatting.markers import has_marker_line
+from rejoinder.model import Case, Diagnostic, FilePart, Formatting, OtherPart, Problem, Suite
+from rejoinder.suite.cases import CasePlace
+from rejoinder.suite.files import in_quotes
 from rejoinder.suite.load import LoadOptions, read_suite
 from rejoinder.suite.project import display_path, open_project, read_configuration
 from rejoinder.suite.source import Source
 from rejoinder.suite.targets import Targets, read_targets_file
+from rejoinder.suite.walk import Built
 from rejoinder.suite.yaml import paused_collector
 
 FileKind: TypeAlias = Literal["suite", "targets", "config"]
@@ -81,46 +85,68 @@ def validate_file(path: Path, targets_file: Path | None = None) -> list[Problem]
         return _validate_targets(path)
     if kind == "config":
         return read_configuration(path, Path.cwd())[1]
-    loaded = read_suite(path, LoadOptions(targets_file=targets_file))
+    return load_for_run(path, LoadOptions(targets_file=targets_file))[1]
+
+
+def load_for_run(path: Path, options: LoadOptions) -> tuple[Suite | None, list[Problem]]:
+    """A suite and everything that can be said about it, in document order."""
+    loaded = read_suite(path, options, review=review_case)
     found = list(loaded.problems)
     if loaded.suite is not None and loaded.source is not None:
-        found += review_suite(loaded.suite, loaded.source)
-    return sorted(found, key=lambda one: (one.file, one.line, one.column))
+        found += _review_patterns(loaded.suite, loaded.source)
+    return loaded.suite, sorted(found, key=lambda one: (one.file, one.line, one.column))
 
 
-def review_suite(suite: Suite, source: Source) -> Iterator[Problem]:
-    """What formatting has to say about a suite's cases."""
+def _review_patterns(suite: Suite, source: Source) -> Iterator[Problem]:
     for position, pattern in enumerate(suite.formatting.guideline_patterns):
         if count_alternatives(pattern) > MOST_ALTERNATIVES:
             message = f"this pattern has more than {MOST_ALTERNATIVES} alternatives; write several patterns"
             yield source.problem("out-of-range", f"guideline_patterns[{position}]", message)
-    for case in suite.cases:
-        yield from _review_case(case, suite.formatting, source)
 
 
-def _review_case(case: Case, options: Formatting, source: Source) -> Iterator[Problem]:
+def review_case(built: Built, suite: Source, options: Formatting) -> Iterator[Problem]:
+    """What formatting has to say about a case."""
+    case = built.case
+    if case is None:
+        return
+    place = CasePlace(case.at, built.source, suite)
     for diagnostic in diagnose_case(case, options):
-        if diagnostic.code == "file-not-found":
-            continue  # loading has said so, with where it looked
+        if diagnostic.code == "file-not-found" or (diagnostic.code == "no-visible-content" and built.failed):
+            continue  # loading has said so, or why
         severity = "warning"
         if diagnostic.code == "marker-in-text" and options.marker_in_text == "error":
             severity = "error"
-        message = _DIAGNOSTIC_WORDS[diagnostic.code].format(path=diagnostic.path, marker=options.marker)
-        yield source.problem(diagnostic.code, diagnostic.at, message, severity=severity)
+        message = _DIAGNOSTIC_WORDS[diagnostic.code](case, diagnostic, options)
+        yield place.problem(diagnostic.code, diagnostic.at, message, severity=severity)
     if case.messages and not any(message.role == "user" for message in case.messages):
-        yield source.problem(
-            "no-user-message",
-            case.messages[0].at,
-            "no user message: most models expect one",
-            severity="warning",
-        )
+        message = "no user message: most models expect one"
+        yield place.problem("no-user-message", case.messages[0].at, message, severity="warning")
 
 
-_DIAGNOSTIC_WORDS = {
-    "marker-in-text": "a line here begins like a role marker ({marker}) and could be mistaken for a turn; set"
-    " `marker_in_text: escape` to make it safe",
-    "empty-file": "the file {path!r} is empty, so nothing of it is sent",
-    "no-visible-content": "nothing but guidelines is left to send",
+def _marker_words(case: Case, diagnostic: Diagnostic, options: Formatting) -> str:
+    part = next(part for message in case.messages for part in message.parts if part.at == diagnostic.at)
+    text = "" if isinstance(part, OtherPart) else part.text or ""
+    line = next((line.strip() for line in text.splitlines() if has_marker_line(line, options.marker)), "")
+    shown = line if len(line) <= _LONGEST_SHOWN else f"{line[:_LONGEST_SHOWN]}..."
+    where = f" of {in_quotes(part.path)}" if isinstance(part, FilePart) else ""
+    words = f"the line `{shown}`{where} begins like a role marker"
+    if options.marker_in_text == "escape":
+        return f"{words}; it is sent with a backslash before it"
+    return f"{words} and could be mistaken for a turn; set `formatting.marker_in_text: escape` to make it safe"
+
+
+def _empty_words(case: Case, _diagnostic: Diagnostic, options: Formatting) -> str:
+    parts = [part for message in case.messages for part in message.parts if isinstance(part, FilePart)]
+    if any(part.text and is_guideline(part.path, options.guideline_patterns) for part in parts):
+        return "nothing but guidelines is left to send; add the question as text"
+    return "this conversation is empty; nothing would be sent"
+
+
+_LONGEST_SHOWN = 60
+_DIAGNOSTIC_WORDS: dict[str, Callable[[Case, Diagnostic, Formatting], str]] = {
+    "marker-in-text": _marker_words,
+    "empty-file": lambda _, found, __: f"the file {in_quotes(found.path or '')} is empty, so nothing of it is sent",
+    "no-visible-content": _empty_words,
 }
 
 
@@ -205,6 +231,8 @@ def _yaml_files(folder: Path) -> list[Path]:
 
 
 def _head(path: Path, size: int = 2000) -> str:
+    if not path.is_file():  # a pipe would be waited for
+        return ""
     try:
         with path.open("rb") as stream:
             return stream.read(size).decode("utf-8", "replace")

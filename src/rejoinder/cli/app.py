@@ -16,6 +16,10 @@ COMMANDS = {
     "init": "Write a starter suite, targets and configuration.",
     "validate": "Check suites and targets without sending anything.",
     "prompt": "Show exactly what would be sent, without sending it.",
+    "run": "Have the conversations of suites and check the replies.",
+    "resume": "Go on with a run that was interrupted or killed.",
+    "show": "Show a recorded run.",
+    "runs": "List and delete recorded runs.",
     "schema": "Print the JSON Schema of suites, targets or configuration.",
     "completion": "Print the completion script of a shell.",
 }
@@ -65,7 +69,7 @@ def run() -> None:
         click.echo(f"error: {error.message}", err=True)
         if error.hint:
             click.echo(error.hint, err=True)
-        sys.exit(2)
+        sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)

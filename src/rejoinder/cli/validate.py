@@ -11,6 +11,9 @@ from rejoinder._version import __version__
 from rejoinder.cli.output import count, show_problems, write_json
 from rejoinder.validation import Report, validate
 
+MOST_SHOWN = 50
+"""Problems of one file in text; JSON and SARIF have them all."""
+
 
 @click.command("validate")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
@@ -57,7 +60,10 @@ def as_records(report: Report) -> dict[str, object]:
 
 def _show(report: Report) -> None:
     for file in report.files:
-        show_problems(sorted([*file.errors, *file.warnings], key=lambda one: (one.line, one.column)))
+        problems = sorted([*file.errors, *file.warnings], key=lambda one: (one.line, one.column))
+        show_problems(problems[:MOST_SHOWN])
+        if len(problems) > MOST_SHOWN:
+            click.echo(f"... and {len(problems) - MOST_SHOWN} more in {file.path}\n")
     if report.passed_over:
         click.echo(f"passed over {count(len(report.passed_over), 'YAML file')} without `evals`", err=True)
     parts = [count(report.errors, "error"), count(report.warnings, "warning")]

@@ -8,7 +8,6 @@ from rejoinder.formatting.judge import (
     reference_answer,
 )
 from rejoinder.formatting.prompt import diagnose_case, format_case
-from rejoinder.formatting.text import trim
 from rejoinder.formatting.toon import to_toon
 
 __all__ = [
@@ -22,5 +21,4 @@ __all__ = [
     "is_guideline",
     "reference_answer",
     "to_toon",
-    "trim",
 ]

@@ -11,7 +11,6 @@ import re
 
 import msgspec
 
-from rejoinder.formatting.text import trim
 from rejoinder.model import (
     JUDGE_VARIABLES,
     And,
@@ -28,6 +27,7 @@ from rejoinder.model import (
     Or,
     Prompt,
     TextPart,
+    trim,
 )
 
 SYSTEM_TEXT = """\

@@ -11,10 +11,9 @@ from rejoinder.formatting.question import (
     write_guidelines,
     write_transcript,
 )
-from rejoinder.formatting.text import trim
 from rejoinder.formatting.toon import to_toon
 from rejoinder.formatting.turns import Turns, take_turns
-from rejoinder.model import Case, Diagnostic, Formatting, Mode, Prompt
+from rejoinder.model import Case, Diagnostic, Formatting, Mode, Prompt, trim
 
 
 def format_case(case: Case, options: Formatting, mode: Mode = "lm") -> Prompt:

@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from rejoinder.formatting.globs import is_guideline
 from rejoinder.formatting.markers import escape_marker_lines, has_marker_line
-from rejoinder.formatting.text import trim
-from rejoinder.model import Diagnostic, FilePart, FileStyle, Formatting, Message, Mode, Part, Role, TextPart
+from rejoinder.model import Diagnostic, FilePart, FileStyle, Formatting, Message, Mode, Part, Role, TextPart, trim
 
 Kind: TypeAlias = Literal["text", "file", "attached", "empty"]
 

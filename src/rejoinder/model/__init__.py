@@ -34,12 +34,16 @@ from rejoinder.model.formats import FileStyle, Formatting, Mode, formatting_for
 from rejoinder.model.messages import ROLES, ChatMessage, FilePart, Message, OtherPart, Part, Role, TextPart
 from rejoinder.model.problems import Problem
 from rejoinder.model.prompts import Diagnostic, JudgePrompt, Prompt
+from rejoinder.model.replies import NO_USAGE, Failure, Reply, Request, Usage, estimate_usage
+from rejoinder.model.results import Outcome, State, Status, Trouble, Turn, Verdict
 from rejoinder.model.suite import Case, FollowUps, Suite
 from rejoinder.model.targets import AGENT_PROVIDERS, Target
+from rejoinder.model.text import trim, trim_start
 
 __all__ = [
     "AGENT_PROVIDERS",
     "JUDGE_VARIABLES",
+    "NO_USAGE",
     "ROLES",
     "And",
     "AnyCheck",
@@ -53,6 +57,7 @@ __all__ = [
     "Diagnostic",
     "EndsWith",
     "Equals",
+    "Failure",
     "FilePart",
     "FileStyle",
     "FollowUp",
@@ -75,16 +80,28 @@ __all__ = [
     "NotMatch",
     "Or",
     "OtherPart",
+    "Outcome",
     "Part",
     "Problem",
     "Prompt",
     "Quote",
     "Regex",
+    "Reply",
+    "Request",
     "Role",
     "Semantic",
     "StartsWith",
+    "State",
+    "Status",
     "Suite",
     "Target",
     "TextPart",
+    "Trouble",
+    "Turn",
+    "Usage",
+    "Verdict",
+    "estimate_usage",
     "formatting_for",
+    "trim",
+    "trim_start",
 ]

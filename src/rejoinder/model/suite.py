@@ -46,5 +46,7 @@ class Suite(Struct, frozen=True, kw_only=True):
     description: str | None = None
     formatting: Formatting = field(default_factory=Formatting)
     targets: dict[str, Target] = field(default_factory=dict[str, Target])
+    threads: int | None = None
+    """How many conversations the suite itself asks to run at the same time."""
     secrets: dict[str, str] = field(default_factory=dict[str, str])
     """Values that the suite used and that must never be shown, with the expression that names each."""

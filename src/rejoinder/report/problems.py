@@ -17,7 +17,8 @@ def plain(text: str, _style: str) -> str:
 
 def write_problem(problem: Problem, *, width: int = 100, style: Style = plain) -> Iterator[str]:
     head = style(f"{problem.severity}[{problem.code}]", problem.severity)
-    yield f"{head} {style(problem.place, 'place')}"
+    is_whole_file = problem.source is None and not problem.path and (problem.line, problem.column) == (1, 1)
+    yield f"{head} {style(problem.file if is_whole_file else problem.place, 'place')}"
     yield from _wrap(_shorten(problem.message, 2000), width, "  ")
     gutter = max(3, len(str(problem.line)))
     if problem.source is not None and problem.source.strip():
@@ -28,7 +29,7 @@ def write_problem(problem: Problem, *, width: int = 100, style: Style = plain) -
         yield f"{style(f'  {blank} |', 'dim')} {' ' * columns_of(before)}{style('^', problem.severity)}"
     if problem.suggestion is not None:
         label = f"{'fix':>{gutter}}"
-        yield f"{style(f'  {label} |', 'fix')} {problem.suggestion}"
+        yield f"{style(f'  {label} |', 'fix')} {_fit(problem.suggestion, max(20, width - gutter - 6))}"
 
 
 def _window(source: str, column: int, room: int) -> tuple[str, str]:
@@ -51,10 +52,22 @@ def columns_of(text: str) -> int:
     )
 
 
+_VISIBLE = {"\t": "\N{RIGHTWARDS ARROW}", "\xa0": "\N{MIDDLE DOT}"}
+
+
 def _printable(character: str) -> str:
-    if character == "\t":
-        return " "
+    if character in _VISIBLE:
+        return _VISIBLE[character]
     return character if character.isprintable() else "\N{REPLACEMENT CHARACTER}"
+
+
+def _fit(text: str, room: int) -> str:
+    """The beginning of a line, as much as a terminal has room for."""
+    if columns_of(text) <= room:
+        return text
+    while columns_of(text) > room - 3:
+        text = text[: room - 3] if len(text) > room - 3 else text[:-1]
+    return f"{text}..."
 
 
 def _shorten(text: str, most: int) -> str:

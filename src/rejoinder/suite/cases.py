@@ -39,6 +39,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     source: Source
     finder: Finder
     targets: Mapping[str, Target]
+    targets_known: bool = True
+    """False when a file of targets could not be read; then no target's name is called wrong."""
     variables: Mapping[str, Any]
     environment: Mapping[str, str]
     has_variables: bool
@@ -79,7 +81,6 @@ class CaseBuilder:
         self.origins = origins
         self.problems: list[Problem] = []
         self.scope = Scope(around.variables, around.environment, names, around.secrets)
-        self._suite_level = False
 
     def build(self, default_id: str) -> Case:
         case = self._case(self._optional("id") or default_id)
@@ -123,7 +124,7 @@ class CaseBuilder:
         return expand(value, self.scope, self._reporter(at)) if "{{" in value else value
 
     def follow_up(self, value: str, at: str) -> tuple[str | Quote, ...]:
-        pieces = expand_follow_up(value, self.scope, self._reporter(at)) if "{{" in value else (value,)
+        pieces = expand_follow_up(value, self.scope, self._reporter(at))
         if not any(isinstance(piece, Quote) or piece.strip() for piece in pieces):
             self.problem("empty-prompt", at, "nothing is left of this prompt once its variables are filled in")
         return pieces
@@ -141,7 +142,7 @@ class CaseBuilder:
     def target(self, value: str, at: str) -> str:
         name = self.text(value, at)
         if not self.around.only_format:
-            for problem in check_target(name, self.around.targets):
+            for problem in check_target(name, self.around.targets, complete=self.around.targets_known):
                 self._add(problem, at)
         return name
 
@@ -164,10 +165,7 @@ class CaseBuilder:
     def _suite_items(self) -> tuple[Item, ...]:
         if self.around.suite_checks is None:
             return ()
-        self._suite_level = True
-        items = read_items(self.around.suite_checks, "checks", self)
-        self._suite_level = False
-        return items
+        return read_items(self.around.suite_checks, "checks", self)
 
     def _evaluators(self) -> tuple[list[Any], str]:
         execution = self.data.get("execution")
@@ -208,8 +206,7 @@ class CaseBuilder:
     def _file(self, path: str, at: str) -> FilePart:
         found = self.around.finder.find(path) if path.strip() else None
         if found is None:
-            where = self.around.finder.describe_roots()
-            message = f"there is no file {path!r} in {where}"
+            message = self.around.finder.explain_missing(path)
             self._add(("file-not-found", message, "error"), at, point=f"{at}.value")
             return FilePart(path, None, at)
         try:
@@ -253,26 +250,40 @@ class CaseBuilder:
 
     def _add(self, problem: tuple[str, str, str], at: str, point: str | None = None) -> None:
         code, message, severity = problem
-        # What comes from the suite itself is at fault there, even when a row of a data set brought it up.
-        inside = at.startswith(self.at) and not self._suite_level
-        source = self.source if inside else self.around.source
-        if not inside and isinstance(self.source, RowSource):
+        place = CasePlace(self.at, self.source, self.around.source)
+        self.problems.append(place.problem(code, at, message, severity=severity, point=point))
+
+
+class CasePlace(Struct, frozen=True):
+    """Where a case comes from: its path, the file or row that it stands in, and the suite around it."""
+
+    at: str
+    source: Source | RowSource
+    suite: Source
+
+    def problem(
+        self, code: str, at: str, message: str, *, severity: str = "error", point: str | None = None
+    ) -> Problem:
+        """What comes from the suite itself is at fault there, even when a row of a data set brought it up."""
+        if at.startswith(self.at):
+            return self.source.problem(code, at, message, severity=severity, point=point)
+        if isinstance(self.source, RowSource):
             message += f" (for line {self.source.number} of {self.source.file})"
-        self.problems.append(source.problem(code, at, message, severity=severity, point=point))
+        return self.suite.problem(code, at, message, severity=severity, point=point)
 
 
-def check_target(name: str, targets: Mapping[str, Target]) -> list[tuple[str, str, str]]:
+def check_target(name: str, targets: Mapping[str, Target], *, complete: bool = True) -> list[tuple[str, str, str]]:
     """What is wrong with a target's name, as code, message and severity."""
     found = resolve(name, targets)
     if found is None:
-        known = f"; the targets are {', '.join(targets)}" if targets else "; no targets are defined"
-        hint = did_you_mean(name, targets) or known
-        message = f"there is no target `{name}`{hint}"
-        return [("unknown-target", f"{message}. A model can also be named as provider/model", "error")]
+        hint = did_you_mean(name, targets)
+        if not hint and targets:
+            hint = f"; a model can be named as provider/model, and the targets are {', '.join(targets)}"
+        elif not hint:
+            hint = "; name a model as openai/gpt-5-mini, or define targets in .rejoinder/targets.yaml"
+        return [("unknown-target", f"there is no target `{name}`{hint}", "error")] if complete else []
     if name not in targets and found.provider not in PROVIDERS:
-        message = (
-            f"unknown provider `{found.provider}`{did_you_mean(found.provider, PROVIDERS)}; a model of"
-            f" another vendor can be reached as openrouter/{name}"
-        )
-        return [("unknown-provider", message, "warning")]
+        other = f"; a model of another vendor can be reached as openrouter/{name}"
+        hint = did_you_mean(found.provider, PROVIDERS) or other
+        return [("unknown-provider", f"unknown provider `{found.provider}`{hint}", "warning")]
     return []

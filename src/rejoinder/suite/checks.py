@@ -137,7 +137,7 @@ def _regex(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyChec
     place = f"{at}.pattern" if inner else at
     pattern = texts.text(value["pattern"] if inner else value, place)
     flags = value.get("flags", "") if inner else ""
-    _compile(f"(?{flags}){pattern}" if flags else pattern, place, texts, shown=pattern)
+    _compile(pattern, place, texts, flags)
     return Regex(pattern=pattern, flags=flags, **shared)
 
 
@@ -212,12 +212,18 @@ def _read_evaluator(evaluator: dict[str, Any], at: str, texts: Texts) -> AnyChec
     )
 
 
-def _compile(pattern: str, at: str, texts: Texts, shown: str | None = None) -> None:
+def _compile(pattern: str, at: str, texts: Texts, flags: str = "") -> None:
     """Refuse an expression that the engine which will run it cannot read."""
     import regex  # noqa: PLC0415 - 30 ms that only suites with regular expressions pay
 
+    switches = 0
+    for letter in flags:
+        switches |= getattr(regex, letter.upper())
     try:
-        regex.compile(pattern)
-    except (regex.error, OverflowError, RecursionError) as error:
-        written = pattern if shown is None else shown
-        texts.problem("invalid-regex", at, f"{written!r} is no regular expression: {error}")
+        regex.compile(pattern, switches)
+    except (regex.error, ValueError, OverflowError, RecursionError) as error:
+        if pattern.startswith("*"):
+            message = f"{pattern!r} is a pattern of `match`, not of `regex`"
+        else:
+            message = f"{pattern!r} cannot be read as a regular expression: {error}"
+        texts.problem("invalid-regex", at, message)

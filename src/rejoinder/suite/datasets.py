@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
@@ -11,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from rejoinder.model import Problem
-from rejoinder.suite.files import FileFault, measure
+from rejoinder.suite.files import FileFault, in_quotes, measure
 from rejoinder.suite.source import RowSource
 
 LONGEST_ROW = 10 * 1024 * 1024
@@ -28,12 +30,10 @@ class Row(Struct, frozen=True):
 def read_rows(path: Path, file: str) -> Iterator[Row | Problem]:
     """The rows of a file in order; a broken row is a problem, and the next one is read all the same."""
     suffix = path.suffix.lower()
+    name = in_quotes(path.name)
     if suffix not in SUFFIXES:
-        yield Problem(
-            code="unreadable-file",
-            message=f"{path.name!r} is no data set that can be read; use a .jsonl or a .csv file",
-            file=file,
-        )
+        message = f"{name} is no data set that can be read; use a .jsonl or a .csv file"
+        yield Problem(code="unreadable-file", message=message, file=file)
         return
     try:
         measure(path)
@@ -42,10 +42,13 @@ def read_rows(path: Path, file: str) -> Iterator[Row | Problem]:
     except FileFault as fault:
         yield Problem(code=fault.code, message=fault.message, file=file)
     except UnicodeDecodeError:
-        yield Problem(code="not-utf8", message=f"{path.name!r} is not UTF-8; save it as UTF-8", file=file)
+        yield Problem(code="not-utf8", message=f"{name} is not UTF-8; save it as UTF-8", file=file)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        yield Problem(code="unreadable-file", message=f"{path.name!r} cannot be read: {reason}", file=file)
+        yield Problem(code="unreadable-file", message=f"{name} cannot be read: {reason}", file=file)
+
+
+# JSONL
 
 
 def _read_jsonl(stream: TextIO, file: str) -> Iterator[Row | Problem]:
@@ -54,51 +57,151 @@ def _read_jsonl(stream: TextIO, file: str) -> Iterator[Row | Problem]:
         text = line.strip()
         if not text:
             continue
-        source = RowSource(file, line_number, text)
+        source = RowSource(file, line_number, line.rstrip())
+        if not number and text in ("{", "["):
+            message = "this is JSON over several lines; in a data set each line is one complete object"
+            yield source.problem("json-syntax", "", message)
+            return
         try:
             values = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeError) as error:
-            yield source.problem("json-syntax", "", f"this line is not valid JSON: {error}")
+            yield _json_problem(source, str(error), len(line) - len(line.lstrip()), text)
             continue
         if not isinstance(values, dict):
             yield source.problem("wrong-type", "", "each line must be a JSON object")
+            continue
+        if twice := _key_that_stands_twice(text, values):
+            yield _twice(source, twice, f"the key `{twice}` stands twice in one object of this line")
             continue
         number += 1
         yield Row(number, values, source)
 
 
+def _json_problem(source: RowSource, error: str, indentation: int, text: str) -> Problem:
+    if "truncated" in error:
+        message = "this line ends before the object is closed; each line is one complete object"
+        return source.problem("json-syntax", "", message, column=indentation + len(text))
+    found = re.search(r" \(byte (\d+)\)$", error)
+    before = text.encode("utf-8", "surrogatepass")[: int(found[1])] if found else b""
+    reason = error.removesuffix(found[0] if found else "").removeprefix("JSON is malformed: ")
+    column = indentation + len(before.decode("utf-8", "replace")) + 1
+    return source.problem("json-syntax", "", f"this line is not valid JSON: {reason}", column=column)
+
+
+_KEY_END = re.compile(r'"\s*:')
+
+
+def _key_that_stands_twice(text: str, values: dict[str, Any]) -> str | None:
+    """The decoder keeps the last of two equal keys. Only a line that seems to have lost one is read with care."""
+    return None if len(_KEY_END.findall(text)) <= _count_keys(values) else _find_twin(text)
+
+
+def _count_keys(values: Any) -> int:
+    if isinstance(values, dict):
+        return len(values) + sum(_count_keys(value) for value in values.values() if isinstance(value, dict | list))
+    return sum(_count_keys(value) for value in values if isinstance(value, dict | list))
+
+
+def _find_twin(text: str) -> str | None:
+    twins: list[str] = []
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                twins.append(key)
+            seen.add(key)
+
+    try:
+        json.loads(text, object_pairs_hook=look)
+    except (ValueError, RecursionError):
+        return None
+    return twins[0] if twins else None
+
+
+# CSV
+
+
+class _Lines:
+    """The lines of a file, and the first one of the row that is being read."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.lines = _bounded_lines(stream)
+        self.first: str | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self.lines)
+        if self.first is None:
+            self.first = line.rstrip("\r\n")
+        return line
+
+
 def _read_csv(stream: TextIO, file: str) -> Iterator[Row | Problem]:
-    reader = csv.reader(_bounded_lines(stream), strict=True)
+    lines = _Lines(stream)
+    reader = csv.reader(lines, strict=True)
     header: list[str] | None = None
     number = 0
     while True:
         line = reader.line_num + 1
+        lines.first = None
         try:
             fields = next(reader, None)
         except csv.Error as error:
-            yield RowSource(file, line, None).problem("csv-syntax", "", f"this row is not valid CSV: {error}")
-            return
+            message, is_over = _csv_words(str(error))
+            yield RowSource(file, line, lines.first).problem("csv-syntax", "", message)
+            if is_over:
+                return
+            continue
         if fields is None:
             return
         if not any(field.strip() for field in fields):
             continue
-        source = RowSource(file, line, ",".join(fields))
+        source = RowSource(file, line, lines.first)
         if header is None:
             header = [field.strip() for field in fields]
+            if len(header) == 1 and ";" in header[0]:
+                message = "the columns are separated by `;`; separate them by commas"
+                yield source.problem("csv-syntax", "", message)
+                return
             yield from _check_header(header, source)
             continue
         if len(fields) != len(header):
-            message = f"this row has {len(fields)} fields and the header has {len(header)}; is a comma unquoted?"
-            yield source.problem("csv-syntax", "", message)
+            yield source.problem("csv-syntax", "", _wrong_length(len(fields), len(header)))
             continue
         number += 1
         # An empty cell of a key is a key that is not given; the case's default stands.
         yield Row(number, dict(zip(header, fields, strict=True)), source)
 
 
+def _csv_words(error: str) -> tuple[str, bool]:
+    """The reader's error in our words, and whether nothing after it can be read."""
+    if "unexpected end of data" in error:
+        return "a quote that opens in this row is never closed", True
+    if "expected after" in error:
+        return "text goes on after a closing quote; put the whole cell in quotes, and write quotes in it twice", False
+    if "field limit" in error:
+        most = f"{csv.field_size_limit():,}"
+        return f"a cell of this row has more than {most} characters; is a quote not closed?", True
+    return f"this row is not valid CSV: {error}", True
+
+
+def _wrong_length(found: int, wanted: int) -> str:
+    fields = "1 field" if found == 1 else f"{found} fields"
+    cause = "is a comma unquoted?" if found > wanted else "a cell is missing"
+    return f"this row has {fields} and the header has {wanted}; {cause}"
+
+
 def _check_header(header: list[str], source: RowSource) -> Iterator[Problem]:
     for name in dict.fromkeys(name for name in header if header.count(name) > 1):
-        yield source.problem("duplicate-key", "", f"the column `{name}` stands in the header twice")
+        yield _twice(source, name, f"the column `{name}` stands in the header twice")
+
+
+def _twice(source: RowSource, key: str, message: str) -> Problem:
+    problem = source.problem("duplicate-key", "", message, first_line=source.number)
+    return msgspec.structs.replace(problem, key=key)
 
 
 def _bounded_lines(stream: TextIO) -> Iterator[str]:

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
+
+from rejoinder.suite.paths import list_words, nearest
 
 _T = TypeVar("_T")
 
@@ -46,36 +50,58 @@ def measure(path: Path) -> int:
     except OSError as error:
         raise _os_fault(path, error) from None
     except ValueError:  # a NUL in the name
-        raise FileFault("file-not-found", f"{str(path)!r} cannot be the name of a file") from None
+        raise FileFault("file-not-found", f"{in_quotes(str(path))} cannot be the name of a file") from None
     if not stat.S_ISREG(status.st_mode):
-        kind = "a folder" if stat.S_ISDIR(status.st_mode) else "no ordinary file"
-        raise FileFault("unreadable-file", f"{path.name!r} is {kind}")
+        is_folder = stat.S_ISDIR(status.st_mode)
+        kind = "a folder; name a file in it" if is_folder else "a pipe or a device; name a file"
+        raise FileFault("unreadable-file", f"{in_quotes(path.name)} is {kind}")
     return status.st_size
 
 
 def decode(content: bytes, name: str) -> str:
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise FileFault("not-utf8", f"{name!r} is UTF-16; save it as UTF-8")
+        raise FileFault("not-utf8", f"{in_quotes(name)} is UTF-16; save it as UTF-8")
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         what = "is a binary file" if b"\0" in content[:8192] else f"is not UTF-8 (at byte {error.start})"
-        raise FileFault("not-utf8", f"{name!r} {what}; only UTF-8 text can be used") from None
+        raise FileFault("not-utf8", f"{in_quotes(name)} {what}; only UTF-8 text can be used") from None
     if "\0" in text:
-        raise FileFault("not-utf8", f"{name!r} is a binary file; only UTF-8 text can be used")
+        raise FileFault("not-utf8", f"{in_quotes(name)} is a binary file; only UTF-8 text can be used")
     return text.removeprefix("\ufeff")
 
 
 def too_large(name: str, size: int, most_bytes: int) -> FileFault:
-    megabytes = f"{size / 1024 / 1024:.0f} MB" if size >= 1024 * 1024 else f"{size} bytes"
-    return FileFault("too-large", f"{name!r} has {megabytes}; at most {most_bytes // 1024 // 1024} MB can be used")
+    megabytes = f"{size / 1024 / 1024:.1f} MB" if size >= 1024 * 1024 else f"{size} bytes"
+    most = f"at most {most_bytes // 1024 // 1024} MB can be used"
+    return FileFault("too-large", f"{in_quotes(name)} has {megabytes}; {most}")
+
+
+def in_quotes(name: str) -> str:
+    """A name for a message: control characters are made visible, backslashes stay single."""
+    return repr(name).replace("\\\\", "\\")
+
+
+def near_name(path: Path) -> str | None:
+    """The name in the same folder that the author most probably meant."""
+    try:
+        with os.scandir(path.parent) as entries:
+            names = [entry.name for entry in islice(entries, 2000) if not entry.name.startswith(".")]
+    except (OSError, ValueError):
+        return None
+    names.sort(key=lambda name: (Path(name).suffix == path.suffix, name))
+    stems = {Path(name).stem: name for name in names}
+    stem = nearest(path.stem, stems, likeness=0.7)
+    return stems[stem] if stem else None
 
 
 def _os_fault(path: Path, error: OSError) -> FileFault:
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
-        return FileFault("file-not-found", f"there is no file {str(path)!r}")
+        near = near_name(path)
+        hint = f"; did you mean `{path.with_name(near)}`?" if near else ""
+        return FileFault("file-not-found", f"there is no file {in_quotes(str(path))}{hint}")
     reason = "its links lead in a circle" if error.errno == errno.ELOOP else (error.strerror or str(error)).lower()
-    return FileFault("unreadable-file", f"{path.name!r} cannot be read: {reason}")
+    return FileFault("unreadable-file", f"{in_quotes(path.name)} cannot be read: {reason}")
 
 
 class Finder:
@@ -102,10 +128,15 @@ class Finder:
             raise known
         return known
 
-    def describe_roots(self) -> str:
-        """Where was looked, for a message."""
-        shown = [_shorten(root) for root in self.roots]
-        return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    def explain_missing(self, written: str) -> str:
+        """What to say about a file that was not found: where was looked, and what may have been meant."""
+        if not written.strip():
+            return "the path is empty"
+        folders = list_words([_shorten(root) for root in self.roots])
+        near = next(filter(None, map(near_name, self._candidates(written))), None)
+        name = re.split(r"[/\\]", written)[-1]
+        hint = f"; did you mean `{written.removesuffix(name)}{near}`?" if near and name else ""
+        return f"there is no file {in_quotes(written)} in {folders}{hint}"
 
     def _candidates(self, written: str) -> Iterator[Path]:
         spellings = _unique([written, written.replace("\\", "/")])
@@ -143,4 +174,6 @@ def _shorten(folder: Path) -> str:
         relative = os.path.relpath(folder)
     except ValueError:  # another drive
         return str(folder)
+    if relative == os.curdir:
+        return "this folder"
     return relative if len(relative) < len(str(folder)) else str(folder)

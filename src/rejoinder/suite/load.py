@@ -6,9 +6,9 @@ read_suite(path)   the suite and its problems, whatever they are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -24,7 +24,7 @@ from rejoinder.suite.schema import Violation, find_violations
 from rejoinder.suite.source import RowSource, Source, read_source
 from rejoinder.suite.targets import Targets, read_targets, resolve
 from rejoinder.suite.templates import Report, Scope, expand, expand_tree
-from rejoinder.suite.walk import CASE_LISTS, Cases, Walker
+from rejoinder.suite.walk import CASE_LISTS, Built, Cases, Walker
 from rejoinder.suite.yaml import paused_collector
 
 
@@ -37,6 +37,10 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     system_prompt: str | None = None
     only_format: bool = False
     """Nothing will be sent or graded: do without targets and checks."""
+
+
+Review = Callable[[Built, Source, Formatting], Iterable[Problem]]
+"""What somebody else has to say about a case, its suite's file and the options for its text."""
 
 
 class Loaded(Struct, frozen=True):
@@ -59,7 +63,13 @@ def load(path: str | Path, **options: Any) -> Suite:
     return loaded.suite
 
 
-def read_suite(path: Path, options: LoadOptions | None = None, project: Project | None = None) -> Loaded:
+def read_suite(
+    path: Path,
+    options: LoadOptions | None = None,
+    project: Project | None = None,
+    review: Review | None = None,
+) -> Loaded:
+    """The suite and its problems. Each case is shown to `review` as it comes by, so that none has to be built twice."""
     options = options or LoadOptions()
     file = display_path(path.absolute(), Path.cwd())
     with paused_collector():
@@ -67,29 +77,33 @@ def read_suite(path: Path, options: LoadOptions | None = None, project: Project 
         if source is None:
             return Loaded(None, problems)
         project = project or open_project(path.resolve().parent)
-        reader = _SuiteReader(path.resolve(), source, project, options)
+        reader = _SuiteReader(path.resolve(), source, project, options, review)
         suite = reader.read()
         return Loaded(suite, _in_order(reader.problems, file), source)
 
 
 def _in_order(problems: list[Problem], file: str) -> list[Problem]:
-    """One problem a place and code, in document order, other files' first."""
-    seen: set[tuple[str, str, str, int]] = set()
-    kept: list[Problem] = []
-    for problem in problems:
-        mark = (problem.file, problem.code, problem.path, problem.line)
-        if mark not in seen:
-            seen.add(mark)
-            kept.append(problem)
-    return sorted(kept, key=lambda one: (one.file == file, one.file, one.line, one.column))
+    """Each problem once, in document order, other files' first."""
+    kept = {(*_spot(problem), problem.message): problem for problem in problems}
+    return sorted(kept.values(), key=lambda one: (one.file == file, one.file, one.line, one.column))
+
+
+_Spot: TypeAlias = tuple[str, str, str, int]
+
+
+def _spot(problem: Problem) -> _Spot:
+    return problem.file, problem.code, problem.path, problem.line
 
 
 class _SuiteReader:
-    def __init__(self, path: Path, source: Source, project: Project, options: LoadOptions) -> None:
+    def __init__(
+        self, path: Path, source: Source, project: Project, options: LoadOptions, review: Review | None
+    ) -> None:
         self.path = path
         self.source = source
         self.project = project
         self.options = options
+        self.review = review
         self.problems: list[Problem] = list(project.problems)
         self.raw: dict[str, Any] = source.document.data if isinstance(source.document.data, dict) else {}
         self.data = self.raw
@@ -106,6 +120,7 @@ class _SuiteReader:
             return None
         self.targets = self._targets()
         self.around = self._surroundings()
+        self.formatting = self._formatting()
         walker = Walker(self.data, self.broken, self.around)
         cases = [] if ("defaults",) in self.broken else self._validate_cases(walker)
         metadata = self.data.get("metadata", {})
@@ -115,16 +130,18 @@ class _SuiteReader:
             cases=Cases(walker) if walker.streams else tuple(cases),
             name=self._text(metadata.get("name") or self.data.get("name") or self.data.get("dataset"), "metadata.name"),
             description=self._text(metadata.get("description") or self.data.get("description"), "description"),
-            formatting=self._formatting(),
+            formatting=self.formatting,
             targets=self.targets.names(),
             secrets=self.secrets,
+            threads=metadata.get("threads"),
         )
 
     # What the schema and the rules say.
 
     def _check(self) -> None:
         if self.source.document.data is None:
-            message = "the file is empty; a suite needs `evals`"
+            only = "has nothing but comments" if self.source.text.strip() else "is empty"
+            message = f"the file {only}; a suite needs `evals`"
             self.problems.append(self.source.violation(Violation("missing-field", ("evals",), message)))
             return
         rules = self._rules()
@@ -133,7 +150,8 @@ class _SuiteReader:
             for violation in [*find_violations(self.source.document.data, "suite"), *rules.found.errors]
             if not any(violation.path[: len(place)] == place for place in rules.found.hidden)
         ]
-        violations += self._structure()
+        misspelt = any(violation.instead in CASE_LISTS for violation in violations)
+        violations += self._structure(misspelt)
         self.broken = {_part_of(violation.path) for violation in violations}
         self.problems += [self.source.violation(violation) for violation in violations]
         self.problems += [self.source.violation(warning, "warning") for warning in rules.found.warnings]
@@ -159,9 +177,10 @@ class _SuiteReader:
                 if isinstance(case, dict):
                     yield case, (key, position)
 
-    def _structure(self) -> Iterator[Violation]:
+    def _structure(self, misspelt: bool) -> Iterator[Violation]:
         present = [key for key in self.raw if key in CASE_LISTS]
-        if self.raw and not present and "cases" not in self.raw:
+        is_mapping = isinstance(self.source.document.data, dict)
+        if is_mapping and not present and "cases" not in self.raw and not misspelt:
             yield Violation("missing-field", ("evals",), "a suite needs cases: add `evals` (or `cases: FILE`)")
         if len(present) > 1:
             message = "`evals` and `evalcases` are two names for one list; keep one of them"
@@ -175,6 +194,7 @@ class _SuiteReader:
         targets = read_targets(self.project, self.options.targets_file)
         own = len(targets.problems)
         targets.add(self.source, self.raw.get("targets"), ("targets",))
+        targets.complete = targets.complete and ("targets",) not in self.broken
         if not self.options.only_format:
             self.problems += targets.problems
         else:
@@ -197,6 +217,7 @@ class _SuiteReader:
             source=self.source,
             finder=self.finder,
             targets=self.targets.names(),
+            targets_known=self.targets.complete,
             variables=variables,
             environment=self.project.environment,
             has_variables=bool(suite_vars),
@@ -250,7 +271,8 @@ class _SuiteReader:
 
     def _known_target(self, name: str, at: str, source: Source) -> str:
         if not self.options.only_format:
-            for code, message, severity in check_target(name, self.targets.names()):
+            complete = self.targets.complete
+            for code, message, severity in check_target(name, self.targets.names(), complete=complete):
                 self.problems.append(source.problem(code, at, message, severity=severity))
         return name
 
@@ -274,8 +296,9 @@ class _SuiteReader:
         keep = not walker.streams
         ids: dict[str, tuple[str, str, int]] = {}
         used = {self.around.target, self.around.judge_target}
+        spoken_of: set[_Spot] = set()
         for built in walker.walk():
-            self.problems += built.problems
+            self._note(built, spoken_of)
             if built.case is not None:
                 self._check_id(built.case, built.source, ids)
                 used |= {built.case.target, built.case.judge_target}
@@ -284,6 +307,16 @@ class _SuiteReader:
         if not self.options.only_format:
             self._check_environment({name for name in used if name})
         return kept
+
+    def _note(self, built: Built, spoken_of: set[_Spot]) -> None:
+        """Keep the problems of a case. A place that an earlier case has complained of is not named again: a thousand
+        rows that stumble over one line of the suite give one problem, and take no more room than that."""
+        found = built.problems
+        if built.case is not None and self.review is not None:
+            found = [*found, *self.review(built, self.source, self.formatting)]
+        new = [problem for problem in found if _spot(problem) not in spoken_of]
+        spoken_of.update(map(_spot, new))
+        self.problems += new
 
     def _check_id(self, case: Case, source: Source | RowSource, ids: dict[str, tuple[str, str, int]]) -> None:
         at = f"{case.at}.id"

@@ -22,14 +22,19 @@ def read_path(text: str) -> Path:
     return tuple(int(index) if index else key for key, index in _STEP.findall(text))
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
+def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
     """The known word that the author most probably meant."""
     from difflib import get_close_matches  # noqa: PLC0415 - only mistakes pay for it
 
     known = list(known)
     folded = {name.lower().replace("-", "_"): name for name in known}
-    match = get_close_matches(word.lower().replace("-", "_"), folded, n=1, cutoff=0.6)
+    match = get_close_matches(word.lower().replace("-", "_"), folded, n=1, cutoff=likeness)
     return folded[match[0]] if match else None
+
+
+def list_words(words: Sequence[str], joint: str = "and") -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {joint} {words[-1]}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from rejoinder.suite.paths import Path
+from rejoinder.suite.paths import Path, list_words
 from rejoinder.suite.schema import Violation, check_names
 
 MOST_FOLLOW_UPS = 5
@@ -44,14 +44,17 @@ class CheckRules:
                 self._item(item, (*path, position), depth)
         mappings = [item for item in items if isinstance(item, dict)]
         if mappings and len(mappings) == len(items) and all(self._is_lone_prompt(item) for item in mappings):
-            message = "only follow-ups stand here; a level needs a check that can fail"
+            message = (
+                "only follow-ups stand here, and a level needs a check that can fail; add the check that the first"
+                " reply has to satisfy"
+            )
             self.found.errors.append(Violation("no-check-at-level", path, message))
         self._reachable(items, path)
 
     def _item(self, item: dict[str, Any], path: Path, depth: int) -> None:
         kinds = [key for key in item if key in self.kinds]
         if len(kinds) > 1:
-            names = " and ".join(f"`{kind}`" for kind in kinds)
+            names = list_words([f"`{kind}`" for kind in kinds])
             message = f"one check an item: {names} need an item each, with a dash of its own"
             self.found.errors.append(Violation("multiple-check-keys", path, message))
         elif not kinds and not _names_anything(item):
@@ -77,7 +80,7 @@ class CheckRules:
 
     def _follow_up(self, item: dict[str, Any], path: Path, depth: int) -> None:
         if depth > MOST_FOLLOW_UPS:
-            message = f"more than {MOST_FOLLOW_UPS} follow-ups deep; a conversation ends after {MOST_FOLLOW_UPS}"
+            message = f"at most {MOST_FOLLOW_UPS} follow-ups can be nested"
             self.found.errors.append(Violation("followup-too-deep", (*path, "prompt"), message, key=True))
             self.found.hidden.append((*path, "checks"))
             return
@@ -114,12 +117,18 @@ def _names_anything(item: dict[str, Any]) -> bool:
     return "prompt" in item or "checks" in item or bool(_unknown_keys(item, frozenset()))
 
 
+_TWO_NAMES = (
+    ("prompt", "input_messages", "what is sent"),
+    ("outcome", "expected_outcome", "what a good answer achieves"),
+)
+
+
 def find_conflicts(case: dict[str, Any], path: Path) -> Iterator[Violation]:
     """Keys of a case that say the same thing twice."""
-    for first, second in (("prompt", "input_messages"), ("outcome", "expected_outcome")):
+    for first, second, what in _TWO_NAMES:
         if first in case and second in case:
             later = max((first, second), key=list(case).index)
-            message = f"`{first}` and `{second}` say the same thing; keep one of them"
+            message = f"`{first}` and `{second}` both say {what}; keep one of them"
             yield Violation("conflicting-keys", (*path, later), message, key=True)
     inner = case.get("execution")
     if "evaluators" in case and isinstance(inner, dict) and "evaluators" in inner:

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from rejoinder.suite.paths import Path, did_you_mean, nearest
+from rejoinder.suite.paths import Path, did_you_mean, list_words, nearest
 
 Kind: TypeAlias = Literal["suite", "targets", "config", "case"]
 
@@ -30,7 +30,7 @@ class Violation(Struct, frozen=True):
     message: str
     key: bool = False
     instead: str | None = None
-    """The right word, where the fault is one wrong word."""
+    """The right word, where the fault is one wrong word: the key, or else the value."""
     quote: bool | None = None
     """Would quotes around the value (True), or taking them away (False), mend it?"""
 
@@ -97,7 +97,25 @@ class _Fault:
         names = [step for step in self.path if isinstance(step, str)]
         if not names:
             return "the file"
-        return f"an item of `{names[-1]}`" if isinstance(self.path[-1], int) else f"`{names[-1]}`"
+        if isinstance(self.path[-1], int):
+            return _ITEM_WORDS.get(names[-1], f"an item of `{names[-1]}`")
+        return f"`{names[-1]}`"
+
+    @property
+    def key(self) -> str:
+        """The last key on the way to the fault."""
+        return next((step for step in reversed(self.path) if isinstance(step, str)), "")
+
+
+_ITEM_WORDS = {
+    **dict.fromkeys(("evals", "evalcases"), "a case"),
+    **dict.fromkeys(("input_messages", "expected_messages"), "a message"),
+    **dict.fromkeys(("checks", "or", "and"), "a check"),
+    "content": "a part",
+    "targets": "a target",
+    "evaluators": "an evaluator",
+}
+"""What the items of a list are called."""
 
 
 def _explain(fault: _Fault) -> Iterator[Violation]:
@@ -105,28 +123,70 @@ def _explain(fault: _Fault) -> Iterator[Violation]:
         if fault.keyword == "required":
             yield _legacy_checks_map(fault)
         return
+    if fault.rule.get("x-rule") == "part" and isinstance(fault.value, dict) and not fault.value.keys() & _PART_KEYS:
+        if fault.details.get("property") == "type":
+            message = "a part is text, or has `type` and `value`; put the text in quotes"
+            yield Violation("wrong-type", fault.path, message)
+        return
     explain = _EXPLANATIONS.get(fault.keyword, _other)
     yield from explain(fault)
 
 
+_PART_KEYS = {"type", "value"}
+
+
 def _legacy_checks_map(fault: _Fault) -> Violation:
-    lines = "; ".join(f"`- {key}: ...`" for key in list(fault.value)[:3]) or "`- match: ...`"
+    keys = list(fault.value)[:3]
+    if any(key.startswith("-") for key in keys):
+        message = f"a space is missing after the dash; write `- {keys[0].lstrip('-')}: ...`"
+        return Violation("legacy-checks-map", fault.path, message)
+    lines = "; ".join(f"`- {key}: ...`" for key in keys) or "`- match: ...`"
     message = f"`checks` is a list with one check an item, not a mapping; write {lines}"
     return Violation("legacy-checks-map", fault.path, message)
 
 
 def _type(fault: _Fault) -> Iterator[Violation]:
     types = fault.details["types"]
-    given = _name_value(fault.value)
-    message = f"{fault.name} must be {_list(types)}, not {given}"
-    quote = None
-    if "string" in types and isinstance(fault.value, int | float | bool):
+    value = fault.value
+    if value is None:
+        message = f"{fault.name} has no value; it must be {_list(types)}"
+    else:
+        message = f"{fault.name} must be {_list(types)}, not {_name_value(value)}"
+    quote = instead = None
+    if "string" in types and isinstance(value, int | float | bool):
         message += "; put it in quotes"
         quote = True
-    elif isinstance(fault.value, str) and {"integer", "number"} & set(types) and _is_number(fault.value):
+    elif isinstance(value, str) and {"integer", "number"} & set(types) and _is_number(value):
         message += "; take the quotes away"
         quote = False
-    yield Violation("wrong-type", fault.path, message, quote=quote)
+    elif isinstance(value, str) and "boolean" in types and value.lower() in _SWITCHES:
+        instead = _SWITCHES[value.lower()]
+        message += f"; write `{instead}`"
+    else:
+        message += _how_to_write(fault)
+    yield Violation("wrong-type", fault.path, message, quote=quote, instead=instead)
+
+
+_SWITCHES = {
+    **dict.fromkeys(("yes", "on", "y", "true"), "true"),
+    **dict.fromkeys(("no", "off", "n", "false"), "false"),
+}
+
+
+def _how_to_write(fault: _Fault) -> str:
+    """An example for checks that are often written in a shape they do not have."""
+    value, key = fault.value, fault.key
+    if isinstance(value, str) and key in _SHAPES and not isinstance(fault.path[-1], int):
+        return f"; write `{key}: {_SHAPES[key]}`"
+    if isinstance(value, str) and fault.rule.get("x-rule") == "check-item":
+        return '; name a check, such as `- match: "*Lima*"`'
+    if isinstance(value, list) and fault.rule.get("x-code") == "empty-pattern":
+        times = "twice" if len(value) == 2 else "for each"
+        return f"; one pattern an item: write `- {key}: ...` {times}"
+    return ""
+
+
+_SHAPES = {"llm_judge": "{criteria: ...}", "semantic": "{expected: ..., threshold: 0.8}"}
 
 
 def _required(fault: _Fault) -> Iterator[Violation]:
@@ -162,35 +222,76 @@ def _unexpected(fault: _Fault) -> Iterator[Violation]:
                 message += f"; the checks are {', '.join(names)}"
             yield Violation("unknown-check", path, message, key=True, instead=nearest(key, names))
         else:
-            where = f" in {fault.name}" if fault.path else ""
-            message = f"unknown key `{key}`{where}{did_you_mean(key, known)}"
-            yield Violation("unknown-key", path, message, key=True, instead=nearest(key, known))
+            yield _unknown_key(fault, key, known)
+
+
+def _unknown_key(fault: _Fault, key: str, known: dict[str, Any]) -> Violation:
+    path = (*fault.path, key)
+    if fault.rule.get("x-rule") == "checks":
+        message = f"unknown key `{key}`: beside `or` nothing else may stand; make both items of a list"
+        return Violation("unknown-key", path, message, key=True)
+    where = f" in {fault.name}" if fault.path else ""
+    meant = _MEANT.get(key) if _MEANT.get(key) in known else nearest(key, known)
+    hint = f"; did you mean `{meant}`?" if meant else ""
+    if key == "model" and fault.rule.get("x-rule") == "case":
+        meant, hint = None, "; the model of one case is `execution.target`"
+    message = f"unknown key `{key}`{where}{hint}"
+    return Violation("unknown-key", path, message, key=True, instead=None if meant in fault.value else meant)
+
+
+_MEANT = {
+    **dict.fromkeys(("tests", "test_cases", "testcases", "examples"), "evals"),
+    "human": "user",
+    **dict.fromkeys(("ai", "bot", "model", "gpt", "llm"), "assistant"),
+    "developer": "system",
+    "function": "tool",
+}
+"""Words of other tools that are not near ours in spelling."""
 
 
 def _length(fault: _Fault) -> Iterator[Violation]:
     code = fault.rule.get("x-code", "out-of-range")
-    words = {
-        "empty-prompt": f"{fault.name} is empty; write what is to be said",
-        "empty-pattern": f"{fault.name} is empty, and an empty pattern says nothing about a reply",
-        "empty-checks": f"{fault.name} is empty; a list of checks needs at least one",
-    }
-    yield Violation(code, fault.path, words.get(code, f"{fault.name} must not be empty"))
+    remedy = _EMPTY.get(fault.key) or _EMPTY.get(code)
+    words = f"is empty{remedy}" if remedy else "must not be empty"
+    yield Violation(code, fault.path, f"{fault.name} {words}")
+
+
+_EMPTY = {
+    "empty-prompt": "; write what is to be said",
+    "empty-pattern": ", and an empty pattern says nothing about a reply",
+    "empty-checks": "; a list of checks needs at least one",
+    **dict.fromkeys(("outcome", "expected_outcome"), "; say what a good answer achieves"),
+    "criteria": "; say what the judge is asked about the reply",
+    "guideline_patterns": "; write a pattern such as `**/*.instructions.md`, or remove it",
+    **dict.fromkeys(("evals", "evalcases"), "; add at least one case"),
+    "input_messages": "; add at least one message",
+}
+"""What to do about an empty value, by its key or else by the code."""
 
 
 def _pattern(fault: _Fault) -> Iterator[Violation]:
     if "x-code" in fault.rule:
         yield from _length(fault)
         return
-    message = f"{fault.name} cannot be {fault.value!r}: {fault.rule['description']}"
-    yield Violation("out-of-range", fault.path, message)
+    words = {
+        "flags": "may have the letters i, m, s and x",
+        "marker": "must have `{Role}`, `{role}` or `{ROLE}` in it, where the role is to stand",
+        "call": "must be `module:function`",
+    }
+    wanted = words.get(fault.key, f"does not fit ({fault.rule.get('description', fault.rule['pattern'])})")
+    yield Violation("out-of-range", fault.path, f"{fault.name} {wanted}, not {_name_value(fault.value)}")
 
 
 def _enum(fault: _Fault) -> Iterator[Violation]:
     options = [str(option) for option in fault.details["options"]]
-    given = str(fault.value)
-    message = f"{fault.name} must be {_list(options)}, not {_name_value(fault.value)}{did_you_mean(given, options)}"
+    given = str(fault.value).lower()
+    meant = _MEANT.get(given) if _MEANT.get(given) in options else nearest(given, options)
+    hint = f"; did you mean `{meant}`?" if meant else ""
+    message = f"{fault.name} must be {_list(options)}, not {_name_value(fault.value)}{hint}"
+    if fault.value is None:
+        message = f"{fault.name} has no value; it must be {_list(options)}"
     code = fault.rule.get("x-code") or ("out-of-range" if isinstance(fault.value, str) else "wrong-type")
-    yield Violation(code, fault.path, message)
+    yield Violation(code, fault.path, message, instead=meant)
 
 
 def _range(fault: _Fault) -> Iterator[Violation]:
@@ -239,15 +340,12 @@ _TYPE_WORDS = {
 
 
 def _list(words: list[str]) -> str:
-    named = [_TYPE_WORDS.get(word, f"`{word}`") for word in words]
-    return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} or {named[-1]}"
+    return list_words([_TYPE_WORDS.get(word, f"`{word}`") for word in words], "or")
 
 
 def _name_value(value: Any) -> str:
-    if value is None:
-        return "empty"
     if isinstance(value, bool):
-        return f"the {'true' if value else 'false'} of YAML"
+        return "true or false"
     if isinstance(value, int | float):
         return f"the number {value}"
     if isinstance(value, str):

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from rejoinder.model import Problem
 from rejoinder.suite.files import FileFault, read_text
+from rejoinder.suite.lines import in_double_quotes, quote_value
 from rejoinder.suite.paths import Path as DocumentPath
 from rejoinder.suite.paths import read_path, write_path
 from rejoinder.suite.schema import Violation
-from rejoinder.suite.syntax import in_double_quotes, parse, quote_value
+from rejoinder.suite.syntax import parse
 from rejoinder.suite.yaml import MOST_BYTES, Document, YamlFault, split_lines
 
 
@@ -77,12 +78,14 @@ class Source:
             written = line[span[0] : span[1]]
             mended = in_double_quotes(written) if violation.quote else written.strip("\"'")
             return line[: span[0]] + mended + line[span[1] :]
-        if violation.instead is not None:
-            wrong = str(violation.path[-1])
-            rest = line[column - 1 :]
-            if rest.startswith(wrong):
-                return line[: column - 1] + violation.instead + rest[len(wrong) :]
-        return None
+        if violation.instead is None:
+            return None
+        if not violation.key:
+            span = self.document.scalar_span(violation.path)
+            return line[: span[0]] + violation.instead + line[span[1] :] if span else None
+        wrong = str(violation.path[-1])
+        rest = line[column - 1 :]
+        return line[: column - 1] + violation.instead + rest[len(wrong) :] if rest.startswith(wrong) else None
 
 
 class RowSource:
@@ -107,6 +110,7 @@ class RowSource:
         first_line: int | None = None,
         suggestion: str | None = None,
         point: str | None = None,  # noqa: ARG002
+        column: int = 1,
     ) -> Problem:
         return Problem(
             code=code,
@@ -114,7 +118,7 @@ class RowSource:
             file=self.file,
             path=at,
             line=self.number,
-            column=1,
+            column=column,
             severity="warning" if severity == "warning" else "error",
             first_line=first_line,
             suggestion=suggestion,

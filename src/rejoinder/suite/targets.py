@@ -5,19 +5,21 @@ Later wins: `.agentv/targets.yaml`, `.rejoinder/targets.yaml`, the file given wi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
+from rejoinder.errors import UsageError
 from rejoinder.model import Problem, Target
 from rejoinder.suite.paths import Path as DocumentPath
 from rejoinder.suite.paths import did_you_mean
 from rejoinder.suite.project import Project, configuration_files, display_path
 from rejoinder.suite.schema import Violation, find_violations
 from rejoinder.suite.source import Source, read_source
-from rejoinder.suite.templates import expand_environment
+from rejoinder.suite.templates import environment_names, expand_environment
 
 _OPENAI_COMPATIBLE = (
     "openai",
@@ -86,6 +88,8 @@ class Targets:
     def __init__(self) -> None:
         self.entries: dict[str, TargetEntry] = {}
         self.problems: list[Problem] = []
+        self.complete = True
+        """False when a file could not be read, so that nobody can say what targets there are."""
 
     def add(self, source: Source, entries: Any, path: DocumentPath) -> None:
         """Merge the targets of a list; what the schema has refused is passed over."""
@@ -130,6 +134,7 @@ class Targets:
 def read_targets(project: Project, given: Path | None = None) -> Targets:
     """The targets of the project's files, of the configuration and of the file that the command names."""
     targets = Targets()
+    targets.complete = not project.problems
     for path in configuration_files(project.root, "targets"):
         _add_file(targets, path, project.working)
     if "targets" in project.config:
@@ -142,7 +147,9 @@ def read_targets(project: Project, given: Path | None = None) -> Targets:
 def _add_file(targets: Targets, path: Path, working: Path) -> None:
     source, problems = read_targets_file(path, working)
     targets.problems += problems
-    if source is not None:
+    if source is None:
+        targets.complete = False
+    else:
         targets.add(source, source.document.data["targets"], ("targets",))
 
 
@@ -163,6 +170,31 @@ def resolve(value: str, targets: Mapping[str, Target]) -> Target | None:
         return None
     known = PROVIDERS.get(provider.lower(), provider)
     return Target(name=value, provider=known, settings={"model": model})
+
+
+def settings_with_environment(target: Target, environment: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The settings with their `${{ VAR }}` filled in, and the secrets among the values, each with its name."""
+    missing: list[str] = []
+    secrets: dict[str, str] = {}
+
+    def fill(value: Any) -> Any:
+        if isinstance(value, str):
+            filled = expand_environment(value, environment, lambda _code, message: missing.append(message))
+            for name in environment_names(value):
+                if _SECRET_NAME.search(name) and environment.get(name):
+                    secrets[environment[name]] = f"env {name}"
+            return filled
+        if isinstance(value, list):
+            return [fill(item) for item in value]
+        return {key: fill(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+    settings = fill(target.settings)
+    if missing:
+        raise UsageError(f"target `{target.name}`: {missing[0]}", "Set it in the environment or in a .env file.")
+    return settings, secrets
+
+
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|AUTH|CRED", re.IGNORECASE)
 
 
 def _target(entry: dict[str, Any], file: str) -> Target:

@@ -17,8 +17,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from rejoinder.model import JUDGE_VARIABLES, Quote
-from rejoinder.suite.paths import did_you_mean
+from rejoinder.model import JUDGE_VARIABLES, Quote, trim_start
+from rejoinder.suite.paths import did_you_mean, list_words
 
 _EXPRESSION = re.compile(
     r"""\{\{\s*(?:
@@ -66,7 +66,18 @@ def expand_follow_up(text: str, scope: Scope, report: Report) -> tuple[str | Quo
             pieces += [expand(text[end : found.start()], scope, report), quote]
             end = found.end()
     pieces.append(expand(text[end:], scope, report))
-    return tuple(piece for piece in pieces if piece != "")
+    return tuple(piece for piece in _trimmed(pieces) if piece != "")
+
+
+def _trimmed(pieces: list[str | Quote]) -> list[str | Quote]:
+    """The author's words trimmed as a whole; what is quoted is never touched."""
+    trimmed: list[str | Quote] = [piece.replace("\r\n", "\n") if isinstance(piece, str) else piece for piece in pieces]
+    first, last = trimmed[0], trimmed[-1]
+    if isinstance(first, str):
+        trimmed[0] = trim_start(first)
+    if isinstance(last, str):
+        trimmed[-1] = trim_start(last).rstrip() if len(trimmed) == 1 else last.replace("\r\n", "\n").rstrip()
+    return trimmed
 
 
 def expand_tree(data: Any, scope: Scope, report: Report) -> Any:
@@ -93,6 +104,10 @@ def expand_environment(text: str, environment: Mapping[str, str], report: Report
     return _TARGET_EXPRESSION.sub(value, text) if "${{" in text else text
 
 
+def environment_names(text: str) -> list[str]:
+    return _TARGET_EXPRESSION.findall(text)
+
+
 def write_value(value: Any) -> str:
     """A variable as text: strings as they are, everything else as JSON writes it."""
     if isinstance(value, str):
@@ -114,9 +129,22 @@ def _value(found: re.Match[str], scope: Scope, report: Report, keep: tuple[str, 
     if scope.names is None or found["turn"] or name in keep:
         return found[0]
     if name not in scope.names:
-        report("missing-variable", f"there is no variable `{name}`{did_you_mean(name, scope.names)}")
+        report("missing-variable", f"there is no variable `{name}`{_hint(name, scope.names)}")
         return found[0]
     return write_value(scope.names[name])
+
+
+_MOST_LISTED = 12
+
+
+def _hint(name: str, known: Mapping[str, Any]) -> str:
+    if name in ("response", "failed"):
+        return f"; `{{{{ {name} }}}}` has a value in follow-ups only"
+    near = did_you_mean(name, known)
+    if near or not known or len(known) > _MOST_LISTED:
+        return near
+    words = list_words([f"`{one}`" for one in known])
+    return f"; the only variable here is {words}" if len(known) == 1 else f"; the variables here are {words}"
 
 
 def _var(name: str, written: str, scope: Scope, report: Report) -> str:

@@ -15,10 +15,11 @@ from msgspec import Struct
 from rejoinder.model import Case, Problem
 from rejoinder.suite.cases import CaseBuilder, Surroundings
 from rejoinder.suite.datasets import Row, read_rows
+from rejoinder.suite.files import in_quotes
 from rejoinder.suite.paths import Path as DocumentPath
 from rejoinder.suite.project import display_path
 from rejoinder.suite.rules import CheckRules, find_conflicts
-from rejoinder.suite.schema import Violation, case_keys, find_violations
+from rejoinder.suite.schema import case_keys, find_violations
 from rejoinder.suite.source import RowSource, Source
 from rejoinder.suite.templates import Report, Scope, expand, expand_tree
 
@@ -31,6 +32,10 @@ class Built(Struct, frozen=True):
     case: Case | None
     problems: list[Problem]
     source: Source | RowSource
+
+    @property
+    def failed(self) -> bool:
+        return any(problem.severity == "error" for problem in self.problems)
 
 
 class Cases:
@@ -55,7 +60,7 @@ class Walker:
     @property
     def streams(self) -> bool:
         """Do rows of data sets take part?"""
-        cases = (case for key in CASE_LISTS for case in self.data.get(key, ()))
+        cases = (case for key in CASE_LISTS for case in self.data.get(key, ()) if isinstance(case, dict))
         return "cases" in self.data or "cases" in self.defaults or any("cases" in case for case in cases)
 
     def walk(self) -> Iterator[Built]:
@@ -84,7 +89,8 @@ class Walker:
                 yield row
                 continue
             problems = []
-            values = {**row.values, **(row.values.get("vars") or {})}
+            inner = row.values.get("vars")
+            values = {**row.values, **(inner if isinstance(inner, dict) else {})}
             names = self._names(data, values, places.get("vars", at), problems)
             row_id = f"{base}-{row.values.get('id') or row.number}"
             yield self._build(template, f"{at}.cases[{row.number - 1}]", row.source, places, names, row_id, problems)
@@ -100,21 +106,23 @@ class Walker:
             own = {key: value for key, value in row.values.items() if key in keys and value not in ("", None)}
             if row.source.file.lower().endswith(".csv"):
                 own = {key: _from_cell(key, value) for key, value in own.items()}
-            violations = self._violations(own)
-            if violations:
-                yield Built(None, [row.source.violation(violation) for violation in violations], row.source)
+            problems = self._check_row(own, row.source)
+            if any(problem.severity == "error" for problem in problems):
+                yield Built(None, problems, row.source)
                 continue
-            problems: list[Problem] = []
             at = f"cases[{row.number - 1}]"
             data, origins = self._with_defaults(own)
             variables = {key: value for key, value in row.values.items() if key not in keys}
             names = self._names(data, {**variables, **own.get("vars", {})}, at, problems)
             yield self._build(data, at, row.source, origins, names, f"eval-{number}", problems)
 
-    def _violations(self, own: dict[str, Any]) -> list[Violation]:
+    def _check_row(self, own: dict[str, Any], source: RowSource) -> list[Problem]:
+        """What the schema and the rules say about a row."""
         rules = CheckRules(own.get("followups", self.around.followups))
         rules.walk(own.get("checks"), ("checks",))
-        return [*find_violations(own, "case"), *rules.found.errors, *find_conflicts(own, ())]
+        errors = [*find_violations(own, "case"), *rules.found.errors, *find_conflicts(own, ())]
+        warnings = rules.found.warnings
+        return [*map(source.violation, errors), *(source.violation(one, "warning") for one in warnings)]
 
     def _rows(self, written: str, at: str) -> Iterator[Row | Built]:
         problems: list[Problem] = []
@@ -122,7 +130,7 @@ class Walker:
         path = self.around.finder.find(name)
         source = self.around.source
         if path is None:
-            message = f"there is no file {name!r} in {self.around.finder.describe_roots()}"
+            message = self.around.finder.explain_missing(name)
             yield Built(None, [*problems, source.problem("file-not-found", at, message)], source)
             return
         empty = True
@@ -130,8 +138,8 @@ class Walker:
             empty = False
             yield Built(None, [row], source) if isinstance(row, Problem) else row
         if empty:
-            message = f"the data set {name!r} has no rows"
-            yield Built(None, [source.problem("empty-file", at, message, severity="error")], source)
+            message = f"the data set {in_quotes(name)} has no rows"
+            yield Built(None, [source.problem("missing-field", at, message)], source)
 
     def _with_defaults(self, case: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         """The case over the suite's defaults, and where the keys stand that it does not have itself."""

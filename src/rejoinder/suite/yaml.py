@@ -83,6 +83,24 @@ class Document:
             return None
         return node.start_mark.column, node.end_mark.column
 
+    def places_of_keys(self, beginning: str) -> list[tuple[int, int]]:
+        """Line and column of every key that begins so."""
+        found: set[tuple[int, int]] = set()
+        waiting, seen = [self.node], {id(None)}
+        while waiting:
+            node = waiting.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            if isinstance(node, SequenceNode):
+                waiting += node.value
+            elif isinstance(node, MappingNode):
+                for key, value in node.value:
+                    waiting += [key, value]
+                    if isinstance(key, ScalarNode) and key.value.startswith(beginning):
+                        found.add((key.start_mark.line + 1, key.start_mark.column + 1))
+        return sorted(found)
+
 
 def parse_yaml(text: str) -> Document:
     """Raises YamlFault for what cannot be parsed at all; duplicates and the like are in `faults`."""
@@ -109,9 +127,12 @@ def paused_collector() -> Generator[None]:
             gc.enable()
 
 
+LINE_END = "\r\n|[\n\r\x85\u2028\u2029]"
+
+
 def split_lines(text: str) -> list[str]:
     """Lines as the YAML parser counts them."""
-    return re.split("\r\n|[\n\r\x85\u2028\u2029]", text)
+    return re.split(LINE_END, text)
 
 
 class _Loader(CParser):  # pyright: ignore[reportUntypedBaseClass] - as above
@@ -193,7 +214,7 @@ class _Builder:
         merges: list[tuple[Node, Any]] = []
         for key, value in node.value:
             if not isinstance(key, ScalarNode):
-                self.faults.append(_complex_key(key))
+                self.faults.append(_complex_key(node, key))
                 continue
             name = key.value
             if name == "<<" and not key.style:
@@ -242,12 +263,23 @@ class _Builder:
         kind = node.tag.rpartition(":")[2]
         wanted = {"int": int, "float": (int, float), "bool": bool, "null": type(None)}.get(kind)
         if wanted is None or not isinstance(value, wanted) or (kind != "bool" and isinstance(value, bool)):
-            self.faults.append(_fault_at(node, "yaml-syntax", f"{node.value!r} is no {kind}"))
+            message = f"`{node.value}` is not {_TAG_WORDS[kind]}"
+            self.faults.append(_fault_at(node, "yaml-syntax", message))
         return float(value) if kind == "float" and isinstance(value, int) else value
 
     def _refuse_tag(self, node: Node) -> None:
         message = f"the tag `{node.tag}` has no meaning here; remove it, or quote the value if it is text"
-        self.faults.append(_fault_at(node, "yaml-syntax", message))
+        self.faults.append(_fault_at(node, "yaml-syntax", message, quote=isinstance(node, ScalarNode)))
+
+
+_TAG_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "null",
+    "map": "a mapping",
+    "seq": "a list",
+}
 
 
 _MAYBE_SPECIAL = frozenset(["", *"~nNtTfF+-.0123456789"])
@@ -280,12 +312,11 @@ def read_plain(text: str) -> Any:
     return text
 
 
-def _complex_key(node: Node) -> YamlFault:
-    if isinstance(node, MappingNode) and node.flow_style:
-        message = "`{{` opens a YAML mapping here, not a template; put the whole value in quotes"
-    else:
-        message = "a key must be plain text"
-    return _fault_at(node, "yaml-syntax", message, quote=True)
+def _complex_key(mapping: MappingNode, key: Node) -> YamlFault:
+    if isinstance(key, MappingNode) and key.flow_style and mapping.flow_style:
+        message = "a value that starts with `{{` reads as a mapping in YAML; put the whole value in quotes"
+        return _fault_at(mapping, "yaml-syntax", message, quote=True)
+    return _fault_at(key, "yaml-syntax", "a key must be plain text", quote=True)
 
 
 def _fault_at(at: Node, code: str, message: str, **details: Any) -> YamlFault:

@@ -1,0 +1,73 @@
+"""`llm_judge`: a model is asked about the reply, and its answer is read as a score.
+
+The judge's contract is a JSON object with `score` (0 to 1), `hits`, `misses` and `reasoning`. An answer that cannot be
+read is an error, never a silent zero.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from rejoinder.checks.base import Context, error_verdict, verdict
+from rejoinder.formatting import format_judge_prompt
+from rejoinder.model import Failure, LlmJudge, Verdict
+
+PASS_MARK = 0.5
+MOST_POINTS = 4
+"""Hits and misses that are kept, each."""
+
+
+async def judge_llm_judge(check: LlmJudge, context: Context) -> Verdict:
+    label = f"llm_judge {check.criteria}" if check.criteria else "llm_judge"
+    shown = format_judge_prompt(check, context.case, context.question(), context.reply.text)
+    answer = await context.ask_judge(shown.system, shown.user, check.target)
+    if isinstance(answer, Failure):
+        return error_verdict(check, label, f"the judge could not be asked: {answer.message}")
+    spent = {"usage": answer.usage, "cost": answer.cost}
+    judgement = read_judgement(answer.text)
+    if judgement is None:
+        return error_verdict(check, label, f"the judge's answer cannot be read: {_shorten(answer.text)}", **spent)
+    score = judgement["score"]
+    threshold = PASS_MARK if check.threshold is None else check.threshold
+    reason = judgement["reasoning"] or f"scored {score:g}"
+    return verdict(check, label, score >= threshold, reason, **judgement, **spent)
+
+
+def read_judgement(text: str) -> dict[str, Any] | None:
+    """The judge's JSON, from the whole answer or from the object in its prose; None when there is none."""
+    data = _decode(text)
+    if not isinstance(data, dict):
+        start, end = text.find("{"), text.rfind("}")
+        data = _decode(text[start : end + 1]) if 0 <= start < end else None
+    if not isinstance(data, dict):
+        return None
+    score = data.get("score")
+    if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+        return None
+    reasoning = data.get("reasoning")
+    return {
+        "score": min(1.0, max(0.0, float(score))),
+        "hits": _points(data.get("hits")),
+        "misses": _points(data.get("misses")),
+        "reasoning": reasoning if isinstance(reasoning, str) and reasoning else None,
+    }
+
+
+def _decode(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError):
+        return None
+
+
+def _points(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        return ()
+    return tuple(point for point in value if isinstance(point, str) and point.strip())[:MOST_POINTS]
+
+
+def _shorten(text: str) -> str:
+    return repr(text if len(text) <= 80 else f"{text[:80]}...")

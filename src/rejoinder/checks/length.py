@@ -1,0 +1,42 @@
+"""Checks on how long a reply is and how long it took."""
+
+from __future__ import annotations
+
+from rejoinder.checks.base import Context, verdict
+from rejoinder.model import Latency, MaxTokens, MaxWords, MinTokens, MinWords, Verdict
+
+
+def judge_min_tokens(check: MinTokens, context: Context) -> Verdict:
+    count, reason = _tokens(context)
+    return verdict(check, f"min_tokens {check.limit}", count >= check.limit, reason)
+
+
+def judge_max_tokens(check: MaxTokens, context: Context) -> Verdict:
+    count, reason = _tokens(context)
+    return verdict(check, f"max_tokens {check.limit}", count <= check.limit, reason)
+
+
+def judge_min_words(check: MinWords, context: Context) -> Verdict:
+    count = len(context.reply.text.split())
+    return verdict(check, f"min_words {check.limit}", count >= check.limit, _say(count, "word"))
+
+
+def judge_max_words(check: MaxWords, context: Context) -> Verdict:
+    count = len(context.reply.text.split())
+    return verdict(check, f"max_words {check.limit}", count <= check.limit, _say(count, "word"))
+
+
+def judge_latency(check: Latency, context: Context) -> Verdict:
+    seconds = context.reply.latency_s
+    return verdict(check, f"latency {check.limit:g}", seconds <= check.limit, f"took {seconds:.3g} s")
+
+
+def _tokens(context: Context) -> tuple[int, str]:
+    """Output tokens of this turn without those spent on thinking."""
+    usage = context.reply.usage
+    count = usage.output_tokens - usage.reasoning_tokens
+    return count, f"approximate: {_say(count, 'token')}" if usage.approximate else _say(count, "token")
+
+
+def _say(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"

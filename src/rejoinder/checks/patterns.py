@@ -1,0 +1,68 @@
+"""Patterns: the glob of `match`, and regular expressions that cannot run for ever.
+
+In a glob only `*` is special: it stands for any text, also over lines. Letter case does not matter, and the reply is
+stripped at both ends. A pattern that starts with `.*` or `^` is a regular expression that is searched for.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+MOST_SECONDS = 1.0
+"""A regular expression that takes longer is stopped: it would take minutes, or for ever."""
+
+
+class PatternTimeout(Exception):
+    """A regular expression took too long."""
+
+
+def is_regex(pattern: str) -> bool:
+    return pattern.startswith((".*", "^"))
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether a reply matches a pattern of `match`."""
+    if is_regex(pattern):
+        return search(pattern, "is", text.strip())
+    pieces = _pieces(pattern)
+    text = text.strip().casefold()
+    if len(pieces) == 1:
+        return text == pieces[0]
+    first, *middle, last = pieces
+    if not text.startswith(first):
+        return False
+    position = len(first)
+    for piece in middle:
+        found = text.find(piece, position)
+        if found < 0:
+            return False
+        position = found + len(piece)
+    return text.endswith(last) and len(text) - len(last) >= position
+
+
+def search(pattern: str, flags: str, text: str) -> bool:
+    """Whether a regular expression is found in a text. Raises PatternTimeout."""
+    try:
+        return _compiled(pattern, flags).search(text, timeout=MOST_SECONDS) is not None
+    except TimeoutError:
+        message = f"{pattern!r} took more than {MOST_SECONDS:g} s on this reply; make it simpler"
+        raise PatternTimeout(message) from None
+
+
+@lru_cache(maxsize=1024)
+def _pieces(pattern: str) -> tuple[str, ...]:
+    """What stands between the stars; a star after a backslash is an ordinary one."""
+    pieces = re.split(r"(?<!\\)\*", pattern)
+    return tuple(piece.replace("\\*", "*").casefold() for piece in pieces)
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str, flags: str) -> Any:
+    import regex  # noqa: PLC0415 - only suites with regular expressions pay for it
+
+    value = 0
+    for flag in flags:
+        value |= {"i": regex.IGNORECASE, "m": regex.MULTILINE, "s": regex.DOTALL, "x": regex.VERBOSE}[flag]
+    return regex.compile(pattern, value)

@@ -1,0 +1,26 @@
+"""`--dump-prompts`: what is sent first, a file a case."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from rejoinder.engine.masking import Mask
+from rejoinder.engine.plan import RunOptions, plan
+from rejoinder.errors import UsageError
+from rejoinder.model import Suite
+
+
+def dump_prompts(suites: list[Suite], options: RunOptions, folder: Path) -> None:
+    mask = Mask({value: name for suite in suites for value, name in suite.secrets.items()})
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for job in plan(suites, options):
+            if job.trial == 1:
+                prepared = job.prepared
+                name = re.sub(r"[^\w.-]+", "_", f"{prepared.case.id}.{prepared.target.name}")
+                blocks = [f"--- {message.role} ---\n{message.content}" for message in prepared.prompt.messages]
+                text = "\n".join(blocks) if prepared.target.mode == "lm" else prepared.prompt.question
+                (folder / f"{name}.txt").write_text(f"{mask.hide_text(text)}\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written: {(error.strerror or str(error)).lower()}") from None

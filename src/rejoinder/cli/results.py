@@ -1,0 +1,117 @@
+"""What `run`, `resume` and `show` share: writing down what a run came to."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rejoinder.engine.run import RunReport
+from rejoinder.errors import UsageError
+from rejoinder.report.conversation import write_conversation
+from rejoinder.report.signs import signs_for
+from rejoinder.report.summary import write_summary
+
+MOST_SHOWN = 20
+"""Conversations that are shown without being asked for."""
+
+
+def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    options = (
+        click.option(
+            "--format",
+            "form",
+            type=click.Choice(["text", "json", "jsonl", "yaml"]),
+            default="text",
+            show_default=True,
+            help="How results are written.",
+        ),
+        click.option("--out", type=click.Path(path_type=Path), help="Write the results to a file as well."),
+        click.option("--verbose", "-v", is_flag=True, help="Show every conversation, turn by turn."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def write_report(report: RunReport, form: str, out: Path | None, *, verbose: bool) -> None:
+    """Machine-readable results alone on standard output; for people, conversations and a summary."""
+    if out is not None:
+        _write_file(report, form, out)
+    if form == "text":
+        _write_text(report, verbose)
+        return
+    for piece in _machine(report, form):
+        click.echo(piece, nl=False)
+
+
+def _write_file(report: RunReport, form: str, out: Path) -> None:
+    kind = form if form != "text" else {".json": "json", ".yaml": "yaml", ".yml": "yaml"}.get(out.suffix, "jsonl")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with out.open("w", encoding="utf-8", newline="\n") as stream:
+            for piece in _machine(report, kind):
+                stream.write(piece)
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written: {(error.strerror or str(error)).lower()}") from None
+
+
+def _machine(report: RunReport, form: str) -> Iterator[str]:
+    import json  # noqa: PLC0415 - text does without
+
+    if form == "json":
+        yield json.dumps(report.document(), ensure_ascii=False, indent=2) + "\n"
+    elif form == "jsonl":
+        for result in report.results:
+            yield json.dumps(result, ensure_ascii=False) + "\n"
+    else:
+        import yaml  # noqa: PLC0415
+
+        for result in report.results:
+            yield "---\n" + yaml.safe_dump(result, allow_unicode=True, sort_keys=False)
+
+
+def _write_text(report: RunReport, verbose: bool) -> None:
+    signs = signs_for(sys.stdout)
+    shown = left_out = 0
+    several = len(report.run["targets"]) > 1, report.run["options"].get("repeat", 1) > 1
+    numbers: dict[tuple[str, str], int] = {}
+    for result in report.results:
+        number = numbers.setdefault((result["suite"], result["id"]), len(numbers) + 1)
+        if not verbose and result["status"] == "passed" and result["succeeded_on_turn"] == 1:
+            continue
+        if not verbose and (result["status"] == "skipped" or shown >= MOST_SHOWN):
+            left_out += result["status"] != "skipped"
+            continue
+        shown += 1
+        for line in write_conversation(number, result, label=_label(result, *several), signs=signs):
+            click.echo(line)
+        click.echo()
+    if left_out:
+        click.echo(f"{left_out} more conversations failed or recovered; --verbose shows them all\n")
+    for line in write_summary(report.run, report.summary):
+        click.echo(line)
+    click.echo(f"  {'run':10}{_relative(report.folder.path)}")
+    click.echo(f"\nNext: {_next_command(report)}")
+
+
+def _label(result: dict[str, Any], targets: bool, trials: bool) -> str:
+    parts = [result["target"]] if targets else []
+    parts += [f"trial {result['trial']}"] if trials else []
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _next_command(report: RunReport) -> str:
+    if report.run["status"] != "completed":
+        return f"rejoinder resume {report.folder.id}"
+    return f"rejoinder show {report.folder.id} --verbose"
+
+
+def _relative(path: Path) -> str:
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -1,0 +1,38 @@
+"""`rejoinder resume`"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from msgspec import structs
+
+from rejoinder.cli.loading import suites_of
+from rejoinder.cli.output import width_of
+from rejoinder.cli.results import output_options, write_report
+from rejoinder.engine.folder import find_run
+from rejoinder.engine.receipt import read_options
+from rejoinder.engine.run import resume_run
+from rejoinder.report.live import LiveDisplay
+from rejoinder.suite.project import find_root
+
+
+@click.command("resume")
+@click.argument("run", required=False)
+@click.option("--workers", "-w", type=click.IntRange(1), help="Conversations at the same time.")
+@output_options
+def command(run: str | None, workers: int | None, form: str, out: Path | None, verbose: bool) -> None:
+    """Go on with a run that was interrupted or killed (the latest when RUN is not given).
+
+    What is recorded is not asked again. Suites are read from their files; where they were edited, what is unchanged
+    is kept and what changed is asked anew. Where a file is gone, the run's own copy is used.
+    """
+    folder = find_run(find_root(Path.cwd(), Path.cwd()), run)
+    options = read_options(folder)
+    if workers is not None:
+        options = structs.replace(options, workers=workers)
+    display = LiveDisplay(sys.stderr, width_of(sys.stderr))
+    report = resume_run(folder, suites_of(folder), options, display)
+    write_report(report, form, out, verbose=verbose)
+    sys.exit(report.summary["exit_code"])

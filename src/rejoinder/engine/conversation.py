@@ -1,0 +1,221 @@
+"""The rules of a conversation, and nothing else.
+
+A conversation is a generator: it yields what it needs (`Ask` a provider, `Grade` a reply) and is sent what came of it.
+It cannot sleep, read a file or know what a provider is, so it can be run again with recorded answers: resuming and
+replaying are this same code with another source of answers.
+
+    Ask    is answered by a Reply, or a Failure, which ends the conversation as `error`
+    Grade  is answered by the verdicts on the level's checks, in order
+
+Guarantees: a reply enters the history as it came, an empty one too, and a failed call leaves nothing there; request n
+is request 1 and what was said since, never formatted again; the first level whose checks all pass ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from rejoinder.model import (
+    And,
+    AnyCheck,
+    ChatMessage,
+    Failure,
+    FollowUp,
+    FollowUps,
+    Item,
+    Level,
+    Or,
+    Outcome,
+    Quote,
+    Reply,
+    State,
+    Trouble,
+    Turn,
+    Verdict,
+)
+
+MOST_TURNS_OF_ALL = 20
+"""With `followups: all` the tree can be wide, so there is a limit even where the author sets none."""
+
+
+class Opening(Struct, frozen=True):
+    """How a conversation starts, and the rules it keeps to."""
+
+    question: str
+    messages: tuple[ChatMessage, ...]
+    level: Level
+    followups: FollowUps = "first"
+    max_turns: int | None = None
+
+
+class Ask(Struct, frozen=True):
+    turn: int
+    messages: tuple[ChatMessage, ...]
+
+
+class Grade(Struct, frozen=True):
+    turn: int
+    checks: tuple[AnyCheck, ...]
+    reply: Reply
+    prompts: tuple[str, ...]
+    """What was said to the candidate after the opening, up to this turn."""
+    replies: tuple[str, ...]
+    """What it answered, this turn's reply last."""
+
+
+Effect: TypeAlias = Ask | Grade
+Answer: TypeAlias = Reply | Failure | tuple[Verdict, ...]
+Conversation: TypeAlias = Generator[Effect, Answer, Outcome]
+
+
+class _Next(Struct, frozen=True):
+    """A follow-up that waits to be sent."""
+
+    follow_up: FollowUp
+    depth: int
+
+
+def converse(opening: Opening) -> Conversation:
+    """Have a conversation: send, grade, answer back, until a level passes or nothing is left to say."""
+    limit = opening.max_turns or (MOST_TURNS_OF_ALL if opening.followups == "all" else None)
+    persistent = tuple(item for item in opening.level.items if item.check is not None and item.check.every_turn)
+    history, turns = list(opening.messages), list[Turn]()
+    replies, prompts = list[str](), list[str]()
+    waiting: list[_Next] = []
+    level, prompt, depth = opening.level, opening.question, 0
+    while True:
+        number = len(turns) + 1
+        sent = tuple(history)
+        reply = yield Ask(number, sent)
+        if isinstance(reply, Failure):
+            turns.append(Turn(turn=number, depth=depth, prompt=prompt, response=None, passed=False, messages=sent))
+            return _error(turns, Trouble(type=reply.type, message=reply.message, status=reply.status, turn=number))
+        assert isinstance(reply, Reply)
+        replies.append(reply.text)
+        checks = tuple(item.check for item in level.items if item.check is not None)
+        verdicts = yield Grade(number, checks, reply, tuple(prompts), tuple(replies))
+        assert isinstance(verdicts, tuple)
+        state = level_state(level, checks, verdicts)
+        turns.append(_turn(number, depth, prompt, reply, state, verdicts, sent))
+        score = level_score(checks, verdicts)
+        if state == "passed":
+            return Outcome(status="passed", turns=tuple(turns), score=score, succeeded_on_turn=number)
+        if state == "error":
+            return _error(turns, _judge_trouble(verdicts, number))
+        applicable = [_Next(follow_up, depth + 1) for follow_up in applicable_follow_ups(level, verdicts)]
+        waiting = applicable[:1] if opening.followups == "first" else applicable + waiting
+        if not waiting or (limit is not None and number >= limit):
+            return Outcome(status="failed", turns=tuple(turns), score=score)
+        follow_up, depth = waiting[0].follow_up, waiting[0].depth
+        waiting = waiting[1:]
+        prompt = say(follow_up, replies, verdicts)
+        level = Level(persistent_items(persistent) + follow_up.level.items, follow_up.level.threshold)
+        history += [ChatMessage("assistant", reply.text), ChatMessage("user", prompt)]
+        prompts.append(prompt)
+
+
+def level_state(level: Level, checks: tuple[AnyCheck, ...], verdicts: tuple[Verdict, ...]) -> State:
+    """All checks have to pass; with a threshold the weighted mean has to reach it and no required one may fail."""
+    if level.threshold is None:
+        return _all(verdicts)
+    required = tuple(verdict for check, verdict in zip(checks, verdicts, strict=True) if check.required)
+    if _all(required) == "failed":
+        return "failed"
+    if any(verdict.state == "error" for verdict in verdicts):
+        return "error"
+    score = level_score(checks, verdicts)
+    return "passed" if score is not None and score >= level.threshold else "failed"
+
+
+def level_score(checks: tuple[AnyCheck, ...], verdicts: tuple[Verdict, ...]) -> float | None:
+    """The weighted mean of the scores that there are."""
+    scored = [
+        (check.weight, verdict.score)
+        for check, verdict in zip(checks, verdicts, strict=True)
+        if verdict.score is not None
+    ]
+    total = sum(weight for weight, _ in scored)
+    return sum(weight * score for weight, score in scored) / total if total else None
+
+
+def applicable_follow_ups(level: Level, verdicts: tuple[Verdict, ...]) -> list[FollowUp]:
+    """The follow-ups of a failed level that may be sent, in document order."""
+    return list(_applicable(level.items, verdicts))
+
+
+def _applicable(items: tuple[Item, ...], verdicts: tuple[Verdict, ...]) -> Iterator[FollowUp]:
+    """`items` are those of a list that failed; a follow-up standing alone in it applies to all of it."""
+    remaining = iter(verdicts)
+    for item in items:
+        verdict = next(remaining) if item.check is not None else None
+        if verdict is not None and verdict.state != "failed":
+            continue
+        if isinstance(item.check, Or | And) and verdict is not None:
+            yield from _applicable(item.check.items, verdict.children)
+        if item.follow_up is not None:
+            yield item.follow_up
+
+
+def persistent_items(items: tuple[Item, ...]) -> tuple[Item, ...]:
+    """Checks of every turn go along without their follow-ups, which belong to the first level."""
+    return tuple(Item(item.check) for item in items)
+
+
+def say(follow_up: FollowUp, replies: list[str], verdicts: tuple[Verdict, ...]) -> str:
+    """The words of a follow-up, with what it quotes."""
+    return "".join(piece if isinstance(piece, str) else _quoted(piece, replies, verdicts) for piece in follow_up.prompt)
+
+
+def _quoted(quote: Quote, replies: list[str], verdicts: tuple[Verdict, ...]) -> str:
+    if quote.what == "failed":
+        return "\n".join(_reasons(verdicts))
+    if quote.turn is None:
+        return replies[-1]
+    return replies[quote.turn - 1] if 1 <= quote.turn <= len(replies) else ""
+
+
+def _reasons(verdicts: tuple[Verdict, ...]) -> Iterator[str]:
+    for verdict in verdicts:
+        if verdict.state == "failed":
+            yield f"{verdict.name or verdict.check}: {verdict.reason}"
+
+
+def _all(verdicts: tuple[Verdict, ...]) -> State:
+    """A list: one that failed decides; else one in error does."""
+    states = {verdict.state for verdict in verdicts}
+    return "failed" if "failed" in states else "error" if "error" in states else "passed"
+
+
+def _turn(
+    number: int,
+    depth: int,
+    prompt: str,
+    reply: Reply,
+    state: State,
+    verdicts: tuple[Verdict, ...],
+    sent: tuple[ChatMessage, ...],
+) -> Turn:
+    return Turn(
+        turn=number,
+        depth=depth,
+        prompt=prompt,
+        response=reply.text,
+        passed=state == "passed",
+        verdicts=verdicts,
+        usage=reply.usage,
+        cost=reply.cost,
+        duration_s=reply.latency_s,
+        messages=sent,
+    )
+
+
+def _judge_trouble(verdicts: tuple[Verdict, ...], turn: int) -> Trouble:
+    verdict = next(verdict for verdict in verdicts if verdict.state == "error")
+    return Trouble(type="check", message=f"{verdict.check}: {verdict.reason}", turn=turn)
+
+
+def _error(turns: list[Turn], trouble: Trouble) -> Outcome:
+    return Outcome(status="error", turns=tuple(turns), error=trouble)

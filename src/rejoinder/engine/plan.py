@@ -1,0 +1,200 @@
+"""The plan of a run: suites x cases x targets x trials, one conversation after the other, never all at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from rejoinder.checks import reach_of, unavailable
+from rejoinder.engine.conversation import Opening
+from rejoinder.errors import UsageError
+from rejoinder.formatting import format_case
+from rejoinder.model import And, AnyCheck, Case, Item, Level, LlmJudge, Mode, Not, Or, Prompt, Suite, Target
+from rejoinder.providers import AVAILABLE, RUNS_CODE
+from rejoinder.suite.targets import resolve
+
+DEFAULT_WORKERS = 10
+_UNNAMED = re.compile(r"eval-\d+")
+
+
+class RunOptions(Struct, frozen=True, kw_only=True):
+    """What the caller decides about a run. It is recorded, so that a resumed run is the same run."""
+
+    workers: int | None = None
+    repeat: int = 1
+    cases: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    limit: int | None = None
+    fail_fast: bool = False
+    no_code: bool = False
+    timeout_s: float | None = None
+    max_retries: int | None = None
+    targets: tuple[str, ...] = ()
+    targets_file: str | None = None
+    system_prompt: str | None = None
+
+
+class Prepared(Struct, frozen=True):
+    """A case with a target: everything that its trials share."""
+
+    suite: Suite
+    case: Case
+    target: Target
+    judge: Target | None
+    prompt: Prompt
+    opening: Opening
+    content: bytes
+    """A digest of the first request, the case and the target."""
+
+
+class Job(Struct, frozen=True):
+    """One conversation to be had."""
+
+    number: int
+    """Its place in document order, from 0."""
+    prepared: Prepared
+    trial: int
+
+
+def plan(suites: Iterable[Suite], options: RunOptions) -> Iterator[Job]:
+    """Every conversation of a run, in document order."""
+    number = taken = 0
+    occurrences: dict[bytes, int] = {}
+    for suite in suites:
+        for case in suite.cases:
+            if not is_selected(case, options):
+                continue
+            taken += 1
+            if options.limit is not None and taken > options.limit:
+                return
+            for target_name in options.targets or (case.target,):
+                prepared = prepare(suite, case, target_name)
+                if _UNNAMED.fullmatch(case.id):
+                    prepared = _tell_apart(prepared, occurrences)
+                for trial in range(1, options.repeat + 1):
+                    yield Job(number, prepared, trial)
+                    number += 1
+
+
+class Survey(Struct, frozen=True):
+    """What a plan amounts to, found in one walk before anything is sent."""
+
+    planned: int
+    targets: list[tuple[Suite, Target]]
+    """Every target that is asked, candidates and judges, with a suite that names it."""
+    threads: int | None = None
+
+
+def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
+    """Walk the plan once. What this version or this command cannot do is refused here."""
+    count = 0
+    found: dict[tuple[str, str], tuple[Suite, Target]] = {}
+    for job in plan(suites, structs.replace(options, repeat=1)):
+        count += 1
+        prepared = job.prepared
+        _refuse(prepared, options)
+        for target in (prepared.target, *judges_of(prepared)):
+            found.setdefault((prepared.suite.path, target.name), (prepared.suite, target))
+    threads = max((suite.threads for suite in suites if suite.threads), default=None)
+    return Survey(count * options.repeat, list(found.values()), threads)
+
+
+def is_selected(case: Case, options: RunOptions) -> bool:
+    if options.cases and case.id not in options.cases:
+        return False
+    return not options.tags or any(tag in case.tags for tag in options.tags)
+
+
+def prepare(suite: Suite, case: Case, target_name: str | None) -> Prepared:
+    if target_name is None:
+        raise UsageError(
+            f"case `{case.id}` of {suite.path} has no target",
+            "Name one with --target, or as `metadata.model` in the suite; `scripted` targets need no key.",
+        )
+    target = resolve(target_name, suite.targets)
+    if target is None:
+        known = ", ".join(suite.targets) or "none"
+        raise UsageError(f"there is no target `{target_name}`", f"The targets are {known}.")
+    judge_name = case.judge_target or target.judge_target
+    judge = resolve(judge_name, suite.targets) if judge_name else target
+    mode: Mode = "agent" if target.mode == "agent" else "lm"
+    prompt = format_case(case, suite.formatting, mode)
+    opening = Opening(prompt.question, prompt.messages, case.level, case.followups, case.max_turns)
+    return Prepared(suite, case, target, judge, prompt, opening, _digest(case, target, prompt))
+
+
+def _digest(case: Case, target: Target, prompt: Prompt) -> bytes:
+    """What a recorded answer depends on. A case without a name of its own is known by its words alone."""
+    name = "" if _UNNAMED.fullmatch(case.id) else case.id
+    identity: Any = (name, target.name, target.provider, target.settings, prompt.messages)
+    return blake2b(msgspec.json.encode(identity, order="deterministic"), digest_size=16).digest()
+
+
+def _tell_apart(prepared: Prepared, occurrences: dict[bytes, int]) -> Prepared:
+    """Unnamed cases with the same words are numbered, so that each has answers of its own."""
+    earlier = occurrences.get(prepared.content, 0)
+    occurrences[prepared.content] = earlier + 1
+    return structs.replace(prepared, content=prepared.content + b"%d" % earlier) if earlier else prepared
+
+
+def _refuse(prepared: Prepared, options: RunOptions) -> None:
+    """What this version or this command cannot do is refused before anything is sent."""
+    target, case = prepared.target, prepared.case
+    for one in (target, *judges_of(prepared)):
+        if one.provider not in AVAILABLE:
+            raise UsageError(
+                f"target `{one.name}` needs the provider `{one.provider}`, which this version cannot run",
+                f"The providers that run are {', '.join(sorted(AVAILABLE))}.",
+            )
+        if options.no_code and one.provider in RUNS_CODE:
+            raise UsageError(f"target `{one.name}` runs code of the project, and --no-code refuses that")
+    for check in _all_checks(case.level):
+        missing = unavailable(check)
+        if missing:
+            raise UsageError(
+                f"case `{case.id}` uses `{missing}`, which this version cannot carry out",
+                "Remove the check, or wait for the version that brings it; nothing was sent.",
+            )
+        if options.no_code and reach_of(check).code:
+            raise UsageError(f"case `{case.id}` runs code of the project, and --no-code refuses that")
+
+
+def judges_of(prepared: Prepared) -> Iterator[Target]:
+    """The targets of every judge of the case, in follow-ups too."""
+    for check in _all_checks(prepared.case.level):
+        for judge in _judge_checks(check):
+            target = resolve(judge.target, prepared.suite.targets) if judge.target else prepared.judge
+            if target is not None:
+                yield target
+
+
+def _judge_checks(check: AnyCheck) -> Iterator[LlmJudge]:
+    if isinstance(check, LlmJudge):
+        yield check
+    elif isinstance(check, Or | And):
+        for item in check.items:
+            if item.check is not None:
+                yield from _judge_checks(item.check)
+    elif isinstance(check, Not):
+        yield from _judge_checks(check.check)
+
+
+def _all_checks(level: Level) -> Iterator[AnyCheck]:
+    for item in level.items:
+        yield from _checks_of(item)
+
+
+def _checks_of(item: Item) -> Iterator[AnyCheck]:
+    if item.check is not None:
+        yield item.check
+        if isinstance(item.check, Or | And):
+            for inner in item.check.items:
+                if inner.follow_up is not None:
+                    yield from _all_checks(inner.follow_up.level)
+    if item.follow_up is not None:
+        yield from _all_checks(item.follow_up.level)

@@ -1,0 +1,245 @@
+"""Playing a conversation: the pure machine asks, and somebody answers.
+
+Answers come from the first source that has one: the journal of this run, then the provider itself. What is pure is
+computed anew each time; only what was asked of somebody is recorded. A key is content and not position: the first
+request, the target, the trial and all that was said since. So an edited suite finds again what it did not change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Protocol
+
+from msgspec import Struct, structs
+
+from rejoinder.checks import Context, grade, grade_plain
+from rejoinder.engine.conversation import Ask, Grade, converse
+from rejoinder.engine.journal import Asked, Journal, Told
+from rejoinder.engine.plan import Job, Prepared
+from rejoinder.formatting import format_case
+from rejoinder.model import (
+    ChatMessage,
+    Failure,
+    Message,
+    Outcome,
+    Prompt,
+    Reply,
+    Request,
+    Target,
+    TextPart,
+    Verdict,
+)
+from rejoinder.providers import Provider, ProviderError
+
+
+class Call(Struct, frozen=True):
+    """A call that somebody has to answer."""
+
+    key: str
+    target: Target
+    request: Request
+
+
+class Source(Protocol):
+    """Where answers come from. None means that it has none for this call."""
+
+    async def answer(self, call: Call) -> Told | None: ...
+
+
+class Unanswered(Exception):
+    """No source has an answer: the conversation cannot go on for now."""
+
+
+class Recorded:
+    """The answers that a journal holds."""
+
+    def __init__(self, told: dict[str, Told]) -> None:
+        self._told = told
+
+    async def answer(self, call: Call) -> Told | None:
+        return self._told.get(call.key)
+
+
+class Retries(Struct, frozen=True):
+    """How often and after what time a failed call is made again, with full jitter."""
+
+    most: int = 3
+    first_delay_s: float = 1.0
+    longest_delay_s: float = 60.0
+    factor: float = 2.0
+
+    def delay(self, attempt: int) -> float:
+        return random.uniform(0, min(self.longest_delay_s, self.first_delay_s * self.factor**attempt))
+
+
+class Live:
+    """The providers themselves: asked, retried, journalled."""
+
+    def __init__(
+        self,
+        providers: Callable[[Target], Provider],
+        journal: Journal,
+        rules: Callable[[Target], tuple[Retries, float | None]],
+        on_retry: Callable[[], None],
+    ) -> None:
+        self._providers = providers
+        self._journal = journal
+        self._rules = rules
+        self._on_retry = on_retry
+
+    async def answer(self, call: Call) -> Told | None:
+        request = call.request
+        provider = self._providers(call.target)
+        retries, timeout_s = self._rules(call.target)
+        record = Asked(call.key, request.case_id, request.target, request.trial, request.turn, request.judging)
+        attempt = 0
+        while True:
+            self._journal.asked(record)
+            started = time.perf_counter()
+            try:
+                reply = await _bounded(provider, request, timeout_s)
+            except ProviderError as error:
+                if error.retryable and attempt < retries.most:
+                    await asyncio.sleep(retries.delay(attempt))
+                    attempt += 1
+                    request = structs.replace(request, call=request.call + 1)
+                    self._on_retry()
+                    continue
+                failure = Failure(error.type, error.message, error.status)
+                told = Told(call.key, failure=failure, attempts=attempt + 1)
+            else:
+                if not reply.latency_s:
+                    reply = structs.replace(reply, latency_s=round(time.perf_counter() - started, 6))
+                told = Told(call.key, reply, attempts=attempt + 1)
+            await self._journal.told(told)
+            return told
+
+
+async def _bounded(provider: Provider, request: Request, timeout_s: float | None) -> Reply:
+    if timeout_s is None:
+        return await provider.reply(request)
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await provider.reply(request)
+    except TimeoutError:
+        message = f"no answer within {timeout_s:g} s"
+        raise ProviderError(message, type="timeout", retryable=True) from None
+
+
+class Player:
+    """Plays one conversation with the answers of its sources."""
+
+    def __init__(self, job: Job, sources: tuple[Source, ...]) -> None:
+        self.job = job
+        self._sources = sources
+        self._state = blake2b(job.prepared.content, digest_size=16)
+        self._state.update(b"%d" % job.trial)
+        self._calls: dict[tuple[str, bool], int] = {}
+        self._equal: dict[str, int] = {}
+        """How often each judge was asked the very same."""
+
+    async def play(self) -> Outcome:
+        conversation = converse(self.job.prepared.opening)
+        effect = next(conversation)
+        try:
+            while True:
+                answer = await (self._ask(effect) if isinstance(effect, Ask) else self._grade(effect))
+                effect = conversation.send(answer)
+        except StopIteration as stop:
+            return stop.value
+
+    async def _ask(self, ask: Ask) -> Reply | Failure:
+        prepared = self.job.prepared
+        if ask.turn > 1:
+            self._say(ask.messages[-1].content)
+        key = self._state.hexdigest()
+        answer = await self._answer(key, prepared.target, ask.turn, ask.messages, judging=False)
+        if isinstance(answer, Reply):
+            self._say(answer.text)
+        return answer
+
+    def _say(self, text: str) -> None:
+        encoded = text.encode("utf-8", "surrogatepass")
+        self._state.update(b"%d:" % len(encoded))
+        self._state.update(encoded)
+
+    async def _grade(self, effect: Grade) -> tuple[Verdict, ...]:
+        context = Context(
+            self.job.prepared.case,
+            effect.reply,
+            effect.turn,
+            lambda: question_at(self.job.prepared, effect.prompts, effect.replies),
+            _Judges(self, effect.turn),
+        )
+        verdicts = grade_plain(effect.checks, context)
+        return verdicts if verdicts is not None else await grade(effect.checks, context)
+
+    async def ask_judge(self, turn: int, target: Target, messages: tuple[ChatMessage, ...]) -> Reply | Failure:
+        state = self._state.copy()
+        state.update(f"judge {target.name} {target.provider}".encode())
+        for message in messages:
+            state.update(message.content.encode("utf-8", "surrogatepass"))
+        equal = state.hexdigest()
+        self._equal[equal] = ordinal = self._equal.get(equal, -1) + 1
+        return await self._answer(f"{equal}-{ordinal}", target, turn, messages, judging=True)
+
+    async def _answer(
+        self, key: str, target: Target, turn: int, messages: tuple[ChatMessage, ...], *, judging: bool
+    ) -> Reply | Failure:
+        job, counter = self.job, (target.name, judging)
+        call_number = self._calls.get(counter, 0)
+        self._calls[counter] = call_number + 1
+        request = Request(
+            target=target.name,
+            case_id=job.prepared.case.id,
+            trial=job.trial,
+            turn=turn,
+            call=call_number,
+            messages=messages,
+            question=job.prepared.prompt.question,
+            judging=judging,
+        )
+        call = Call(key, target, request)
+        for source in self._sources:
+            told = await source.answer(call)
+            if told is not None:
+                self._calls[counter] += told.attempts - 1
+                return told.reply if told.reply is not None else told.failure or Failure("unknown", "no answer")
+        raise Unanswered
+
+
+class _Judges:
+    """How the checks of one turn reach their judges."""
+
+    def __init__(self, player: Player, turn: int) -> None:
+        self._player = player
+        self._turn = turn
+
+    async def __call__(self, system: str, user: str, target: str | None) -> Reply | Failure:
+        judge = find_judge(self._player.job.prepared, target)
+        if judge is None:
+            return Failure("target", f"there is no target `{target}`")
+        messages = (ChatMessage("system", system), ChatMessage("user", user))
+        return await self._player.ask_judge(self._turn, judge, messages)
+
+
+def find_judge(prepared: Prepared, name: str | None) -> Target | None:
+    from rejoinder.suite.targets import resolve  # noqa: PLC0415 - suites without judges do without
+
+    return resolve(name, prepared.suite.targets) if name else prepared.judge
+
+
+def question_at(prepared: Prepared, prompts: tuple[str, ...], replies: tuple[str, ...]) -> Prompt:
+    """The conversation before the last reply, as judges see it: turn 1 as it was sent, later ones as a transcript."""
+    if not prompts:
+        return prepared.prompt
+    said: list[Message] = []
+    for reply, prompt in zip(replies, prompts, strict=False):
+        said += [Message("assistant", (TextPart(reply, ""),), ""), Message("user", (TextPart(prompt, ""),), "")]
+    case = structs.replace(prepared.case, messages=(*prepared.case.messages, *said))
+    mode = "agent" if prepared.target.mode == "agent" else "lm"
+    return format_case(case, prepared.suite.formatting, mode)

@@ -1,0 +1,128 @@
+"""What is written down about a run beside its journal: the receipt, and the suites it was made from."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from rejoinder._version import __version__
+from rejoinder.engine.folder import RUN_FORMAT, RunFolder
+from rejoinder.engine.masking import Mask
+from rejoinder.engine.plan import RunOptions, Survey
+from rejoinder.engine.results import Record
+from rejoinder.model import Case, Formatting, Suite, Target
+
+
+def write_receipt(folder: RunFolder, suites: list[Suite], options: RunOptions, survey: Survey) -> Record:
+    targets = {target.name: target for _, target in survey.targets}
+    return {
+        "id": folder.id,
+        "status": "running",
+        "started_at": now(),
+        "finished_at": None,
+        "version": __version__,
+        "format": RUN_FORMAT,
+        "folder": str(folder.path),
+        "suites": [{"path": suite.path, "name": suite.name} for suite in suites],
+        "targets": [
+            {"name": target.name, "provider": target.provider, "model": target.settings.get("model")}
+            for target in targets.values()
+        ],
+        "options": msgspec.to_builtins(options),
+        "planned": survey.planned,
+        "in_doubt": 0,
+        "duration_s": 0.0,
+        "python": sys.version.split()[0],
+    }
+
+
+def suite_record(suites: list[Suite], options: RunOptions) -> Record:
+    return {
+        "options": options,
+        "suites": [
+            {
+                "path": suite.path,
+                "root": suite.root,
+                "name": suite.name,
+                "description": suite.description,
+                "formatting": suite.formatting,
+                "targets": suite.targets,
+                "secrets": sorted(suite.secrets.values()),
+            }
+            for suite in suites
+        ],
+    }
+
+
+def case_lines(suites: list[Suite]) -> Iterator[tuple[int, Any]]:
+    """Every case of every suite, with the number of its suite."""
+    for number, suite in enumerate(suites):
+        for case in suite.cases:
+            yield number, case
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class _StoredSuite(Struct):
+    path: str
+    root: str
+    name: str | None
+    description: str | None
+    formatting: Formatting
+    targets: dict[str, Target]
+
+
+class _Stored(Struct):
+    options: RunOptions
+    suites: list[_StoredSuite]
+
+
+class StoredCases:
+    """The cases of one suite in a run folder, read line by line on each walk."""
+
+    def __init__(self, path: Path, suite: int, mask: Mask) -> None:
+        self._path = path
+        self._suite = suite
+        self._mask = mask
+
+    def __iter__(self) -> Iterator[Case]:
+        decode = msgspec.json.Decoder(tuple[int, Case]).decode
+        with self._path.open("rb") as stream:
+            for line in stream:
+                number, case = decode(self._mask.reveal(line))
+                if number == self._suite:
+                    yield case
+
+
+def read_options(folder: RunFolder) -> RunOptions:
+    return _read_stored(folder).options
+
+
+def read_stored_suites(folder: RunFolder, secrets: dict[str, str]) -> list[Suite]:
+    """The suites as they were when the run began."""
+    mask = Mask(secrets)
+    return [
+        Suite(
+            path=stored.path,
+            root=stored.root,
+            cases=StoredCases(folder.path / "cases.jsonl", number, mask),
+            name=stored.name,
+            description=stored.description,
+            formatting=stored.formatting,
+            targets=stored.targets,
+            secrets=secrets,
+        )
+        for number, stored in enumerate(_read_stored(folder).suites)
+    ]
+
+
+def _read_stored(folder: RunFolder) -> _Stored:
+    return msgspec.json.decode((folder.path / "suite.json").read_bytes(), type=_Stored)

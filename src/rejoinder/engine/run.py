@@ -1,0 +1,254 @@
+"""A run: suites loaded, a folder opened, conversations played, results derived.
+
+`start_run` begins a new run and `resume_run` takes one up again. Both play the same conversations by the same rules;
+they differ only in where answers come from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import traceback
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+from msgspec import Struct
+
+from rejoinder._version import __version__
+from rejoinder.engine.desk import TargetDesk
+from rejoinder.engine.folder import RunFolder, create_run, write_lines
+from rejoinder.engine.interrupts import Interrupts
+from rejoinder.engine.journal import History, Journal, JournalError, read_journal
+from rejoinder.engine.masking import Mask
+from rejoinder.engine.plan import DEFAULT_WORKERS, Job, RunOptions, Survey, plan, survey_plan
+from rejoinder.engine.play import Live, Player, Recorded, Source, Unanswered
+from rejoinder.engine.points import reached
+from rejoinder.engine.receipt import case_lines, now, suite_record, write_receipt
+from rejoinder.engine.results import Record, Spool, read_results, result_record
+from rejoinder.engine.scheduler import LocalExecutor
+from rejoinder.engine.summary import exit_code, summarise
+from rejoinder.errors import UsageError
+from rejoinder.model import Outcome, Suite, Trouble
+
+
+class Observer:
+    """Is told what happens in a run. The base class says nothing."""
+
+    def started(self, planned: int) -> None: ...
+    def conversation_started(self, job: Job) -> None: ...
+    def conversation_finished(self, job: Job, outcome: Outcome) -> None: ...
+    def retried(self) -> None: ...
+    def stopping(self) -> None: ...
+    def finished(self) -> None: ...
+
+
+class RunReport(Struct, frozen=True):
+    """What a run came to. Results are read from the disk, one at a time."""
+
+    run: Record
+    summary: Record
+    folder: RunFolder
+
+    @property
+    def results(self) -> Iterator[Record]:
+        return read_results(self.folder.results)
+
+    def document(self) -> Record:
+        return {"run": self.run, "summary": self.summary, "results": list(self.results)}
+
+
+class Ending(Struct, frozen=True):
+    """How a stretch of work ended."""
+
+    status: str
+    failure: JournalError | None = None
+
+
+class Session:
+    """One stretch of work on a run, from opening its folder to closing it."""
+
+    def __init__(
+        self, suites: list[Suite], options: RunOptions, folder: RunFolder, observer: Observer, include_messages: bool
+    ) -> None:
+        self.suites = suites
+        self.options = options
+        self.folder = folder
+        self.observer = observer
+        self.include_messages = include_messages
+        self.survey: Survey = survey_plan(suites, options)
+        self.secrets = {value: name for suite in suites for value, name in suite.secrets.items()}
+        self.targets = TargetDesk(options, self.secrets)
+        self.targets.open_all(self.survey.targets)
+        self.mask = Mask(self.secrets)
+        self._failed_fast = False
+
+    async def play(self, spool: Spool, history: History | None, *, ask: bool = True) -> Ending:
+        """Have all conversations that can be had; without `ask` only those that are recorded to their end."""
+        journal = Journal(self.folder.journal, self.mask, history) if ask else None
+        sources: tuple[Source, ...] = (Recorded(history.told),) if history else ()
+        if journal is not None:
+            live = Live(self.targets.provider, journal, self.targets.rules, self.observer.retried)
+            sources = (*sources, live)
+        jobs = plan(self.suites, self.options)
+        executor = LocalExecutor(
+            self.options.workers or self.survey.threads or DEFAULT_WORKERS, lambda job: job.prepared.target.workers
+        )
+        failure: JournalError | None = None
+        cancelled = False
+        self.observer.started(self.survey.planned)
+
+        def finish() -> None:
+            executor.stop()
+            self.observer.stopping()
+
+        with Interrupts(finish) as interrupts:
+            try:
+                await executor.execute(jobs, lambda job: self._perform(job, sources, spool, executor))
+            except* JournalError as group:
+                failure = _first(group)
+            except* asyncio.CancelledError:
+                cancelled = True
+            finally:
+                self.observer.finished()
+                if journal is not None:
+                    journal.close()
+                await self.targets.close()
+        if failure is not None:
+            return Ending("error", failure)
+        if interrupts.count or cancelled:
+            return Ending("interrupted")
+        if self._failed_fast:
+            for job in chain(executor.waiting, jobs):
+                spool.add(job.number, result_record(job, Outcome(status="skipped")))
+        return Ending("completed")
+
+    async def _perform(self, job: Job, sources: tuple[Source, ...], spool: Spool, executor: LocalExecutor) -> None:
+        self.observer.conversation_started(job)
+        try:
+            outcome = await Player(job, sources).play()
+        except Unanswered:
+            return
+        except (JournalError, asyncio.CancelledError):
+            raise
+        except Exception as error:  # a bug, in rejoinder or in what it calls, must not touch other conversations
+            self.folder.log("".join(traceback.format_exception(error)))
+            message = f"internal error: {type(error).__name__}: {error} (see run.log)"
+            outcome = Outcome(status="error", error=Trouble(type="internal", message=message, turn=0))
+        record = result_record(job, outcome, include_messages=self.include_messages)
+        spool.add(job.number, record, self.mask)
+        reached("conversation.finished")
+        self.observer.conversation_finished(job, outcome)
+        if self.options.fail_fast and outcome.status in ("failed", "error"):
+            self._failed_fast = True
+            executor.stop()
+
+
+def _first(group: BaseExceptionGroup[JournalError]) -> JournalError:
+    inner: BaseException = group
+    while isinstance(inner, BaseExceptionGroup):
+        inner = inner.exceptions[0]
+    assert isinstance(inner, JournalError)
+    return inner
+
+
+def start_run(
+    suites: list[Suite], options: RunOptions, observer: Observer | None = None, *, include_messages: bool = False
+) -> RunReport:
+    """Run suites in a new folder."""
+    folder = create_run(Path(suites[0].root))
+    folder.lock()
+    try:
+        try:
+            session = Session(suites, options, folder, observer or Observer(), include_messages)
+            if session.survey.planned == 0:
+                raise UsageError("no case is selected, so nothing was sent", "Look at --case, --tag and --limit.")
+        except BaseException:
+            folder.discard()  # nothing was sent, so there is nothing to keep
+            raise
+        folder.write("suite.json", suite_record(suites, options), session.mask)
+        write_lines(folder.path / "cases.jsonl", case_lines(suites), session.mask)
+        run = write_receipt(folder, suites, options, session.survey)
+        folder.write("run.json", run)
+        reached("run.created")
+        return _work(session, run, None)
+    finally:
+        folder.unlock()
+
+
+def resume_run(
+    folder: RunFolder,
+    suites: list[Suite],
+    options: RunOptions,
+    observer: Observer | None = None,
+    *,
+    include_messages: bool = False,
+) -> RunReport:
+    """Go on with a run: what is recorded is not asked again."""
+    folder.lock()
+    try:
+        run = folder.read("run.json")
+        if run is None:
+            raise UsageError(f"{folder.path} holds no run that can be resumed")
+        session = Session(suites, options, folder, observer or Observer(), include_messages)
+        history = read_journal(folder.journal, session.mask) if folder.journal.exists() else None
+        return _work(session, run, history)
+    finally:
+        folder.unlock()
+
+
+def read_run(folder: RunFolder) -> RunReport | None:
+    """A run that came to an end, as it was written down; None when it did not."""
+    run, summary = folder.read("run.json"), folder.read("summary.json")
+    if run is None or summary is None or run["status"] == "running" or not folder.results.exists():
+        return None
+    return RunReport(_shown(run), summary, folder)
+
+
+def derive_run(folder: RunFolder, suites: list[Suite], options: RunOptions) -> RunReport:
+    """What a run came to before its process was killed, from its journal alone. Nothing is asked."""
+    folder.lock()
+    try:
+        run = folder.read("run.json")
+        if run is None or not folder.journal.exists():
+            raise UsageError(f"{folder.path} holds no run that can be shown")
+        session = Session(suites, options, folder, Observer(), include_messages=False)
+        history = read_journal(folder.journal, session.mask)
+        return _work(session, run, history, ask=False)
+    finally:
+        folder.unlock()
+
+
+def _work(session: Session, run: Record, history: History | None, *, ask: bool = True) -> RunReport:
+    folder, planned = session.folder, session.survey.planned
+    started = time.monotonic()
+    folder.log(f"rejoinder {__version__}: {planned} conversations, {'resumed' if history else 'started'}")
+    if ask:
+        folder.write("run.json", {**run, "status": "running", "planned": planned})
+    spool = Spool(folder.path)
+    ending = asyncio.run(session.play(spool, history, ask=ask))
+    if ending.failure is not None:
+        folder.log(str(ending.failure))
+        raise ending.failure
+    duration = round(run["duration_s"] + time.monotonic() - started, 6)
+    run = {
+        **run,
+        "status": ending.status if ask else "killed",
+        "planned": planned,
+        "finished_at": now(),
+        "in_doubt": history.in_doubt if history else 0,
+        "duration_s": duration,
+    }
+    summary = summarise(read_results(spool.finish()), planned, duration)
+    summary["exit_code"] = exit_code(summary, run["status"])
+    folder.write("summary.json", summary)
+    reached("summary.written")
+    folder.write("run.json", run)
+    reached("run.closed")
+    folder.log(f"{ending.status}: {summary['passed']} passed, {summary['failed']} failed, {summary['errors']} errors")
+    return RunReport(_shown(run), summary, folder)
+
+
+def _shown(run: Record) -> Record:
+    """The receipt as documents show it; its duration stands in the summary."""
+    return {key: value for key, value in run.items() if key != "duration_s"}

@@ -1,0 +1,96 @@
+"""Who works when: conversations in parallel, turns in order, never more at once than the target allows.
+
+Work is taken from the plan only when there is a worker for it, so that memory does not grow with the run. A
+conversation for a target that is busy waits in a short line, and others go past it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Protocol
+
+from rejoinder.engine.plan import Job
+
+LONGEST_LINE = 1000
+"""Conversations that may wait for their target before the plan is read on."""
+
+Perform = Callable[[Job], Awaitable[None]]
+
+
+class Executor(Protocol):
+    """Carries out the jobs of a plan. Another machine can be one: it is given jobs and performs them."""
+
+    async def execute(self, jobs: Iterator[Job], perform: Perform) -> None: ...
+
+    def stop(self) -> None:
+        """Start nothing new; what is under way goes on to its end."""
+        ...
+
+
+class LocalExecutor:
+    """Runs jobs as tasks of this process."""
+
+    def __init__(self, workers: int, limit_for: Callable[[Job], int | None]) -> None:
+        self._workers = workers
+        self._limit_for = limit_for
+        self._busy: dict[str, int] = {}
+        self._line: deque[Job] = deque()
+        self._stopping = False
+        self._freed = asyncio.Event()
+
+    @property
+    def waiting(self) -> list[Job]:
+        """Jobs that were taken from the plan and never started."""
+        return list(self._line)
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._freed.set()
+
+    async def execute(self, jobs: Iterator[Job], perform: Perform) -> None:
+        self._jobs = jobs
+        self._perform = perform
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._workers):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while (job := await self._next()) is not None:
+            name = job.prepared.target.name
+            self._busy[name] = self._busy.get(name, 0) + 1
+            try:
+                await self._perform(job)
+            finally:
+                self._busy[name] -= 1
+                if self._line:
+                    self._freed.set()
+
+    async def _next(self) -> Job | None:
+        """The next job whose target has room; None when there is nothing left to start."""
+        while not self._stopping:
+            job = self._take()
+            if job is not None:
+                return job
+            if not self._line:
+                return None
+            self._freed.clear()
+            await self._freed.wait()
+        return None
+
+    def _take(self) -> Job | None:
+        for position, job in enumerate(self._line):
+            if self._has_room(job):
+                del self._line[position]
+                return job
+        while len(self._line) < LONGEST_LINE:
+            job = next(self._jobs, None)
+            if job is None or self._has_room(job):
+                return job
+            self._line.append(job)
+        return None
+
+    def _has_room(self, job: Job) -> bool:
+        limit = self._limit_for(job)
+        return limit is None or self._busy.get(job.prepared.target.name, 0) < limit

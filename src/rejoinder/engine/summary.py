@@ -1,0 +1,144 @@
+"""The summary of a run, counted from its results. No counter is kept while a run goes on that a crash could spoil."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import nlargest, nsmallest
+from statistics import fmean, median, stdev
+from typing import Any
+
+from rejoinder.engine.results import Record, add_costs
+from rejoinder.stats import wilson
+
+BINS = 5
+
+
+class Tally:
+    """Takes results one by one; `summary` is what they add up to."""
+
+    def __init__(self) -> None:
+        self.counts = dict.fromkeys(("passed", "failed", "error", "skipped"), 0)
+        self.first_try = 0
+        self.scores: list[tuple[float, str]] = []
+        self.at_risk: dict[int, int] = {}
+        self.recovered: dict[int, int] = {}
+        self.usage = [0, 0]
+        self.judge_usage = [0, 0]
+        self.costs: list[float | None] = []
+        self.judge_costs: list[float | None] = []
+        self.recovery_tokens = 0
+        self.by_target: dict[str, dict[str, int]] = {}
+
+    def add(self, result: Record) -> None:
+        status = result["status"]
+        self.counts[status] += 1
+        self.first_try += result["succeeded_on_turn"] == 1
+        if result["score"] is not None:
+            self.scores.append((result["score"], result["id"]))
+        self._add_recovery(result)
+        for total, usage in ((self.usage, result["usage"]), (self.judge_usage, result["judge_usage"])):
+            total[0] += usage["input_tokens"]
+            total[1] += usage["output_tokens"]
+        if status != "skipped":
+            self.costs.append(result["cost"])
+            if result["judge_usage"]["total_tokens"] or result["judge_cost"] is not None:
+                self.judge_costs.append(result["judge_cost"])
+        target = self.by_target.setdefault(result["target"], dict.fromkeys(self.counts, 0))
+        target[status] += 1
+
+    def _add_recovery(self, result: Record) -> None:
+        depths = {turn["depth"] for turn in result["turns"] if turn["depth"]}
+        for depth in depths:
+            self.at_risk[depth] = self.at_risk.get(depth, 0) + 1
+        last = result["turns"][-1] if result["turns"] else None
+        if last is not None and result["passed"] and last["depth"]:
+            self.recovered[last["depth"]] = self.recovered.get(last["depth"], 0) + 1
+        self.recovery_tokens += sum(turn["usage"]["total_tokens"] for turn in result["turns"] if turn["depth"])
+
+    def summary(self, planned: int, duration_s: float) -> Record:
+        counts = self.counts
+        finished = counts["passed"] + counts["failed"] + counts["error"]
+        return {
+            "total": planned,
+            "passed": counts["passed"],
+            "failed": counts["failed"],
+            "errors": counts["error"],
+            "skipped": counts["skipped"],
+            "unfinished": planned - finished - counts["skipped"],
+            "first_try": self.first_try,
+            "recovered": counts["passed"] - self.first_try,
+            "pass_rate": counts["passed"] / finished if finished else None,
+            "pass_rate_interval": wilson(counts["passed"], finished),
+            "score": self._score(),
+            "recovery": [
+                {
+                    "depth": depth,
+                    "at_risk": self.at_risk[depth],
+                    "recovered": self.recovered.get(depth, 0),
+                    "interval": wilson(self.recovered.get(depth, 0), self.at_risk[depth]),
+                }
+                for depth in sorted(self.at_risk)
+            ],
+            "recovery_tokens": self.recovery_tokens,
+            "usage": _usage(self.usage),
+            "cost": add_costs(self.costs),
+            "judge_usage": _usage(self.judge_usage),
+            "judge_cost": add_costs(self.judge_costs),
+            "total_tokens": sum(self.usage) + sum(self.judge_usage),
+            "duration_s": duration_s,
+            "by_target": {name: _by_target(one) for name, one in self.by_target.items()},
+        }
+
+    def _score(self) -> Record:
+        values = [score for score, _ in self.scores]
+        if not values:
+            return dict.fromkeys(("mean", "median", "min", "max", "stdev"), None)
+        bins = [0] * BINS
+        for value in values:
+            bins[min(BINS - 1, int(value * BINS))] += 1
+        return {
+            "mean": fmean(values),
+            "median": median(values),
+            "min": min(values),
+            "max": max(values),
+            "stdev": stdev(values) if len(values) > 1 else 0.0,
+            "histogram": bins,
+            "best": [_named(one) for one in nlargest(3, self.scores, key=lambda one: one[0])],
+            "worst": [_named(one) for one in nsmallest(3, self.scores, key=lambda one: one[0])],
+        }
+
+
+def summarise(results: Iterable[Record], planned: int, duration_s: float) -> Record:
+    tally = Tally()
+    for result in results:
+        tally.add(result)
+    return tally.summary(planned, duration_s)
+
+
+def exit_code(summary: Record, status: str) -> int:
+    """The first that applies: interrupted, errors, failures, success."""
+    if status in ("interrupted", "killed"):
+        return 130
+    if summary["errors"] or status == "error":
+        return 3
+    return 1 if summary["failed"] or summary["skipped"] else 0
+
+
+def _usage(counts: list[int]) -> dict[str, int]:
+    return {"input_tokens": counts[0], "output_tokens": counts[1], "total_tokens": sum(counts)}
+
+
+def _by_target(counts: dict[str, int]) -> dict[str, Any]:
+    finished = counts["passed"] + counts["failed"] + counts["error"]
+    return {
+        "total": sum(counts.values()),
+        "passed": counts["passed"],
+        "failed": counts["failed"],
+        "errors": counts["error"],
+        "skipped": counts["skipped"],
+        "pass_rate": counts["passed"] / finished if finished else None,
+    }
+
+
+def _named(scored: tuple[float, str]) -> Record:
+    return {"id": scored[1], "score": scored[0]}

@@ -1,0 +1,83 @@
+"""What a conversation came to: verdicts, turns, results. These are the objects of `results.jsonl`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from rejoinder.model.messages import ChatMessage
+from rejoinder.model.replies import NO_USAGE, Usage
+
+Status: TypeAlias = Literal["passed", "failed", "error", "skipped"]
+State: TypeAlias = Literal["passed", "failed", "error"]
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """What a check says of a reply. A check in error has neither passed nor failed."""
+
+    check: str
+    """The kind and its value as written: `match *72*`."""
+    state: State
+    score: float | None
+    reason: str
+    name: str | None = None
+    hits: tuple[str, ...] = ()
+    misses: tuple[str, ...] = ()
+    reasoning: str | None = None
+    children: tuple[Verdict, ...] = ()
+    usage: Usage = NO_USAGE
+    """What judges used."""
+    cost: float | None = None
+
+    @property
+    def passed(self) -> bool:
+        return self.state == "passed"
+
+    def as_record(self) -> dict[str, Any]:
+        record: dict[str, Any] = {
+            "check": self.check,
+            "passed": self.passed,
+            "score": self.score,
+            "reason": self.reason,
+        }
+        if self.name is not None:
+            record["name"] = self.name
+        if self.state == "error":
+            record["error"] = True
+        if self.children:
+            record["children"] = [child.as_record() for child in self.children]
+        return record
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    turn: int
+    depth: int
+    prompt: str
+    response: str | None
+    passed: bool
+    verdicts: tuple[Verdict, ...] = ()
+    usage: Usage = NO_USAGE
+    cost: float | None = None
+    duration_s: float = 0.0
+    messages: tuple[ChatMessage, ...] = ()
+    """The list that was sent."""
+
+
+class Trouble(Struct, frozen=True, kw_only=True):
+    """Why a conversation ended as `error`."""
+
+    type: str
+    message: str
+    turn: int
+    status: int | None = None
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """How a conversation ended, whoever had it."""
+
+    status: Status
+    turns: tuple[Turn, ...] = ()
+    score: float | None = None
+    succeeded_on_turn: int | None = None
+    error: Trouble | None = None

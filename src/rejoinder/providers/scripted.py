@@ -1,0 +1,74 @@
+"""`scripted`: answers from a list, so that every rule can be shown with no model and no key.
+
+It keeps nothing between calls: which reply is due follows from how many calls the conversation has made. So each
+conversation starts at the beginning, however many run at once, and a resumed one goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from rejoinder.model import Reply, Request, Target, Usage
+from rejoinder.providers.base import ProviderError
+
+
+class ScriptedProvider:
+    def __init__(self, target: Target) -> None:
+        settings = target.settings
+        self._name = target.name
+        self._replies: Any = settings.get("replies", [])
+        self._judge: list[Any] = settings.get("judge", [])
+        self._delay_s = settings.get("delay_ms", 0) / 1000
+
+    async def reply(self, request: Request) -> Reply:
+        script = self._judge if request.judging else self._script(request.case_id)
+        if request.call >= len(script):
+            what = "verdicts of judges" if request.judging else f"replies for case `{request.case_id}`"
+            raise ProviderError(f"target `{self._name}` has run out of {what}: {len(script)} are scripted")
+        entry = script[request.call]
+        delay = entry.get("delay_ms", 0) / 1000 if isinstance(entry, dict) else 0
+        if delay or self._delay_s:
+            await asyncio.sleep(delay or self._delay_s)
+        return _judgement(entry) if request.judging else _reply(entry)
+
+    async def close(self) -> None:
+        pass
+
+    def _script(self, case_id: str) -> list[Any]:
+        if isinstance(self._replies, dict):
+            return self._replies.get(case_id, self._replies.get("*", []))
+        return self._replies
+
+
+def _reply(entry: Any) -> Reply:
+    if isinstance(entry, str):
+        return Reply(entry, Usage(0, len(entry.split())))
+    _refuse_error(entry)
+    text = entry.get("text", "")
+    return Reply(
+        text,
+        Usage(
+            entry.get("input_tokens", 0),
+            entry.get("output_tokens", len(text.split())),
+            entry.get("reasoning_tokens", 0),
+        ),
+    )
+
+
+def _judgement(entry: Any) -> Reply:
+    """A scripted verdict in the words of a judge: its JSON, or raw text as it stands."""
+    if isinstance(entry, str):
+        return Reply(entry)
+    if isinstance(entry, dict):
+        _refuse_error(entry)
+    else:
+        entry = {"score": float(entry)}
+    return Reply(msgspec.json.encode(entry).decode())
+
+
+def _refuse_error(entry: dict[str, Any]) -> None:
+    if "error" in entry:
+        raise ProviderError(str(entry["error"]), type="scripted", retryable=bool(entry.get("retryable")))

@@ -1,0 +1,61 @@
+"""A conversation on a terminal, turn by turn: what was said, what was checked, how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rejoinder.report.signs import UNICODE, Signs
+
+_NUMERIC = frozenset({"min_tokens", "max_tokens", "min_words", "max_words", "latency"})
+_GROUPS = frozenset({"or", "and", "not"})
+
+
+def write_conversation(
+    number: int, result: dict[str, Any], *, label: str = "", signs: Signs = UNICODE
+) -> Iterator[str]:
+    """The block of one result. `label` tells trials and targets apart where there are several."""
+    first = result["turns"][0]["prompt"] if result["turns"] else result["raw_request"]["question"]
+    yield f"Eval {number}{label}: {first.splitlines()[0] if first else ''}"
+    for turn in result["turns"]:
+        yield f"  Turn {turn['turn']}:"
+        yield from _said("Prompt", turn["prompt"])
+        if turn["response"] is not None:
+            yield from _said("Response", turn["response"])
+        for check in turn["checks"]:
+            yield from _check(check, "    ", signs)
+    yield f"  Overall: {_overall(result, signs)}"
+
+
+def _said(who: str, text: str) -> Iterator[str]:
+    first, *rest = text.split("\n")
+    yield f"    {who}: {first}"
+    for line in rest:
+        yield f"      {line}"
+
+
+def _check(check: dict[str, Any], indent: str, signs: Signs) -> Iterator[str]:
+    sign = signs.error if check.get("error") else signs.passed if check["passed"] else signs.failed
+    yield f"{indent}{sign} {describe_check(check['check'])}"
+    for child in check.get("children", ()):
+        yield from _check(child, f"{indent}  ", signs)
+
+
+def describe_check(check: str) -> str:
+    """`match *72*` as `match "*72*"`: texts in quotes, numbers without."""
+    kind, space, value = check.partition(" ")
+    if not space or kind in _GROUPS:
+        return kind
+    return check if kind in _NUMERIC else f'{kind} "{value}"'
+
+
+def _overall(result: dict[str, Any], signs: Signs) -> str:
+    turns = len(result["turns"])
+    if result["status"] == "passed":
+        return f"{signs.passed} (succeeded on turn {result['succeeded_on_turn']})"
+    if result["status"] == "failed":
+        return f"{signs.failed} (after {turns} turn{'' if turns == 1 else 's'})"
+    if result["status"] == "skipped":
+        return signs.skipped
+    error = result["error"]
+    return f"{signs.error} (on turn {error['turn']}: {error['message']})"

@@ -1,0 +1,72 @@
+"""What is seen while a run goes on: one line that changes on a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import time
+from typing import TextIO
+
+from rejoinder.engine.plan import Job
+from rejoinder.engine.run import Observer
+from rejoinder.model import Outcome
+
+REFRESH_S = 0.1
+PLAIN_EVERY_S = 10.0
+
+
+class LiveDisplay(Observer):
+    def __init__(self, stream: TextIO, width: int) -> None:
+        self._stream = stream
+        self._width = width
+        self._terminal = stream.isatty()
+        self._planned = self._done = self._passed = self._under_way = self._retries = self._tokens = 0
+        self._started = self._drawn = time.monotonic()
+        self._stopping = False
+
+    def started(self, planned: int) -> None:
+        self._planned = planned
+        self._started = self._drawn = time.monotonic()
+
+    def conversation_started(self, job: Job) -> None:  # noqa: ARG002 - the observer's signature
+        self._under_way += 1
+
+    def conversation_finished(self, job: Job, outcome: Outcome) -> None:  # noqa: ARG002
+        self._under_way -= 1
+        self._done += 1
+        self._passed += outcome.status == "passed"
+        self._tokens += sum(turn.usage.total_tokens for turn in outcome.turns)
+        self._draw()
+
+    def retried(self) -> None:
+        self._retries += 1
+        self._draw()
+
+    def stopping(self) -> None:
+        self._stopping = True
+        message = "finishing what is under way; press Ctrl-C again to stop at once"
+        self._stream.write(f"\r\033[K{message}\n" if self._terminal else f"{message}\n")
+        self._stream.flush()
+
+    def finished(self) -> None:
+        if self._terminal:
+            self._stream.write("\r\033[K")
+            self._stream.flush()
+
+    def _draw(self) -> None:
+        now = time.monotonic()
+        if now - self._drawn < (REFRESH_S if self._terminal else PLAIN_EVERY_S):
+            return
+        self._drawn = now
+        line = self._line(now)
+        self._stream.write(f"\r\033[K{line[: self._width - 1]}" if self._terminal else f"{line}\n")
+        self._stream.flush()
+
+    def _line(self, now: float) -> str:
+        rate = f"{self._passed / self._done:.0%} passed" if self._done else "none finished"
+        parts = [f"{self._done:,}/{self._planned:,}", rate, f"{self._under_way} under way"]
+        if self._retries:
+            parts.append(f"{self._retries} retries")
+        parts.append(f"{self._tokens:,} tokens")
+        if self._done:
+            left = (now - self._started) / self._done * (self._planned - self._done)
+            parts.append(f"{int(left // 60)}:{int(left % 60):02d} left")
+        return ", ".join(parts)
