@@ -12,6 +12,7 @@ TYPE_CHECKING = False  # `typing` itself would be half the cost of this import
 if TYPE_CHECKING:
     from typing import Any
 
+    from rejoinder.api import run
     from rejoinder.errors import RejoinderError, SuiteError, UsageError
     from rejoinder.formatting import format_case, format_judge_prompts, to_toon
     from rejoinder.suite import load
@@ -24,6 +25,7 @@ _HOMES = {
     "format_case": "rejoinder.formatting",
     "format_judge_prompts": "rejoinder.formatting",
     "load": "rejoinder.suite",
+    "run": "rejoinder.api",
     "to_toon": "rejoinder.formatting",
     "validate": "rejoinder.validation",
 }
@@ -36,6 +38,7 @@ __all__ = [
     "format_case",
     "format_judge_prompts",
     "load",
+    "run",
     "to_toon",
     "validate",
 ]

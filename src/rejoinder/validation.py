@@ -6,6 +6,7 @@ marker, empty files, conversations with nothing to say), and sorts it by file.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -169,7 +170,7 @@ def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[str]]:
     found: list[Path] = []
     passed_over: list[str] = []
     for path in list(paths) or [find_default()]:
-        if not path.is_dir():
+        if not os.path.isdir(path):  # noqa: PTH112 - as in `_head`
             found.append(path)
             continue
         inside: list[Path] = []
@@ -231,7 +232,7 @@ def _yaml_files(folder: Path) -> list[Path]:
 
 
 def _head(path: Path, size: int = 2000) -> str:
-    if not path.is_file():  # a pipe would be waited for
+    if not os.path.isfile(path):  # noqa: PTH113 - a pipe would be waited for; an impossible name is just no file
         return ""
     try:
         with path.open("rb") as stream:

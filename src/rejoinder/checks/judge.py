@@ -26,7 +26,7 @@ async def judge_llm_judge(check: LlmJudge, context: Context) -> Verdict:
     answer = await context.ask_judge(shown.system, shown.user, check.target)
     if isinstance(answer, Failure):
         return error_verdict(check, label, f"the judge could not be asked: {answer.message}")
-    spent = {"usage": answer.usage, "cost": answer.cost}
+    spent = {"usage": answer.usage, "cost": answer.cost, "judged": True}
     judgement = read_judgement(answer.text)
     if judgement is None:
         return error_verdict(check, label, f"the judge's answer cannot be read: {_shorten(answer.text)}", **spent)

@@ -63,7 +63,7 @@ def _show(report: Report) -> None:
         problems = sorted([*file.errors, *file.warnings], key=lambda one: (one.line, one.column))
         show_problems(problems[:MOST_SHOWN])
         if len(problems) > MOST_SHOWN:
-            click.echo(f"... and {len(problems) - MOST_SHOWN} more in {file.path}\n")
+            click.echo(f"... and {len(problems) - MOST_SHOWN} more\n")
     if report.passed_over:
         click.echo(f"passed over {count(len(report.passed_over), 'YAML file')} without `evals`", err=True)
     parts = [count(report.errors, "error"), count(report.warnings, "warning")]

@@ -100,15 +100,15 @@ def converse(opening: Opening) -> Conversation:
         assert isinstance(verdicts, tuple)
         state = level_state(level, checks, verdicts)
         turns.append(_turn(number, depth, prompt, reply, state, verdicts, sent))
-        score = level_score(checks, verdicts)
         if state == "passed":
+            score = level_score(checks, verdicts)
             return Outcome(status="passed", turns=tuple(turns), score=score, succeeded_on_turn=number)
         if state == "error":
             return _error(turns, _judge_trouble(verdicts, number))
         applicable = [_Next(follow_up, depth + 1) for follow_up in applicable_follow_ups(level, verdicts)]
         waiting = applicable[:1] if opening.followups == "first" else applicable + waiting
         if not waiting or (limit is not None and number >= limit):
-            return Outcome(status="failed", turns=tuple(turns), score=score)
+            return Outcome(status="failed", turns=tuple(turns), score=level_score(checks, verdicts))
         follow_up, depth = waiting[0].follow_up, waiting[0].depth
         waiting = waiting[1:]
         prompt = say(follow_up, replies, verdicts)
@@ -185,8 +185,13 @@ def _reasons(verdicts: tuple[Verdict, ...]) -> Iterator[str]:
 
 def _all(verdicts: tuple[Verdict, ...]) -> State:
     """A list: one that failed decides; else one in error does."""
-    states = {verdict.state for verdict in verdicts}
-    return "failed" if "failed" in states else "error" if "error" in states else "passed"
+    state: State = "passed"
+    for verdict in verdicts:
+        if verdict.state == "failed":
+            return "failed"
+        if verdict.state == "error":
+            state = "error"
+    return state
 
 
 def _turn(

@@ -16,8 +16,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import secrets
-import shutil
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -73,6 +71,8 @@ class RunFolder:
 
     def discard(self) -> None:
         """Take the folder away again."""
+        import shutil  # noqa: PLC0415 - a plain run deletes nothing
+
         shutil.rmtree(self.path, ignore_errors=True)
 
     @property
@@ -120,7 +120,7 @@ def create_run(root: Path) -> RunFolder:
     if not ignore.exists():
         ignore.write_text("# Runs are data, not source.\n*\n", encoding="utf-8")
     while True:
-        name = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
+        name = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(2).hex()}"
         try:
             (runs / name).mkdir()
         except FileExistsError:
@@ -158,7 +158,7 @@ def prune_runs(root: Path, keep: int) -> list[str]:
     """Delete all but the newest runs; one that is open stays."""
     doomed = [run for run in list_runs(root)[: max(0, len(list_runs(root)) - keep)] if not run.is_busy]
     for run in doomed:
-        shutil.rmtree(run.path)
+        run.discard()
     return [run.id for run in doomed]
 
 

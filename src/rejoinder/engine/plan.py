@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,6 +20,8 @@ from rejoinder.providers import AVAILABLE, RUNS_CODE
 from rejoinder.suite.targets import resolve
 
 DEFAULT_WORKERS = 10
+WORKERS_FOR_SCRIPTS = 100
+"""A script answers at once and nobody is burdened by it; what it waits for is the journal, which likes company."""
 _UNNAMED = re.compile(r"eval-\d+")
 
 
@@ -43,6 +46,7 @@ class Prepared(Struct, frozen=True):
     """A case with a target: everything that its trials share."""
 
     suite: Suite
+    suite_name: str
     case: Case
     target: Target
     judge: Target | None
@@ -50,6 +54,8 @@ class Prepared(Struct, frozen=True):
     opening: Opening
     content: bytes
     """A digest of the first request, the case and the target."""
+    raw_request: msgspec.Raw
+    """What results say about the first request, encoded once for all trials."""
 
 
 class Job(Struct, frozen=True):
@@ -104,6 +110,14 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
     return Survey(count * options.repeat, list(found.values()), threads)
 
 
+def default_workers(survey: Survey) -> int:
+    """How many conversations run at once where nobody says."""
+    if survey.threads:
+        return survey.threads
+    at_once = all(target.provider == "scripted" and not target.settings.get("delay_ms") for _, target in survey.targets)
+    return WORKERS_FOR_SCRIPTS if at_once else DEFAULT_WORKERS
+
+
 def is_selected(case: Case, options: RunOptions) -> bool:
     if options.cases and case.id not in options.cases:
         return False
@@ -125,7 +139,10 @@ def prepare(suite: Suite, case: Case, target_name: str | None) -> Prepared:
     mode: Mode = "agent" if target.mode == "agent" else "lm"
     prompt = format_case(case, suite.formatting, mode)
     opening = Opening(prompt.question, prompt.messages, case.level, case.followups, case.max_turns)
-    return Prepared(suite, case, target, judge, prompt, opening, _digest(case, target, prompt))
+    name = suite.name or Path(suite.path).name
+    request = msgspec.Raw(msgspec.json.encode(prompt.raw_request()))
+    digest = _digest(case, target, prompt)
+    return Prepared(suite, name, case, target, judge, prompt, opening, digest, request)
 
 
 def _digest(case: Case, target: Target, prompt: Prompt) -> bytes:

@@ -8,7 +8,6 @@ request, the target, the trial and all that was said since. So an edited suite f
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Callable
 from hashlib import blake2b
@@ -73,6 +72,8 @@ class Retries(Struct, frozen=True):
     factor: float = 2.0
 
     def delay(self, attempt: int) -> float:
+        import random  # noqa: PLC0415 - most runs retry nothing
+
         return random.uniform(0, min(self.longest_delay_s, self.first_delay_s * self.factor**attempt))
 
 
@@ -90,18 +91,25 @@ class Live:
         self._journal = journal
         self._rules = rules
         self._on_retry = on_retry
+        self._terms: dict[str, tuple[Target, Provider, Retries, float | None]] = {}
 
     async def answer(self, call: Call) -> Told | None:
         request = call.request
-        provider = self._providers(call.target)
-        retries, timeout_s = self._rules(call.target)
+        terms = self._terms.get(call.target.name)
+        if terms is None or terms[0] is not call.target:
+            terms = self._terms[call.target.name] = (
+                call.target,
+                self._providers(call.target),
+                *self._rules(call.target),
+            )
+        _, provider, retries, timeout_s = terms
         record = Asked(call.key, request.case_id, request.target, request.trial, request.turn, request.judging)
         attempt = 0
         while True:
             self._journal.asked(record)
             started = time.perf_counter()
             try:
-                reply = await _bounded(provider, request, timeout_s)
+                reply = await (provider.reply(request) if timeout_s is None else _bounded(provider, request, timeout_s))
             except ProviderError as error:
                 if error.retryable and attempt < retries.most:
                     await asyncio.sleep(retries.delay(attempt))
@@ -119,9 +127,7 @@ class Live:
             return told
 
 
-async def _bounded(provider: Provider, request: Request, timeout_s: float | None) -> Reply:
-    if timeout_s is None:
-        return await provider.reply(request)
+async def _bounded(provider: Provider, request: Request, timeout_s: float) -> Reply:
     try:
         async with asyncio.timeout(timeout_s):
             return await provider.reply(request)

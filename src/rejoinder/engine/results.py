@@ -8,83 +8,157 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import Job
 from rejoinder.engine.points import reached
-from rejoinder.model import NO_USAGE, Outcome, Turn, Usage, Verdict
+from rejoinder.model import NO_USAGE, ChatMessage, Outcome, Turn, Usage, Verdict
 
 Record = dict[str, Any]
 
 
-def result_record(job: Job, outcome: Outcome, *, include_messages: bool = False) -> Record:
+class UsageRecord(Struct, frozen=True):
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    reasoning_tokens: int | msgspec.UnsetType = msgspec.UNSET
+
+
+class CheckRecord(Struct, frozen=True):
+    check: str
+    passed: bool
+    score: float | None
+    reason: str
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    error: bool | msgspec.UnsetType = msgspec.UNSET
+    children: list[CheckRecord] | msgspec.UnsetType = msgspec.UNSET
+
+
+class TurnRecord(Struct, frozen=True):
+    turn: int
+    depth: int
+    prompt: str
+    response: str | None
+    passed: bool
+    checks: list[CheckRecord]
+    usage: UsageRecord
+    cost: float | None
+    duration_s: float
+    messages: tuple[ChatMessage, ...] | msgspec.UnsetType = msgspec.UNSET
+
+
+class ErrorRecord(Struct, frozen=True):
+    type: str
+    message: str
+    turn: int
+    status: int | msgspec.UnsetType = msgspec.UNSET
+
+
+class ResultRecord(Struct, frozen=True, kw_only=True):
+    """The object of `results.jsonl`. Keys may be added, never renamed."""
+
+    suite: str
+    id: str
+    name: str | None
+    tags: tuple[str, ...]
+    conversation_id: str | None
+    target: str
+    trial: int
+    status: str
+    passed: bool
+    score: float | None
+    succeeded_on_turn: int | None
+    hits: list[str]
+    misses: list[str]
+    reasoning: str | None
+    turns: list[TurnRecord]
+    usage: UsageRecord
+    cost: float | None
+    judge_usage: UsageRecord
+    judge_cost: float | None
+    raw_request: msgspec.Raw
+    error: ErrorRecord | None
+
+
+_NOTHING_USED = UsageRecord(0, 0, 0)
+
+
+def result_record(job: Job, outcome: Outcome, *, include_messages: bool = False) -> ResultRecord:
     """The object of `results.jsonl` for one conversation."""
-    prepared, case = job.prepared, job.prepared.case
-    deciding = outcome.turns[-1].verdicts if outcome.turns else ()
-    leaves = [leaf for verdict in deciding for leaf in _leaves(verdict)]
-    judges = [verdict for turn in outcome.turns for one in turn.verdicts for verdict in _leaves(one)]
-    return {
-        "suite": prepared.suite.name or Path(prepared.suite.path).name,
-        "id": case.id,
-        "name": case.name,
-        "tags": case.tags,
-        "conversation_id": case.conversation_id,
-        "target": prepared.target.name,
-        "trial": job.trial,
-        "status": outcome.status,
-        "passed": outcome.status == "passed",
-        "score": outcome.score,
-        "succeeded_on_turn": outcome.succeeded_on_turn,
-        "hits": [hit for verdict in leaves for hit in verdict.hits],
-        "misses": [miss for verdict in leaves for miss in verdict.misses],
-        "reasoning": _reasoning(leaves),
-        "turns": [_turn_record(turn, include_messages) for turn in outcome.turns],
-        "usage": usage_record(sum((turn.usage for turn in outcome.turns), NO_USAGE)),
-        "cost": add_costs(turn.cost for turn in outcome.turns),
-        "judge_usage": usage_record(sum((verdict.usage for verdict in judges), NO_USAGE)),
-        "judge_cost": add_costs(verdict.cost for verdict in judges if verdict.usage is not NO_USAGE),
-        "raw_request": prepared.prompt.raw_request(),
-        "error": _error_record(outcome),
-    }
+    prepared, case, turns = job.prepared, job.prepared.case, outcome.turns
+    judges = [leaf for turn in turns for verdict in turn.verdicts for leaf in _leaves(verdict) if leaf.judged]
+    deciding = [leaf for verdict in turns[-1].verdicts for leaf in _leaves(verdict)] if turns and judges else []
+    return ResultRecord(
+        suite=prepared.suite_name,
+        id=case.id,
+        name=case.name,
+        tags=case.tags,
+        conversation_id=case.conversation_id,
+        target=prepared.target.name,
+        trial=job.trial,
+        status=outcome.status,
+        passed=outcome.status == "passed",
+        score=outcome.score,
+        succeeded_on_turn=outcome.succeeded_on_turn,
+        hits=[hit for verdict in deciding for hit in verdict.hits],
+        misses=[miss for verdict in deciding for miss in verdict.misses],
+        reasoning=_reasoning(deciding),
+        turns=[_turn_record(turn, include_messages) for turn in turns],
+        usage=_usage_record(sum((turn.usage for turn in turns), NO_USAGE)) if turns else _NOTHING_USED,
+        cost=add_costs(turn.cost for turn in turns),
+        judge_usage=_usage_record(sum((one.usage for one in judges), NO_USAGE)) if judges else _NOTHING_USED,
+        judge_cost=add_costs(verdict.cost for verdict in judges),
+        raw_request=prepared.raw_request,
+        error=_error_record(outcome),
+    )
 
 
-def usage_record(usage: Usage) -> dict[str, int]:
-    record = {
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "total_tokens": usage.total_tokens,
-    }
-    if usage.reasoning_tokens:
-        record["reasoning_tokens"] = usage.reasoning_tokens
-    return record
-
-
-def add_costs(costs: Any) -> float | None:
+def add_costs(costs: Iterable[float | None]) -> float | None:
     """The sum; None as soon as nobody knows one of them, or when there is none."""
-    known = list(costs)
-    return None if not known or any(cost is None for cost in known) else sum(known)
+    total: float | None = None
+    for cost in costs:
+        if cost is None:
+            return None
+        total = cost if total is None else total + cost
+    return total
 
 
-def _turn_record(turn: Turn, include_messages: bool) -> Record:
-    record: Record = {
-        "turn": turn.turn,
-        "depth": turn.depth,
-        "prompt": turn.prompt,
-        "response": turn.response,
-        "passed": turn.passed,
-        "checks": [verdict.as_record() for verdict in turn.verdicts],
-        "usage": usage_record(turn.usage),
-        "cost": turn.cost,
-        "duration_s": turn.duration_s,
-    }
-    if include_messages:
-        record["messages"] = turn.messages
-    return record
+def _usage_record(usage: Usage) -> UsageRecord:
+    given, made = usage.input_tokens, usage.output_tokens
+    return UsageRecord(given, made, given + made, usage.reasoning_tokens or msgspec.UNSET)
+
+
+def _turn_record(turn: Turn, include_messages: bool) -> TurnRecord:
+    return TurnRecord(
+        turn.turn,
+        turn.depth,
+        turn.prompt,
+        turn.response,
+        turn.passed,
+        [_check_record(verdict) for verdict in turn.verdicts],
+        _usage_record(turn.usage),
+        turn.cost,
+        turn.duration_s,
+        turn.messages if include_messages else msgspec.UNSET,
+    )
+
+
+def _check_record(verdict: Verdict) -> CheckRecord:
+    return CheckRecord(
+        verdict.check,
+        verdict.state == "passed",
+        verdict.score,
+        verdict.reason,
+        msgspec.UNSET if verdict.name is None else verdict.name,
+        True if verdict.state == "error" else msgspec.UNSET,
+        [_check_record(child) for child in verdict.children] if verdict.children else msgspec.UNSET,
+    )
 
 
 def _leaves(verdict: Verdict) -> Iterator[Verdict]:
@@ -101,14 +175,12 @@ def _reasoning(verdicts: list[Verdict]) -> str | None:
     return " | ".join(said) or None
 
 
-def _error_record(outcome: Outcome) -> Record | None:
+def _error_record(outcome: Outcome) -> ErrorRecord | None:
     trouble = outcome.error
     if trouble is None:
         return None
-    record: Record = {"type": trouble.type, "message": trouble.message, "turn": trouble.turn}
-    if trouble.status is not None:
-        record["status"] = trouble.status
-    return record
+    status = msgspec.UNSET if trouble.status is None else trouble.status
+    return ErrorRecord(trouble.type, trouble.message, trouble.turn, status)
 
 
 class Spool:
@@ -117,12 +189,12 @@ class Spool:
     def __init__(self, folder: Path) -> None:
         self._path = folder / "results.jsonl"
         self._unordered = folder / "results.unordered"
-        self._stream = self._unordered.open("wb+")
+        self._stream = self._unordered.open("wb", buffering=1 << 20)
         self._starts = array("q")
         self._encode = msgspec.json.Encoder().encode
         self._end = 0
 
-    def add(self, number: int, record: Record, mask: Mask | None = None) -> None:
+    def add(self, number: int, record: ResultRecord, mask: Mask | None = None) -> None:
         line = self._encode(record) + b"\n"
         if mask:
             line = mask.hide(line)
@@ -132,22 +204,23 @@ class Spool:
         self._end += len(line)
         self._stream.write(line)
 
-    def has(self, number: int) -> bool:
-        return number < len(self._starts) and self._starts[number] >= 0
-
     def finish(self) -> Path:
         """Write `results.jsonl`, whole or not at all."""
+        self._stream.close()
         draft = self._path.with_suffix(".draft")
-        with draft.open("wb") as ordered:
+        with self._unordered.open("rb", buffering=1 << 20) as records, draft.open("wb", buffering=1 << 20) as ordered:
+            position = 0
             for start in self._starts:
                 if start >= 0:
-                    self._stream.seek(start)
-                    ordered.write(self._stream.readline())
+                    if start != position:  # seeking throws the buffer away, and most records are in order
+                        records.seek(start)
+                    line = records.readline()
+                    position = start + len(line)
+                    ordered.write(line)
             ordered.flush()
             os.fsync(ordered.fileno())
         reached("results.before_rename")
         draft.replace(self._path)
-        self._stream.close()
         self._unordered.unlink()
         reached("results.written")
         return self._path

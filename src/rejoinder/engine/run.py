@@ -21,7 +21,7 @@ from rejoinder.engine.folder import RunFolder, create_run, write_lines
 from rejoinder.engine.interrupts import Interrupts
 from rejoinder.engine.journal import History, Journal, JournalError, read_journal
 from rejoinder.engine.masking import Mask
-from rejoinder.engine.plan import DEFAULT_WORKERS, Job, RunOptions, Survey, plan, survey_plan
+from rejoinder.engine.plan import Job, RunOptions, Survey, default_workers, plan, survey_plan
 from rejoinder.engine.play import Live, Player, Recorded, Source, Unanswered
 from rejoinder.engine.points import reached
 from rejoinder.engine.receipt import case_lines, now, suite_record, write_receipt
@@ -92,7 +92,7 @@ class Session:
             sources = (*sources, live)
         jobs = plan(self.suites, self.options)
         executor = LocalExecutor(
-            self.options.workers or self.survey.threads or DEFAULT_WORKERS, lambda job: job.prepared.target.workers
+            self.options.workers or default_workers(self.survey), lambda job: job.prepared.target.workers
         )
         failure: JournalError | None = None
         cancelled = False
@@ -239,7 +239,7 @@ def _work(session: Session, run: Record, history: History | None, *, ask: bool =
         "in_doubt": history.in_doubt if history else 0,
         "duration_s": duration,
     }
-    summary = summarise(read_results(spool.finish()), planned, duration)
+    summary = summarise(spool.finish(), planned, duration)
     summary["exit_code"] = exit_code(summary, run["status"])
     folder.write("summary.json", summary)
     reached("summary.written")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from heapq import nlargest, nsmallest
-from statistics import fmean, median, stdev
+from math import fsum, sqrt
+from pathlib import Path
 from typing import Any
+
+import msgspec
+from msgspec import Struct
 
 from rejoinder.engine.results import Record, add_costs
 from rejoinder.stats import wilson
@@ -13,11 +16,38 @@ from rejoinder.stats import wilson
 BINS = 5
 
 
+class _Usage(Struct):
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+
+
+class _Turn(Struct):
+    depth: int
+    usage: _Usage
+
+
+class _Result(Struct):
+    """What of a result counts."""
+
+    id: str
+    target: str
+    status: str
+    passed: bool
+    score: float | None
+    succeeded_on_turn: int | None
+    turns: list[_Turn]
+    usage: _Usage
+    cost: float | None
+    judge_usage: _Usage
+    judge_cost: float | None
+
+
 class Tally:
     """Takes results one by one; `summary` is what they add up to."""
 
     def __init__(self) -> None:
-        self.counts = dict.fromkeys(("passed", "failed", "error", "skipped"), 0)
+        self.counts: dict[str, int] = dict.fromkeys(("passed", "failed", "error", "skipped"), 0)
         self.first_try = 0
         self.scores: list[tuple[float, str]] = []
         self.at_risk: dict[int, int] = {}
@@ -29,31 +59,32 @@ class Tally:
         self.recovery_tokens = 0
         self.by_target: dict[str, dict[str, int]] = {}
 
-    def add(self, result: Record) -> None:
-        status = result["status"]
-        self.counts[status] += 1
-        self.first_try += result["succeeded_on_turn"] == 1
-        if result["score"] is not None:
-            self.scores.append((result["score"], result["id"]))
+    def add(self, result: _Result) -> None:
+        self.counts[result.status] += 1
+        self.first_try += result.succeeded_on_turn == 1
+        if result.score is not None:
+            self.scores.append((result.score, result.id))
         self._add_recovery(result)
-        for total, usage in ((self.usage, result["usage"]), (self.judge_usage, result["judge_usage"])):
-            total[0] += usage["input_tokens"]
-            total[1] += usage["output_tokens"]
-        if status != "skipped":
-            self.costs.append(result["cost"])
-            if result["judge_usage"]["total_tokens"] or result["judge_cost"] is not None:
-                self.judge_costs.append(result["judge_cost"])
-        target = self.by_target.setdefault(result["target"], dict.fromkeys(self.counts, 0))
-        target[status] += 1
+        for total, usage in ((self.usage, result.usage), (self.judge_usage, result.judge_usage)):
+            total[0] += usage.input_tokens
+            total[1] += usage.output_tokens
+        if result.status != "skipped":
+            self.costs.append(result.cost)
+            if result.judge_usage.total_tokens or result.judge_cost is not None:
+                self.judge_costs.append(result.judge_cost)
+        if result.target not in self.by_target:
+            self.by_target[result.target] = dict.fromkeys(self.counts, 0)
+        self.by_target[result.target][result.status] += 1
 
-    def _add_recovery(self, result: Record) -> None:
-        depths = {turn["depth"] for turn in result["turns"] if turn["depth"]}
-        for depth in depths:
+    def _add_recovery(self, result: _Result) -> None:
+        if len(result.turns) < 2:
+            return
+        for depth in {turn.depth for turn in result.turns if turn.depth}:
             self.at_risk[depth] = self.at_risk.get(depth, 0) + 1
-        last = result["turns"][-1] if result["turns"] else None
-        if last is not None and result["passed"] and last["depth"]:
-            self.recovered[last["depth"]] = self.recovered.get(last["depth"], 0) + 1
-        self.recovery_tokens += sum(turn["usage"]["total_tokens"] for turn in result["turns"] if turn["depth"])
+        last = result.turns[-1].depth
+        if result.passed and last:
+            self.recovered[last] = self.recovered.get(last, 0) + 1
+        self.recovery_tokens += sum(turn.usage.total_tokens for turn in result.turns if turn.depth)
 
     def summary(self, planned: int, duration_s: float) -> Record:
         counts = self.counts
@@ -93,25 +124,29 @@ class Tally:
         values = [score for score, _ in self.scores]
         if not values:
             return dict.fromkeys(("mean", "median", "min", "max", "stdev"), None)
+        mean = fsum(values) / len(values)
         bins = [0] * BINS
         for value in values:
             bins[min(BINS - 1, int(value * BINS))] += 1
         return {
-            "mean": fmean(values),
-            "median": median(values),
+            "mean": mean,
+            "median": _median(values),
             "min": min(values),
             "max": max(values),
-            "stdev": stdev(values) if len(values) > 1 else 0.0,
+            "stdev": sqrt(fsum((value - mean) ** 2 for value in values) / (len(values) - 1)) if values[1:] else 0.0,
             "histogram": bins,
             "best": [_named(one) for one in nlargest(3, self.scores, key=lambda one: one[0])],
             "worst": [_named(one) for one in nsmallest(3, self.scores, key=lambda one: one[0])],
         }
 
 
-def summarise(results: Iterable[Record], planned: int, duration_s: float) -> Record:
+def summarise(results: Path, planned: int, duration_s: float) -> Record:
+    """Count the results of a file."""
     tally = Tally()
-    for result in results:
-        tally.add(result)
+    decode = msgspec.json.Decoder(_Result).decode
+    with results.open("rb", buffering=1 << 20) as stream:
+        for line in stream:
+            tally.add(decode(line))
     return tally.summary(planned, duration_s)
 
 
@@ -138,6 +173,12 @@ def _by_target(counts: dict[str, int]) -> dict[str, Any]:
         "skipped": counts["skipped"],
         "pass_rate": counts["passed"] / finished if finished else None,
     }
+
+
+def _median(values: list[float]) -> float:
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def _named(scored: tuple[float, str]) -> Record:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -30,24 +30,12 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """What judges used."""
     cost: float | None = None
 
+    judged: bool = False
+    """Was somebody asked for it?"""
+
     @property
     def passed(self) -> bool:
         return self.state == "passed"
-
-    def as_record(self) -> dict[str, Any]:
-        record: dict[str, Any] = {
-            "check": self.check,
-            "passed": self.passed,
-            "score": self.score,
-            "reason": self.reason,
-        }
-        if self.name is not None:
-            record["name"] = self.name
-        if self.state == "error":
-            record["error"] = True
-        if self.children:
-            record["children"] = [child.as_record() for child in self.children]
-        return record
 
 
 class Turn(Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from rejoinder.model import Problem
 
@@ -18,7 +18,8 @@ def plain(text: str, _style: str) -> str:
 def write_problem(problem: Problem, *, width: int = 100, style: Style = plain) -> Iterator[str]:
     head = style(f"{problem.severity}[{problem.code}]", problem.severity)
     is_whole_file = problem.source is None and not problem.path and (problem.line, problem.column) == (1, 1)
-    yield f"{head} {style(problem.file if is_whole_file else problem.place, 'place')}"
+    place = printable(problem.file if is_whole_file else problem.place)
+    yield f"{head} {style(place, 'place')}"
     yield from _wrap(_shorten(problem.message, 2000), width, "  ")
     gutter = max(3, len(str(problem.line)))
     if problem.source is not None and problem.source.strip():
@@ -34,20 +35,37 @@ def write_problem(problem: Problem, *, width: int = 100, style: Style = plain) -
 
 def _window(source: str, column: int, room: int) -> tuple[str, str]:
     """The part of a line that fits, around the column, and what of it stands before the column."""
-    source = "".join(_printable(character) for character in source)
     position = min(column - 1, len(source))
-    if columns_of(source) <= room:
-        return source, source[:position]
-    start = max(0, position - room // 2)
-    shown = source[start : start + room - 6]
-    left, right = ("..." if start else ""), ("..." if start + room - 6 < len(source) else "")
-    return left + shown + right, left + source[start:position]
+    first = max(0, position - room)
+    near = printable(source[first : position + room + 1])
+    position -= first
+    if first == 0 and len(source) == len(near) and columns_of(near) <= room:
+        return near, near[:position]
+    start = position - _how_many(reversed(near[:position]), room // 2 - 3)
+    end = start + _how_many(near[start:], room - 6)
+    left, right = ("..." if first + start else ""), ("..." if first + end < len(source) else "")
+    return left + near[start:end] + right, left + near[start:position]
+
+
+def _how_many(characters: Iterable[str], room: int) -> int:
+    """How many characters fit into so many columns."""
+    count = 0
+    for character in characters:
+        room -= columns_of(character)
+        if room < 0:
+            break
+        count += 1
+    return count
 
 
 def columns_of(text: str) -> int:
     """How many columns a terminal needs for a text."""
     return sum(
-        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        0
+        if unicodedata.category(character) in ("Mn", "Me", "Cf")
+        else 2
+        if unicodedata.east_asian_width(character) in "WF"
+        else 1
         for character in text
     )
 
@@ -55,19 +73,24 @@ def columns_of(text: str) -> int:
 _VISIBLE = {"\t": "\N{RIGHTWARDS ARROW}", "\xa0": "\N{MIDDLE DOT}"}
 
 
+def printable(text: str) -> str:
+    """The text without anything that a terminal would take for an order."""
+    return text if text.isascii() and text.isprintable() else "".join(map(_printable, text))
+
+
 def _printable(character: str) -> str:
     if character in _VISIBLE:
         return _VISIBLE[character]
-    return character if character.isprintable() else "\N{REPLACEMENT CHARACTER}"
+    kind = unicodedata.category(character)
+    return "\N{REPLACEMENT CHARACTER}" if kind[0] == "C" or kind in ("Zl", "Zp") else character
 
 
 def _fit(text: str, room: int) -> str:
     """The beginning of a line, as much as a terminal has room for."""
-    if columns_of(text) <= room:
-        return text
-    while columns_of(text) > room - 3:
-        text = text[: room - 3] if len(text) > room - 3 else text[:-1]
-    return f"{text}..."
+    shown = printable(text[: room + 1])
+    if len(text) <= room and columns_of(shown) <= room:
+        return shown
+    return f"{shown[: _how_many(shown, room - 3)]}..."
 
 
 def _shorten(text: str, most: int) -> str:
@@ -77,7 +100,7 @@ def _shorten(text: str, most: int) -> str:
 def _wrap(text: str, width: int, indent: str) -> Iterator[str]:
     import textwrap  # noqa: PLC0415 - needed only where something is wrong
 
-    for line in text.splitlines() or [""]:
+    for line in text.split("\n"):
         yield from textwrap.wrap(
-            line, max(40, width), initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+            printable(line), max(40, width), initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
         ) or [indent.rstrip()]

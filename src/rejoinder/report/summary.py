@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import Any
 
 BAR_WIDTH = 20
 
 
 def write_summary(run: dict[str, Any], summary: dict[str, Any]) -> Iterator[str]:
-    names = ", ".join(dict.fromkeys(suite["name"] or suite["path"] for suite in run["suites"]))
+    names = ", ".join(dict.fromkeys(suite["name"] or PurePath(suite["path"]).name for suite in run["suites"]))
     targets = ", ".join(target["name"] for target in run["targets"])
     yield f"{names} on {targets}: {count(summary['total'], 'conversation')}"
     yield f"  {'result':10}{_result(summary)}"

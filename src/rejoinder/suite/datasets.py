@@ -15,8 +15,10 @@ from msgspec import Struct
 from rejoinder.model import Problem
 from rejoinder.suite.files import FileFault, in_quotes, measure
 from rejoinder.suite.source import RowSource
+from rejoinder.suite.yaml import MOST_DEPTH
 
 LONGEST_ROW = 10 * 1024 * 1024
+TOO_DEEP = f"nested more than {MOST_DEPTH} levels deep"
 SUFFIXES = (".jsonl", ".ndjson", ".csv")
 
 
@@ -64,13 +66,21 @@ def _read_jsonl(stream: TextIO, file: str) -> Iterator[Row | Problem]:
             return
         try:
             values = msgspec.json.decode(text)
+        except RecursionError:
+            yield source.problem("too-deep", "", TOO_DEEP)
+            continue
         except (msgspec.DecodeError, UnicodeError) as error:
             yield _json_problem(source, str(error), len(line) - len(line.lstrip()), text)
             continue
         if not isinstance(values, dict):
             yield source.problem("wrong-type", "", "each line must be a JSON object")
             continue
-        if twice := _key_that_stands_twice(text, values):
+        keys, depth = survey(values)
+        if depth > MOST_DEPTH:
+            yield source.problem("too-deep", "", TOO_DEEP)
+            continue
+        # The decoder keeps the last of two equal keys. Only a line that seems to have lost one is read with care.
+        if len(_KEY_END.findall(text)) > keys and (twice := _find_twin(text)):
             yield _twice(source, twice, f"the key `{twice}` stands twice in one object of this line")
             continue
         number += 1
@@ -91,15 +101,21 @@ def _json_problem(source: RowSource, error: str, indentation: int, text: str) ->
 _KEY_END = re.compile(r'"\s*:')
 
 
-def _key_that_stands_twice(text: str, values: dict[str, Any]) -> str | None:
-    """The decoder keeps the last of two equal keys. Only a line that seems to have lost one is read with care."""
-    return None if len(_KEY_END.findall(text)) <= _count_keys(values) else _find_twin(text)
-
-
-def _count_keys(values: Any) -> int:
-    if isinstance(values, dict):
-        return len(values) + sum(_count_keys(value) for value in values.values() if isinstance(value, dict | list))
-    return sum(_count_keys(value) for value in values if isinstance(value, dict | list))
+def survey(values: Any) -> tuple[int, int]:
+    """How many keys a value has on all its levels, and how many levels there are; it stops where these are too many."""
+    keys = depth = 0
+    level = [values]
+    while level and depth <= MOST_DEPTH:
+        depth += 1
+        inner: list[Any] = []
+        for one in level:
+            children = one
+            if isinstance(one, dict):
+                keys += len(one)
+                children = one.values()
+            inner += [child for child in children if isinstance(child, dict | list)]
+        level = inner
+    return keys, depth
 
 
 def _find_twin(text: str) -> str | None:

@@ -86,7 +86,8 @@ def near_name(path: Path) -> str | None:
     """The name in the same folder that the author most probably meant."""
     try:
         with os.scandir(path.parent) as entries:
-            names = [entry.name for entry in islice(entries, 2000) if not entry.name.startswith(".")]
+            files = (entry.name for entry in islice(entries, 2000) if not entry.is_dir())
+            names = [name for name in files if not name.startswith(".")]
     except (OSError, ValueError):
         return None
     names.sort(key=lambda name: (Path(name).suffix == path.suffix, name))

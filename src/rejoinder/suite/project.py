@@ -78,9 +78,10 @@ def read_configuration(path: Path, working: Path) -> tuple[Source | None, list[P
 def display_path(path: Path, working: Path) -> str:
     """The path as an author wants to read it: from the working directory where it lies below."""
     try:
-        return str(path.relative_to(working))
+        shown = str(path.relative_to(working))
     except ValueError:
-        return str(path)
+        shown = str(path)
+    return shown.encode("utf-8", "replace").decode()  # a name may have bytes that are no text
 
 
 def read_environment(

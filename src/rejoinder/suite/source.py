@@ -148,17 +148,19 @@ def read_source(path: Path, file: str) -> tuple[Source | None, list[Problem]]:
     ]
     if parsed.document is None:
         return None, problems
-    problems += [_fault_problem(fault, parsed.document, file, lines) for fault in parsed.document.faults]
+    if parsed.document.faults:
+        places = _places_of(parsed.document)
+        problems += [_fault_problem(fault, places, file, lines) for fault in parsed.document.faults]
     return (None if problems else Source(file, text, parsed.document)), problems
 
 
-def _fault_problem(fault: YamlFault, document: Document, file: str, lines: list[str]) -> Problem:
+def _fault_problem(fault: YamlFault, places: dict[int, DocumentPath], file: str, lines: list[str]) -> Problem:
     line = lines[fault.line - 1] if fault.line <= len(lines) else ""
     return Problem(
         code=fault.code,
         message=fault.message,
         file=file,
-        path=write_path(_path_to(document, fault)),
+        path=write_path(places.get(id(fault.details.get("node")), ())),
         line=fault.line,
         column=fault.column,
         key=fault.details.get("key"),
@@ -168,11 +170,9 @@ def _fault_problem(fault: YamlFault, document: Document, file: str, lines: list[
     )
 
 
-def _path_to(document: Document, fault: YamlFault) -> DocumentPath:
-    """Where in the document a duplicate key stands."""
-    node = fault.details.get("node")
-    if node is None:
-        return ()
+def _places_of(document: Document) -> dict[int, DocumentPath]:
+    """Where in the document each key stands, by the identity of its node; the first place of what has several."""
+    found: dict[int, DocumentPath] = {}
     waiting: list[tuple[DocumentPath, object]] = [((), document.node)]
     seen: set[int] = set()
     while waiting:
@@ -181,13 +181,14 @@ def _path_to(document: Document, fault: YamlFault) -> DocumentPath:
         if not isinstance(children, list) or id(current) in seen:
             continue
         seen.add(id(current))
+        inner: list[tuple[DocumentPath, object]] = []
         for position, child in enumerate(children):
             if isinstance(child, tuple):
                 key, value = child
-                name = getattr(key, "value", "")
-                if key is node:
-                    return (*path, str(name))
-                waiting.append(((*path, str(name)), value))
+                place = (*path, str(getattr(key, "value", "")))
+                found[id(key)] = place
+                inner.append((place, value))
             else:
-                waiting.append(((*path, position), child))
-    return ()
+                inner.append(((*path, position), child))
+        waiting += reversed(inner)
+    return found

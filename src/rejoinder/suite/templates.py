@@ -23,7 +23,7 @@ from rejoinder.suite.paths import did_you_mean, list_words
 _EXPRESSION = re.compile(
     r"""\{\{\s*(?:
         (?P<function>var|secret|env)\(\s*(?P<quote>['"])(?P<argument>[^'"]*)(?P=quote)\s*\)
-      | (?P<name>[^\W\d][\w.-]*)(?:\(\s*(?P<turn>\d+)\s*\))?
+      | (?P<name>[^\W\d][\w.-]*)(?:\(\s*(?P<turn>\d{1,9})\s*\))?
     )\s*\}\}""",
     re.VERBOSE,
 )

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from rejoinder.model import Case, Problem
 from rejoinder.suite.cases import CaseBuilder, Surroundings
-from rejoinder.suite.datasets import Row, read_rows
+from rejoinder.suite.datasets import TOO_DEEP, Row, read_rows, survey
 from rejoinder.suite.files import in_quotes
 from rejoinder.suite.paths import Path as DocumentPath
 from rejoinder.suite.project import display_path
@@ -22,6 +22,7 @@ from rejoinder.suite.rules import CheckRules, find_conflicts
 from rejoinder.suite.schema import case_keys, find_violations
 from rejoinder.suite.source import RowSource, Source
 from rejoinder.suite.templates import Report, Scope, expand, expand_tree
+from rejoinder.suite.yaml import MOST_DEPTH
 
 CASE_LISTS = ("evals", "evalcases")
 
@@ -118,6 +119,8 @@ class Walker:
 
     def _check_row(self, own: dict[str, Any], source: RowSource) -> list[Problem]:
         """What the schema and the rules say about a row."""
+        if survey(own)[1] > MOST_DEPTH:
+            return [source.problem("too-deep", "", TOO_DEEP)]
         rules = CheckRules(own.get("followups", self.around.followups))
         rules.walk(own.get("checks"), ("checks",))
         errors = [*find_violations(own, "case"), *rules.found.errors, *find_conflicts(own, ())]
@@ -188,6 +191,6 @@ def _from_cell(key: str, text: Any) -> Any:
     if text[:1] in "[{" or key in ("threshold", "max_turns"):
         try:
             return msgspec.json.decode(text)
-        except (msgspec.DecodeError, UnicodeError):
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
             return text
     return text

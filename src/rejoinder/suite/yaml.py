@@ -104,10 +104,11 @@ class Document:
 
 def parse_yaml(text: str) -> Document:
     """Raises YamlFault for what cannot be parsed at all; duplicates and the like are in `faults`."""
-    _refuse_depth(text)
     with paused_collector():
         try:
             node = _Loader(text).get_single_node()
+        except _TooDeep:
+            raise _find_depth(text) from None
         except yaml.reader.ReaderError as error:
             raise _reader_fault(text, error) from None
         except yaml.MarkedYAMLError as error:
@@ -135,26 +136,42 @@ def split_lines(text: str) -> list[str]:
     return re.split(LINE_END, text)
 
 
+class _TooDeep(Exception):
+    pass
+
+
 class _Loader(CParser):  # pyright: ignore[reportUntypedBaseClass] - as above
-    """libyaml's parser without the implicit tags of YAML 1.1."""
+    """libyaml's parser without the implicit tags of YAML 1.1.
+
+    Its composer recurses in C and would exhaust the stack, so it counts how deep it is at every node.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.depth = 0
 
     def resolve(self, kind: type[Node], value: Any, implicit: Any) -> str:  # noqa: ARG002 - called by the parser
         if kind is ScalarNode:
             return "" if implicit[0] else _STRING_TAG
         return "tag:yaml.org,2002:map" if kind is MappingNode else "tag:yaml.org,2002:seq"
 
-    def descend_resolver(self, parent: Any, index: Any) -> None:
-        pass
+    def descend_resolver(self, parent: Any, index: Any) -> None:  # noqa: ARG002 - called by the parser
+        self.depth += 1
+        if self.depth > MOST_DEPTH + 1:  # a scalar may stand in the deepest collection
+            raise _TooDeep
 
     def ascend_resolver(self) -> None:
-        pass
+        self.depth -= 1
 
 
-def _step(node: Node | None, step: str | int) -> tuple[Node | None, Node] | None:
+def _step(node: Node | None, step: str | int, seen: set[int] | None = None) -> tuple[Node | None, Node] | None:
+    """The key and the value at a step; what was merged is looked through once, however often it was merged."""
     if isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):
         return None, node.value[step]
     if isinstance(node, MappingNode) and isinstance(step, str):
         merged: list[Node] = []
+        seen = set() if seen is None else seen
+        seen.add(id(node))
         for key, value in node.value:
             if isinstance(key, ScalarNode):
                 if key.value == step:
@@ -163,7 +180,7 @@ def _step(node: Node | None, step: str | int) -> tuple[Node | None, Node] | None
                     merged.append(value)
         for source in merged:
             for one in source.value if isinstance(source, SequenceNode) else [source]:
-                if found := _step(one, step):
+                if id(one) not in seen and (found := _step(one, step, seen)):
                     return found
     return None
 
@@ -212,6 +229,7 @@ class _Builder:
 
     def _fill(self, node: MappingNode, result: dict[str, Any], depth: int) -> None:
         merges: list[tuple[Node, Any]] = []
+        twice: list[ScalarNode] = []
         for key, value in node.value:
             if not isinstance(key, ScalarNode):
                 self.faults.append(_complex_key(node, key))
@@ -220,12 +238,14 @@ class _Builder:
             if name == "<<" and not key.style:
                 merges.append((value, self.build(value, depth)))
             elif name in result:
-                self._duplicate(node, key)
+                twice.append(key)
             else:
                 result[name] = self.build(value, depth)
         self.size += len(result)
         for value, merged in merges:
             self._merge(value, merged, result)
+        if twice:
+            self._duplicates(node, twice)
 
     def _merge(self, node: Node, merged: Any, result: dict[str, Any]) -> None:
         """`<<: *base`: keys of the base, where the mapping has none of its own."""
@@ -239,11 +259,14 @@ class _Builder:
             if self.size > MOST_GROWTH:
                 raise _fault_at(node, "too-many-aliases", f"merges grow beyond {MOST_GROWTH:,} values")
 
-    def _duplicate(self, mapping: MappingNode, later: ScalarNode) -> None:
-        first = next(key for key, _ in mapping.value if isinstance(key, ScalarNode) and key.value == later.value)
-        line = first.start_mark.line + 1
-        message = f"the key `{later.value}` stands here a second time; it is first set on line {line}"
-        self.faults.append(_fault_at(later, "duplicate-key", message, key=later.value, first_line=line, node=later))
+    def _duplicates(self, mapping: MappingNode, twice: list[ScalarNode]) -> None:
+        first: dict[str, Node] = {}
+        for key, _ in mapping.value:
+            first.setdefault(key.value if isinstance(key, ScalarNode) else "", key)
+        for later in twice:
+            line = first[later.value].start_mark.line + 1
+            message = f"the key `{later.value}` stands here a second time; it is first set on line {line}"
+            self.faults.append(_fault_at(later, "duplicate-key", message, key=later.value, first_line=line, node=later))
 
     def _scalar(self, node: ScalarNode) -> Any:
         tag, text = node.tag, node.value
@@ -303,7 +326,7 @@ def read_plain(text: str) -> Any:
     if _INTEGER.fullmatch(text):
         # Longer ones are surely no number that anyone counts with, and Python refuses to convert them.
         return int(text) if len(text) <= _LONGEST_INTEGER else text
-    if _BASED.fullmatch(text):
+    if len(text) <= _LONGEST_INTEGER and _BASED.fullmatch(text):
         return int(text[2:], 8 if text[1] == "o" else 16)
     if _FLOAT.fullmatch(text):
         return float(text)
@@ -334,47 +357,23 @@ def _marked_fault(error: yaml.MarkedYAMLError) -> YamlFault:
 
 
 def _reader_fault(text: str, error: yaml.reader.ReaderError) -> YamlFault:
-    before = split_lines(text[: error.position])
+    before = split_lines(text.encode()[: error.position].decode("utf-8", "ignore"))  # the parser counts bytes
     character = ord(error.character) if isinstance(error.character, str) else error.character
     message = f"the character U+{character:04X} is not allowed in YAML; in double quotes write it as an escape"
     return YamlFault("yaml-syntax", message, len(before), len(before[-1]) + 1)
 
 
-_BRACKETS = re.compile(r"[\[\]{}]")
-_INDENTATION = re.compile(r"^[ \t?:-]{100,}", re.MULTILINE)
-
-
-def _refuse_depth(text: str) -> None:
-    """libyaml's composer recurses in C and can exhaust the stack, so depth is measured before it runs.
-
-    The estimate costs microseconds and may be too high (brackets in prose); then the events, which the parser
-    gives without recursion, are counted exactly.
-    """
-    if not _INDENTATION.search(text) and not _brackets_pile_up(text):
-        return
+def _find_depth(text: str) -> YamlFault:
+    """Where a document that is nested too deeply goes beyond the limit. Events are given without recursion."""
+    message = f"nested more than {MOST_DEPTH} levels deep"
     depth = 0
     parser = CParser(text)
-    try:
-        while parser.check_event():
-            event = parser.get_event()
-            if isinstance(event, yaml.CollectionStartEvent):
-                depth += 1
-                if depth > MOST_DEPTH:
-                    mark = event.start_mark
-                    message = f"nested more than {MOST_DEPTH} levels deep"
-                    raise YamlFault("too-deep", message, mark.line + 1, mark.column + 1)
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
-    except yaml.YAMLError:
-        return  # the composer meets the same error, with all that can be said about it
-
-
-def _brackets_pile_up(text: str) -> bool:
-    if text.count("[") + text.count("{") <= MOST_DEPTH:
-        return False
-    depth = 0
-    for found in _BRACKETS.finditer(text):
-        depth = depth + 1 if found[0] in "[{" else max(depth - 1, 0)
-        if depth > MOST_DEPTH:
-            return True
-    return False
+    while parser.check_event():
+        event = parser.get_event()
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MOST_DEPTH:
+                return YamlFault("too-deep", message, event.start_mark.line + 1, event.start_mark.column + 1)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+    return YamlFault("too-deep", message, 1, 1)
