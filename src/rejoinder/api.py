@@ -8,7 +8,9 @@ for result in report.results: ...
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,4 +32,10 @@ def run(
     lists = {name: tuple(value) for name, value in options.items() if isinstance(value, list)}
     chosen: RunOptions = cast("Any", RunOptions)(**{**options, **lists})
     suites = [one if isinstance(one, Suite) else load(one) for one in given]
-    return start_run(suites, chosen, observer)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return start_run(suites, chosen, observer)
+    # Called from a coroutine or a notebook, whose loop cannot be used: a thread has one of its own.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(start_run, suites, chosen, observer).result()

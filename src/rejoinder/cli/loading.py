@@ -8,7 +8,7 @@ from pathlib import Path
 from rejoinder.cli.output import show_problems
 from rejoinder.engine.folder import RunFolder
 from rejoinder.engine.plan import RunOptions
-from rejoinder.engine.receipt import read_options, read_stored_suites
+from rejoinder.engine.receipt import read_options, read_stored_suite, suite_paths
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite
 from rejoinder.suite.load import LoadOptions
@@ -37,21 +37,16 @@ def load_options(options: RunOptions) -> LoadOptions:
 
 
 def suites_of(folder: RunFolder) -> list[Suite]:
-    """The suites as they are on the disk now, or as they were when the run began."""
-    options = read_options(folder)
-    secrets: dict[str, str] = {}
-    stored = read_stored_suites(folder, secrets)
+    """The suites of a run as they are on the disk now, or, where a file is gone, as they were when it began."""
+    options = load_options(read_options(folder))
     suites: list[Suite] = []
-    for old in stored:
-        path = Path(old.path)
-        suite, problems = load_for_run(path, load_options(options)) if path.is_file() else (None, [])
+    for number, path in enumerate(suite_paths(folder)):
+        suite, problems = load_for_run(path, options) if path.is_file() else (None, [])
         errors = [problem for problem in problems if problem.severity == "error"]
         if errors:
             raise UsageError(
                 f"{errors[0].place}: {errors[0].message}",
-                f"Mend {path} and resume again, or move it away to go on with the run's own copy.",
+                f"Mend {path} and try again, or move it away to go on with the run's own copy.",
             )
-        if suite is not None:
-            secrets.update(suite.secrets)
-        suites.append(suite or old)
+        suites.append(suite or read_stored_suite(folder, number))
     return suites

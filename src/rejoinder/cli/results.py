@@ -46,6 +46,8 @@ def write_report(report: RunReport, form: str, out: Path | None, *, verbose: boo
         return
     for piece in _machine(report, form):
         click.echo(piece, nl=False)
+    if report.run["status"] == "interrupted":
+        click.echo(f"interrupted; go on with: {_next_command(report)}", err=True)
 
 
 def _write_file(report: RunReport, form: str, out: Path) -> None:

@@ -12,6 +12,7 @@ an error that names it: nothing is guessed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 from pathlib import Path
@@ -170,8 +171,9 @@ class Journal:
                 f"the journal {self._path} cannot be written: {(error.strerror or str(error)).lower()}",
                 "Make room on the disk; everything up to here is safe.",
             )
-            os.ftruncate(self._file, self._size)
-            os.lseek(self._file, self._size, os.SEEK_SET)
+            with contextlib.suppress(OSError):  # a torn last line is tolerated as well
+                os.ftruncate(self._file, self._size)
+                os.lseek(self._file, self._size, os.SEEK_SET)
         if waiters:
             self._loop.call_soon_threadsafe(_wake, waiters, self._failed)
 

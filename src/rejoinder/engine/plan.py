@@ -94,20 +94,25 @@ class Survey(Struct, frozen=True):
     targets: list[tuple[Suite, Target]]
     """Every target that is asked, candidates and judges, with a suite that names it."""
     threads: int | None = None
+    judges_itself: bool = False
+    """Does a target judge its own replies because no other judge is named?"""
 
 
 def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
     """Walk the plan once. What this version or this command cannot do is refused here."""
     count = 0
     found: dict[tuple[str, str], tuple[Suite, Target]] = {}
+    judges_itself = False
     for job in plan(suites, structs.replace(options, repeat=1)):
         count += 1
         prepared = job.prepared
         _refuse(prepared, options)
-        for target in (prepared.target, *judges_of(prepared)):
+        judges = list(judges_of(prepared))
+        judges_itself = judges_itself or prepared.target in judges
+        for target in (prepared.target, *judges):
             found.setdefault((prepared.suite.path, target.name), (prepared.suite, target))
     threads = max((suite.threads for suite in suites if suite.threads), default=None)
-    return Survey(count * options.repeat, list(found.values()), threads)
+    return Survey(count * options.repeat, list(found.values()), threads, judges_itself)
 
 
 def default_workers(survey: Survey) -> int:

@@ -17,6 +17,8 @@ from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import RunOptions, Survey
 from rejoinder.engine.results import Record
 from rejoinder.model import Case, Formatting, Suite, Target
+from rejoinder.suite.project import open_project
+from rejoinder.suite.templates import find_secret_by_expression
 
 
 def write_receipt(folder: RunFolder, suites: list[Suite], options: RunOptions, survey: Survey) -> Record:
@@ -36,6 +38,7 @@ def write_receipt(folder: RunFolder, suites: list[Suite], options: RunOptions, s
         ],
         "options": msgspec.to_builtins(options),
         "planned": survey.planned,
+        "judges_itself": survey.judges_itself,
         "in_doubt": 0,
         "duration_s": 0.0,
         "python": sys.version.split()[0],
@@ -72,6 +75,7 @@ def now() -> str:
 
 
 class _StoredSuite(Struct):
+    secrets: list[str]
     path: str
     root: str
     name: str | None
@@ -106,22 +110,25 @@ def read_options(folder: RunFolder) -> RunOptions:
     return _read_stored(folder).options
 
 
-def read_stored_suites(folder: RunFolder, secrets: dict[str, str]) -> list[Suite]:
-    """The suites as they were when the run began."""
-    mask = Mask(secrets)
-    return [
-        Suite(
-            path=stored.path,
-            root=stored.root,
-            cases=StoredCases(folder.path / "cases.jsonl", number, mask),
-            name=stored.name,
-            description=stored.description,
-            formatting=stored.formatting,
-            targets=stored.targets,
-            secrets=secrets,
-        )
-        for number, stored in enumerate(_read_stored(folder).suites)
-    ]
+def suite_paths(folder: RunFolder) -> list[Path]:
+    return [Path(stored.path) for stored in _read_stored(folder).suites]
+
+
+def read_stored_suite(folder: RunFolder, number: int) -> Suite:
+    """A suite as it was when the run began, its secrets put back from the environment."""
+    stored = _read_stored(folder).suites[number]
+    environment = open_project(Path(stored.root)).environment if stored.secrets else {}
+    secrets = {find_secret_by_expression(expression, environment): expression for expression in stored.secrets}
+    return Suite(
+        path=stored.path,
+        root=stored.root,
+        cases=StoredCases(folder.path / "cases.jsonl", number, Mask(secrets)),
+        name=stored.name,
+        description=stored.description,
+        formatting=stored.formatting,
+        targets=stored.targets,
+        secrets=secrets,
+    )
 
 
 def _read_stored(folder: RunFolder) -> _Stored:

@@ -6,6 +6,7 @@ end, so that memory does not grow with the run.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from array import array
 from collections.abc import Iterable, Iterator
@@ -203,6 +204,13 @@ class Spool:
         self._starts[number] = self._end
         self._end += len(line)
         self._stream.write(line)
+
+    def abandon(self) -> None:
+        """Let go of what was kept; a resumed run derives it again."""
+        with contextlib.suppress(OSError):
+            self._stream.close()
+        with contextlib.suppress(OSError):
+            self._unordered.unlink()
 
     def finish(self) -> Path:
         """Write `results.jsonl`, whole or not at all."""

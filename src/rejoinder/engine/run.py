@@ -105,8 +105,8 @@ class Session:
         with Interrupts(finish) as interrupts:
             try:
                 await executor.execute(jobs, lambda job: self._perform(job, sources, spool, executor))
-            except* JournalError as group:
-                failure = _first(group)
+            except* (JournalError, OSError) as group:
+                failure = self._failure(_first(group))
             except* asyncio.CancelledError:
                 cancelled = True
             finally:
@@ -123,6 +123,16 @@ class Session:
                 spool.add(job.number, result_record(job, Outcome(status="skipped")))
         return Ending("completed")
 
+    def _failure(self, error: BaseException) -> JournalError:
+        """Why the run's folder can no longer be written, and how to go on."""
+        if isinstance(error, JournalError):
+            message = error.message
+        else:
+            reason = (getattr(error, "strerror", None) or str(error)).lower()
+            message = f"the run's folder {self.folder.path} cannot be written: {reason}"
+        hint = f"Everything recorded is safe. Make room on the disk, then: rejoinder resume {self.folder.id}"
+        return JournalError(message, hint)
+
     async def _perform(self, job: Job, sources: tuple[Source, ...], spool: Spool, executor: LocalExecutor) -> None:
         self.observer.conversation_started(job)
         try:
@@ -132,7 +142,7 @@ class Session:
         except (JournalError, asyncio.CancelledError):
             raise
         except Exception as error:  # a bug, in rejoinder or in what it calls, must not touch other conversations
-            self.folder.log("".join(traceback.format_exception(error)))
+            self.folder.log(self.mask.hide_text("".join(traceback.format_exception(error))))
             message = f"internal error: {type(error).__name__}: {error} (see run.log)"
             outcome = Outcome(status="error", error=Trouble(type="internal", message=message, turn=0))
         record = result_record(job, outcome, include_messages=self.include_messages)
@@ -144,11 +154,10 @@ class Session:
             executor.stop()
 
 
-def _first(group: BaseExceptionGroup[JournalError]) -> JournalError:
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     inner: BaseException = group
     while isinstance(inner, BaseExceptionGroup):
         inner = inner.exceptions[0]
-    assert isinstance(inner, JournalError)
     return inner
 
 
@@ -228,7 +237,7 @@ def _work(session: Session, run: Record, history: History | None, *, ask: bool =
     spool = Spool(folder.path)
     ending = asyncio.run(session.play(spool, history, ask=ask))
     if ending.failure is not None:
-        folder.log(str(ending.failure))
+        spool.abandon()
         raise ending.failure
     duration = round(run["duration_s"] + time.monotonic() - started, 6)
     run = {

@@ -41,7 +41,8 @@ def _window(source: str, column: int, room: int) -> tuple[str, str]:
     position -= first
     if first == 0 and len(source) == len(near) and columns_of(near) <= room:
         return near, near[:position]
-    start = position - _how_many(reversed(near[:position]), room // 2 - 3)
+    end = position + _how_many(near[position:], room // 2 - 3)
+    start = position - _how_many(reversed(near[:position]), room - 6 - columns_of(near[position:end]))
     end = start + _how_many(near[start:], room - 6)
     left, right = ("..." if first + start else ""), ("..." if first + end < len(source) else "")
     return left + near[start:end] + right, left + near[start:position]
@@ -86,8 +87,8 @@ def _printable(character: str) -> str:
 
 
 def _fit(text: str, room: int) -> str:
-    """The beginning of a line, as much as a terminal has room for."""
-    shown = printable(text[: room + 1])
+    """The beginning of a line that is to be copied, as much as a terminal has room for."""
+    shown = "".join(one if one in _VISIBLE else _printable(one) for one in text[: room + 1])
     if len(text) <= room and columns_of(shown) <= room:
         return shown
     return f"{shown[: _how_many(shown, room - 3)]}..."

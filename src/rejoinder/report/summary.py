@@ -19,6 +19,8 @@ def write_summary(run: dict[str, Any], summary: dict[str, Any]) -> Iterator[str]
     yield from _recovery(summary)
     yield from _score(summary["score"])
     yield from _targets(summary["by_target"])
+    if run.get("judges_itself"):
+        yield f"  {'judge':10}the target judged its own replies; name another with `judge_target`"
     yield f"  {'tokens':10}{_tokens(summary)}"
     yield f"  {'time':10}{_seconds(summary['duration_s'])}"
     if run["in_doubt"]:

@@ -17,6 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from rejoinder.errors import UsageError
 from rejoinder.model import JUDGE_VARIABLES, Quote, trim_start
 from rejoinder.suite.paths import did_you_mean, list_words
 
@@ -164,15 +165,33 @@ def _env(name: str, written: str, scope: Scope, report: Report) -> str:
 
 
 def _secret(name: str, written: str, scope: Scope, report: Report) -> str:
-    plain = re.sub(r"\W", "_", name)
-    for candidate in (f"REJOINDER_SECRET_{plain.upper()}", name, plain.upper()):
-        value = scope.environment.get(candidate)
-        if value:
-            scope.secrets[value] = f"{{{{ secret('{name}') }}}}"
-            return value
-    wanted = f"REJOINDER_SECRET_{plain.upper()}"
-    report("missing-secret", f"there is no secret `{name}`; set {wanted} in the environment or in a .env file")
-    return written
+    value = _find_secret(name, scope.environment)
+    if value is None:
+        report("missing-secret", _missing_secret(name))
+        return written
+    scope.secrets[value] = f"{{{{ secret('{name}') }}}}"
+    return value
+
+
+def find_secret_by_expression(expression: str, environment: Mapping[str, str]) -> str:
+    """The value that `{{ secret('x') }}` stands for; for text that was recorded with the expression in its place."""
+    found = _EXPRESSION.fullmatch(expression)
+    name = found["argument"] if found else expression
+    value = _find_secret(name, environment)
+    if value is None:
+        raise UsageError(_missing_secret(name))
+    return value
+
+
+def _find_secret(name: str, environment: Mapping[str, str]) -> str | None:
+    plain = re.sub(r"\W", "_", name).upper()
+    candidates = (f"REJOINDER_SECRET_{plain}", name, plain)
+    return next((environment[one] for one in candidates if environment.get(one)), None)
+
+
+def _missing_secret(name: str) -> str:
+    wanted = f"REJOINDER_SECRET_{re.sub(r'[^A-Za-z0-9_]', '_', name).upper()}"
+    return f"there is no secret `{name}`; set {wanted} in the environment or in a .env file"
 
 
 _FUNCTIONS = {"var": _var, "env": _env, "secret": _secret}
