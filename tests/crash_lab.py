@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 WORKERS = 50
 CASES, TRIALS = 16, 4
@@ -145,7 +145,7 @@ def make_case(case_id: str, *, judged: bool = False, turns: int = 4) -> dict[str
 
 
 def make_suite(cases: Iterable[dict[str, Any]] | None = None, *, blocking: bool = False) -> dict[str, Any]:
-    function = "answers:blocking_reply" if blocking else "answers:reply"
+    function = "lab_answers:blocking_reply" if blocking else "lab_answers:reply"
     names = ("counter", "other", "judge")
     if cases is None:
         cases = [make_case(f"case-{number:02}", judged=number % 5 == 0) for number in range(CASES)]
@@ -256,7 +256,7 @@ class CountingServer:
         if refusal is not None:
             return refusal
         text = _judge(heard) if call.judging else reply_text(call)
-        return {"text": self.reword(heard, text), "input_tokens": 10 * call.turn, "output_tokens": 7, "cost": 0.25}
+        return {"text": self.reword(heard, text), "input_tokens": 1000 * call.turn, "output_tokens": 7, "cost": 0.25}
 
 
 def _judge(heard: Heard) -> str:
@@ -279,16 +279,47 @@ class Ended(NamedTuple):
         return json.loads(self.out)
 
 
+class Stream:
+    """Everything that a process writes to a pipe, read as it comes."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._pipe = pipe
+        self._data = b""
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with self._pipe:
+            while data := os.read(self._pipe.fileno(), 65536):
+                self._data += data
+
+    @property
+    def text(self) -> str:
+        return self._data.decode()
+
+    def end(self) -> str:
+        self._thread.join()
+        return self.text
+
+
 class Life:
     """One process that works on a run."""
 
-    def __init__(self, number: int, process: subprocess.Popen[str]) -> None:
+    def __init__(self, number: int, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        assert process.stderr is not None
         self.number = number
         self.process = process
+        self.out, self.err = Stream(process.stdout), Stream(process.stderr)
 
-    def end(self) -> Ended:
-        out, err = self.process.communicate(timeout=PATIENCE_S)
-        return Ended(self.process.returncode, out, err)
+    def end(self, patience_s: float = PATIENCE_S) -> Ended:
+        """Wait for the end of the process."""
+        try:
+            code = self.process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+        return Ended(code, self.out.end(), self.err.end())
 
     def kill(self) -> Ended:
         self.process.kill()
@@ -296,6 +327,13 @@ class Life:
 
     def interrupt(self) -> None:
         self.process.send_signal(signal.SIGINT)
+
+    def wait_until_it_says(self, text: str) -> None:
+        end = time.monotonic() + PATIENCE_S
+        while text not in self.err.text:
+            assert self.process.poll() is None, self.end()
+            assert time.monotonic() < end, f"it never said {text!r}"
+            time.sleep(0.005)
 
 
 class Journal(NamedTuple):
@@ -315,8 +353,9 @@ class Lab:
         self.folder = folder
         self.server = server
         self.lives = 0
+        self._last: Life | None = None
         (folder / ".rejoinder").mkdir(parents=True, exist_ok=True)
-        self.write("answers.py", ANSWERS.format(port=server.port))
+        self.write("lab_answers.py", ANSWERS.format(port=server.port))
         self.write("evals.yaml", make_suite())
 
     def write(self, name: str, content: str | dict[str, Any]) -> None:
@@ -324,7 +363,9 @@ class Lab:
         (self.folder / name).write_text(text, encoding="utf-8")
 
     def forget(self) -> None:
-        """Delete all runs and what the server heard."""
+        """End what is left of the last process, delete all runs, and what the server heard."""
+        if self._last is not None and self._last.process.poll() is None:
+            self._last.kill()
         shutil.rmtree(self.folder / ".rejoinder" / "runs", ignore_errors=True)
         self.server.forget()
 
@@ -342,10 +383,9 @@ class Lab:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
         )
-        return Life(self.lives, process)
+        self._last = Life(self.lives, process)
+        return self._last
 
     def command(self, *arguments: str, **options: Any) -> Ended:
         return self.spawn(*arguments, **options).end()

@@ -1,9 +1,9 @@
 """The journal: every call and what came of it, durable before the conversation goes on.
 
-An append-only file with one JSON record a line. `asked` is written before a call and not waited for; `told` is
-written after it, and waited for until it is on the disk. So a call that was asked and not told is *in doubt*: only such
-calls can be made twice. One thread writes: it takes all that waits, one write, one fdatasync, and wakes the waiters.
-There is no timer, so a lone record never waits for company.
+An append-only file with one JSON record a line. `asked` is handed to the operating system before a call is made;
+`told` is written after it, and waited for until it is on the disk. So a call that was asked and not told is *in
+doubt*: only such calls can be made twice. One thread commits what was told: it takes all that waits, one write, one
+fdatasync, and wakes the waiters. There is no timer, so a lone record never waits for company.
 
 A last line that was torn by a crash is cut off when the journal is opened again. A line that is damaged elsewhere is
 an error that names it: nothing is guessed.
@@ -103,94 +103,101 @@ def read_journal(path: Path, mask: Mask) -> History:
 
 
 class Journal:
-    """The journal of an open run. `told` returns when the record is on the disk, or raises JournalError."""
+    """The journal of an open run. `told` returns when the record is on the disk; both raise JournalError."""
 
     def __init__(self, path: Path, mask: Mask, history: History | None = None) -> None:
         self._path = path
         self._mask = mask
         self._encode = msgspec.json.Encoder().encode
-        self._queue: SimpleQueue[tuple[bytes, asyncio.Future[None] | None] | None] = SimpleQueue()
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._size = history.size if history else 0
         os.ftruncate(self._file, self._size)
-        os.lseek(self._file, self._size, os.SEEK_SET)
         self._failed: JournalError | None = None
+        self._writing = threading.Lock()
+        self._queue: SimpleQueue[tuple[bytes, asyncio.Future[None]] | None] = SimpleQueue()
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.Thread(target=self._write_for_ever, name="rejoinder-journal", daemon=True)
+        self._thread = threading.Thread(target=self._commit_for_ever, name="rejoinder-journal", daemon=True)
         self._thread.start()
-        self._put(Opened(FORMAT, history.in_doubt if history else 0), None)
+        self._append(self._line(Opened(FORMAT, history.in_doubt if history else 0)))
 
     def asked(self, record: Asked) -> None:
-        self._put(record, None)
-        reached("asked.queued")
+        """Hand the record to the operating system before the call is made: it survives the end of this process."""
+        self._append(self._line(record))
+        reached("asked.written")
 
     async def told(self, record: Told) -> None:
         waiter = self._loop.create_future()
-        self._put(record, waiter)
+        self._queue.put((self._line(record), waiter))
         reached("told.queued")
         await waiter
 
     def close(self) -> None:
         """Write what waits and let go of the file."""
-        if self._thread.is_alive():
-            self._queue.put(None)
-            self._thread.join()
+        self._queue.put(None)
+        self._thread.join()
         os.close(self._file)
 
-    def _put(self, record: Record, waiter: asyncio.Future[None] | None) -> None:
-        if self._failed is not None:
-            raise self._failed
+    def _line(self, record: Record) -> bytes:
         line = self._encode(record) + b"\n"
-        self._queue.put((self._mask.hide(line) if self._mask else line, waiter))
+        return self._mask.hide(line) if self._mask else line
 
-    def _write_for_ever(self) -> None:
+    def _commit_for_ever(self) -> None:
         closing = False
         while not closing:
             first = self._queue.get()
             batch = [] if first is None else [first]
             closing = first is None
-            try:
+            with contextlib.suppress(Empty):
                 while True:
                     entry = self._queue.get_nowait()
                     if entry is None:
                         closing = True
                     else:
                         batch.append(entry)
-            except Empty:
-                pass
             if batch:
                 self._commit(batch)
 
-    def _commit(self, batch: list[tuple[bytes, asyncio.Future[None] | None]]) -> None:
-        waiters = [waiter for _, waiter in batch if waiter is not None]
+    def _commit(self, batch: list[tuple[bytes, asyncio.Future[None]]]) -> None:
+        """One write and one sync for all that waits, then everybody is woken."""
+        failure: JournalError | None = None
         try:
-            if self._failed is None:
-                self._write(b"".join(line for line, _ in batch), durable=bool(waiters))
-        except OSError as error:
-            self._failed = JournalError(
-                f"the journal {self._path} cannot be written: {(error.strerror or str(error)).lower()}",
-                "Make room on the disk; everything up to here is safe.",
-            )
-            with contextlib.suppress(OSError):  # a torn last line is tolerated as well
-                os.ftruncate(self._file, self._size)
-                os.lseek(self._file, self._size, os.SEEK_SET)
-        if waiters:
-            self._loop.call_soon_threadsafe(_wake, waiters, self._failed)
-
-    def _write(self, data: bytes, *, durable: bool) -> None:
-        reached("batch.before_write")
-        if is_due("batch.torn"):
-            os.write(self._file, data[: len(data) // 2])
-        reached("batch.torn")
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(self._file, rest) :]
-        reached("batch.written")
-        # `asked` alone need not be on the disk: nothing waits for it, and it survives the end of this process.
-        if durable:
+            reached("batch.before_write")
+            self._append(b"".join(line for line, _ in batch), may_tear=True)
+            reached("batch.written")
             os.fdatasync(self._file)
-        self._size += len(data)
-        reached("batch.synced")
+            reached("batch.synced")
+        except JournalError as error:
+            failure = error
+        except OSError as error:
+            failure = self._fail(error)
+        self._loop.call_soon_threadsafe(_wake, [waiter for _, waiter in batch], failure)
+
+    def _append(self, data: bytes, *, may_tear: bool = False) -> None:
+        with self._writing:
+            if self._failed is not None:
+                raise self._failed
+            if may_tear:
+                if is_due("batch.torn"):
+                    os.write(self._file, data[: len(data) // 2])
+                reached("batch.torn")
+            try:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[os.write(self._file, rest) :]
+            except OSError as error:
+                raise self._fail(error) from None
+            self._size += len(data)
+
+    def _fail(self, error: OSError) -> JournalError:
+        """From here on nothing is written: the file ends with its last whole record."""
+        reason = (error.strerror or str(error)).lower()
+        self._failed = JournalError(
+            f"the journal {self._path} cannot be written: {reason}",
+            "Make room on the disk; everything up to here is safe.",
+        )
+        with contextlib.suppress(OSError):  # a torn last line is tolerated as well
+            os.ftruncate(self._file, self._size)
+        return self._failed
 
 
 def _wake(waiters: list[asyncio.Future[None]], failure: JournalError | None) -> None:

@@ -11,7 +11,7 @@ import signal
 
 POINTS = (
     "run.created",
-    "asked.queued",
+    "asked.written",
     "told.queued",
     "batch.before_write",
     "batch.torn",

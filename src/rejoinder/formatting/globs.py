@@ -6,7 +6,6 @@ segments, `..` among them; `{a,b}` are alternatives. Nothing else is special, an
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from itertools import pairwise
 
@@ -36,44 +35,51 @@ def _normalise(path: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _segments(pattern: str) -> tuple[tuple[re.Pattern[str] | None, ...], ...]:
-    """For each alternative its segments; None stands for `**`."""
+def _segments(pattern: str) -> tuple[tuple[str, ...], ...]:
+    """For each alternative the globs of its segments."""
     alternatives = _alternatives(_normalise(pattern))
     if len(alternatives) > MOST_ALTERNATIVES:
         return ()
-    return tuple(tuple(_segment(part) for part in one.split("/")) for one in alternatives)
+    return tuple(tuple(one.split("/")) for one in alternatives)
 
 
-def _segment(glob: str) -> re.Pattern[str] | None:
-    if glob == "**":
-        return None
-    # Runs of stars are one star: `a**b` must not backtrack more than `a*b`.
-    pieces = re.split(r"(\*+|\?)", glob)
-    special = {"?": "[^/]"}
-    return re.compile(
-        "".join(special.get(piece, "[^/]*" if piece.startswith("*") else re.escape(piece)) for piece in pieces),
-        re.DOTALL,
-    )
-
-
-def _match(globs: tuple[re.Pattern[str] | None, ...], segments: tuple[str, ...]) -> bool:
+def _match(globs: tuple[str, ...], segments: tuple[str, ...]) -> bool:
     """Whether the segments match, by the set of positions reachable after each glob."""
     reached = {0}
     for glob in globs:
-        if glob is None:
+        if glob == "**":
             reached = set(range(min(reached), len(segments) + 1)) if reached else set()
         else:
-            reached = {i + 1 for i in reached if i < len(segments) and glob.fullmatch(segments[i])}
+            reached = {i + 1 for i in reached if i < len(segments) and _match_segment(glob, segments[i])}
     return len(segments) in reached
 
 
+def _match_segment(glob: str, text: str) -> bool:
+    """One segment: `*` is any text, `?` any character. On a mismatch only the last star is tried again."""
+    at = here = 0
+    star, resume = -1, 0
+    while here < len(text):
+        if at < len(glob) and glob[at] == "*":
+            star, resume = at, here
+            at += 1
+        elif at < len(glob) and glob[at] in ("?", text[here]):
+            at += 1
+            here += 1
+        elif star >= 0:
+            resume += 1
+            at, here = star + 1, resume
+        else:
+            return False
+    return not glob[at:].strip("*")
+
+
 def _alternatives(pattern: str) -> list[str]:
-    """Expand the braces, outermost first; a brace without its partner is an ordinary character."""
+    """Expand the braces; a brace without its partner, or without a comma, is an ordinary character."""
     done: list[str] = []
     waiting = [pattern]
     while waiting and len(done) + len(waiting) <= MOST_ALTERNATIVES:
         current = waiting.pop()
-        found = _first_braces(current)
+        found = _some_braces(current)
         if found is None:
             done.append(current)
             continue
@@ -82,24 +88,16 @@ def _alternatives(pattern: str) -> list[str]:
     return done + waiting
 
 
-def _first_braces(pattern: str) -> tuple[int, int, list[str]] | None:
-    """The first balanced braces with a comma at their own level: start, end and what stands between commas."""
-    for start, character in enumerate(pattern):
-        if character != "{":
-            continue
-        depth, commas = 0, [start]
-        for position in range(start, len(pattern)):
-            here = pattern[position]
-            depth += (here == "{") - (here == "}")
-            if here == "," and depth == 1:
-                commas.append(position)
-            if depth == 0:
-                if len(commas) > 1:
-                    bounds = [*commas, position]
-                    return (
-                        start,
-                        position + 1,
-                        [pattern[a + 1 : b] for a, b in pairwise(bounds)],
-                    )
-                break
+def _some_braces(pattern: str) -> tuple[int, int, list[str]] | None:
+    """Balanced braces with a comma of their own: start, end and what stands between the commas."""
+    open_braces: list[list[int]] = []
+    for position, character in enumerate(pattern):
+        if character == "{":
+            open_braces.append([position])
+        elif character == "," and open_braces:
+            open_braces[-1].append(position)
+        elif character == "}" and open_braces:
+            bounds = [*open_braces.pop(), position]
+            if len(bounds) > 2:
+                return bounds[0], position + 1, [pattern[a + 1 : b] for a, b in pairwise(bounds)]
     return None

@@ -10,8 +10,9 @@ def trim(text: str) -> str:
 
 def trim_start(text: str) -> str:
     """`trim` without the end: for text that goes on after something else."""
-    text = text.removeprefix("\ufeff")
     if "\r\n" in text:
         text = text.replace("\r\n", "\n")
+    text = text.removeprefix("\ufeff")
     first_visible = len(text) - len(text.lstrip())
-    return text[text.rfind("\n", 0, first_visible) + 1 :] if first_visible else text
+    text = text[text.rfind("\n", 0, first_visible) + 1 :] if first_visible else text
+    return trim_start(text) if text.startswith("\ufeff") else text
