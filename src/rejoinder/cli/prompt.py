@@ -12,7 +12,7 @@ import msgspec
 from rejoinder.cli.output import show_problems, write_json
 from rejoinder.errors import UsageError
 from rejoinder.formatting import format_case, format_judge_prompts
-from rejoinder.model import Case, Mode, Prompt, Suite
+from rejoinder.model import Case, Mode, Prompt, Suite, for_target
 from rejoinder.suite.load import LoadOptions, read_suite
 from rejoinder.suite.paths import did_you_mean
 from rejoinder.suite.targets import resolve
@@ -90,9 +90,9 @@ class _Shown:
     """A case as it is shown: formatted, with the values of secrets replaced by their names."""
 
     def __init__(self, suite: Suite, case: Case, mode: Mode | None, reply: str | None) -> None:
-        self.case = case
         self.secrets = suite.secrets
         target = resolve(case.target, suite.targets) if case.target else None
+        self.case = case = for_target(case, target)
         self.mode: Mode = mode or ("agent" if target is not None and target.mode == "agent" else "lm")
         self.prompt: Prompt = format_case(case, suite.formatting, self.mode)
         self.judges = format_judge_prompts(case, self.prompt, reply) if reply is not None else None

@@ -15,7 +15,7 @@ from rejoinder.checks import reach_of, unavailable
 from rejoinder.engine.conversation import Opening
 from rejoinder.errors import UsageError
 from rejoinder.formatting import format_case
-from rejoinder.model import And, AnyCheck, Case, Item, Level, LlmJudge, Mode, Not, Or, Prompt, Suite, Target
+from rejoinder.model import And, AnyCheck, Case, Item, Level, LlmJudge, Mode, Not, Or, Prompt, Suite, Target, for_target
 from rejoinder.providers import AVAILABLE, RUNS_CODE
 from rejoinder.suite.targets import resolve
 
@@ -139,6 +139,7 @@ def prepare(suite: Suite, case: Case, target_name: str | None) -> Prepared:
     if target is None:
         known = ", ".join(suite.targets) or "none"
         raise UsageError(f"there is no target `{target_name}`", f"The targets are {known}.")
+    case = for_target(case, target)
     judge_name = case.judge_target or target.judge_target
     judge = resolve(judge_name, suite.targets) if judge_name else target
     mode: Mode = "agent" if target.mode == "agent" else "lm"

@@ -36,7 +36,7 @@ from rejoinder.model.problems import Problem
 from rejoinder.model.prompts import Diagnostic, JudgePrompt, Prompt
 from rejoinder.model.replies import NO_USAGE, Failure, Reply, Request, Usage, estimate_usage
 from rejoinder.model.results import Outcome, State, Status, Trouble, Turn, Verdict
-from rejoinder.model.suite import Case, FollowUps, Suite
+from rejoinder.model.suite import Case, FollowUps, Suite, for_target
 from rejoinder.model.targets import AGENT_PROVIDERS, Target
 from rejoinder.model.text import trim, trim_start
 
@@ -101,6 +101,7 @@ __all__ = [
     "Usage",
     "Verdict",
     "estimate_usage",
+    "for_target",
     "formatting_for",
     "trim",
     "trim_start",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from rejoinder.model.checks import Level
 from rejoinder.model.formats import Formatting
@@ -33,6 +33,13 @@ class Case(Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     followups: FollowUps = "first"
     max_turns: int | None = None
+
+
+def for_target(case: Case, target: Target | None) -> Case:
+    """The case as it is put to a target, whose system prompt is used where nobody else gives one."""
+    if target is None or not target.system_prompt or case.system_prompt.strip():
+        return case
+    return structs.replace(case, system_prompt=target.system_prompt)
 
 
 class Suite(Struct, frozen=True, kw_only=True):

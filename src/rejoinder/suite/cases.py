@@ -110,7 +110,7 @@ class CaseBuilder:
             conversation_id=self._optional("conversation_id"),
             target=target,
             judge_target=self._target(execution, "judge_target", self.around.judge_target),
-            system_prompt=self._system_prompt(target),
+            system_prompt=self._system_prompt(),
             tags=self._tags(),
             variables=dict(self.scope.names or {}),
             metadata=expand_tree(data.get("metadata", {}), self.scope, self._reporter(self._place("metadata"))),
@@ -220,15 +220,9 @@ class CaseBuilder:
             return otherwise
         return self.target(execution[key], f"{self._place('execution')}.{key}")
 
-    def _system_prompt(self, target: str | None) -> str:
-        """The case's, the suite's or the target's: the first that says anything."""
-        found = resolve(target, self.around.targets) if target else None
-        choices = (
-            self.around.forced_system_prompt,
-            self._optional("system_prompt"),
-            self.around.system_prompt,
-            found and found.system_prompt,
-        )
+    def _system_prompt(self) -> str:
+        """The command's, the case's or the suite's: the first that says anything. A target's comes last, when used."""
+        choices = (self.around.forced_system_prompt, self._optional("system_prompt"), self.around.system_prompt)
         return next((text for text in choices if text and text.strip()), "")
 
     def _tags(self) -> tuple[str, ...]:
