@@ -165,7 +165,7 @@ def glob(pattern: str, text: str) -> bool:
 
 
 @spec("C33", "P24")
-@settings(max_examples=600, derandomize=True, database=None, deadline=None)
+@settings(max_examples=400, derandomize=True, database=None, deadline=None)
 @given(st.text("abA*\\\n", min_size=1, max_size=8), st.text("abB*\\ \n", max_size=9))
 def test_match_agrees_with_a_comparison_letter_by_letter(pattern: str, reply: str) -> None:
     assert matches(pattern, reply) is glob(pattern.lower(), reply.strip().lower())
@@ -240,18 +240,18 @@ def test_a_regular_expression_that_never_ends_is_stopped(project: Project) -> No
     evals = [
         {"id": "match", "prompt": "Q", "checks": [{"match": pattern}, {"prompt": "more", "checks": [{"match": "*"}]}]},
         {"id": "regex", "prompt": "Q", "checks": [{"or": [{"match": "*zz*"}, {"regex": pattern}]}]},
-        {"id": "not_match", "prompt": "Q", "checks": [{"not": {"not_match": pattern}}]},
         {"id": "other", "prompt": "Q", "checks": [{"match": "*b"}]},
     ]
     target = {"name": "script", "provider": "scripted", "replies": [reply]}
     project.write("evals.yaml", {"target": "script", "targets": [target], "evals": evals})
     document = json.loads(project.run("run", "evals.yaml", "--format", "json", code=3))
     assert time.monotonic() - started < 30
-    assert [result["status"] for result in document["results"]] == ["error", "error", "error", "passed"]
-    for result in document["results"][:3]:
+    assert [result["status"] for result in document["results"]] == ["error", "error", "passed"]
+    for result in document["results"][:2]:
         assert len(result["turns"]) == 1, "an error sends no follow-up"
-        assert pattern in result["turns"][0]["checks"][0]["reason"] or pattern in json.dumps(result["turns"][0])
-        assert result["turns"][0]["checks"][0]["score"] is None
+        [check] = result["turns"][0]["checks"]
+        assert pattern in check.get("children", [check])[-1]["reason"]
+        assert (check["passed"], check["score"]) == (False, None)
         assert result["error"]["turn"] == 1
     assert pattern in document["results"][0]["error"]["message"]
 
@@ -712,7 +712,7 @@ def test_the_summary_says_that_the_candidate_judges_itself(project: Project) -> 
     project.write("evals.yaml", suite)
     assert "judge" in project.run("run", "evals.yaml")
     project.write("evals.yaml", {**suite, "judge_target": "other"})
-    assert "itself" not in project.run("run", "evals.yaml")
+    assert "judge" not in project.run("run", "evals.yaml")
 
 
 @spec("P27", "R66")

@@ -935,7 +935,7 @@ def trees(draw: Any) -> tuple[Raw, list[Raw], Script, list[str]]:
 
 @spec("R56", "R57", "R58", "R59", "R60", "R61", "R62", "R64", "C23", "C25", "C27", "C29", "P14", "P25", "P26", "P27")
 @settings(
-    max_examples=EXAMPLES or 1000,
+    max_examples=EXAMPLES or 600,
     derandomize=not EXAMPLES,
     database=None,
     deadline=None,

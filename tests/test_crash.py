@@ -57,7 +57,7 @@ LATER_HITS = {
 }
 """Points that are passed more than once in a run, and later passings to die at."""
 
-CHUNKS, KILLS_A_CHUNK, KILLS_A_RUN = 10, 10, 4
+CHUNKS, KILLS_A_CHUNK, KILLS_A_RUN = 10, 10, 5
 
 
 class Undisturbed(NamedTuple):
@@ -84,7 +84,8 @@ def project(tmp_path_factory: pytest.TempPathFactory, server: CountingServer) ->
 @pytest.fixture(scope="module")
 def undisturbed(project: Lab, server: CountingServer) -> Undisturbed:
     project.forget()
-    document = project.run().document
+    with server.holding(lambda _: len(server.heard) < WORKERS):  # until all workers have begun
+        document = project.run().document
     assert max(Counter(server.calls()).values()) == 1
     assert server.most_at_once == WORKERS
     assert {result["succeeded_on_turn"] for result in document["results"]} == {1, 2, 3, 4, None}

@@ -239,6 +239,26 @@ def test_long_words_anywhere_are_refused_in_time(project: Project, line: str) ->
     assert outside(project, "validate", "evals.yaml").returncode == 2
 
 
+@spec("P22")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "name: a{run}b: c",
+        "name: {{a: b: {run}x}}",
+        "name: [a{run}b: c",
+        "name: 'a' b{run}c",
+        "name: *{run}x",
+        "{run}name: a: b",
+        "- {run}name: a: b",
+        "name:{run}a: b",
+    ],
+)
+@pytest.mark.parametrize("run", [" ", "- ", ": ", "'"])
+def test_long_runs_in_a_wrong_line_are_refused_in_time(project: Project, line: str, run: str) -> None:
+    project.write("evals.yaml", line.format(run=run * 50_000) + "\n")
+    assert errors_outside(project)
+
+
 @spec("P20", "P22")
 def test_many_duplicate_keys_are_refused_in_time(project: Project) -> None:
     twice = [f"k{number}: 1" for number in range(10_000)] * 2

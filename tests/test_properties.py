@@ -362,7 +362,8 @@ def _places(tree: Any) -> Any:
         yield from _places(value)
 
 
-LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+LINE_BREAK = re.compile("\r\n|[\n\r]")
+YAML_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
 
 def check_places(problems: list[Problem], project: Project) -> None:
@@ -373,7 +374,8 @@ def check_places(problems: list[Problem], project: Project) -> None:
         path = project.folder / problem.file
         if not path.is_file():
             continue
-        lines = LINE_BREAK.split(path.read_bytes().decode("utf-8", "replace").removeprefix("\ufeff"))
+        breaks = YAML_LINE_BREAK if path.suffix == ".yaml" else LINE_BREAK
+        lines = breaks.split(path.read_bytes().decode("utf-8", "replace").removeprefix("\ufeff"))
         assert problem.line <= len(lines) + 1, problem
         line = lines[problem.line - 1] if problem.line <= len(lines) else ""
         assert problem.column <= len(line) + 1, (problem, line)
@@ -574,6 +576,7 @@ SHOWN = "abc: '\"xyz \t漢字ーＡ가é"
 def test_the_caret_stands_under_its_character(source: str, data: st.DataObject, width: int) -> None:
     assume(source.strip())
     column = data.draw(st.integers(1, len(source)))
+    assume(source[column - 1] != "\t")
     problem = Problem(code="yaml-syntax", message="m", file="f", line=7, column=column, source=source)
     *_, shown, caret = write_problem(problem, width=width)
     columns: list[str] = []

@@ -25,8 +25,9 @@ async def judge_llm_judge(check: LlmJudge, context: Context) -> Verdict:
     shown = format_judge_prompt(check, context.case, context.question(), context.reply.text)
     answer = await context.ask_judge(shown.system, shown.user, check.target)
     if isinstance(answer, Failure):
-        return error_verdict(check, label, f"the judge could not be asked: {answer.message}")
-    spent = {"usage": answer.usage, "cost": answer.cost, "judged": True}
+        reason = f"the judge could not be asked: {answer.message}"
+        return error_verdict(check, label, reason, diagnostics=shown.diagnostics)
+    spent = {"usage": answer.usage, "cost": answer.cost, "judged": True, "diagnostics": shown.diagnostics}
     judgement = read_judgement(answer.text)
     if judgement is None:
         return error_verdict(check, label, f"the judge's answer cannot be read: {_shorten(answer.text)}", **spent)

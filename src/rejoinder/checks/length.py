@@ -28,7 +28,8 @@ def judge_max_words(check: MaxWords, context: Context) -> Verdict:
 
 def judge_latency(check: Latency, context: Context) -> Verdict:
     seconds = context.reply.latency_s
-    return verdict(check, f"latency {check.limit:g}", seconds <= check.limit, f"took {seconds:.3g} s")
+    limit = int(check.limit) if check.limit.is_integer() else check.limit
+    return verdict(check, f"latency {limit}", seconds <= check.limit, f"took {seconds:.3g} s")
 
 
 def _tokens(context: Context) -> tuple[int, str]:

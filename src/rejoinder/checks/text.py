@@ -76,9 +76,9 @@ def judge_equals(check: Equals, context: Context) -> Verdict:
 
 
 def judge_regex(check: Regex, context: Context) -> Verdict:
-    label = "regex" if check.flags else f"regex {check.pattern}"
+    label = f"regex {check.pattern}" if check.flags is None else "regex"
     try:
-        passed = search(check.pattern, check.flags, context.reply.text)
+        passed = search(check.pattern, check.flags or "", context.reply.text)
     except PatternTimeout as timeout:
         return error_verdict(check, label, str(timeout))
     return verdict(check, label, passed, "found" if passed else "not found in the reply")

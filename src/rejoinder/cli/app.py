@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 import sys
 from typing import Any
 
@@ -64,12 +65,19 @@ def run() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        cli(prog_name="rejoinder")
+        sys.exit(cli.main(prog_name="rejoinder", standalone_mode=False))
     except RejoinderError as error:
         click.echo(f"error: {error.message}", err=True)
         if error.hint:
             click.echo(error.hint, err=True)
         sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        sys.exit(130)
     except BrokenPipeError:
-        sys.stderr.close()
+        # Whoever read our output has enough of it; closing the stream now keeps Python from complaining at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)

@@ -79,6 +79,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         targets=targets,
         targets_file=str(targets_file.resolve()) if targets_file else None,
         system_prompt=system_prompt,
+        include_messages="messages" in include,
     )
     suites = load_suites(paths, options)
     if dump_prompts is not None:
@@ -86,6 +87,6 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
 
         dump(suites, options, dump_prompts)
     display = LiveDisplay(sys.stderr, width_of(sys.stderr))
-    report = start_run(suites, options, display, include_messages="messages" in include)
+    report = start_run(suites, options, display)
     write_report(report, form, out, verbose=verbose)
     sys.exit(report.summary["exit_code"])

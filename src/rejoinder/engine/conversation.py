@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder.model import (
     And,
@@ -81,7 +81,7 @@ class _Next(Struct, frozen=True):
 def converse(opening: Opening) -> Conversation:
     """Have a conversation: send, grade, answer back, until a level passes or nothing is left to say."""
     limit = opening.max_turns or (MOST_TURNS_OF_ALL if opening.followups == "all" else None)
-    persistent = tuple(item for item in opening.level.items if item.check is not None and item.check.every_turn)
+    persistent = persistent_items(opening.level)
     history, turns = list(opening.messages), list[Turn]()
     replies, prompts = list[str](), list[str]()
     waiting: list[_Next] = []
@@ -112,7 +112,7 @@ def converse(opening: Opening) -> Conversation:
         follow_up, depth = waiting[0].follow_up, waiting[0].depth
         waiting = waiting[1:]
         prompt = say(follow_up, replies, verdicts)
-        level = Level(persistent_items(persistent) + follow_up.level.items, follow_up.level.threshold)
+        level = Level(persistent + follow_up.level.items, follow_up.level.threshold)
         history += [ChatMessage("assistant", reply.text), ChatMessage("user", prompt)]
         prompts.append(prompt)
 
@@ -159,9 +159,17 @@ def _applicable(items: tuple[Item, ...], verdicts: tuple[Verdict, ...]) -> Itera
             yield item.follow_up
 
 
-def persistent_items(items: tuple[Item, ...]) -> tuple[Item, ...]:
+def persistent_items(level: Level) -> tuple[Item, ...]:
     """Checks of every turn go along without their follow-ups, which belong to the first level."""
-    return tuple(Item(item.check) for item in items)
+    checks = (item.check for item in level.items if item.check is not None and item.check.every_turn)
+    return tuple(Item(_without_follow_ups(check)) for check in checks)
+
+
+def _without_follow_ups(check: AnyCheck) -> AnyCheck:
+    if not isinstance(check, Or | And):
+        return check
+    inner = tuple(Item(_without_follow_ups(item.check)) for item in check.items if item.check is not None)
+    return structs.replace(check, items=inner)
 
 
 def say(follow_up: FollowUp, replies: list[str], verdicts: tuple[Verdict, ...]) -> str:

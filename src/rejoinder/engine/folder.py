@@ -94,10 +94,10 @@ class RunFolder:
 
     def write(self, name: str, data: Any, mask: Mask | None = None) -> None:
         """Write a JSON file whole or not at all."""
-        content = msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n"
+        content = msgspec.json.encode(data)
         draft = self.path / f"{name}.draft"
         with draft.open("wb") as stream:
-            stream.write(mask.hide(content) if mask else content)
+            stream.write(msgspec.json.format(mask.hide(content) if mask else content, indent=2) + b"\n")
             stream.flush()
             os.fsync(stream.fileno())
         draft.replace(self.path / name)

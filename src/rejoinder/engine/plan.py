@@ -40,6 +40,8 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     targets: tuple[str, ...] = ()
     targets_file: str | None = None
     system_prompt: str | None = None
+    include_messages: bool = False
+    """Add to each turn of a result the messages that were sent."""
 
 
 class Prepared(Struct, frozen=True):

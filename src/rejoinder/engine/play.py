@@ -41,6 +41,8 @@ class Call(Struct, frozen=True):
     key: str
     target: Target
     request: Request
+    number_again: Callable[[], int]
+    """The number of a further attempt, in the order in which the conversation makes its calls."""
 
 
 class Source(Protocol):
@@ -114,7 +116,7 @@ class Live:
                 if error.retryable and attempt < retries.most:
                     await asyncio.sleep(retries.delay(attempt))
                     attempt += 1
-                    request = structs.replace(request, call=request.call + 1)
+                    request = structs.replace(request, call=call.number_again())
                     self._on_retry()
                     continue
                 failure = Failure(error.type, error.message, error.status)
@@ -209,11 +211,19 @@ class Player:
             question=job.prepared.prompt.question,
             judging=judging,
         )
-        call = Call(key, target, request)
+        numbered = 1
+
+        def number_again() -> int:
+            nonlocal numbered
+            numbered += 1
+            self._calls[counter] += 1
+            return self._calls[counter] - 1
+
+        call = Call(key, target, request, number_again)
         for source in self._sources:
             told = await source.answer(call)
             if told is not None:
-                self._calls[counter] += told.attempts - 1
+                self._calls[counter] += told.attempts - numbered
                 return told.reply if told.reply is not None else told.failure or Failure("unknown", "no answer")
         raise Unanswered
 

@@ -16,6 +16,7 @@ from rejoinder.engine.folder import RUN_FORMAT, RunFolder
 from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import RunOptions, Survey
 from rejoinder.engine.results import Record
+from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import Case, Formatting, Suite, Target
 from rejoinder.suite.project import open_project
 from rejoinder.suite.templates import find_secret_by_expression
@@ -132,4 +133,10 @@ def read_stored_suite(folder: RunFolder, number: int) -> Suite:
 
 
 def _read_stored(folder: RunFolder) -> _Stored:
-    return msgspec.json.decode((folder.path / "suite.json").read_bytes(), type=_Stored)
+    try:
+        return msgspec.json.decode((folder.path / "suite.json").read_bytes(), type=_Stored)
+    except FileNotFoundError:
+        hint = "Its process ended before anything was sent. Start the run again, and delete the folder."
+        raise UsageError(f"run {folder.id} never began", hint) from None
+    except msgspec.MsgspecError as error:
+        raise RejoinderError(f"{folder.path / 'suite.json'} is damaged: {error}") from None

@@ -19,7 +19,7 @@ from msgspec import Struct
 from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import Job
 from rejoinder.engine.points import reached
-from rejoinder.model import NO_USAGE, ChatMessage, Outcome, Turn, Usage, Verdict
+from rejoinder.model import NO_USAGE, ChatMessage, Diagnostic, Outcome, Turn, Usage, Verdict
 
 Record = dict[str, Any]
 
@@ -39,6 +39,7 @@ class CheckRecord(Struct, frozen=True):
     name: str | msgspec.UnsetType = msgspec.UNSET
     error: bool | msgspec.UnsetType = msgspec.UNSET
     children: list[CheckRecord] | msgspec.UnsetType = msgspec.UNSET
+    diagnostics: tuple[Diagnostic, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class TurnRecord(Struct, frozen=True):
@@ -159,6 +160,7 @@ def _check_record(verdict: Verdict) -> CheckRecord:
         msgspec.UNSET if verdict.name is None else verdict.name,
         True if verdict.state == "error" else msgspec.UNSET,
         [_check_record(child) for child in verdict.children] if verdict.children else msgspec.UNSET,
+        verdict.diagnostics or msgspec.UNSET,
     )
 
 

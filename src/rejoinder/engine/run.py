@@ -68,14 +68,11 @@ class Ending(Struct, frozen=True):
 class Session:
     """One stretch of work on a run, from opening its folder to closing it."""
 
-    def __init__(
-        self, suites: list[Suite], options: RunOptions, folder: RunFolder, observer: Observer, include_messages: bool
-    ) -> None:
+    def __init__(self, suites: list[Suite], options: RunOptions, folder: RunFolder, observer: Observer) -> None:
         self.suites = suites
         self.options = options
         self.folder = folder
         self.observer = observer
-        self.include_messages = include_messages
         self.survey: Survey = survey_plan(suites, options)
         self.secrets = {value: name for suite in suites for value, name in suite.secrets.items()}
         self.targets = TargetDesk(options, self.secrets)
@@ -106,7 +103,7 @@ class Session:
             try:
                 await executor.execute(jobs, lambda job: self._perform(job, sources, spool, executor))
             except* (JournalError, OSError) as group:
-                failure = self._failure(_first(group))
+                failure = self.failure(_first(group))
             except* asyncio.CancelledError:
                 cancelled = True
             finally:
@@ -123,7 +120,7 @@ class Session:
                 spool.add(job.number, result_record(job, Outcome(status="skipped")))
         return Ending("completed")
 
-    def _failure(self, error: BaseException) -> JournalError:
+    def failure(self, error: BaseException) -> JournalError:
         """Why the run's folder can no longer be written, and how to go on."""
         if isinstance(error, JournalError):
             message = error.message
@@ -145,7 +142,7 @@ class Session:
             self.folder.log(self.mask.hide_text("".join(traceback.format_exception(error))))
             message = f"internal error: {type(error).__name__}: {error} (see run.log)"
             outcome = Outcome(status="error", error=Trouble(type="internal", message=message, turn=0))
-        record = result_record(job, outcome, include_messages=self.include_messages)
+        record = result_record(job, outcome, include_messages=self.options.include_messages)
         spool.add(job.number, record, self.mask)
         reached("conversation.finished")
         self.observer.conversation_finished(job, outcome)
@@ -161,15 +158,13 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return inner
 
 
-def start_run(
-    suites: list[Suite], options: RunOptions, observer: Observer | None = None, *, include_messages: bool = False
-) -> RunReport:
+def start_run(suites: list[Suite], options: RunOptions, observer: Observer | None = None) -> RunReport:
     """Run suites in a new folder."""
     folder = create_run(Path(suites[0].root))
     folder.lock()
     try:
         try:
-            session = Session(suites, options, folder, observer or Observer(), include_messages)
+            session = Session(suites, options, folder, observer or Observer())
             if session.survey.planned == 0:
                 raise UsageError("no case is selected, so nothing was sent", "Look at --case, --tag and --limit.")
         except BaseException:
@@ -186,12 +181,7 @@ def start_run(
 
 
 def resume_run(
-    folder: RunFolder,
-    suites: list[Suite],
-    options: RunOptions,
-    observer: Observer | None = None,
-    *,
-    include_messages: bool = False,
+    folder: RunFolder, suites: list[Suite], options: RunOptions, observer: Observer | None = None
 ) -> RunReport:
     """Go on with a run: what is recorded is not asked again."""
     folder.lock()
@@ -199,7 +189,7 @@ def resume_run(
         run = folder.read("run.json")
         if run is None:
             raise UsageError(f"{folder.path} holds no run that can be resumed")
-        session = Session(suites, options, folder, observer or Observer(), include_messages)
+        session = Session(suites, options, folder, observer or Observer())
         history = read_journal(folder.journal, session.mask) if folder.journal.exists() else None
         return _work(session, run, history)
     finally:
@@ -221,7 +211,7 @@ def derive_run(folder: RunFolder, suites: list[Suite], options: RunOptions) -> R
         run = folder.read("run.json")
         if run is None or not folder.journal.exists():
             raise UsageError(f"{folder.path} holds no run that can be shown")
-        session = Session(suites, options, folder, Observer(), include_messages=False)
+        session = Session(suites, options, folder, Observer())
         history = read_journal(folder.journal, session.mask)
         return _work(session, run, history, ask=False)
     finally:
@@ -248,14 +238,23 @@ def _work(session: Session, run: Record, history: History | None, *, ask: bool =
         "in_doubt": history.in_doubt if history else 0,
         "duration_s": duration,
     }
-    summary = summarise(spool.finish(), planned, duration)
-    summary["exit_code"] = exit_code(summary, run["status"])
-    folder.write("summary.json", summary)
-    reached("summary.written")
-    folder.write("run.json", run)
-    reached("run.closed")
+    try:
+        summary = _write_down(session, run, spool)
+    except OSError as error:
+        raise session.failure(error) from None
     folder.log(f"{ending.status}: {summary['passed']} passed, {summary['failed']} failed, {summary['errors']} errors")
     return RunReport(_shown(run), summary, folder)
+
+
+def _write_down(session: Session, run: Record, spool: Spool) -> Record:
+    """Results, summary and receipt, in this order: a receipt that says `completed` has everything beside it."""
+    summary = summarise(spool.finish(), run["planned"], run["duration_s"])
+    summary["exit_code"] = exit_code(summary, run["status"])
+    session.folder.write("summary.json", summary)
+    reached("summary.written")
+    session.folder.write("run.json", run)
+    reached("run.closed")
+    return summary
 
 
 def _shown(run: Record) -> Record:

@@ -61,7 +61,8 @@ class Equals(Check, frozen=True, tag="equals"):
 
 class Regex(Check, frozen=True, tag="regex"):
     pattern: str
-    flags: str = ""
+    flags: str | None = None
+    """None where the pattern alone was written."""
 
 
 class MinTokens(Check, frozen=True, tag="min_tokens"):

@@ -14,12 +14,12 @@ Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
 
 
-class TextPart(Struct, frozen=True):
+class TextPart(Struct, frozen=True, tag="text", tag_field="part"):
     text: str
     at: str
 
 
-class FilePart(Struct, frozen=True):
+class FilePart(Struct, frozen=True, tag="file", tag_field="part"):
     """An attached file. `text` is None when the file is missing or cannot be read as text."""
 
     path: str
@@ -30,7 +30,7 @@ class FilePart(Struct, frozen=True):
     """The absolute path, when the file was found."""
 
 
-class OtherPart(Struct, frozen=True):
+class OtherPart(Struct, frozen=True, tag="other", tag_field="part"):
     """A part of a type that this version does not know. Validation refuses it; formatting passes over it."""
 
     type: str

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from rejoinder.model.messages import ChatMessage
+from rejoinder.model.prompts import Diagnostic
 from rejoinder.model.replies import NO_USAGE, Usage
 
 Status: TypeAlias = Literal["passed", "failed", "error", "skipped"]
@@ -30,6 +31,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """What judges used."""
     cost: float | None = None
 
+    diagnostics: tuple[Diagnostic, ...] = ()
     judged: bool = False
     """Was somebody asked for it?"""
 

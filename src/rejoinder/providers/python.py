@@ -14,7 +14,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from rejoinder.model import Reply, Request, Target, Usage, estimate_usage
+from msgspec import structs
+
+from rejoinder.model import NO_USAGE, Reply, Request, Target, Usage, estimate_usage
 from rejoinder.providers.base import ProviderError
 
 
@@ -44,15 +46,17 @@ class PythonProvider:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _read(self, answer: Any, request: Request) -> Reply:
-        if isinstance(answer, Reply):
+        if isinstance(answer, Reply) and answer.usage != NO_USAGE:
             return answer
+        if isinstance(answer, Reply):
+            return structs.replace(answer, usage=_estimate(request, answer.text))
         fields: dict[str, Any] = answer if isinstance(answer, dict) else {"text": answer}
         text = fields.get("text")
         if not isinstance(text, str):
             kind = type(answer).__name__
             message = f"`{self._name}` returned {kind}; a text, a mapping with `text`, or a Reply is wanted"
             raise ProviderError(message, type="python")
-        estimate = estimate_usage(sum(len(message.content) for message in request.messages), len(text))
+        estimate = _estimate(request, text)
         counted = "output_tokens" in fields
         return Reply(
             text,
@@ -64,6 +68,10 @@ class PythonProvider:
             ),
             cost=fields.get("cost"),
         )
+
+
+def _estimate(request: Request, text: str) -> Usage:
+    return estimate_usage(sum(len(message.content) for message in request.messages), len(text))
 
 
 def load_function(name: str, folders: tuple[str, ...]) -> Callable[[Request], Any]:

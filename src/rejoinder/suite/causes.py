@@ -242,8 +242,8 @@ def _colon_in_brackets(seen: Situation) -> Cause | None:
     if "flow" not in seen.context or seen.character != ":" or (seen.opened and seen.opened[0] != seen.number):
         return None
     start = max((found.end() for found in re.finditer(r"[\[{,]\s*|:\s+", seen.line[: seen.column - 1])), default=0)
-    end = re.compile(r"\s*(?:[,\]}]|$)").search(seen.line, seen.column)
-    value = seen.line[start : end.start()] if end else ""
+    end = re.compile(r"[,\]}]|$").search(seen.line, seen.column)
+    value = seen.line[start : end.start()].rstrip() if end else ""
     if not value or value[0] in "\"'":
         return None
     message = "a plain value may not contain ': '; put the value in quotes"

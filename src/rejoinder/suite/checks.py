@@ -136,8 +136,8 @@ def _regex(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyChec
     inner = isinstance(value, dict)
     place = f"{at}.pattern" if inner else at
     pattern = texts.text(value["pattern"] if inner else value, place)
-    flags = value.get("flags", "") if inner else ""
-    _compile(pattern, place, texts, flags)
+    flags = value.get("flags", "") if inner else None
+    _compile(pattern, place, texts, flags or "")
     return Regex(pattern=pattern, flags=flags, **shared)
 
 

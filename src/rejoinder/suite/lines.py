@@ -13,8 +13,8 @@ from rejoinder.suite.schema import read_schema
 _LINE = re.compile(
     r"""^(?P<head>\s*(?:-\ +)*)
         (?:(?P<key>"[^"]*"|'[^']*'|[^\s'"#\[{][^:]*?):(?P<gap>[ \t]+|$))?
-        (?P<value>.*?)\s*$""",
-    re.VERBOSE,
+        (?P<value>.*)$""",
+    re.VERBOSE | re.DOTALL,
 )
 
 
@@ -38,7 +38,7 @@ class Line(Struct, frozen=True):
 
 
 def read_line(text: str) -> Line:
-    found = _LINE.match(text)
+    found = _LINE.match(text.rstrip())
     assert found is not None, "a line has no end of a line in it"
     return Line(found["head"], found["key"] or "", text[: found.start("value")], found["value"])
 
