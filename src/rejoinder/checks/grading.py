@@ -46,8 +46,15 @@ def grade_plain(checks: tuple[AnyCheck, ...], context: Context) -> tuple[Verdict
 
 async def grade(checks: tuple[AnyCheck, ...], context: Context) -> tuple[Verdict, ...]:
     """The verdicts on a level's checks. Judges are asked at the same time, begun in document order."""
-    pending = [_begin(check, context) for check in checks]
-    return tuple([await _finish(one) for one in pending])
+    tasks: list[asyncio.Task[Verdict]] = []
+    pending = [_begin(check, context, tasks) for check in checks]
+    try:
+        return tuple([await _finish(one) for one in pending])
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 def reach_of(check: AnyCheck) -> Reach:
@@ -75,20 +82,21 @@ def unavailable(check: AnyCheck) -> str | None:
 _Pending = Verdict | asyncio.Task[Verdict] | Callable[[], Coroutine[Any, Any, Verdict]]
 
 
-def _begin(check: AnyCheck, context: Context) -> _Pending:
+def _begin(check: AnyCheck, context: Context, tasks: list[asyncio.Task[Verdict]]) -> _Pending:
     judge = _PLAIN.get(type(check).__name__)
     if judge is not None:
         return judge(check, context)
     if isinstance(check, Or | And):
-        children = [_begin(item.check, context) for item in check.items if item.check]
+        children = [_begin(item.check, context, tasks) for item in check.items if item.check]
         return lambda: _group(check, children)
     if isinstance(check, Not):
-        inner = _begin(check.check, context)
+        inner = _begin(check.check, context, tasks)
         return lambda: _not(check, inner)
     if isinstance(check, LlmJudge):
         from rejoinder.checks.judge import judge_llm_judge  # noqa: PLC0415 - suites without judges do without
 
-        return asyncio.ensure_future(judge_llm_judge(check, context))
+        tasks.append(asyncio.ensure_future(judge_llm_judge(check, context)))
+        return tasks[-1]
     return error_verdict(check, type(check).__name__.lower(), "this version cannot carry out this check")
 
 

@@ -6,7 +6,9 @@ read is an error, never a silent zero.
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -18,6 +20,8 @@ from rejoinder.model import Failure, LlmJudge, Verdict
 PASS_MARK = 0.5
 MOST_POINTS = 4
 """Hits and misses that are kept, each."""
+MOST_BRACES = 200
+"""Opening braces that are tried in a judge's prose."""
 
 
 async def judge_llm_judge(check: LlmJudge, context: Context) -> Verdict:
@@ -38,30 +42,42 @@ async def judge_llm_judge(check: LlmJudge, context: Context) -> Verdict:
 
 
 def read_judgement(text: str) -> dict[str, Any] | None:
-    """The judge's JSON, from the whole answer or from the object in its prose; None when there is none."""
-    data = _decode(text)
-    if not isinstance(data, dict):
-        start, end = text.find("{"), text.rfind("}")
-        data = _decode(text[start : end + 1]) if 0 <= start < end else None
-    if not isinstance(data, dict):
-        return None
-    score = data.get("score")
-    if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
-        return None
-    reasoning = data.get("reasoning")
-    return {
-        "score": min(1.0, max(0.0, float(score))),
-        "hits": _points(data.get("hits")),
-        "misses": _points(data.get("misses")),
-        "reasoning": reasoning if isinstance(reasoning, str) and reasoning else None,
-    }
+    """The judge's JSON: the whole answer, or the last object with a score in its prose; None when there is none."""
+    for data in _objects(text):
+        score = data.get("score")
+        if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+            continue
+        reasoning = data.get("reasoning")
+        return {
+            "score": min(1.0, max(0.0, float(score))),
+            "hits": _points(data.get("hits")),
+            "misses": _points(data.get("misses")),
+            "reasoning": reasoning if isinstance(reasoning, str) and reasoning else None,
+        }
+    return None
 
 
-def _decode(text: str) -> Any:
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects in a text, the whole of it first and then the last one first."""
     try:
-        return msgspec.json.decode(text)
+        whole = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError):
-        return None
+        whole = None
+    if isinstance(whole, dict):
+        yield whole
+        return
+    decoder = json.JSONDecoder()
+    position = len(text)
+    for _ in range(MOST_BRACES):
+        position = text.rfind("{", 0, position)
+        if position < 0:
+            return
+        try:
+            data, _end = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(data, dict):
+            yield data
 
 
 def _points(value: Any) -> tuple[str, ...]:

@@ -15,12 +15,15 @@ def dump_prompts(suites: list[Suite], options: RunOptions, folder: Path) -> None
     mask = Mask({value: name for suite in suites for value, name in suite.secrets.items()})
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        used: dict[str, int] = {}
         for job in plan(suites, options):
             if job.trial == 1:
                 prepared = job.prepared
                 name = re.sub(r"[^\w.-]+", "_", f"{prepared.case.id}.{prepared.target.name}")
                 blocks = [f"--- {message.role} ---\n{message.content}" for message in prepared.prompt.messages]
                 text = "\n".join(blocks) if prepared.target.mode == "lm" else prepared.prompt.question
-                (folder / f"{name}.txt").write_text(f"{mask.hide_text(text)}\n", encoding="utf-8")
+                used[name] = used.get(name, 0) + 1
+                number = f"-{used[name]}" if used[name] > 1 else ""  # other suites have cases of the same name
+                (folder / f"{name}{number}.txt").write_text(f"{mask.hide_text(text)}\n", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{folder} cannot be written: {(error.strerror or str(error)).lower()}") from None

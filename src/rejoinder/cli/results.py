@@ -37,6 +37,18 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def check_out(out: Path | None) -> None:
+    """Find out before anything is sent whether the results can be written where they are wanted."""
+    if out is None:
+        return
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with out.open("a", encoding="utf-8"):
+            pass
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written: {(error.strerror or str(error)).lower()}") from None
+
+
 def write_report(report: RunReport, form: str, out: Path | None, *, verbose: bool) -> None:
     """Machine-readable results alone on standard output; for people, conversations and a summary."""
     if out is not None:

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from rejoinder.cli.loading import suites_of
 from rejoinder.cli.output import width_of
-from rejoinder.cli.results import output_options, write_report
+from rejoinder.cli.results import check_out, output_options, write_report
 from rejoinder.engine.folder import find_run
 from rejoinder.engine.receipt import read_options
 from rejoinder.engine.run import resume_run
@@ -32,6 +32,7 @@ def command(run: str | None, workers: int | None, form: str, out: Path | None, v
     options = read_options(folder)
     if workers is not None:
         options = structs.replace(options, workers=workers)
+    check_out(out)
     display = LiveDisplay(sys.stderr, width_of(sys.stderr))
     report = resume_run(folder, suites_of(folder), options, display)
     write_report(report, form, out, verbose=verbose)

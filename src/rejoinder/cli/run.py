@@ -9,7 +9,7 @@ import click
 
 from rejoinder.cli.loading import load_suites
 from rejoinder.cli.output import width_of
-from rejoinder.cli.results import output_options, write_report
+from rejoinder.cli.results import check_out, output_options, write_report
 from rejoinder.engine.plan import RunOptions
 from rejoinder.engine.run import start_run
 from rejoinder.report.live import LiveDisplay
@@ -82,6 +82,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         include_messages="messages" in include,
     )
     suites = load_suites(paths, options)
+    check_out(out)
     if dump_prompts is not None:
         from rejoinder.cli.dump import dump_prompts as dump  # noqa: PLC0415 - seldom asked for
 

@@ -137,8 +137,12 @@ def level_score(checks: tuple[AnyCheck, ...], verdicts: tuple[Verdict, ...]) -> 
         for check, verdict in zip(checks, verdicts, strict=True)
         if verdict.score is not None
     ]
+    if not scored:
+        return None
     total = sum(weight for weight, _ in scored)
-    return sum(weight * score for weight, score in scored) / total if total else None
+    if not total:  # where nothing weighs anything, everything weighs the same
+        return sum(score for _, score in scored) / len(scored)
+    return sum(weight * score for weight, score in scored) / total
 
 
 def applicable_follow_ups(level: Level, verdicts: tuple[Verdict, ...]) -> list[FollowUp]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from rejoinder.engine.plan import DEFAULT_WORKERS, RunOptions
+from rejoinder.engine.plan import RunOptions
 from rejoinder.engine.play import Retries
 from rejoinder.model import Suite, Target
 from rejoinder.providers import Provider, open_provider
@@ -57,9 +57,8 @@ class TargetDesk:
             self._secrets.update(secrets)
             ready = structs.replace(target, settings=settings)
         folders = (str(Path(suite.path).parent), suite.root)
-        workers = self._options.workers or target.workers or DEFAULT_WORKERS
         self._kept.append(target)
-        self._providers[id(target)] = open_provider(ready, folders, workers)
+        self._providers[id(target)] = open_provider(ready, folders)
         self._rules[id(target)] = (self._retries(target), self._timeout(target))
 
     def _retries(self, target: Target) -> Retries:

@@ -120,7 +120,11 @@ def create_run(root: Path) -> RunFolder:
     if not ignore.exists():
         ignore.write_text("# Runs are data, not source.\n*\n", encoding="utf-8")
     while True:
-        name = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(2).hex()}"
+        now = time.time()
+        # Milliseconds make names sort by time; the last digit keeps two processes apart.
+        name = (
+            f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{int(now * 1000) % 1000:03x}{os.urandom(1).hex()[0]}"
+        )
         try:
             (runs / name).mkdir()
         except FileExistsError:

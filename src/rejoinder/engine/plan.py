@@ -80,10 +80,9 @@ def plan(suites: Iterable[Suite], options: RunOptions) -> Iterator[Job]:
             taken += 1
             if options.limit is not None and taken > options.limit:
                 return
-            for target_name in options.targets or (case.target,):
+            for target_name in dict.fromkeys(options.targets) or (case.target,):
                 prepared = prepare(suite, case, target_name)
-                if _UNNAMED.fullmatch(case.id):
-                    prepared = _tell_apart(prepared, occurrences)
+                prepared = _tell_apart(prepared, occurrences)
                 for trial in range(1, options.repeat + 1):
                     yield Job(number, prepared, trial)
                     number += 1
@@ -144,6 +143,8 @@ def prepare(suite: Suite, case: Case, target_name: str | None) -> Prepared:
     case = for_target(case, target)
     judge_name = case.judge_target or target.judge_target
     judge = resolve(judge_name, suite.targets) if judge_name else target
+    if judge is None:
+        raise UsageError(f"there is no target `{judge_name}`, which is to judge the replies of `{target.name}`")
     mode: Mode = "agent" if target.mode == "agent" else "lm"
     prompt = format_case(case, suite.formatting, mode)
     opening = Opening(prompt.question, prompt.messages, case.level, case.followups, case.max_turns)
@@ -161,7 +162,7 @@ def _digest(case: Case, target: Target, prompt: Prompt) -> bytes:
 
 
 def _tell_apart(prepared: Prepared, occurrences: dict[bytes, int]) -> Prepared:
-    """Unnamed cases with the same words are numbered, so that each has answers of its own."""
+    """Cases with the same name and words are numbered, so that each has answers of its own."""
     earlier = occurrences.get(prepared.content, 0)
     occurrences[prepared.content] = earlier + 1
     return structs.replace(prepared, content=prepared.content + b"%d" % earlier) if earlier else prepared
@@ -215,11 +216,11 @@ def _all_checks(level: Level) -> Iterator[AnyCheck]:
 
 
 def _checks_of(item: Item) -> Iterator[AnyCheck]:
+    """The check of an item, and those of every follow-up in it, however deep in groups they stand."""
     if item.check is not None:
         yield item.check
         if isinstance(item.check, Or | And):
             for inner in item.check.items:
-                if inner.follow_up is not None:
-                    yield from _all_checks(inner.follow_up.level)
+                yield from _checks_of(inner)
     if item.follow_up is not None:
         yield from _all_checks(item.follow_up.level)

@@ -70,6 +70,7 @@ class ResultRecord(Struct, frozen=True, kw_only=True):
     name: str | None
     tags: tuple[str, ...]
     conversation_id: str | None
+    metadata: dict[str, Any]
     target: str
     trial: int
     status: str
@@ -102,6 +103,7 @@ def result_record(job: Job, outcome: Outcome, *, include_messages: bool = False)
         name=case.name,
         tags=case.tags,
         conversation_id=case.conversation_id,
+        metadata=case.metadata,
         target=prepared.target.name,
         trial=job.trial,
         status=outcome.status,

@@ -117,7 +117,7 @@ class Session:
             return Ending("interrupted")
         if self._failed_fast:
             for job in chain(executor.waiting, jobs):
-                spool.add(job.number, result_record(job, Outcome(status="skipped")))
+                spool.add(job.number, result_record(job, Outcome(status="skipped")), self.mask)
         return Ending("completed")
 
     def failure(self, error: BaseException) -> JournalError:
@@ -160,20 +160,27 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 def start_run(suites: list[Suite], options: RunOptions, observer: Observer | None = None) -> RunReport:
     """Run suites in a new folder."""
-    folder = create_run(Path(suites[0].root))
-    folder.lock()
+    root = Path(suites[0].root)
+    try:
+        folder = create_run(root)
+        folder.lock()
+    except OSError as error:
+        raise UsageError(f"no run can be kept in {root}: {(error.strerror or str(error)).lower()}") from None
     try:
         try:
             session = Session(suites, options, folder, observer or Observer())
             if session.survey.planned == 0:
                 raise UsageError("no case is selected, so nothing was sent", "Look at --case, --tag and --limit.")
-        except BaseException:
+            folder.write("suite.json", suite_record(suites, options), session.mask)
+            write_lines(folder.path / "cases.jsonl", case_lines(suites), session.mask)
+            run = write_receipt(folder, suites, options, session.survey)
+            folder.write("run.json", run)
+        except BaseException as error:
             folder.discard()  # nothing was sent, so there is nothing to keep
+            if isinstance(error, OSError):
+                reason = (error.strerror or str(error)).lower()
+                raise UsageError(f"{folder.path} cannot be written: {reason}") from None
             raise
-        folder.write("suite.json", suite_record(suites, options), session.mask)
-        write_lines(folder.path / "cases.jsonl", case_lines(suites), session.mask)
-        run = write_receipt(folder, suites, options, session.survey)
-        folder.write("run.json", run)
         reached("run.created")
         return _work(session, run, None)
     finally:

@@ -11,7 +11,7 @@ RUNS_CODE = frozenset({"python"})
 """Providers that run the user's own code."""
 
 
-def open_provider(target: Target, folders: tuple[str, ...], workers: int) -> Provider:
+def open_provider(target: Target, folders: tuple[str, ...]) -> Provider:
     """The provider of a target. Raises UsageError where this version has none."""
     if target.provider == "scripted":
         from rejoinder.providers.scripted import ScriptedProvider  # noqa: PLC0415 - one provider a run, mostly
@@ -20,7 +20,7 @@ def open_provider(target: Target, folders: tuple[str, ...], workers: int) -> Pro
     if target.provider == "python":
         from rejoinder.providers.python import PythonProvider  # noqa: PLC0415
 
-        return PythonProvider(target, folders, workers)
+        return PythonProvider(target, folders)
     raise UsageError(
         f"target `{target.name}` needs the provider `{target.provider}`, which this version cannot run",
         f"The providers that run are {', '.join(sorted(AVAILABLE))}.",
