@@ -113,6 +113,8 @@ class Journal:
         self._size = history.size if history else 0
         os.ftruncate(self._file, self._size)
         self._failed: JournalError | None = None
+        self.open_calls: set[str] = set()
+        """Calls that were asked and not told: in doubt, should the run end now."""
         self._writing = threading.Lock()
         self._queue: SimpleQueue[tuple[bytes, asyncio.Future[None]] | None] = SimpleQueue()
         self._loop = asyncio.get_running_loop()
@@ -122,12 +124,14 @@ class Journal:
 
     def asked(self, record: Asked) -> None:
         """Hand the record to the operating system before the call is made: it survives the end of this process."""
+        self.open_calls.add(record.key)
         self._append(self._line(record))
         reached("asked.written")
 
     async def told(self, record: Told) -> None:
         waiter = self._loop.create_future()
         self._queue.put((self._line(record), waiter))
+        self.open_calls.discard(record.key)  # what is in the queue is written, even if nobody waits any more
         reached("told.queued")
         await waiter
 

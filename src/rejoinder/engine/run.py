@@ -62,6 +62,8 @@ class Ending(Struct, frozen=True):
     """How a stretch of work ended."""
 
     status: str
+    in_doubt: int
+    """Calls whose outcome nobody knows."""
     failure: JournalError | None = None
 
 
@@ -111,14 +113,15 @@ class Session:
                 if journal is not None:
                     journal.close()
                 await self.targets.close()
+        in_doubt = (history.in_doubt if history else 0) + (len(journal.open_calls) if journal else 0)
         if failure is not None:
-            return Ending("error", failure)
+            return Ending("error", in_doubt, failure)
         if interrupts.count or cancelled:
-            return Ending("interrupted")
+            return Ending("interrupted", in_doubt)
         if self._failed_fast:
             for job in chain(executor.waiting, jobs):
                 spool.add(job.number, result_record(job, Outcome(status="skipped")), self.mask)
-        return Ending("completed")
+        return Ending("completed", in_doubt)
 
     def failure(self, error: BaseException) -> JournalError:
         """Why the run's folder can no longer be written, and how to go on."""
@@ -242,7 +245,7 @@ def _work(session: Session, run: Record, history: History | None, *, ask: bool =
         "status": ending.status if ask else "killed",
         "planned": planned,
         "finished_at": now(),
-        "in_doubt": history.in_doubt if history else 0,
+        "in_doubt": ending.in_doubt,
         "duration_s": duration,
     }
     try:
