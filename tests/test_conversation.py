@@ -25,7 +25,7 @@ from rejoinder.checks import Context, grade
 from rejoinder.engine.conversation import Ask, Opening, converse
 from rejoinder.errors import SuiteError
 from rejoinder.formatting import format_case
-from rejoinder.model import ChatMessage, Failure, Outcome, Reply
+from rejoinder.model import ChatMessage, Failure, Outcome, Prompt, Reply
 from tests.conftest import Project
 
 spec = pytest.mark.spec
@@ -77,6 +77,17 @@ def have(case: Raw, replies: Callable[[int], Reply | Failure], judge: Judge, sui
     judged: list[str] = []
 
     async def play() -> Outcome:
+        class _Port:
+            def __init__(self, turn: int) -> None:
+                self.turn = turn
+
+            def question(self) -> Prompt:
+                return prompt
+
+            async def ask_judge(self, system: str, user: str, target: str | None) -> Reply | Failure:
+                judged.append(user)
+                return judge(self.turn, user)
+
         conversation = converse(opening)
         effect = next(conversation)
         try:
@@ -87,13 +98,7 @@ def have(case: Raw, replies: Callable[[int], Reply | Failure], judge: Judge, sui
                     assert effect.turn == len(sent)
                     effect = conversation.send(replies(effect.turn))
                     continue
-                turn = effect.turn
-
-                async def ask(system: str, user: str, target: str | None, turn: int = turn) -> Reply | Failure:
-                    judged.append(user)
-                    return judge(turn, user)
-
-                context = Context(one, effect.reply, turn, lambda: prompt, ask)
+                context = Context(one, effect.reply, effect.turn, _Port(effect.turn))
                 effect = conversation.send(await grade(effect.checks, context))
         except StopIteration as stop:
             return stop.value

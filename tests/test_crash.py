@@ -128,9 +128,10 @@ def test_a_run_survives_its_death_at_every_named_point(lab: Lab, audit: Audit, m
     first = lab.start(kill_at=moment)
     assert first.end().code == KILLED
     audit.died(first)
-    second = lab.spawn("resume", "--format", "json", kill_at=f"{moment.partition(':')[0]}:1")
-    if second.end().code == KILLED:  # a resumed run need not pass all points again
-        audit.died(second)
+    if moment.endswith(":1"):
+        second = lab.spawn("resume", "--format", "json", kill_at=moment)
+        if second.end().code == KILLED:  # a resumed run need not pass all points again
+            audit.died(second)
     audit.finished(lab.resume().document)
 
 

@@ -11,13 +11,19 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from rejoinder.model import Case, Check, Failure, Reply, State, Verdict
+from rejoinder.model import Case, Check, Failure, Prompt, Reply, State, Verdict
 
 
-class JudgePort(Protocol):
-    """How a check asks a judge: with the texts it is shown, and for a check that names a target, that target."""
+class Port(Protocol):
+    """How a check that needs more than the reply reaches it."""
 
-    def __call__(self, system: str, user: str, target: str | None) -> Awaitable[Reply | Failure]: ...
+    def question(self) -> Prompt:
+        """The question of this turn: the conversation as judges see it."""
+        ...
+
+    def ask_judge(self, system: str, user: str, target: str | None) -> Awaitable[Reply | Failure]:
+        """Ask a judge with the texts it is shown; a check may name the target."""
+        ...
 
 
 class Context(Struct, frozen=True):
@@ -26,9 +32,7 @@ class Context(Struct, frozen=True):
     case: Case
     reply: Reply
     turn: int
-    question: Any
-    """Called for the question of this turn: the conversation as judges see it."""
-    ask_judge: JudgePort
+    port: Port
 
 
 class Reach(Struct, frozen=True):
@@ -38,10 +42,17 @@ class Reach(Struct, frozen=True):
     code: bool = False
 
 
-def verdict(check: Check, label: str, passed: bool, reason: str, **more: Any) -> Verdict:
+def verdict(check: Check, label: str, passed: bool, reason: str) -> Verdict:
+    """The verdict of a check that either passes or fails."""
+    if passed:
+        return Verdict(check=label, state="passed", score=1.0, reason=reason, name=check.name)
+    return Verdict(check=label, state="failed", score=0.0, reason=reason, name=check.name)
+
+
+def scored_verdict(check: Check, label: str, passed: bool, reason: str, **more: Any) -> Verdict:
+    """The verdict of a check that has a score of its own, or children, or a judge's words."""
     state: State = "passed" if passed else "failed"
-    score = more.pop("score", 1.0 if passed else 0.0)
-    return Verdict(check=label, state=state, score=score, reason=reason, name=check.name, **more)
+    return Verdict(check=label, state=state, reason=reason, name=check.name, **more)
 
 
 def error_verdict(check: Check, label: str, reason: str, **more: Any) -> Verdict:

@@ -7,29 +7,53 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from rejoinder.checks import length, text
-from rejoinder.checks.base import Context, Reach, error_verdict, verdict
-from rejoinder.model import And, AnyCheck, LlmJudge, Not, Or, Verdict
+from rejoinder.checks.base import Context, Reach, error_verdict, scored_verdict
+from rejoinder.model import (
+    And,
+    AnyCheck,
+    Code,
+    Contains,
+    ContainsAll,
+    ContainsAny,
+    EndsWith,
+    Equals,
+    IContains,
+    Latency,
+    LlmJudge,
+    Match,
+    MaxTokens,
+    MaxWords,
+    MinTokens,
+    MinWords,
+    Not,
+    NotMatch,
+    Or,
+    Regex,
+    Semantic,
+    StartsWith,
+    Verdict,
+)
 
-_PLAIN: dict[str, Callable[[Any, Context], Verdict]] = {
-    "Match": text.judge_match,
-    "NotMatch": text.judge_not_match,
-    "Contains": text.judge_contains,
-    "IContains": text.judge_icontains,
-    "ContainsAny": text.judge_contains_any,
-    "ContainsAll": text.judge_contains_all,
-    "StartsWith": text.judge_starts_with,
-    "EndsWith": text.judge_ends_with,
-    "Equals": text.judge_equals,
-    "Regex": text.judge_regex,
-    "MinTokens": length.judge_min_tokens,
-    "MaxTokens": length.judge_max_tokens,
-    "MinWords": length.judge_min_words,
-    "MaxWords": length.judge_max_words,
-    "Latency": length.judge_latency,
+_PLAIN: dict[type, Callable[[Any, Context], Verdict]] = {
+    Match: text.judge_match,
+    NotMatch: text.judge_not_match,
+    Contains: text.judge_contains,
+    IContains: text.judge_icontains,
+    ContainsAny: text.judge_contains_any,
+    ContainsAll: text.judge_contains_all,
+    StartsWith: text.judge_starts_with,
+    EndsWith: text.judge_ends_with,
+    Equals: text.judge_equals,
+    Regex: text.judge_regex,
+    MinTokens: length.judge_min_tokens,
+    MaxTokens: length.judge_max_tokens,
+    MinWords: length.judge_min_words,
+    MaxWords: length.judge_max_words,
+    Latency: length.judge_latency,
 }
-"""By the name of the check's class: what looks at the reply and nothing else."""
+"""What looks at the reply and nothing else."""
 
-_MISSING = {"Semantic": "semantic", "Code": "code"}
+_MISSING: dict[type, str] = {Semantic: "semantic", Code: "code"}
 """Checks that suites may hold and that this version cannot carry out."""
 
 
@@ -37,7 +61,7 @@ def grade_plain(checks: tuple[AnyCheck, ...], context: Context) -> tuple[Verdict
     """The verdicts when no check has to ask anybody; None when one has to."""
     verdicts: list[Verdict] = []
     for check in checks:
-        judge = _PLAIN.get(type(check).__name__)
+        judge = _PLAIN.get(type(check))
         if judge is None:
             return None
         verdicts.append(judge(check, context))
@@ -65,7 +89,7 @@ def reach_of(check: AnyCheck) -> Reach:
     parts = [reach_of(one) for one in inner]
     return Reach(
         judge=isinstance(check, LlmJudge) or any(part.judge for part in parts),
-        code=type(check).__name__ == "Code" or any(part.code for part in parts),
+        code=isinstance(check, Code) or any(part.code for part in parts),
     )
 
 
@@ -76,14 +100,14 @@ def unavailable(check: AnyCheck) -> str | None:
         return next((name for name in found if name), None)
     if isinstance(check, Not):
         return unavailable(check.check)
-    return _MISSING.get(type(check).__name__)
+    return _MISSING.get(type(check))
 
 
 _Pending = Verdict | asyncio.Task[Verdict] | Callable[[], Coroutine[Any, Any, Verdict]]
 
 
 def _begin(check: AnyCheck, context: Context, tasks: list[asyncio.Task[Verdict]]) -> _Pending:
-    judge = _PLAIN.get(type(check).__name__)
+    judge = _PLAIN.get(type(check))
     if judge is not None:
         return judge(check, context)
     if isinstance(check, Or | And):
@@ -117,7 +141,7 @@ async def _group(check: Or | And, pending: list[_Pending]) -> Verdict:
         return error_verdict(check, label, f"{count}; {states.count('error')} could not be decided", children=children)
     passed = decided if isinstance(check, Or) else not decided
     score = (max if isinstance(check, Or) else min)(scores)
-    return verdict(check, label, passed, count, score=score, children=children)
+    return scored_verdict(check, label, passed, count, score=score, children=children)
 
 
 async def _not(check: Not, pending: _Pending) -> Verdict:
@@ -125,4 +149,4 @@ async def _not(check: Not, pending: _Pending) -> Verdict:
     if inner.state == "error":
         return error_verdict(check, "not", inner.reason, children=(inner,))
     score = None if inner.score is None else 1.0 - inner.score
-    return verdict(check, "not", not inner.passed, inner.reason, score=score, children=(inner,))
+    return scored_verdict(check, "not", not inner.passed, inner.reason, score=score, children=(inner,))

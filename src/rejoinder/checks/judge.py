@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from rejoinder.checks.base import Context, error_verdict, verdict
+from rejoinder.checks.base import Context, error_verdict, scored_verdict
 from rejoinder.formatting import format_judge_prompt
 from rejoinder.model import Failure, LlmJudge, Verdict
 
@@ -26,8 +26,8 @@ MOST_BRACES = 200
 
 async def judge_llm_judge(check: LlmJudge, context: Context) -> Verdict:
     label = f"llm_judge {check.criteria}" if check.criteria else "llm_judge"
-    shown = format_judge_prompt(check, context.case, context.question(), context.reply.text)
-    answer = await context.ask_judge(shown.system, shown.user, check.target)
+    shown = format_judge_prompt(check, context.case, context.port.question(), context.reply.text)
+    answer = await context.port.ask_judge(shown.system, shown.user, check.target)
     if isinstance(answer, Failure):
         reason = f"the judge could not be asked: {answer.message}"
         return error_verdict(check, label, reason, diagnostics=shown.diagnostics)
@@ -38,7 +38,7 @@ async def judge_llm_judge(check: LlmJudge, context: Context) -> Verdict:
     score = judgement["score"]
     threshold = PASS_MARK if check.threshold is None else check.threshold
     reason = judgement["reasoning"] or f"scored {score:g}"
-    return verdict(check, label, score >= threshold, reason, **judgement, **spent)
+    return scored_verdict(check, label, score >= threshold, reason, **judgement, **spent)
 
 
 def read_judgement(text: str) -> dict[str, Any] | None:

@@ -132,35 +132,41 @@ def level_state(level: Level, checks: tuple[AnyCheck, ...], verdicts: tuple[Verd
 
 def level_score(checks: tuple[AnyCheck, ...], verdicts: tuple[Verdict, ...]) -> float | None:
     """The weighted mean of the scores that there are."""
-    scored = [
-        (check.weight, verdict.score)
-        for check, verdict in zip(checks, verdicts, strict=True)
-        if verdict.score is not None
-    ]
-    if not scored:
+    weights = weighted = plain = 0.0
+    count = 0
+    for check, verdict in zip(checks, verdicts, strict=True):
+        if verdict.score is not None:
+            count += 1
+            plain += verdict.score
+            weights += check.weight
+            weighted += check.weight * verdict.score
+    if not count:
         return None
-    total = sum(weight for weight, _ in scored)
-    if not total:  # where nothing weighs anything, everything weighs the same
-        return sum(score for _, score in scored) / len(scored)
-    return sum(weight * score for weight, score in scored) / total
+    # Where nothing weighs anything, everything weighs the same.
+    return weighted / weights if weights else plain / count
 
 
 def applicable_follow_ups(level: Level, verdicts: tuple[Verdict, ...]) -> list[FollowUp]:
     """The follow-ups of a failed level that may be sent, in document order."""
-    return list(_applicable(level.items, verdicts))
+    found: list[FollowUp] = []
+    _collect(level.items, verdicts, found)
+    return found
 
 
-def _applicable(items: tuple[Item, ...], verdicts: tuple[Verdict, ...]) -> Iterator[FollowUp]:
+def _collect(items: tuple[Item, ...], verdicts: tuple[Verdict, ...], found: list[FollowUp]) -> None:
     """`items` are those of a list that failed; a follow-up standing alone in it applies to all of it."""
-    remaining = iter(verdicts)
+    position = 0
     for item in items:
-        verdict = next(remaining) if item.check is not None else None
-        if verdict is not None and verdict.state != "failed":
-            continue
-        if isinstance(item.check, Or | And) and verdict is not None:
-            yield from _applicable(item.check.items, verdict.children)
+        check = item.check
+        if check is not None:
+            verdict = verdicts[position]
+            position += 1
+            if verdict.state != "failed":
+                continue
+            if isinstance(check, Or | And):
+                _collect(check.items, verdict.children, found)
         if item.follow_up is not None:
-            yield item.follow_up
+            found.append(item.follow_up)
 
 
 def persistent_items(level: Level) -> tuple[Item, ...]:
@@ -178,7 +184,10 @@ def _without_follow_ups(check: AnyCheck) -> AnyCheck:
 
 def say(follow_up: FollowUp, replies: list[str], verdicts: tuple[Verdict, ...]) -> str:
     """The words of a follow-up, with what it quotes."""
-    return "".join(piece if isinstance(piece, str) else _quoted(piece, replies, verdicts) for piece in follow_up.prompt)
+    pieces = follow_up.prompt
+    if len(pieces) == 1 and isinstance(pieces[0], str):
+        return pieces[0]
+    return "".join(piece if isinstance(piece, str) else _quoted(piece, replies, verdicts) for piece in pieces)
 
 
 def _quoted(quote: Quote, replies: list[str], verdicts: tuple[Verdict, ...]) -> str:

@@ -176,13 +176,7 @@ class Player:
         self._state.update(encoded)
 
     async def _grade(self, effect: Grade) -> tuple[Verdict, ...]:
-        context = Context(
-            self.job.prepared.case,
-            effect.reply,
-            effect.turn,
-            lambda: question_at(self.job.prepared, effect.prompts, effect.replies),
-            _Judges(self, effect.turn),
-        )
+        context = Context(self.job.prepared.case, effect.reply, effect.turn, _Port(self, effect))
         verdicts = grade_plain(effect.checks, context)
         return verdicts if verdicts is not None else await grade(effect.checks, context)
 
@@ -228,19 +222,24 @@ class Player:
         raise Unanswered
 
 
-class _Judges:
-    """How the checks of one turn reach their judges."""
+class _Port:
+    """What the checks of one turn can reach through the player."""
 
-    def __init__(self, player: Player, turn: int) -> None:
+    __slots__ = ("_effect", "_player")
+
+    def __init__(self, player: Player, effect: Grade) -> None:
         self._player = player
-        self._turn = turn
+        self._effect = effect
 
-    async def __call__(self, system: str, user: str, target: str | None) -> Reply | Failure:
+    def question(self) -> Prompt:
+        return question_at(self._player.job.prepared, self._effect.prompts, self._effect.replies)
+
+    async def ask_judge(self, system: str, user: str, target: str | None) -> Reply | Failure:
         judge = find_judge(self._player.job.prepared, target)
         if judge is None:
             return Failure("target", f"there is no target `{target}`")
         messages = (ChatMessage("system", system), ChatMessage("user", user))
-        return await self._player.ask_judge(self._turn, judge, messages)
+        return await self._player.ask_judge(self._effect.turn, judge, messages)
 
 
 def find_judge(prepared: Prepared, name: str | None) -> Target | None:

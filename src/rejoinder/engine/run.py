@@ -90,9 +90,7 @@ class Session:
             live = Live(self.targets.provider, journal, self.targets.rules, self.observer.retried)
             sources = (*sources, live)
         jobs = plan(self.suites, self.options)
-        executor = LocalExecutor(
-            self.options.workers or default_workers(self.survey), lambda job: job.prepared.target.workers
-        )
+        executor = LocalExecutor(self.options.workers or default_workers(self.survey))
         failure: JournalError | None = None
         cancelled = False
         self.observer.started(self.survey.planned)

@@ -32,9 +32,8 @@ class Executor(Protocol):
 class LocalExecutor:
     """Runs jobs as tasks of this process."""
 
-    def __init__(self, workers: int, limit_for: Callable[[Job], int | None]) -> None:
+    def __init__(self, workers: int) -> None:
         self._workers = workers
-        self._limit_for = limit_for
         self._busy: dict[str, int] = {}
         self._line: deque[Job] = deque()
         self._stopping = False
@@ -92,5 +91,5 @@ class LocalExecutor:
         return None
 
     def _has_room(self, job: Job) -> bool:
-        limit = self._limit_for(job)
+        limit = job.prepared.target.workers
         return limit is None or self._busy.get(job.prepared.target.name, 0) < limit

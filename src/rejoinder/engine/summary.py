@@ -1,4 +1,8 @@
-"""The summary of a run, counted from its results. No counter is kept while a run goes on that a crash could spoil."""
+"""The summary of a run, counted from its results in document order.
+
+No counter is kept while a run goes on: a crash could spoil it, and the order in which conversations end would show in
+ties and sums. Equal runs have equal summaries.
+"""
 
 from __future__ import annotations
 
