@@ -45,6 +45,7 @@ class Forgetful:
 
     def __init__(self, *_: object) -> None:
         self._encode = msgspec.json.Encoder().encode
+        self.open_calls: set[str] = set()
 
     def asked(self, record: Asked) -> None:
         self._encode(record)

@@ -166,6 +166,8 @@ class CountingServer:
 
     def __init__(self, delays_ms: tuple[float, float] = (2, 10)) -> None:
         self.heard: list[Heard] = []
+        self._by_life: Counter[int] = Counter()
+        self._times: Counter[Call] = Counter()
         self.under_way = self.most_at_once = 0
         self.is_held: Callable[[Call], bool] = lambda _: False
         self.refuse: Callable[[Call, int], dict[str, Any] | None] = lambda _call, _times: None
@@ -195,6 +197,8 @@ class CountingServer:
     def forget(self) -> None:
         with self._changed:
             self.heard = []
+            self._by_life.clear()
+            self._times.clear()
             self.most_at_once = 0
         self.is_held = lambda _: False
         self.refuse = lambda _call, _times: None
@@ -207,10 +211,10 @@ class CountingServer:
         """Wait until a life has made so many calls; False when it ended before."""
         end = time.monotonic() + PATIENCE_S
         with self._changed:
-            while len(self.calls(life.number)) < number:
+            while self._by_life[life.number] < number:
                 if life.process.poll() is not None:
                     return False
-                assert time.monotonic() < end, f"{len(self.calls(life.number))} of {number} calls came"
+                assert time.monotonic() < end, f"{self._by_life[life.number]} of {number} calls came"
                 self._changed.wait(0.02)
         return True
 
@@ -242,6 +246,9 @@ class CountingServer:
         heard = Heard(asked["life"], call, tuple((role, content) for role, content in asked["messages"]))
         with self._changed:
             self.heard.append(heard)
+            self._by_life[heard.life] += 1
+            self._times[call] += 1
+            times = self._times[call]
             self.under_way += 1
             self.most_at_once = max(self.most_at_once, self.under_way)
             self._changed.notify_all()
@@ -252,7 +259,7 @@ class CountingServer:
                 await asyncio.sleep(0.005)
         finally:
             self.under_way -= 1
-        refusal = self.refuse(call, self.calls().count(call))
+        refusal = self.refuse(call, times)
         if refusal is not None:
             return refusal
         text = _judge(heard) if call.judging else reply_text(call)

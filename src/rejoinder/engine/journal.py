@@ -96,6 +96,11 @@ def read_journal(path: Path, mask: Mask) -> History:
                 asked.discard(record.key)
             elif isinstance(record, Asked):
                 asked.add(record.key)
+            elif record.format != FORMAT:
+                raise JournalError(
+                    f"{path} has format {record.format}, and this version reads format {FORMAT}",
+                    "Use the version of rejoinder that began the run.",
+                )
             else:
                 in_doubt = record.in_doubt
                 asked.clear()

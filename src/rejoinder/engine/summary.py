@@ -124,11 +124,19 @@ class Tally:
             "by_target": {name: _by_target(one) for name, one in self.by_target.items()},
         }
 
+    def _by_case(self) -> list[tuple[float, str]]:
+        """The mean of each case over its trials and targets."""
+        scores: dict[str, list[float]] = {}
+        for score, case_id in self.scores:
+            scores.setdefault(case_id, []).append(score)
+        return [(fsum(values) / len(values), case_id) for case_id, values in scores.items()]
+
     def _score(self) -> Record:
         values = [score for score, _ in self.scores]
         if not values:
             return dict.fromkeys(("mean", "median", "min", "max", "stdev"), None)
         mean = fsum(values) / len(values)
+        cases = self._by_case()
         bins = [0] * BINS
         for value in values:
             bins[min(BINS - 1, int(value * BINS))] += 1
@@ -139,8 +147,8 @@ class Tally:
             "max": max(values),
             "stdev": sqrt(fsum((value - mean) ** 2 for value in values) / (len(values) - 1)) if values[1:] else 0.0,
             "histogram": bins,
-            "best": [_named(one) for one in nlargest(3, self.scores, key=lambda one: one[0])],
-            "worst": [_named(one) for one in nsmallest(3, self.scores, key=lambda one: one[0])],
+            "best": [_named(one) for one in nlargest(3, cases, key=lambda one: one[0])],
+            "worst": [_named(one) for one in nsmallest(3, cases, key=lambda one: one[0])],
         }
 
 
