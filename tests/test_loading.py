@@ -10,6 +10,7 @@ import pytest
 
 import rejoinder
 from rejoinder.model import Quote
+from rejoinder.suite.files import Finder
 from rejoinder.suite.project import parse_env
 from tests.conftest import Project, codes
 
@@ -613,3 +614,134 @@ def test_help_lists_every_command_and_each_explains_itself(project: Project) -> 
         assert line in text
         assert "Usage:" in project.run(name, "--help")
     assert "did you mean `validate`" in project.invoke("validat").stderr
+
+
+# Corners
+
+
+@spec("P15")
+def test_every_string_of_a_suite_is_expanded(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REJOINDER_SECRET_KEY", "s3cret-value")
+    project.write("rows.jsonl", '{"n": 1}\n')
+    project.write(
+        "evals.yaml",
+        {
+            "vars": {"v": "x"},
+            "metadata": {"tags": ["{{ var('v') }}"]},
+            "guideline_patterns": ["{{ var('v') }}.md"],
+            "targets": [
+                {
+                    "name": "t",
+                    "provider": "openai",
+                    "model": "{{ var('v') }} {{ v }} ${{ HOME }}",
+                    "api_key": "{{ secret('key') }}",
+                }
+            ],
+            "evals": [{"id": "{{ var('v') }}{{ n }}", "prompt": "q", "cases": "rows.jsonl", **OUTCOME}],
+        },
+    )
+    suite = rejoinder.load("evals.yaml")
+    [case] = suite.cases
+    assert (case.id, case.tags, suite.formatting.guideline_patterns) == ("x1-1", ("x",), ("x.md",))
+    assert suite.targets["t"].settings["model"] == "x {{ v }} ${{ HOME }}"
+    assert suite.secrets == {"s3cret-value": "{{ secret('key') }}"}
+    target = {"name": "t", "provider": "scripted", "replies": ["{{ var('v') }}"]}
+    [error] = project.errors({"targets": [target], "evals": [{"prompt": "q", **OUTCOME}]})
+    assert (error["code"], error["path"]) == ("missing-variable", "targets[0].replies[0]")
+
+
+@spec("P15", "P17")
+def test_a_judges_prompt_keeps_what_it_does_not_know(project: Project) -> None:
+    evaluator = {"type": "llm_judge", "prompt": "{{ unknown }} {{ topic }}: {{ candidate_answer }}"}
+    case = {"prompt": "q", "vars": {"topic": "{{ candidate_answer }}"}, "evaluators": [evaluator]}
+    [shown] = project.prompts({"evals": [case]}, "--judge", "--reply", "R")
+    assert shown["judge_prompts"][0]["user"] == "{{ unknown }} {{ candidate_answer }}: R"
+
+
+@spec("P8")
+def test_a_judges_prompt_that_is_a_missing_file(project: Project) -> None:
+    def errors(prompt: str) -> list[tuple[str, str]]:
+        evaluator = {"type": "llm_judge", "prompt": prompt}
+        found = project.errors({"evals": [{"prompt": "q", "evaluators": [evaluator]}]})
+        return [(one["code"], one["path"]) for one in found]
+
+    for prompt in ("prompts/judge", "judge.md", "judge.TXT", "judge.prompt"):
+        assert errors(prompt) == [("file-not-found", "evals[0].evaluators[0].prompt")]
+    assert errors("Is it polite/kind?") == errors("Polite?") == []
+
+
+@spec("P18")
+def test_a_case_wins_over_the_other_form_in_defaults(project: Project) -> None:
+    judge = {"type": "llm_judge"}
+    project.write(
+        "evals.yaml",
+        {
+            "defaults": {"outcome": "d", "evaluators": [{**judge, "name": "d"}]},
+            "evals": [{"prompt": "q", "expected_outcome": "c", "execution": {"evaluators": [{**judge, "name": "c"}]}}],
+        },
+    )
+    project.write(
+        "other.yaml",
+        {
+            "defaults": {"expected_outcome": "d", "execution": {"evaluators": [{**judge, "name": "d"}]}},
+            "evals": [{"prompt": "q", "outcome": "c", "evaluators": [{**judge, "name": "c"}]}],
+        },
+    )
+    for name in ("evals.yaml", "other.yaml"):
+        [case] = rejoinder.load(name).cases
+        assert case.outcome == "c"
+        assert [item.check and item.check.name for item in case.level.items] == ["c"]
+
+
+def test_rows_without_variables_are_cases_without_variables(project: Project) -> None:
+    project.write("rows.jsonl", '{"id": 7, "prompt": "{{ mustache }}", "outcome": "o"}\n')
+    [shown] = project.prompts({"cases": "rows.jsonl"})
+    assert (shown["id"], shown["question"]) == ("7", "{{ mustache }}")
+
+
+def test_only_what_is_no_text_is_read_as_json_from_cells(project: Project) -> None:
+    checks = json.dumps([{"match": "a"}]).replace('"', '""')
+    project.write("rows.csv", f'prompt,checks,threshold,tags\n"[1, 2]","{checks}",0.5,"a, b"\n')
+    project.write("evals.yaml", {"cases": "rows.csv"})
+    [case] = rejoinder.load("evals.yaml").cases
+    assert (case.messages[0].parts[0].text, case.level.threshold, case.tags) == ("[1, 2]", 0.5, ("a", "b"))  # type: ignore[union-attr]
+
+
+@spec("P20")
+def test_errors_of_rows_name_the_row_and_are_all_found(project: Project) -> None:
+    good = '{"prompt": "q", "outcome": "o"}\n'
+    project.write("rows.jsonl", good + '{"prompt": "{{ var(\'a\') }}", "checks": [{"regex": "("}, {"mtch": 1}]}\n')
+    project.write("evals.yaml", {"cases": "rows.jsonl"})
+    [file] = [file for file in project.validate("evals.yaml")["files"] if file["path"] == "rows.jsonl"]
+    assert {(one["code"], one["path"], one["line"]) for one in file["errors"]} == {
+        ("missing-variable", "cases[1].prompt", 2),
+        ("invalid-regex", "cases[1].checks[0].regex", 2),
+        ("unknown-check", "cases[1].checks[1].mtch", 2),
+    }
+
+
+def test_a_hash_in_an_env_file_is_a_comment_after_space_only() -> None:
+    text = "A=abc#123\nB=abc # c\nC= # c\nD=#x\nE='a' # c\nF=\"b\"#c\nG=\n# c\nH=a b#c d #e"
+    assert parse_env(text) == {
+        "A": "abc#123", "B": "abc", "C": "", "D": "#x", "E": "a", "F": "b", "G": "", "H": "a b#c d"
+    }  # fmt: skip
+
+
+@spec("P8")
+def test_a_folder_does_not_hide_a_file_further_up(project: Project) -> None:
+    project.write("notes", "file")
+    project.write("sub/notes/x", "")
+    finder = Finder(project.folder / "sub", project.folder, project.folder)
+    assert finder.find("notes") == project.folder / "notes"
+    assert finder.find("sub") == project.folder / "sub"
+
+
+def test_a_finder_forgets_what_was_not_used_for_long(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rejoinder.suite.files.MOST_CHARACTERS", 10)
+    finder = Finder(project.folder, project.folder, project.folder)
+    first, second, third = (project.write(name, name * 4) for name in "abc")
+    for path in (first, second, first, third):
+        assert finder.read(path) == path.name * 4
+    second.write_text("new")
+    first.write_text("not seen")
+    assert (finder.read(first), finder.read(second)) == ("aaaa", "new")

@@ -358,7 +358,12 @@ def test_cases_are_selected(arguments: list[str], ids: list[str], project: Proje
 
 @pytest.mark.parametrize("arguments", [["--case", "five"], ["--tag", "old"], ["--case", "four", "--tag", "new"]])
 def test_no_case_selected_is_a_mistake(arguments: list[str], project: Project) -> None:
-    assert "no case" in refuse(project, TAGGED, *arguments)
+    assert re.search(r"no (case|tag)", refuse(project, TAGGED, *arguments))
+
+
+def test_a_misspelt_case_or_tag_is_refused_beside_a_right_one(project: Project) -> None:
+    assert "did you mean `three`" in refuse(project, TAGGED, "--case", "one", "--case", "thre")
+    assert "did you mean `slow`" in refuse(project, TAGGED, "--tag", "new", "--tag", "slo")
 
 
 def test_repeat_has_trials(project: Project) -> None:
@@ -1233,7 +1238,7 @@ def test_runs_are_listed_and_pruned(project: Project) -> None:
 
 def test_pruning_asks_first(project: Project) -> None:
     run(project, MIXED)
-    assert project.invoke("runs", "prune", "--keep", "0").exit_code == 1, "nobody answered the question"
+    assert project.invoke("runs", "prune", "--keep", "0").exit_code == 2, "nobody is there to be asked"
     assert len(run_folders(project)) == 1
 
 

@@ -637,3 +637,143 @@ def test_load_gives_the_suite_or_every_problem(project: Project) -> None:
         rejoinder.load("evals.yaml")
     assert [problem.code for problem in caught.value.problems] == ["unknown-check", "empty-prompt"]
     assert "evals.yaml:1:" in str(caught.value)
+
+
+# One fault does not hide another, nor does it make any up.
+
+
+def places(errors: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(one["code"], one["path"]) for one in errors]
+
+
+@spec("P20")
+def test_a_broken_part_does_not_hide_the_other_errors_of_its_case(project: Project) -> None:
+    missing = 'q {{ var("zz") }}'
+    checks = [{"mtch": "x"}, {"regex": "("}, {"match": 1, "prompt": missing, "checks": [{"regex": "["}, {"x": 1}]}]
+    messages = [{"role": "user", "content": [{"type": "file"}, missing]}, {"role": "usr", "content": missing}]
+    suite = {"evals": [{"prompt": missing, "checks": checks}, {"input_messages": messages, "outcome": "o"}]}
+    assert places(project.errors(suite)) == [
+        ("missing-variable", "evals[0].prompt"),
+        ("unknown-check", "evals[0].checks[0].mtch"),
+        ("invalid-regex", "evals[0].checks[1].regex"),
+        ("wrong-type", "evals[0].checks[2].match"),
+        ("missing-variable", "evals[0].checks[2].prompt"),
+        ("invalid-regex", "evals[0].checks[2].checks[0].regex"),
+        ("unknown-check", "evals[0].checks[2].checks[1].x"),
+        ("missing-field", "evals[1].input_messages[0].content[0].value"),
+        ("missing-variable", "evals[1].input_messages[0].content[1]"),
+        ("missing-variable", "evals[1].input_messages[1]"),
+        ("bad-role", "evals[1].input_messages[1].role"),
+    ]
+
+
+@spec("P20")
+@pytest.mark.parametrize(
+    ("broken", "code", "path"),
+    [
+        ({"checks": [{"mtch": "x"}]}, "unknown-check", "checks[0].mtch"),
+        ({"check": [MATCH]}, "unknown-key", "check"),
+        ({"execution": {"evaluators": [{"type": "x"}]}}, "out-of-range", "execution.evaluators[0].type"),
+        ({"defaults": {"checks": "x"}}, "wrong-type", "defaults.checks"),
+        ({"default": {"checks": [MATCH]}}, "unknown-key", "default"),
+        ({"vars": ["name"], "checks": [MATCH]}, "wrong-type", "vars"),
+        ({"defaults": {"vars": ["name"], "checks": [MATCH]}}, "wrong-type", "defaults.vars"),
+    ],
+)
+def test_a_fault_of_the_suite_is_one_error(project: Project, broken: dict[str, Any], code: str, path: str) -> None:
+    prompt = "{{ var('name') }}" if "vars" in json.dumps(broken) else "q"
+    suite = {**broken, "evals": [{"prompt": prompt}, {"prompt": "q {{ name }}"}]}
+    assert places(project.errors(suite)) == [(code, path)]
+
+
+@spec("P20")
+def test_faulty_defaults_do_not_hide_the_errors_of_cases(project: Project) -> None:
+    suite = {
+        "defaults": {"max_turns": "x", "tags": ["{{ var('t') }}"]},
+        "checks": [{"regex": "("}, {"mtch": 1}],
+        "evals": [{"prompt": "{{ var('a') }}", "checks": [MATCH]}],
+    }
+    assert places(project.errors(suite)) == [
+        ("wrong-type", "defaults.max_turns"),
+        ("missing-variable", "defaults.tags[0]"),
+        ("invalid-regex", "checks[0].regex"),
+        ("unknown-check", "checks[1].mtch"),
+        ("missing-variable", "evals[0].prompt"),
+    ]
+
+
+@spec("P20")
+@pytest.mark.parametrize("wrong", [None, 1, "x", [], {}, [1], [{}], {"or": [1]}, {"mtch": 1}, [{"prompt": 1}]])
+def test_whatever_is_broken_the_rest_can_be_looked_at(project: Project, wrong: Any) -> None:
+    suite: dict[str, Any] = {
+        "metadata": {"tags": ["t"]},
+        "checks": [MATCH],
+        "defaults": {"vars": {"a": 1}, "execution": {"evaluators": [{"type": "code", "script": ["a"]}]}},
+        "evals": [
+            {"prompt": "q", "checks": [{"not": {"or": [MATCH]}}, {**MATCH, "prompt": "p", "checks": [MATCH]}]},
+            {"input_messages": [{"role": "user", "content": ["a"]}], "evaluators": [{"type": "llm_judge"}]},
+        ],
+    }
+
+    def spots(value: Any) -> list[tuple[Any, Any]]:
+        inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        return [(value, key) for key, _ in inner] + [spot for _, one in inner for spot in spots(one)]
+
+    for number in range(len(spots(suite))):
+        broken = copy.deepcopy(suite)
+        holder, key = spots(broken)[number]
+        holder[key] = wrong
+        project.errors(broken)
+
+
+@spec("P21")
+def test_a_follow_up_is_refused_however_deep_it_is_negated(project: Project) -> None:
+    follow_up = {"prompt": "p", "checks": [MATCH]}
+    assert found(project, [{"not": {"or": [MATCH, {"and": [MATCH, follow_up]}]}}]) == [
+        ("unknown-key", "checks[0].not.or[1].and[1].prompt")
+    ]
+    assert found(project, [{"not": {"or": [follow_up]}}]) == [("unknown-key", "checks[0].not.or[0].prompt")]
+
+
+@spec("P12")
+@pytest.mark.parametrize(
+    ("messages", "warned"),
+    [
+        ([{"role": "system", "content": "s"}, {"role": "user", "content": " "}], True),
+        ([{"role": "user", "content": " "}, {"role": "assistant", "content": "a"}], True),
+        ([{"role": "system", "content": "s"}, {"role": "user", "content": [{"type": "file", "value": "g.md"}]}], True),
+        ([{"role": "system", "content": "s"}, {"role": "user", "content": "u"}], False),
+        ([{"role": "user", "content": " "}], False),
+    ],
+)
+def test_a_user_who_says_nothing_is_none(project: Project, messages: list[Any], warned: bool) -> None:
+    project.write("g.md", "guideline")
+    suite = {"guideline_patterns": ["g.md"], "evals": [{"input_messages": messages, "outcome": "o"}]}
+    assert ("no-user-message" in codes(project.warnings(suite))) is warned
+
+
+@spec("P19")
+def test_scripted_verdicts_have_a_type(project: Project) -> None:
+    judge = [
+        True,
+        0.5,
+        {"score": 1, "hits": ["h"]},
+        {"error": "e", "retryable": True},
+        "raw",
+        None,
+        [1],
+        2,
+    ]
+    target = {"name": "t", "provider": "scripted", "replies": ["a"], "judge": judge}
+    assert places(project.errors({"targets": [target], "evals": [{"prompt": "q", "checks": [MATCH]}]})) == [
+        ("wrong-type", "targets[0].judge[5]"),
+        ("wrong-type", "targets[0].judge[6]"),
+        ("out-of-range", "targets[0].judge[7]"),
+    ]
+
+
+@spec("P8")
+def test_one_file_in_two_spellings_is_validated_once(project: Project) -> None:
+    project.write("evals.yaml", {"evals": [{"prompt": "q", "checks": [MATCH]}]})
+    project.write("sub/x", "")
+    assert len(project.validate("evals.yaml", "sub/../evals.yaml", ".")["files"]) == 1

@@ -12,12 +12,16 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+import msgspec
+
+from rejoinder.engine.loading import load_suites
 from rejoinder.engine.plan import RunOptions
 from rejoinder.engine.run import Observer, RunReport, start_run
+from rejoinder.errors import UsageError
 from rejoinder.model import Suite
-from rejoinder.suite import load
+from rejoinder.suite.paths import did_you_mean
 
 
 def run(
@@ -29,9 +33,12 @@ def run(
     providers are results, not exceptions.
     """
     given = [suite] if isinstance(suite, Suite | str | Path) else list(suite)
-    lists = {name: tuple(value) for name, value in options.items() if isinstance(value, list)}
-    chosen: RunOptions = cast("Any", RunOptions)(**{**options, **lists})
-    suites = [one if isinstance(one, Suite) else load(one) for one in given]
+    if not given:
+        raise UsageError("there is no suite to run")
+    chosen = _options(options)
+    suites: list[Suite] = []
+    for one in given:
+        suites += [one] if isinstance(one, Suite) else load_suites([Path(one)], chosen)[0]
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -39,3 +46,19 @@ def run(
     # Called from a coroutine or a notebook, whose loop cannot be used: a thread has one of its own.
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(start_run, suites, chosen, observer).result()
+
+
+def _options(given: dict[str, Any]) -> RunOptions:
+    """The options by name, with lists for tuples and a single text for a list of one."""
+    unknown = [name for name in given if name not in RunOptions.__struct_fields__]
+    if unknown:
+        known = RunOptions.__struct_fields__
+        raise UsageError(
+            f"there is no option `{unknown[0]}`{did_you_mean(unknown[0], known)}", f"Options: {', '.join(known)}."
+        )
+    several = ("cases", "tags", "targets")
+    lists = {name: [given[name]] for name in several if isinstance(given.get(name), str)}
+    try:
+        return msgspec.convert({**given, **lists}, RunOptions)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"an option has a value of the wrong type: {error}") from None

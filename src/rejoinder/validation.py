@@ -17,6 +17,8 @@ from msgspec import Struct
 from rejoinder.errors import UsageError
 from rejoinder.formatting import MOST_ALTERNATIVES, count_alternatives, diagnose_case, is_guideline
 from rejoinder.formatting.markers import has_marker_line
+from rejoinder.formatting.question import needs_markers
+from rejoinder.formatting.turns import take_turns
 from rejoinder.model import Case, Diagnostic, FilePart, Formatting, OtherPart, Problem, Suite
 from rejoinder.suite.cases import CasePlace
 from rejoinder.suite.files import in_quotes
@@ -119,9 +121,25 @@ def review_case(built: Built, suite: Source, options: Formatting) -> Iterator[Pr
             severity = "error"
         message = _DIAGNOSTIC_WORDS[diagnostic.code](case, diagnostic, options)
         yield place.problem(diagnostic.code, diagnostic.at, message, severity=severity)
-    if case.messages and not any(message.role == "user" for message in case.messages):
-        message = "no user message: most models expect one"
+    message = _no_user_message(case, options, built.failed)
+    if message:
         yield place.problem("no-user-message", case.messages[0].at, message, severity="warning")
+
+
+def _no_user_message(case: Case, options: Formatting, failed: bool) -> str | None:
+    """What to say when no user speaks. Where nothing at all is visible, or a file is missing, that has been said."""
+    if not case.messages:
+        return None
+    if not any(message.role == "user" for message in case.messages):
+        return "no user message: most models expect one"
+    turns = take_turns(case.messages, options).turns
+    visible = [turn.role for turn in turns if turn.visible]
+    if failed or not visible:
+        return None
+    is_alone = visible == ["system"] and not needs_markers(turns, options)
+    if is_alone or not any(turn.role == "user" and turn.shown for turn in turns):
+        return "the user's message has no text of its own: most models expect one that has"
+    return None
 
 
 def _marker_words(case: Case, diagnostic: Diagnostic, options: Formatting) -> str:
@@ -184,7 +202,18 @@ def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[str]]:
                 f"there is no suite in the folder {str(path)!r}", "Name the files, or add one with `evals:`."
             )
         found += inside
-    return list(dict.fromkeys(found)), passed_over
+    by_identity: dict[str, Path] = {}
+    for path in found:
+        by_identity.setdefault(_identity(path), path)
+    return list(by_identity.values()), passed_over
+
+
+def _identity(path: Path) -> str:
+    """One name for all spellings of a file."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return str(path)
 
 
 def find_default() -> Path:

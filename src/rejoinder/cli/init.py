@@ -37,10 +37,15 @@ def command(folder: Path, provider: str | None, yes: bool) -> None:
         provider = "scripted" if yes or not sys.stdin.isatty() else _ask()
     for name, content in _files(MODELS[provider]):
         path = folder / name
-        kept = path.exists()
+        try:
+            kept = path.exists()
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
         if not kept:
             _write(path, content)
         click.echo(f"{'kept   ' if kept else 'written'} {path}")
+    if provider != "scripted":
+        click.echo(f"\nThis version cannot run `{provider}` yet; `rejoinder prompt` shows what would be sent.")
     where = "" if folder == Path() else f"cd {folder} && "
     click.echo(f"\nNext: {where}rejoinder validate")
 

@@ -48,7 +48,12 @@ def show_problems(problems: Iterable[Problem], *, err: bool = False) -> None:
 def write_json(data: Any) -> None:
     import json  # noqa: PLC0415 - commands that print text do not need it
 
-    click.echo(json.dumps(data, ensure_ascii=False, indent=2))
+    write_machine(f"{json.dumps(data, ensure_ascii=False, indent=2)}\n")
+
+
+def write_machine(text: str) -> None:
+    """Text for another program: UTF-8, whatever the terminal can show."""
+    click.echo(text.encode("utf-8", "surrogatepass"), nl=False)
 
 
 def count(number: int, word: str) -> str:

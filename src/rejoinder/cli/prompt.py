@@ -12,7 +12,7 @@ import msgspec
 from rejoinder.cli.output import show_problems, write_json
 from rejoinder.errors import UsageError
 from rejoinder.formatting import format_case, format_judge_prompts
-from rejoinder.model import Case, Mode, Prompt, Suite, for_target
+from rejoinder.model import Case, Mode, Problem, Prompt, Suite, for_target
 from rejoinder.suite.load import LoadOptions, read_suite
 from rejoinder.suite.paths import did_you_mean
 from rejoinder.suite.targets import resolve
@@ -59,7 +59,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         raise click.UsageError("--judge needs the reply that is judged: add --reply TEXT")
     options = LoadOptions(target=target, targets_file=targets_file, system_prompt=system_prompt, only_format=True)
     loaded = read_suite(file or find_default(), options)
-    blocking = [problem for problem in loaded.errors if problem.code != "file-not-found"]
+    blocking = [problem for problem in loaded.errors if loaded.suite is None or not _is_attachment(problem)]
     show_problems(blocking, err=True)
     if loaded.suite is None or blocking:
         sys.exit(2)
@@ -71,6 +71,11 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     if loaded.suite.formatting.marker_in_text == "error" and any(one.has_marker_line for one in shown):
         click.echo("error: text begins a line like a role marker, and `marker_in_text: error` refuses that", err=True)
         sys.exit(2)
+
+
+def _is_attachment(problem: Problem) -> bool:
+    """Is it a missing file that is only left out? Without its data set or its targets a suite is not itself."""
+    return problem.code == "file-not-found" and ".content[" in problem.path
 
 
 def select(suite: Suite, case_ids: tuple[str, ...]) -> list[Case]:
@@ -142,7 +147,8 @@ class _Shown:
     def _masked(self, value: Any) -> Any:
         if isinstance(value, str):
             for secret, expression in self.secrets.items():
-                value = value.replace(secret, expression)
+                for form in (secret, secret.strip()):
+                    value = value.replace(form, expression) if form else value
             return value
         if isinstance(value, list | tuple):
             return [self._masked(item) for item in value]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,11 +10,14 @@ from typing import Any
 
 import click
 
+from rejoinder.cli.output import write_machine
+from rejoinder.engine.folder import runs_folder
 from rejoinder.engine.run import RunReport
 from rejoinder.errors import UsageError
-from rejoinder.report.conversation import write_conversation
+from rejoinder.report.conversation import write_conversation, write_reasons
 from rejoinder.report.signs import signs_for
 from rejoinder.report.summary import write_summary
+from rejoinder.suite.project import find_root
 
 MOST_SHOWN = 20
 """Conversations that are shown without being asked for."""
@@ -53,11 +57,19 @@ def write_report(report: RunReport, form: str, out: Path | None, *, verbose: boo
     """Machine-readable results alone on standard output; for people, conversations and a summary."""
     if out is not None:
         _write_file(report, form, out)
+    try:
+        _write_output(report, form, verbose)
+    except BrokenPipeError:
+        # Whoever read our output has enough of it. How the run went is still to be told by the exit code.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _write_output(report: RunReport, form: str, verbose: bool) -> None:
     if form == "text":
         _write_text(report, verbose)
         return
     for piece in _machine(report, form):
-        click.echo(piece, nl=False)
+        write_machine(piece)
     if report.run["status"] == "interrupted":
         click.echo(f"interrupted; go on with: {_next_command(report)}", err=True)
 
@@ -91,7 +103,8 @@ def _machine(report: RunReport, form: str) -> Iterator[str]:
 def _write_text(report: RunReport, verbose: bool) -> None:
     signs = signs_for(sys.stdout)
     shown = left_out = 0
-    several = len(report.run["targets"]) > 1, report.run["options"].get("repeat", 1) > 1
+    reasons: list[str] = []
+    several = len(report.summary["by_target"]) > 1, report.run["options"].get("repeat", 1) > 1
     numbers: dict[tuple[str, str], int] = {}
     for result in report.results:
         number = numbers.setdefault((result["suite"], result["id"]), len(numbers) + 1)
@@ -104,8 +117,15 @@ def _write_text(report: RunReport, verbose: bool) -> None:
         for line in write_conversation(number, result, label=_label(result, *several), signs=signs):
             click.echo(line)
         click.echo()
+        if len(reasons) < MOST_SHOWN:
+            reasons += write_reasons(number, result)
     if left_out:
         click.echo(f"{left_out} more conversations failed or recovered; --verbose shows them all\n")
+    if reasons:
+        click.echo("Not passed:")
+        for line in reasons:
+            click.echo(line)
+        click.echo()
     for line in write_summary(report.run, report.summary):
         click.echo(line)
     click.echo(f"  {'run':10}{_relative(report.folder.path)}")
@@ -119,9 +139,11 @@ def _label(result: dict[str, Any], targets: bool, trials: bool) -> str:
 
 
 def _next_command(report: RunReport) -> str:
+    here = find_root(Path.cwd(), Path.cwd())
+    name = report.folder.id if report.folder.path.parent == runs_folder(here) else _relative(report.folder.path)
     if report.run["status"] != "completed":
-        return f"rejoinder resume {report.folder.id}"
-    return f"rejoinder show {report.folder.id} --verbose"
+        return f"rejoinder resume {name}"
+    return f"rejoinder show {name} --verbose"
 
 
 def _relative(path: Path) -> str:

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 from msgspec import structs
 
-from rejoinder.cli.loading import suites_of
 from rejoinder.cli.output import width_of
 from rejoinder.cli.results import check_out, output_options, write_report
 from rejoinder.engine.folder import find_run
+from rejoinder.engine.loading import suites_of
 from rejoinder.engine.receipt import read_options
 from rejoinder.engine.run import resume_run
 from rejoinder.report.live import LiveDisplay
@@ -21,8 +21,11 @@ from rejoinder.suite.project import find_root
 @click.command("resume")
 @click.argument("run", required=False)
 @click.option("--workers", "-w", type=click.IntRange(1), help="Conversations at the same time.")
+@click.option("--retry-errors", is_flag=True, help="Ask again what ended in an error.")
 @output_options
-def command(run: str | None, workers: int | None, form: str, out: Path | None, verbose: bool) -> None:
+def command(
+    run: str | None, workers: int | None, retry_errors: bool, form: str, out: Path | None, verbose: bool
+) -> None:
     """Go on with a run that was interrupted or killed (the latest when RUN is not given).
 
     What is recorded is not asked again. Suites are read from their files; where they were edited, what is unchanged
@@ -34,6 +37,6 @@ def command(run: str | None, workers: int | None, form: str, out: Path | None, v
         options = structs.replace(options, workers=workers)
     check_out(out)
     display = LiveDisplay(sys.stderr, width_of(sys.stderr))
-    report = resume_run(folder, suites_of(folder), options, display)
+    report = resume_run(folder, suites_of(folder), options, display, retry_errors=retry_errors)
     write_report(report, form, out, verbose=verbose)
     sys.exit(report.summary["exit_code"])

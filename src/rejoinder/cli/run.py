@@ -81,6 +81,8 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         system_prompt=system_prompt,
         include_messages="messages" in include,
     )
+    if dump_prompts is not None and dump_prompts.is_file():  # `--dump-prompts evals.yaml` means the suite
+        paths, dump_prompts = (dump_prompts, *paths), Path("prompts")
     suites = load_suites(paths, options)
     check_out(out)
     if dump_prompts is not None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from rejoinder.cli.output import count, write_json
-from rejoinder.engine.folder import RunFolder, list_runs, prune_runs
+from rejoinder.engine.folder import RunDamaged, RunFolder, list_runs, prune_runs
 from rejoinder.suite.project import find_root
 
 
@@ -39,8 +40,11 @@ def prune(keep: int, yes: bool) -> None:
     if doomed <= 0:
         click.echo("nothing to delete")
         return
-    if not yes:
-        click.confirm(f"Delete {count(doomed, 'run')}?", abort=True)
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError("deleting runs needs your consent: add --yes")
+    if not yes and not click.confirm(f"Delete {count(doomed, 'run')}?"):
+        click.echo("nothing deleted")
+        return
     click.echo(f"deleted {count(len(prune_runs(_root(), keep)), 'run')}")
 
 
@@ -49,7 +53,10 @@ def _root() -> Path:
 
 
 def _row(run: RunFolder) -> dict[str, Any]:
-    receipt, summary = run.read("run.json") or {}, run.read("summary.json")
+    try:
+        receipt, summary = run.read("run.json") or {}, run.read("summary.json")
+    except RunDamaged:
+        receipt, summary = {}, None
     status = receipt.get("status", "damaged")
     if status == "running" and not run.is_busy:
         status = "killed"
@@ -67,4 +74,4 @@ def _figures(row: dict[str, Any]) -> str:
     summary = row["summary"]
     if summary is None:
         return f"{row['planned']} planned"
-    return f"{summary['passed']} passed, {summary['failed']} failed, {summary['errors']} errors"
+    return f"{summary['passed']} passed, {summary['failed']} failed, {count(summary['errors'], 'error')}"

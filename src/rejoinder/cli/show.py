@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from rejoinder.cli.loading import suites_of
 from rejoinder.cli.results import output_options, write_report
 from rejoinder.engine.folder import find_run
+from rejoinder.engine.loading import suites_of
 from rejoinder.engine.receipt import read_options
 from rejoinder.engine.run import derive_run, read_run
 from rejoinder.suite.project import find_root

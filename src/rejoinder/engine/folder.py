@@ -13,6 +13,7 @@ The folder is locked by the operating system while a run is open. Secrets never 
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -33,6 +34,23 @@ _RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 
 class RunBusy(RejoinderError):
     """Another process has the run open."""
+
+
+class RunDamaged(RejoinderError):
+    """A file of a run folder is not what rejoinder wrote."""
+
+    exit_code = 3
+
+    def __init__(self, path: Path, reason: str) -> None:
+        hint = "If its journal.jsonl is whole, delete this file and use `rejoinder resume` to derive it again."
+        super().__init__(f"{path} is damaged: {reason}", hint)
+
+
+_EXPECTED = {
+    "run.json": ("id", "status", "suites", "targets", "options", "planned", "in_doubt", "duration_s"),
+    "summary.json": ("total", "passed", "failed", "errors", "score", "by_target", "exit_code"),
+}
+"""What a file must have to be read at all."""
 
 
 class RunFolder:
@@ -85,12 +103,17 @@ class RunFolder:
         return False
 
     def read(self, name: str) -> dict[str, Any] | None:
+        """A JSON file of the folder; None where there is none. Raises RunDamaged for one that is not what it was."""
         try:
-            return msgspec.json.decode((self.path / name).read_bytes())
+            data = msgspec.json.decode((self.path / name).read_bytes(), type=dict[str, Any])
         except FileNotFoundError:
             return None
-        except msgspec.DecodeError as error:
-            raise RejoinderError(f"{self.path / name} is damaged: {error}") from None
+        except (msgspec.MsgspecError, OSError) as error:
+            raise RunDamaged(self.path / name, str(error)) from None
+        missing = [key for key in _EXPECTED.get(name, ()) if key not in data]
+        if missing:
+            raise RunDamaged(self.path / name, f"`{missing[0]}` is missing")
+        return data
 
     def write(self, name: str, data: Any, mask: Mask | None = None) -> None:
         """Write a JSON file whole or not at all."""
@@ -142,13 +165,15 @@ def list_runs(root: Path) -> list[RunFolder]:
 
 def find_run(root: Path, name: str | None) -> RunFolder:
     """A run by its id, the beginning or end of it, its folder, or the latest."""
-    if name is not None and (Path(name) / "run.json").is_file():
-        return RunFolder(Path(name).resolve())
+    with contextlib.suppress(OSError):  # a name that no file can have
+        if name is not None and (Path(name) / "run.json").is_file():
+            return RunFolder(Path(name).resolve())
     runs = list_runs(root)
     if not runs:
         raise UsageError(f"there are no runs in {runs_folder(root)}", "Start one with `rejoinder run`.")
     if name is None:
-        return runs[-1]
+        begun = [run for run in runs if (run.path / "run.json").exists()]
+        return (begun or runs)[-1]
     found = [run for run in runs if run.id == name] or [
         run for run in runs if run.id.startswith(name) or run.id.endswith(name)
     ]

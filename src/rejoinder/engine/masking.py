@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from rejoinder.model import trim
+
 SHORTEST_SECRET = 4
 """Shorter values occur by chance in any text; masking them would only garble records."""
 
@@ -21,6 +23,8 @@ _STRUCTURE = frozenset(
     }
 )
 """Keys whose values are words of ours and not of authors or models."""
+_FREE = frozenset({"variables", "metadata", "settings", "vars"})
+"""Keys below which everything is the author's."""
 
 
 class Mask:
@@ -28,7 +32,9 @@ class Mask:
 
     def __init__(self, secrets: dict[str, str]) -> None:
         """`secrets` maps each value to the expression that names it."""
-        longest_first = sorted(secrets.items(), key=lambda pair: -len(pair[0]))
+        # Prompts are trimmed before they are sent, so a value may stand there without the white space at its ends.
+        forms = {form: name for value, name in secrets.items() for form in (value, trim(value), value.strip())}
+        longest_first = sorted(forms.items(), key=lambda pair: -len(pair[0]))
         self._pairs = [(value, f"<<{name}>>") for value, name in longest_first if len(value) >= SHORTEST_SECRET]
         self._hints = [_escaped(value) for value, _ in self._pairs]
         self._marks = [_escaped(marker) for _, marker in self._pairs]
@@ -64,13 +70,16 @@ def _again(record: bytes, change: Any) -> bytes:
     return msgspec.json.encode(_walk(msgspec.json.decode(record), change)) + ending
 
 
-def _walk(data: Any, change: Any) -> Any:
+def _walk(data: Any, change: Any, *, free: bool = False) -> Any:
     if isinstance(data, str):
         return change(data)
     if isinstance(data, list):
-        return [_walk(item, change) for item in data]
+        return [_walk(item, change, free=free) for item in data]
     if isinstance(data, dict):
-        return {key: value if key in _STRUCTURE else _walk(value, change) for key, value in data.items()}
+        return {
+            key: value if key in _STRUCTURE and not free else _walk(value, change, free=free or key in _FREE)
+            for key, value in data.items()
+        }
     return data
 
 

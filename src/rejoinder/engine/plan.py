@@ -17,11 +17,14 @@ from rejoinder.errors import UsageError
 from rejoinder.formatting import format_case
 from rejoinder.model import And, AnyCheck, Case, Item, Level, LlmJudge, Mode, Not, Or, Prompt, Suite, Target, for_target
 from rejoinder.providers import AVAILABLE, RUNS_CODE
+from rejoinder.suite.paths import did_you_mean
 from rejoinder.suite.targets import resolve
 
 DEFAULT_WORKERS = 10
 WORKERS_FOR_SCRIPTS = 100
 """A script answers at once and nobody is burdened by it; what it waits for is the journal, which likes company."""
+MOST_NAMES = 1000
+"""Names that are remembered to propose the nearest one."""
 _UNNAMED = re.compile(r"eval-\d+")
 
 
@@ -102,6 +105,14 @@ class Survey(Struct, frozen=True):
 def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
     """Walk the plan once. What this version or this command cannot do is refused here."""
     count = 0
+    ids, tags = _Wanted("case", options.cases), _Wanted("tag", options.tags)
+    for suite in suites:
+        for case in suite.cases if options.cases or options.tags else ():
+            ids.see(case.id)
+            for tag in case.tags:
+                tags.see(tag)
+    ids.refuse_missing()
+    tags.refuse_missing()
     found: dict[tuple[str, str], tuple[Suite, Target]] = {}
     judges_itself = False
     for job in plan(suites, structs.replace(options, repeat=1)):
@@ -114,6 +125,26 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
             found.setdefault((prepared.suite.path, target.name), (prepared.suite, target))
     threads = max((suite.threads for suite in suites if suite.threads), default=None)
     return Survey(count * options.repeat, list(found.values()), threads, judges_itself)
+
+
+class _Wanted:
+    """Names that a command asks for, and whether they are there: a typo must not select nothing in silence."""
+
+    def __init__(self, what: str, names: tuple[str, ...]) -> None:
+        self._what = what
+        self._missing = dict.fromkeys(names)
+        self._known: dict[str, None] = {}
+
+    def see(self, name: str) -> None:
+        self._missing.pop(name, None)
+        if len(self._known) < MOST_NAMES:
+            self._known[name] = None
+
+    def refuse_missing(self) -> None:
+        for name in self._missing:
+            hint = did_you_mean(name, self._known).removeprefix("; ")
+            listed = ", ".join(list(self._known)[:20]) or "none"
+            raise UsageError(f"there is no {self._what} `{name}`", hint or f"There are: {listed}.")
 
 
 def default_workers(survey: Survey) -> int:
@@ -141,17 +172,23 @@ def prepare(suite: Suite, case: Case, target_name: str | None) -> Prepared:
         known = ", ".join(suite.targets) or "none"
         raise UsageError(f"there is no target `{target_name}`", f"The targets are {known}.")
     case = for_target(case, target)
-    judge_name = case.judge_target or target.judge_target
+    judge_name = case.judge_target or target.judge_target or suite.judge_target
     judge = resolve(judge_name, suite.targets) if judge_name else target
     if judge is None:
         raise UsageError(f"there is no target `{judge_name}`, which is to judge the replies of `{target.name}`")
     mode: Mode = "agent" if target.mode == "agent" else "lm"
     prompt = format_case(case, suite.formatting, mode)
     opening = Opening(prompt.question, prompt.messages, case.level, case.followups, case.max_turns)
-    name = suite.name or Path(suite.path).name
+    name = suite.name or _relative(suite)
     request = msgspec.Raw(msgspec.json.encode(prompt.raw_request()))
     digest = _digest(case, target, prompt)
     return Prepared(suite, name, case, target, judge, prompt, opening, digest, request)
+
+
+def _relative(suite: Suite) -> str:
+    """The suite's file as seen from the project's root: files of one name in two folders are told apart."""
+    path = Path(suite.path)
+    return path.relative_to(suite.root).as_posix() if path.is_relative_to(suite.root) else path.name
 
 
 def _digest(case: Case, target: Target, prompt: Prompt) -> bytes:

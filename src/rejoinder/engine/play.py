@@ -94,6 +94,7 @@ class Live:
         self._rules = rules
         self._on_retry = on_retry
         self._terms: dict[str, tuple[Target, Provider, Retries, float | None]] = {}
+        self._judge_slots: dict[str, asyncio.Semaphore] = {}
 
     async def answer(self, call: Call) -> Told | None:
         request = call.request
@@ -105,6 +106,15 @@ class Live:
                 *self._rules(call.target),
             )
         _, provider, retries, timeout_s = terms
+        if request.judging and call.target.workers:
+            # Candidates are limited by whole conversations; a judge is asked from within them, call by call.
+            slots = self._judge_slots.setdefault(call.target.name, asyncio.Semaphore(call.target.workers))
+            async with slots:
+                return await self._call(call, provider, retries, timeout_s)
+        return await self._call(call, provider, retries, timeout_s)
+
+    async def _call(self, call: Call, provider: Provider, retries: Retries, timeout_s: float | None) -> Told:
+        request = call.request
         record = Asked(call.key, request.case_id, request.target, request.trial, request.turn, request.judging)
         attempt = 0
         while True:

@@ -57,6 +57,7 @@ def suite_record(suites: list[Suite], options: RunOptions) -> Record:
                 "description": suite.description,
                 "formatting": suite.formatting,
                 "targets": suite.targets,
+                "judge_target": suite.judge_target,
                 "secrets": sorted(suite.secrets.values()),
             }
             for suite in suites
@@ -83,6 +84,7 @@ class _StoredSuite(Struct):
     description: str | None
     formatting: Formatting
     targets: dict[str, Target]
+    judge_target: str | None = None
 
 
 class _Stored(Struct):
@@ -128,6 +130,7 @@ def read_stored_suite(folder: RunFolder, number: int) -> Suite:
         description=stored.description,
         formatting=stored.formatting,
         targets=stored.targets,
+        judge_target=stored.judge_target,
         secrets=secrets,
     )
 

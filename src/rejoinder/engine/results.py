@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from rejoinder.engine.folder import RunDamaged
 from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import Job
 from rejoinder.engine.points import reached
@@ -241,5 +242,8 @@ class Spool:
 def read_results(path: Path) -> Iterator[Record]:
     decode = msgspec.json.Decoder(dict[str, Any]).decode
     with path.open("rb") as stream:
-        for line in stream:
-            yield decode(line)
+        for number, line in enumerate(stream, 1):
+            try:
+                yield decode(line)
+            except msgspec.MsgspecError as error:
+                raise RunDamaged(path, f"line {number}: {error}") from None

@@ -7,13 +7,16 @@ they differ only in where answers come from.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder._version import __version__
 from rejoinder.engine.desk import TargetDesk
@@ -43,6 +46,22 @@ class Observer:
     def finished(self) -> None: ...
 
 
+class Results(Sequence[Record]):
+    """The results of a run, read from the disk: one at a time when walked through, all of them when indexed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __iter__(self) -> Iterator[Record]:
+        return read_results(self._path)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __getitem__(self, index: Any) -> Any:
+        return list(self)[index]
+
+
 class RunReport(Struct, frozen=True):
     """What a run came to. Results are read from the disk, one at a time."""
 
@@ -51,8 +70,8 @@ class RunReport(Struct, frozen=True):
     folder: RunFolder
 
     @property
-    def results(self) -> Iterator[Record]:
-        return read_results(self.folder.results)
+    def results(self) -> Results:
+        return Results(self.folder.results)
 
     def document(self) -> Record:
         return {"run": self.run, "summary": self.summary, "results": list(self.results)}
@@ -70,7 +89,9 @@ class Ending(Struct, frozen=True):
 class Session:
     """One stretch of work on a run, from opening its folder to closing it."""
 
-    def __init__(self, suites: list[Suite], options: RunOptions, folder: RunFolder, observer: Observer) -> None:
+    def __init__(
+        self, suites: list[Suite], options: RunOptions, folder: RunFolder, observer: Observer, *, ask: bool = True
+    ) -> None:
         self.suites = suites
         self.options = options
         self.folder = folder
@@ -78,7 +99,8 @@ class Session:
         self.survey: Survey = survey_plan(suites, options)
         self.secrets = {value: name for suite in suites for value, name in suite.secrets.items()}
         self.targets = TargetDesk(options, self.secrets)
-        self.targets.open_all(self.survey.targets)
+        if ask:
+            self.targets.open_all(self.survey.targets)
         self.mask = Mask(self.secrets)
         self._failed_fast = False
 
@@ -99,7 +121,8 @@ class Session:
             executor.stop()
             self.observer.stopping()
 
-        with Interrupts(finish) as interrupts:
+        # What the user's own code prints must not get between the results.
+        with Interrupts(finish) as interrupts, contextlib.redirect_stdout(sys.stderr):
             try:
                 await executor.execute(jobs, lambda job: self._perform(job, sources, spool, executor))
             except* (JournalError, OSError) as group:
@@ -189,9 +212,14 @@ def start_run(suites: list[Suite], options: RunOptions, observer: Observer | Non
 
 
 def resume_run(
-    folder: RunFolder, suites: list[Suite], options: RunOptions, observer: Observer | None = None
+    folder: RunFolder,
+    suites: list[Suite],
+    options: RunOptions,
+    observer: Observer | None = None,
+    *,
+    retry_errors: bool = False,
 ) -> RunReport:
-    """Go on with a run: what is recorded is not asked again."""
+    """Go on with a run: what is recorded is not asked again, except, when wanted, what ended in an error."""
     folder.lock()
     try:
         run = folder.read("run.json")
@@ -199,6 +227,9 @@ def resume_run(
             raise UsageError(f"{folder.path} holds no run that can be resumed")
         session = Session(suites, options, folder, observer or Observer())
         history = read_journal(folder.journal, session.mask) if folder.journal.exists() else None
+        if history is not None and retry_errors:
+            kept = {key: told for key, told in history.told.items() if told.failure is None}
+            history = structs.replace(history, told=kept)
         return _work(session, run, history)
     finally:
         folder.unlock()
@@ -219,7 +250,7 @@ def derive_run(folder: RunFolder, suites: list[Suite], options: RunOptions) -> R
         run = folder.read("run.json")
         if run is None or not folder.journal.exists():
             raise UsageError(f"{folder.path} holds no run that can be shown")
-        session = Session(suites, options, folder, Observer())
+        session = Session(suites, options, folder, Observer(), ask=False)
         history = read_journal(folder.journal, session.mask)
         return _work(session, run, history, ask=False)
     finally:
@@ -237,12 +268,12 @@ def _work(session: Session, run: Record, history: History | None, *, ask: bool =
     if ending.failure is not None:
         spool.abandon()
         raise ending.failure
-    duration = round(run["duration_s"] + time.monotonic() - started, 6)
+    duration = round(run["duration_s"] + (time.monotonic() - started if ask else 0), 6)
     run = {
         **run,
         "status": ending.status if ask else "killed",
         "planned": planned,
-        "finished_at": now(),
+        "finished_at": now() if ask else None,
         "in_doubt": ending.in_doubt,
         "duration_s": duration,
     }

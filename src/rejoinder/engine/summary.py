@@ -166,7 +166,7 @@ def exit_code(summary: Record, status: str) -> int:
     """The first that applies: interrupted, errors, failures, success."""
     if status in ("interrupted", "killed"):
         return 130
-    if summary["errors"] or status == "error":
+    if summary["errors"] or summary["unfinished"] or status == "error":
         return 3
     return 1 if summary["failed"] or summary["skipped"] else 0
 

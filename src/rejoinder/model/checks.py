@@ -101,14 +101,21 @@ JUDGE_VARIABLES = (
 """What a judge's own prompt may hold as `{{ name }}`."""
 
 
+class JudgeVariable(Struct, frozen=True, tag="variable"):
+    """A place in a judge's prompt that is filled in when the judge is asked."""
+
+    name: str
+
+
 class LlmJudge(Check, frozen=True, tag="llm_judge"):
     """A judgement by a model. Without `criteria` and `prompt` the case's outcome is what is judged.
 
-    `prompt` is a template when it holds a judge variable, and criteria when it does not.
+    `prompt` is a template when it holds a judge variable, and criteria when it does not. The author's own variables
+    were filled in at loading, so that their values can never be mistaken for a judge's.
     """
 
     criteria: str | None = None
-    prompt: str | None = None
+    prompt: tuple[str | JudgeVariable, ...] | None = None
     target: str | None = None
 
 

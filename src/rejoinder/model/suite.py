@@ -53,6 +53,8 @@ class Suite(Struct, frozen=True, kw_only=True):
     description: str | None = None
     formatting: Formatting = field(default_factory=Formatting)
     targets: dict[str, Target] = field(default_factory=dict[str, Target])
+    judge_target: str | None = None
+    """The project's judge, where neither the case, the suite nor the target names one."""
     threads: int | None = None
     """How many conversations the suite itself asks to run at the same time."""
     secrets: dict[str, str] = field(default_factory=dict[str, str])

@@ -32,8 +32,15 @@ class PythonProvider:
     async def reply(self, request: Request) -> Reply:
         try:
             answer = await (self._function(request) if self._is_async else _in_thread(self._function, request))
+            if inspect.isawaitable(answer):  # an object whose call is async looks like a plain function
+                answer = await answer
         except ProviderError:
             raise
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise  # it is we who are stopped
+            raise ProviderError(f"`{self._name}` was cancelled from within", type="python") from None
         except (Exception, SystemExit) as error:  # the user's code must not end the run, even if it wants to
             message = f"`{self._name}` raised {type(error).__name__}: {error}"
             raise ProviderError(message, type="python", retryable=bool(getattr(error, "retryable", False))) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from rejoinder.report.problems import printable
 from rejoinder.report.signs import UNICODE, Signs
 
 _NUMERIC = frozenset({"min_tokens", "max_tokens", "min_words", "max_words", "latency"})
@@ -27,8 +28,29 @@ def write_conversation(
     yield f"  Overall: {_overall(result, signs)}"
 
 
+def write_reasons(number: int, result: dict[str, Any]) -> Iterator[str]:
+    """Why a conversation did not pass, with the id to call it by; the blocks above say what happened."""
+    if result["status"] == "error":
+        yield f"  Eval {number}, {result['id']}: {_one_line(result['error']['message'])}"
+    if result["status"] != "failed":
+        return
+    for check in result["turns"][-1]["checks"]:
+        if not check["passed"]:
+            title = check.get("name") or describe_check(check["check"])
+            yield f"  Eval {number}, {result['id']}: {_one_line(title)}: {_one_line(check['reason'])}"
+
+
+def _one_line(text: str) -> str:
+    return printable(" ".join(text.split()))
+
+
+def _safe(line: str) -> str:
+    """A line as it came, tabs and all, without what a terminal would take for an order."""
+    return "\t".join(map(printable, line.split("\t")))
+
+
 def _said(who: str, text: str) -> Iterator[str]:
-    first, *rest = text.split("\n")
+    first, *rest = (_safe(line) for line in text.split("\n"))
     yield f"    {who}: {first}"
     for line in rest:
         yield f"      {line}"
@@ -36,7 +58,7 @@ def _said(who: str, text: str) -> Iterator[str]:
 
 def _check(check: dict[str, Any], indent: str, signs: Signs) -> Iterator[str]:
     sign = signs.error if check.get("error") else signs.passed if check["passed"] else signs.failed
-    yield f"{indent}{sign} {describe_check(check['check'])}"
+    yield f"{indent}{sign} {printable(describe_check(check['check']))}"
     for child in check.get("children", ()):
         yield from _check(child, f"{indent}  ", signs)
 

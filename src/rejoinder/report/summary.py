@@ -11,7 +11,7 @@ BAR_WIDTH = 20
 
 def write_summary(run: dict[str, Any], summary: dict[str, Any]) -> Iterator[str]:
     names = ", ".join(dict.fromkeys(suite["name"] or PurePath(suite["path"]).name for suite in run["suites"]))
-    targets = ", ".join(target["name"] for target in run["targets"])
+    targets = ", ".join(summary["by_target"])
     yield f"{names} on {targets}: {count(summary['total'], 'conversation')}"
     yield f"  {'result':10}{_result(summary)}"
     if summary["pass_rate"] is not None:
@@ -24,7 +24,8 @@ def write_summary(run: dict[str, Any], summary: dict[str, Any]) -> Iterator[str]
     yield f"  {'tokens':10}{_tokens(summary)}"
     yield f"  {'time':10}{_seconds(summary['duration_s'])}"
     if run["in_doubt"]:
-        yield f"  {'in doubt':10}{count(run['in_doubt'], 'call')} may have been made twice"
+        calls = count(run["in_doubt"], "call")
+        yield f"  {'in doubt':10}{calls} cut off before the answer was recorded; such a call may be paid for twice"
 
 
 def bar(summary: dict[str, Any]) -> str:

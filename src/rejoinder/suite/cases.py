@@ -5,6 +5,7 @@ A builder reports what it finds and always gives a case back, so that one pass f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from rejoinder.model import (
     FilePart,
     FollowUps,
     Item,
+    JudgeVariable,
     Level,
     LlmJudge,
     Message,
@@ -30,7 +32,15 @@ from rejoinder.suite.files import FileFault, Finder
 from rejoinder.suite.paths import did_you_mean
 from rejoinder.suite.source import RowSource, Source
 from rejoinder.suite.targets import PROVIDERS, resolve
-from rejoinder.suite.templates import Report, Scope, expand, expand_follow_up, expand_judge_prompt, expand_tree
+from rejoinder.suite.templates import (
+    Report,
+    Scope,
+    expand,
+    expand_follow_up,
+    expand_judge_prompt,
+    expand_tree,
+    read_judge_template,
+)
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
@@ -44,6 +54,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     variables: Mapping[str, Any]
     environment: Mapping[str, str]
     has_variables: bool
+    grading_known: bool = True
+    """False when the suite's checks or evaluators are at fault; then no case is said to have none."""
     suite_checks: Any = None
     evaluators: Any = None
     evaluators_at: str = ""
@@ -86,7 +98,7 @@ class CaseBuilder:
         case = self._case(self._optional("id") or default_id)
         if not case.messages:
             self.problem("missing-field", f"{self.at}.prompt", "a case needs a `prompt` or `input_messages`")
-        if not case.level.items and not self.around.only_format:
+        if not case.level.items and self.around.grading_known and not self.around.only_format:
             message = (
                 "nothing grades this case, so it would pass whatever the reply is; add `checks`, an `outcome` or"
                 " evaluators"
@@ -129,14 +141,16 @@ class CaseBuilder:
             self.problem("empty-prompt", at, "nothing is left of this prompt once its variables are filled in")
         return pieces
 
-    def judge_prompt(self, value: str, at: str) -> str:
+    def judge_prompt(self, value: str, at: str) -> tuple[str | JudgeVariable, ...]:
         """An evaluator's prompt: a file where there is one of that name, else the text itself."""
         found = None if "\n" in value else self.around.finder.find(value)
         if found is not None and found.is_file():
             try:
-                return self.around.finder.read(found)
+                return read_judge_template(self.around.finder.read(found))
             except FileFault as fault:
                 self.problem(fault.code, at, fault.message)
+        elif _names_file(value) and not self.around.only_format:
+            self.problem("file-not-found", at, self.around.finder.explain_missing(value))
         return expand_judge_prompt(value, self.scope, self._reporter(at))
 
     def target(self, value: str, at: str) -> str:
@@ -246,6 +260,12 @@ class CaseBuilder:
         code, message, severity = problem
         place = CasePlace(self.at, self.source, self.around.source)
         self.problems.append(place.problem(code, at, message, severity=severity, point=point))
+
+
+def _names_file(prompt: str) -> bool:
+    """Is it a path rather than a text?"""
+    is_word = not re.search(r"\s|\{\{", prompt)
+    return is_word and ("/" in prompt or prompt.lower().endswith((".md", ".txt", ".prompt")))
 
 
 class CasePlace(Struct, frozen=True):

@@ -20,6 +20,9 @@ from rejoinder.suite.paths import list_words, nearest
 _T = TypeVar("_T")
 
 MOST_ATTACHED_BYTES = 10 * 1024 * 1024
+MOST_TEXTS = 64
+MOST_CHARACTERS = 16 * 1024 * 1024
+"""How many texts, and of what length together, a finder keeps."""
 
 
 class FileFault(Exception):
@@ -106,28 +109,39 @@ def _os_fault(path: Path, error: OSError) -> FileFault:
 
 
 class Finder:
-    """Finds and reads the files of one suite; each is read once, however often it is named."""
+    """Finds and reads the files of one suite; those that were used last are kept."""
 
     def __init__(self, folder: Path, root: Path, working: Path) -> None:
         self.roots = _unique([*_upward(folder, root), root, working])
         self._found: dict[str, Path | None] = {}
         self._texts: dict[Path, str | FileFault] = {}
+        self._kept = 0
 
     def find(self, written: str) -> Path | None:
         if written not in self._found:
-            self._found[written] = next((path for path in self._candidates(written) if _exists(path)), None)
+            there = [path for path in self._candidates(written) if _exists(path)]
+            files = (path for path in there if not path.is_dir())  # a folder must not hide a file further up
+            self._found[written] = next(files, there[0] if there else None)
         return self._found[written]
 
     def read(self, path: Path) -> str:
-        if path not in self._texts:
-            try:
-                self._texts[path] = read_text(path)
-            except FileFault as fault:
-                self._texts[path] = fault
-        known = self._texts[path]
+        known = self._texts.pop(path, None)
+        if known is None:
+            known = self._read(path)
+        self._texts[path] = known  # the last to be forgotten
         if isinstance(known, FileFault):
             raise known
         return known
+
+    def _read(self, path: Path) -> str | FileFault:
+        try:
+            text = read_text(path)
+        except FileFault as fault:
+            text = fault
+        self._kept += _size(text)
+        while self._texts and (len(self._texts) >= MOST_TEXTS or self._kept > MOST_CHARACTERS):
+            self._kept -= _size(self._texts.pop(next(iter(self._texts))))
+        return text
 
     def explain_missing(self, written: str) -> str:
         """What to say about a file that was not found: where was looked, and what may have been meant."""
@@ -147,6 +161,10 @@ class Finder:
                 yield from (root / relative for root in self.roots)
             if spelling != relative:
                 yield Path(spelling)
+
+
+def _size(text: str | FileFault) -> int:
+    return len(text) if isinstance(text, str) else 0
 
 
 def _exists(path: Path) -> bool:

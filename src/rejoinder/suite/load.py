@@ -17,8 +17,9 @@ from rejoinder.model import Case, Formatting, Problem, Suite, formatting_for
 from rejoinder.suite.cases import Surroundings, check_target
 from rejoinder.suite.files import Finder
 from rejoinder.suite.paths import Path as DocumentPath
-from rejoinder.suite.paths import read_path
+from rejoinder.suite.paths import read_path, write_path
 from rejoinder.suite.project import Project, display_path, open_project
+from rejoinder.suite.pruning import ANYTHING, prune_suite, touched_keys
 from rejoinder.suite.rules import CheckRules, find_conflicts
 from rejoinder.suite.schema import Violation, find_violations
 from rejoinder.suite.source import RowSource, Source, read_source
@@ -107,22 +108,29 @@ class _SuiteReader:
         self.problems: list[Problem] = list(project.problems)
         self.raw: dict[str, Any] = source.document.data if isinstance(source.document.data, dict) else {}
         self.data = self.raw
-        self.broken: set[DocumentPath] = set()
-        """The top-level keys and cases that have errors; nothing is built from them."""
+        """What is left of the suite without the parts that have errors."""
+        self.touched: dict[DocumentPath, set[str]] = {}
+        """For each case that has errors, and `defaults`, the keys that they speak of; for `()` those of the suite."""
         self.finder = Finder(path.parent, project.root, project.working)
         self.secrets: dict[str, str] = {}
         self.scope = Scope({}, project.environment, None, self.secrets)
 
     def read(self) -> Suite | None:
         self._check()
-        self.data = {key: value for key, value in self.raw.items() if (key,) not in self.broken}
         if self.source.document.data is None or not self.raw:
             return None
+        variables = self._variables()
         self.targets = self._targets()
-        self.around = self._surroundings()
+        self.around = self._surroundings(variables)
         self.formatting = self._formatting()
-        walker = Walker(self.data, self.broken, self.around)
-        cases = [] if ("defaults",) in self.broken else self._validate_cases(walker)
+        walker = Walker(self.data, self.touched, self.around)
+        cases = self._validate_cases(walker)
+        suite = self._suite(walker, cases)
+        if self._speaks_of("vars"):
+            self.problems = [problem for problem in self.problems if problem.code != "missing-variable"]
+        return suite
+
+    def _suite(self, walker: Walker, cases: list[Case]) -> Suite:
         metadata = self.data.get("metadata", {})
         return Suite(
             path=str(self.path),
@@ -134,6 +142,7 @@ class _SuiteReader:
             targets=self.targets.names(),
             secrets=self.secrets,
             threads=metadata.get("threads"),
+            judge_target=self._project_judge(),
         )
 
     # What the schema and the rules say.
@@ -152,9 +161,21 @@ class _SuiteReader:
         ]
         misspelt = any(violation.instead in CASE_LISTS for violation in violations)
         violations += self._structure(misspelt)
-        self.broken = {_part_of(violation.path) for violation in violations}
+        self._set_aside(violations, rules.found.hidden)
         self.problems += [self.source.violation(violation) for violation in violations]
         self.problems += [self.source.violation(warning, "warning") for warning in rules.found.warnings]
+
+    def _set_aside(self, violations: list[Violation], hidden: list[DocumentPath]) -> None:
+        refused = [*(violation.path for violation in violations), *hidden]
+        self.data = prune_suite(self.raw, refused)
+        parts: dict[DocumentPath, list[Violation]] = {}
+        for violation in violations:
+            parts.setdefault(_part_of(violation.path), []).append(violation)
+        self.touched = {part: touched_keys(found, part) for part, found in parts.items()}
+
+    def _speaks_of(self, *keys: str) -> bool:
+        """Does an error of the suite itself explain why something at these keys, or inherited, is missing?"""
+        return not self.touched.get((), set()).isdisjoint({*keys, "defaults", ANYTHING})
 
     def _rules(self) -> CheckRules:
         metadata = self.raw.get("metadata")
@@ -193,25 +214,28 @@ class _SuiteReader:
     def _targets(self) -> Targets:
         targets = read_targets(self.project, self.options.targets_file)
         own = len(targets.problems)
-        targets.add(self.source, self.raw.get("targets"), ("targets",))
-        targets.complete = targets.complete and ("targets",) not in self.broken
+        targets.add(self.source, self._expanded(self.raw.get("targets"), ("targets",)), ("targets",))
+        targets.complete = targets.complete and "targets" not in self.touched.get((), ())
         if not self.options.only_format:
             self.problems += targets.problems
         else:
             self.problems += targets.problems[own:]
         return targets
 
-    def _surroundings(self) -> Surroundings:
-        data, config = self.data, self.project.config
-        metadata = data.get("metadata", {})
-        execution = data.get("execution", {})
-        suite_vars = data.get("vars", {})
-        variables: dict[str, Any] = dict(config.get("vars", {}))
+    def _variables(self) -> dict[str, Any]:
+        suite_vars = self.data.get("vars", {})
+        variables: dict[str, Any] = dict(self.project.config.get("vars", {}))
         scope = Scope(variables, self.project.environment, None, self.secrets)
         variables.update(
             {key: expand_tree(suite_vars[key], scope, self._reporter(f"vars.{key}")) for key in suite_vars}
         )
         self.scope = Scope(variables, self.project.environment, None, self.secrets)
+        return variables
+
+    def _surroundings(self, variables: dict[str, Any]) -> Surroundings:
+        data = self.data
+        metadata = data.get("metadata", {})
+        execution = data.get("execution", {})
         system_prompt = metadata.get("system_prompt", metadata.get("systemPrompt", ""))
         return Surroundings(
             source=self.source,
@@ -220,7 +244,8 @@ class _SuiteReader:
             targets_known=self.targets.complete,
             variables=variables,
             environment=self.project.environment,
-            has_variables=bool(suite_vars),
+            has_variables=bool(data.get("vars")),
+            grading_known=not self._speaks_of("checks", "execution"),
             suite_checks=data.get("checks"),
             evaluators=execution.get("evaluators"),
             evaluators_at="execution.evaluators",
@@ -229,7 +254,7 @@ class _SuiteReader:
             system_prompt=self._text(system_prompt, "metadata.system_prompt") or "",
             followups=metadata.get("followups", "first"),
             max_turns=metadata.get("max_turns"),
-            tags=tuple(metadata.get("tags", ())),
+            tags=tuple(self._expanded(metadata.get("tags", []), ("metadata", "tags"))),
             secrets=self.secrets,
             forced_system_prompt=self.options.system_prompt,
             forced_target=self.options.target,
@@ -258,7 +283,7 @@ class _SuiteReader:
         return names[0] if len(names) == 1 else None
 
     def _suite_judge(self) -> str | None:
-        data, config = self.data, self.project.config
+        data = self.data
         named = (
             (data.get("execution", {}).get("judge_target"), "execution.judge_target", self.source),
             (data.get("judge_target"), "judge_target", self.source),
@@ -266,7 +291,11 @@ class _SuiteReader:
         for value, at, source in named:
             if value:
                 return self._known_target(self._text(value, at) or "", at, source)
-        value = config.get("judge_target")
+        return None
+
+    def _project_judge(self) -> str | None:
+        """The judge of targets that name none, in suites that name none."""
+        value = self.project.config.get("judge_target")
         return self._known_target(value, "judge_target", self.project.config_sources["judge_target"]) if value else None
 
     def _known_target(self, name: str, at: str, source: Source) -> str:
@@ -283,7 +312,9 @@ class _SuiteReader:
         for key in ("marker", "default_system_prompt"):
             if key in explicit:
                 explicit[key] = self._text(explicit[key], f"formatting.{key}")
-        patterns = self.data.get("guideline_patterns", self.project.config.get("guideline_patterns"))
+        patterns = self.project.config.get("guideline_patterns")
+        if "guideline_patterns" in self.data:
+            patterns = self._expanded(self.data["guideline_patterns"], ("guideline_patterns",))
         if patterns is not None:
             explicit["guideline_patterns"] = tuple(patterns)
         return formatting_for(profile, **explicit)
@@ -343,10 +374,22 @@ class _SuiteReader:
             return value
         return expand(value, self.scope, self._reporter(at))
 
+    def _expanded(self, value: Any, path: DocumentPath) -> Any:
+        """A value with all its texts expanded, each at its own place."""
+        if isinstance(value, str):
+            return self._text(value, write_path(path))
+        if isinstance(value, list):
+            return [self._expanded(item, (*path, position)) for position, item in enumerate(value)]
+        if isinstance(value, dict):
+            return {key: self._expanded(item, (*path, key)) for key, item in value.items()}
+        return value
+
     def _reporter(self, at: str) -> Report:
         return lambda code, message: self.problems.append(self.source.problem(code, at, message))
 
 
 def _part_of(path: DocumentPath) -> DocumentPath:
-    """The case, or the top-level key, that a place belongs to."""
-    return path[:2] if path and path[0] in CASE_LISTS and len(path) > 1 else path[:1]
+    """The case that a place belongs to, or `defaults`, or the suite itself."""
+    if path[:1] == ("defaults",):
+        return path[:1]
+    return path[:2] if path and path[0] in CASE_LISTS and len(path) > 1 else ()

@@ -38,10 +38,12 @@ class CheckRules:
         elif isinstance(checks, list):
             self._list(checks, path, depth)
 
-    def _list(self, items: list[Any], path: Path, depth: int) -> None:
+    def _list(self, items: list[Any], path: Path, depth: int, *, negated: bool = False) -> None:
         for position, item in enumerate(items):
             if isinstance(item, dict):
-                self._item(item, (*path, position), depth)
+                self._item(item, (*path, position), depth, negated=negated)
+        if negated:
+            return
         mappings = [item for item in items if isinstance(item, dict)]
         if mappings and len(mappings) == len(items) and all(self._is_lone_prompt(item) for item in mappings):
             message = (
@@ -51,7 +53,11 @@ class CheckRules:
             self.found.errors.append(Violation("no-check-at-level", path, message))
         self._reachable(items, path)
 
-    def _item(self, item: dict[str, Any], path: Path, depth: int) -> None:
+    def _item(self, item: dict[str, Any], path: Path, depth: int, *, negated: bool = False) -> None:
+        if negated and "prompt" in item:
+            message = "a follow-up cannot be negated; put it beside `not`"
+            self.found.errors.append(Violation("unknown-key", (*path, "prompt"), message, key=True))
+            return
         kinds = [key for key in item if key in self.kinds]
         if len(kinds) > 1:
             names = list_words([f"`{kind}`" for kind in kinds])
@@ -65,18 +71,11 @@ class CheckRules:
             self.found.errors.append(Violation("unknown-key", (*path, "every_turn"), message, key=True))
         for group in ("or", "and"):
             if isinstance(item.get(group), list):
-                self._list(item[group], (*path, group), depth)
+                self._list(item[group], (*path, group), depth, negated=negated)
         if isinstance(item.get("not"), dict):
-            self._negated(item["not"], (*path, "not"), depth)
+            self._item(item["not"], (*path, "not"), depth, negated=True)
         if "prompt" in item:
             self._follow_up(item, path, depth + 1)
-
-    def _negated(self, item: dict[str, Any], path: Path, depth: int) -> None:
-        if self._is_lone_prompt(item) or "prompt" in item:
-            message = "a follow-up cannot be negated; put it beside `not`"
-            self.found.errors.append(Violation("unknown-key", (*path, "prompt"), message, key=True))
-        else:
-            self._item(item, path, depth)
 
     def _follow_up(self, item: dict[str, Any], path: Path, depth: int) -> None:
         if depth > MOST_FOLLOW_UPS:

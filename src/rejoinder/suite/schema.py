@@ -60,6 +60,12 @@ def case_keys() -> frozenset[str]:
     return frozenset(read_schema()["$defs"]["case"]["properties"])
 
 
+def structured_case_keys() -> frozenset[str]:
+    """The keys of a case whose values are no text."""
+    properties = read_schema()["$defs"]["case"]["properties"]
+    return frozenset(key for key, rule in properties.items() if rule.get("type") != "string" and "enum" not in rule)
+
+
 def find_violations(data: Any, kind: Kind) -> list[Violation]:
     """Every rule that the data breaks."""
     schema = schema_for(kind)
@@ -114,6 +120,7 @@ _ITEM_WORDS = {
     "content": "a part",
     "targets": "a target",
     "evaluators": "an evaluator",
+    "judge": "a verdict",
 }
 """What the items of a list are called."""
 

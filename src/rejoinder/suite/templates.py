@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from rejoinder.errors import UsageError
-from rejoinder.model import JUDGE_VARIABLES, Quote, trim_start
+from rejoinder.model import JUDGE_VARIABLES, JudgeVariable, Quote, trim_start
 from rejoinder.suite.paths import did_you_mean, list_words
 
 _EXPRESSION = re.compile(
@@ -29,6 +29,8 @@ _EXPRESSION = re.compile(
     re.VERBOSE,
 )
 _TARGET_EXPRESSION = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+
+_JUDGE_EXPRESSION = re.compile(r"\{\{\s*(" + "|".join(JUDGE_VARIABLES) + r")\s*\}\}")
 
 Report = Callable[[str, str], None]
 """Told the code and the message of a fault."""
@@ -46,15 +48,36 @@ class Scope(Struct, frozen=True):
     """Filled with each secret that was used: its value and the expression that names it."""
 
 
-def expand(text: str, scope: Scope, report: Report, *, keep: tuple[str, ...] = ()) -> str:
+def expand(text: str, scope: Scope, report: Report) -> str:
     """The text with its expressions filled in; a missing one is reported and left as it is."""
     if "{{" not in text:
         return text
-    return _EXPRESSION.sub(lambda found: _value(found, scope, report, keep), text)
+    return _EXPRESSION.sub(lambda found: _value(found, scope, report), text)
 
 
-def expand_judge_prompt(text: str, scope: Scope, report: Report) -> str:
-    return expand(text, scope, report, keep=JUDGE_VARIABLES)
+def expand_judge_prompt(text: str, scope: Scope, report: Report) -> tuple[str | JudgeVariable, ...]:
+    """The pieces of a judge's own prompt: text, and the places that are filled in when the judge is asked.
+
+    Names that nobody knows stay as they are.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        name = found["name"]
+        return found[0] if name and name not in (scope.names or {}) else _value(found, scope, report)
+
+    return _judge_pieces(text, lambda part: _EXPRESSION.sub(value, part))
+
+
+def read_judge_template(text: str) -> tuple[str | JudgeVariable, ...]:
+    """The pieces of a judge's prompt that stands in a file: files are never expanded."""
+    return _judge_pieces(text, lambda part: part)
+
+
+def _judge_pieces(text: str, expand_part: Callable[[str], str]) -> tuple[str | JudgeVariable, ...]:
+    pieces: list[str | JudgeVariable] = []
+    for position, part in enumerate(_JUDGE_EXPRESSION.split(text)):
+        pieces.append(JudgeVariable(part) if position % 2 else expand_part(part))
+    return tuple(piece for piece in pieces if piece != "")
 
 
 def expand_follow_up(text: str, scope: Scope, report: Report) -> tuple[str | Quote, ...]:
@@ -123,11 +146,11 @@ def _quote(found: re.Match[str]) -> Quote | None:
     return Quote("failed") if name == "failed" and not turn else None
 
 
-def _value(found: re.Match[str], scope: Scope, report: Report, keep: tuple[str, ...]) -> str:
+def _value(found: re.Match[str], scope: Scope, report: Report) -> str:
     function, name = found["function"], found["name"]
     if function:
         return _FUNCTIONS[function](found["argument"], found[0], scope, report)
-    if scope.names is None or found["turn"] or name in keep:
+    if scope.names is None or found["turn"]:
         return found[0]
     if name not in scope.names:
         report("missing-variable", f"there is no variable `{name}`{_hint(name, scope.names)}")

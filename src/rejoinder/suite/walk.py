@@ -13,15 +13,17 @@ import msgspec
 from msgspec import Struct
 
 from rejoinder.model import Case, Problem
-from rejoinder.suite.cases import CaseBuilder, Surroundings
+from rejoinder.suite.cases import CaseBuilder, CasePlace, Surroundings
 from rejoinder.suite.datasets import TOO_DEEP, Row, read_rows, survey
 from rejoinder.suite.files import in_quotes
 from rejoinder.suite.paths import Path as DocumentPath
+from rejoinder.suite.paths import write_path
 from rejoinder.suite.project import display_path
+from rejoinder.suite.pruning import ANYTHING, prune_case, touched_keys
 from rejoinder.suite.rules import CheckRules, find_conflicts
-from rejoinder.suite.schema import case_keys, find_violations
+from rejoinder.suite.schema import case_keys, find_violations, structured_case_keys
 from rejoinder.suite.source import RowSource, Source
-from rejoinder.suite.templates import Report, Scope, expand, expand_tree
+from rejoinder.suite.templates import Report, Scope, expand, expand_tree, write_value
 from rejoinder.suite.yaml import MOST_DEPTH
 
 CASE_LISTS = ("evals", "evalcases")
@@ -50,10 +52,10 @@ class Cases:
 
 
 class Walker:
-    def __init__(self, data: dict[str, Any], broken: set[DocumentPath], around: Surroundings) -> None:
+    def __init__(self, data: dict[str, Any], touched: Mapping[DocumentPath, set[str]], around: Surroundings) -> None:
         self.data = data
-        self.broken = broken
-        """The cases that the schema has refused; they are passed over."""
+        self.touched = touched
+        """What was refused of cases, `defaults` and the suite; such cases are built for their other problems only."""
         self.around = around
         self.scope = Scope(around.variables, around.environment, None, around.secrets)
         self.defaults: dict[str, Any] = data.get("defaults", {})
@@ -69,20 +71,23 @@ class Walker:
         for key in CASE_LISTS:
             for position, case in enumerate(self.data.get(key, ())):
                 number += 1
-                if (key, position) not in self.broken:
-                    yield from self._written(case, f"{key}[{position}]", f"eval-{number}")
+                touched = self._refused_of((key, position))
+                yield from self._written(case, f"{key}[{position}]", f"eval-{number}", touched)
         if "cases" in self.data:
             yield from self._rows_as_cases(number)
 
-    def _written(self, case: dict[str, Any], at: str, default_id: str) -> Iterator[Built]:
+    def _refused_of(self, case: DocumentPath) -> set[str]:
+        return self.touched.get(case, set()) | self.touched.get(("defaults",), set())
+
+    def _written(self, case: dict[str, Any], at: str, default_id: str, touched: set[str]) -> Iterator[Built]:
         """A case of the file: once, or once for each row that it asks for."""
         data, origins = self._with_defaults(case)
         if "cases" not in data:
             problems: list[Problem] = []
             names = self._names(data, None, at, problems)
-            yield self._build(data, at, self.around.source, origins, names, default_id, problems)
+            place = CasePlace(at, self.around.source, self.around.source)
+            yield self._build(data, place, origins, names, default_id, problems, touched)
             return
-        base = str(data.get("id", default_id))
         template = {key: value for key, value in data.items() if key != "id"}
         places = {key: origins.get(key, at) for key in data}
         for row in self._rows(data["cases"], f"{origins.get('cases', at)}.cases"):
@@ -93,8 +98,16 @@ class Walker:
             inner = row.values.get("vars")
             values = {**row.values, **(inner if isinstance(inner, dict) else {})}
             names = self._names(data, values, places.get("vars", at), problems)
+            place = CasePlace(f"{at}.cases[{row.number - 1}]", row.source, self.around.source)
+            base = self._base_id(data, f"{places.get('id', at)}.id", names, problems) or default_id
             row_id = f"{base}-{row.values.get('id') or row.number}"
-            yield self._build(template, f"{at}.cases[{row.number - 1}]", row.source, places, names, row_id, problems)
+            yield self._build(template, place, places, names, row_id, problems, touched)
+
+    def _base_id(
+        self, data: dict[str, Any], at: str, names: dict[str, Any] | None, problems: list[Problem]
+    ) -> str | None:
+        scope = msgspec.structs.replace(self.scope, names=names)
+        return expand(data["id"], scope, self._reporter(at, problems)) if "id" in data else None
 
     def _rows_as_cases(self, number: int) -> Iterator[Built]:
         """Each row is a case; the columns that are no keys of a case are its variables."""
@@ -107,25 +120,34 @@ class Walker:
             own = {key: value for key, value in row.values.items() if key in keys and value not in ("", None)}
             if row.source.file.lower().endswith(".csv"):
                 own = {key: _from_cell(key, value) for key, value in own.items()}
-            problems = self._check_row(own, row.source)
-            if any(problem.severity == "error" for problem in problems):
-                yield Built(None, problems, row.source)
+            elif isinstance(own.get("id"), int | float) and not isinstance(own["id"], bool):
+                own["id"] = write_value(own["id"])
+            if survey(own)[1] > MOST_DEPTH:
+                yield Built(None, [row.source.problem("too-deep", "", TOO_DEEP)], row.source)
                 continue
-            at = f"cases[{row.number - 1}]"
+            at: DocumentPath = ("cases", row.number - 1)
+            own, problems, touched = self._check_row(own, at, row.source)
             data, origins = self._with_defaults(own)
+            place = CasePlace(write_path(at), row.source, self.around.source)
             variables = {key: value for key, value in row.values.items() if key not in keys}
-            names = self._names(data, {**variables, **own.get("vars", {})}, at, problems)
-            yield self._build(data, at, row.source, origins, names, f"eval-{number}", problems)
+            names = self._names(data, {**variables, **own.get("vars", {})} or None, place.at, problems)
+            yield self._build(data, place, origins, names, f"eval-{number}", problems, touched)
 
-    def _check_row(self, own: dict[str, Any], source: RowSource) -> list[Problem]:
-        """What the schema and the rules say about a row."""
-        if survey(own)[1] > MOST_DEPTH:
-            return [source.problem("too-deep", "", TOO_DEEP)]
+    def _check_row(
+        self, own: dict[str, Any], at: DocumentPath, source: RowSource
+    ) -> tuple[dict[str, Any], list[Problem], set[str]]:
+        """What is left of a row without what the schema and the rules refuse, what they say, and of which keys."""
         rules = CheckRules(own.get("followups", self.around.followups))
         rules.walk(own.get("checks"), ("checks",))
         errors = [*find_violations(own, "case"), *rules.found.errors, *find_conflicts(own, ())]
-        warnings = rules.found.warnings
-        return [*map(source.violation, errors), *(source.violation(one, "warning") for one in warnings)]
+        problems = [
+            source.violation(msgspec.structs.replace(violation, path=(*at, *violation.path)), severity)
+            for severity, violations in (("error", errors), ("warning", rules.found.warnings))
+            for violation in violations
+        ]
+        refused = [*(violation.path for violation in errors), *rules.found.hidden]
+        touched = touched_keys(errors) | self.touched.get(("defaults",), set())
+        return prune_case(own, refused), problems, touched
 
     def _rows(self, written: str, at: str) -> Iterator[Row | Built]:
         problems: list[Problem] = []
@@ -147,6 +169,11 @@ class Walker:
     def _with_defaults(self, case: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         """The case over the suite's defaults, and where the keys stand that it does not have itself."""
         usable = {key: value for key, value in self.defaults.items() if _OTHER_FORM.get(key) not in case}
+        if "evaluators" in case.get("execution", {}):
+            usable.pop("evaluators", None)
+        elif "evaluators" in case and "execution" in usable:
+            inherited = usable["execution"]
+            usable["execution"] = {key: value for key, value in inherited.items() if key != "evaluators"}
         merged = {**usable, **case}
         if "vars" in usable and "vars" in case:
             merged["vars"] = {**usable["vars"], **case["vars"]}
@@ -165,32 +192,52 @@ class Walker:
     def _build(
         self,
         data: dict[str, Any],
-        at: str,
-        source: Source | RowSource,
+        place: CasePlace,
         origins: Mapping[str, str],
         names: dict[str, Any] | None,
         default_id: str,
         problems: list[Problem],
+        touched: set[str],
     ) -> Built:
-        builder = CaseBuilder(data, at, source, self.around, origins, names)
-        case = builder.build(default_id)
-        return Built(case, [*problems, *builder.problems], source)
+        builder = CaseBuilder(data, place.at, place.source, self.around, origins, names)
+        try:
+            case = builder.build(default_id)
+        except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
+            if not touched and not self.touched:
+                raise
+            return Built(None, problems, place.source)  # what is left of it makes no case
+        found = [*problems, *builder.problems]
+        if touched:
+            return Built(None, [one for one in found if not _follows(one, place.at, touched)], place.source)
+        return Built(case, found, place.source)
 
     def _reporter(self, at: str, problems: list[Problem]) -> Report:
         return lambda code, message: problems.append(self.around.source.problem(code, at, message))
 
 
-_OTHER_FORM = {"prompt": "input_messages", "input_messages": "prompt"}
+_OTHER_FORM = {
+    "prompt": "input_messages",
+    "input_messages": "prompt",
+    "outcome": "expected_outcome",
+    "expected_outcome": "outcome",
+}
 """A case that brings one form does not inherit the other."""
 
 
-def _from_cell(key: str, text: Any) -> Any:
-    """A CSV cell as the key wants it: lists, mappings and numbers are JSON, tags are separated by commas."""
+def _follows(problem: Problem, at: str, touched: set[str]) -> bool:
+    """May something be missing only because it, or what was meant to be it, was refused?"""
+    if problem.code == "missing-variable":
+        return not touched.isdisjoint(("vars", "cases", ANYTHING))
+    return problem.code == "missing-field" and problem.path in (f"{at}.prompt", f"{at}.checks")
+
+
+def _from_cell(key: str, text: str) -> Any:
+    """A CSV cell as the key wants it: what is no text is JSON; tags may be separated by commas."""
     if key == "tags" and not text.startswith("["):
         return [tag.strip() for tag in text.split(",") if tag.strip()]
-    if text[:1] in "[{" or key in ("threshold", "max_turns"):
-        try:
-            return msgspec.json.decode(text)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return text
-    return text
+    if key not in structured_case_keys():
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return text

@@ -1,0 +1,146 @@
+"""What is left of a suite without the parts that the schema or the rules have refused, so that all other mistakes are
+found in the same pass. Nothing that is pruned is ever run.
+
+Items of lists keep their places: a refused one leaves something harmless behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from rejoinder.suite.paths import Path
+from rejoinder.suite.schema import Violation, check_names
+
+ANYTHING = "*"
+"""Among touched keys: there is no saying which key was meant."""
+
+
+def prune_suite(suite: dict[str, Any], refused: Iterable[Path]) -> dict[str, Any]:
+    return _mapping(suite, list(refused), _SUITE)
+
+
+def prune_case(case: dict[str, Any], refused: Iterable[Path]) -> dict[str, Any]:
+    return _mapping(case, list(refused), _CASE)
+
+
+def touched_keys(violations: Iterable[Violation], above: Path = ()) -> set[str]:
+    """The keys below a place whose values, or whose absence, the violations already speak of."""
+    depth = len(above)
+    touched: set[str] = set()
+    for violation in violations:
+        path = violation.path
+        if path[:depth] != above:
+            continue
+        touched.add(str(path[depth]) if len(path) > depth else ANYTHING)
+        if violation.code == "unknown-key" and len(path) == depth + 1:
+            touched.add(violation.instead or ANYTHING)
+    return touched
+
+
+_GONE = object()
+Pruner = Callable[[Any, list[Path]], Any]
+"""Given a value and the refused paths in it (the empty one for the value itself), says what is left of it."""
+
+
+def _gone(_value: Any, _refused: list[Path]) -> Any:
+    return _GONE
+
+
+def _by_step(refused: list[Path]) -> dict[str | int, list[Path]]:
+    found: dict[str | int, list[Path]] = {}
+    for path in refused:
+        if path:
+            found.setdefault(path[0], []).append(path[1:])
+    return found
+
+
+def _mapping(value: Any, refused: list[Path], pruners: dict[str, Pruner]) -> Any:
+    """A mapping without the keys that are refused; those that have a pruner are kept in part."""
+    if not isinstance(value, dict):
+        return _GONE
+    kept = dict(value)
+    for key, inner in _by_step(refused).items():
+        if key in kept:
+            left = pruners.get(str(key), _gone)(kept.pop(key), inner)
+            if left is not _GONE:
+                kept[key] = left
+    return {key: kept[key] for key in value if key in kept}
+
+
+def _mapping_of(pruners: dict[str, Pruner]) -> Pruner:
+    return lambda value, refused: _GONE if () in refused else _mapping(value, refused, pruners)
+
+
+def _list_of(prune: Pruner) -> Pruner:
+    def items(value: Any, refused: list[Path]) -> Any:
+        if not isinstance(value, list):
+            return _GONE
+        by_step = _by_step(refused)
+        return [prune(item, by_step[place]) if place in by_step else item for place, item in enumerate(value)]
+
+    return items
+
+
+def _case(value: Any, refused: list[Path]) -> Any:
+    return _mapping(value, refused, _CASE) if isinstance(value, dict) else {}
+
+
+def _cases(value: Any, refused: list[Path]) -> Any:
+    return _GONE if () in refused else _list_of(_case)(value, refused)
+
+
+def _message(value: Any, refused: list[Path]) -> Any:
+    kept = _mapping(value, refused, {"content": _list_of(_part)})
+    return {"role": "user", "content": "", **kept} if isinstance(kept, dict) else {"role": "user", "content": ""}
+
+
+def _part(_value: Any, _refused: list[Path]) -> Any:
+    return ""
+
+
+def _evaluator(_value: Any, _refused: list[Path]) -> Any:
+    return {"type": "llm_judge"}
+
+
+def _checks(value: Any, refused: list[Path]) -> Any:
+    if isinstance(value, list):
+        return _items(value, refused)
+    kept = _mapping(value, refused, {"or": _items}) if () not in refused else _GONE
+    return kept if isinstance(kept, dict) and "or" in kept else []
+
+
+def _check(value: Any, refused: list[Path]) -> Any:
+    """An item keeps its follow-up, whatever is wrong with its check, and its check, whatever is wrong with the
+    follow-up."""
+    if not isinstance(value, dict):
+        return {}
+    kept = _mapping(value, refused, _CHECK)
+    if "prompt" in value or "checks" in value:
+        kept = {"prompt": "...", "checks": [], **kept}
+    return kept
+
+
+def _negated(value: Any, refused: list[Path]) -> Any:
+    kept = _check(value, refused)
+    return kept if any(name in kept for name in check_names()) else _GONE
+
+
+_items = _list_of(_check)
+_CHECK: dict[str, Pruner] = {"checks": _checks, "or": _items, "and": _items, "not": _negated}
+_EXECUTION: dict[str, Pruner] = {"evaluators": _list_of(_evaluator)}
+_CASE: dict[str, Pruner] = {
+    "checks": _checks,
+    "input_messages": _list_of(_message),
+    "expected_messages": _list_of(_message),
+    "execution": _mapping_of(_EXECUTION),
+    **_EXECUTION,
+}
+_SUITE: dict[str, Pruner] = {
+    "checks": _checks,
+    "execution": _mapping_of(_EXECUTION),
+    "metadata": _mapping_of({}),
+    "formatting": _mapping_of({}),
+    "defaults": _mapping_of(_CASE),
+    **dict.fromkeys(("evals", "evalcases"), _cases),
+}
