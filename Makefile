@@ -33,6 +33,8 @@ docs: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/validate.py
+	$(BIN)/python benchmarks/conversations.py
+	$(BIN)/python benchmarks/journal.py
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis

@@ -25,9 +25,8 @@ SUITE = """\
 metadata: {model: demo}
 targets:
   - name: demo
-    provider: scripted
-    delay_ms: 20
-    replies: ["100", "15 * 7 = 105"]
+    provider: python
+    call: slow_answers:answer
 evals:
   - id: times
     prompt: What is 15 * 7?
@@ -36,6 +35,14 @@ evals:
       - prompt: That is not right. Please calculate again.
         checks:
           - match: "*105*"
+"""
+ANSWERS = """\
+import asyncio
+
+async def answer(request):
+    await asyncio.sleep(0.020)
+    text = "100" if request.turn == 1 else "15 * 7 = 105"
+    return {"text": text, "input_tokens": 9, "output_tokens": 3}
 """
 BOUND = 0.15
 
@@ -75,6 +82,7 @@ def main() -> int:
         folder = Path(name)
         (folder / ".rejoinder").mkdir()
         (folder / "evals.yaml").write_text(SUITE, encoding="utf-8")
+        (folder / "slow_answers.py").write_text(ANSWERS, encoding="utf-8")
         for _ in range(arguments.runs):
             with_journal.append(measure(folder, arguments.conversations))
             with mock.patch.object(engine, "Journal", Forgetful):

@@ -112,7 +112,7 @@ class Journal:
 
     def __init__(self, path: Path, mask: Mask, history: History | None = None) -> None:
         self._path = path
-        self._mask = mask
+        self._mask = mask if mask else None
         self._encode = msgspec.json.Encoder().encode
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._size = history.size if history else 0

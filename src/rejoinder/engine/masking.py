@@ -6,7 +6,6 @@ numbers, keys or the words that records are made of: a secret `1234` or `passed`
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import msgspec
@@ -85,4 +84,4 @@ def _walk(data: Any, change: Any, *, free: bool = False) -> Any:
 
 def _escaped(text: str) -> bytes:
     """The text as it stands in JSON; enough of it to see that it is there."""
-    return json.dumps(text, ensure_ascii=False)[1:-1].encode()
+    return msgspec.json.encode(text)[1:-1]

@@ -21,7 +21,7 @@ from rejoinder.suite.paths import did_you_mean
 from rejoinder.suite.targets import resolve
 
 DEFAULT_WORKERS = 10
-WORKERS_FOR_SCRIPTS = 100
+WORKERS_FOR_SCRIPTS = 200
 """A script answers at once and nobody is burdened by it; what it waits for is the journal, which likes company."""
 MOST_NAMES = 1000
 """Names that are remembered to propose the nearest one."""

@@ -118,7 +118,8 @@ class Live:
         record = Asked(call.key, request.case_id, request.target, request.trial, request.turn, request.judging)
         attempt = 0
         while True:
-            self._journal.asked(record)
+            if provider.outside:
+                self._journal.asked(record)
             started = time.perf_counter()
             try:
                 reply = await (provider.reply(request) if timeout_s is None else _bounded(provider, request, timeout_s))
@@ -182,8 +183,7 @@ class Player:
 
     def _say(self, text: str) -> None:
         encoded = text.encode("utf-8", "surrogatepass")
-        self._state.update(b"%d:" % len(encoded))
-        self._state.update(encoded)
+        self._state.update(b"%d:%b" % (len(encoded), encoded))
 
     async def _grade(self, effect: Grade) -> tuple[Verdict, ...]:
         context = Context(self.job.prepared.case, effect.reply, effect.turn, _Port(self, effect))

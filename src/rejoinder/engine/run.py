@@ -261,7 +261,7 @@ def _work(session: Session, run: Record, history: History | None, *, ask: bool =
     folder, planned = session.folder, session.survey.planned
     started = time.monotonic()
     folder.log(f"rejoinder {__version__}: {planned} conversations, {'resumed' if history else 'started'}")
-    if ask:
+    if ask and (run["status"] != "running" or run["planned"] != planned):
         folder.write("run.json", {**run, "status": "running", "planned": planned})
     spool = Spool(folder.path)
     ending = asyncio.run(session.play(spool, history, ask=ask))

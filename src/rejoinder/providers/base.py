@@ -21,6 +21,9 @@ class ProviderError(RejoinderError):
 
 
 class Provider(Protocol):
+    outside: bool
+    """Does a call leave this process? Then it can be in doubt after a crash, and is noted before it is made."""
+
     async def reply(self, request: Request) -> Reply: ...
 
     async def close(self) -> None:

@@ -24,6 +24,8 @@ from rejoinder.providers.base import ProviderError
 
 
 class PythonProvider:
+    outside = True
+
     def __init__(self, target: Target, folders: tuple[str, ...]) -> None:
         self._name: str = target.settings["call"]
         self._function = load_function(self._name, folders)

@@ -16,6 +16,8 @@ from rejoinder.providers.base import ProviderError
 
 
 class ScriptedProvider:
+    outside = False
+
     def __init__(self, target: Target) -> None:
         settings = target.settings
         self._name = target.name

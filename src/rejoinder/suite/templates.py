@@ -10,11 +10,11 @@ Everything else in braces is literal text. Expansion is single-pass: what comes 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from rejoinder.errors import UsageError
@@ -136,7 +136,7 @@ def write_value(value: Any) -> str:
     """A variable as text: strings as they are, everything else as JSON writes it."""
     if isinstance(value, str):
         return value
-    return "" if value is None else json.dumps(value, ensure_ascii=False)
+    return "" if value is None else msgspec.json.encode(value).decode()
 
 
 def _quote(found: re.Match[str]) -> Quote | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -25,6 +25,9 @@ from rejoinder.suite.schema import case_keys, find_violations, structured_case_k
 from rejoinder.suite.source import RowSource, Source
 from rejoinder.suite.templates import Report, Scope, expand, expand_tree, write_value
 from rejoinder.suite.yaml import MOST_DEPTH
+
+if TYPE_CHECKING:
+    from rejoinder.suite.datasets import Row
 
 CASE_LISTS = ("evals", "evalcases")
 
@@ -159,6 +162,7 @@ class Walker:
             yield Built(None, [*problems, source.problem("file-not-found", at, message)], source)
             return
         empty = True
+
         for row in read_rows(path, display_path(path, Path.cwd())):
             empty = False
             yield Built(None, [row], source) if isinstance(row, Problem) else row
