@@ -54,7 +54,7 @@ class Forgetful:
         self._encode = msgspec.json.Encoder().encode
         self.open_calls: set[str] = set()
 
-    def asked(self, record: Asked) -> None:
+    def asked(self, record: Asked, *, outside: bool = True) -> None:  # noqa: ARG002 - the journal's signature
         self._encode(record)
 
     async def told(self, record: Told) -> None:

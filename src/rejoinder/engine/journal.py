@@ -121,14 +121,20 @@ class Journal:
         self.open_calls: set[str] = set()
         """Calls that were asked and not told: in doubt, should the run end now."""
         self._writing = threading.Lock()
-        self._queue: SimpleQueue[tuple[bytes, asyncio.Future[None]] | None] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[bytes, asyncio.Future[None] | None] | None] = SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._commit_for_ever, name="rejoinder-journal", daemon=True)
         self._thread.start()
         self._append(self._line(Opened(FORMAT, history.in_doubt if history else 0)))
 
-    def asked(self, record: Asked) -> None:
-        """Hand the record to the operating system before the call is made: it survives the end of this process."""
+    def asked(self, record: Asked, *, outside: bool = True) -> None:
+        """Hand the record to the operating system before the call is made: it survives the end of this process.
+
+        A call that does not leave the process cannot be in doubt; its record may wait for the next commit.
+        """
+        if not outside:
+            self._queue.put((self._line(record), None))
+            return
         self.open_calls.add(record.key)
         self._append(self._line(record))
         reached("asked.written")
@@ -166,20 +172,23 @@ class Journal:
             if batch:
                 self._commit(batch)
 
-    def _commit(self, batch: list[tuple[bytes, asyncio.Future[None]]]) -> None:
+    def _commit(self, batch: list[tuple[bytes, asyncio.Future[None] | None]]) -> None:
         """One write and one sync for all that waits, then everybody is woken."""
         failure: JournalError | None = None
+        waiters = [waiter for _, waiter in batch if waiter is not None]
         try:
             reached("batch.before_write")
             self._append(b"".join(line for line, _ in batch), may_tear=True)
             reached("batch.written")
-            os.fdatasync(self._file)
+            if waiters:
+                os.fdatasync(self._file)
             reached("batch.synced")
         except JournalError as error:
             failure = error
         except OSError as error:
             failure = self._fail(error)
-        self._loop.call_soon_threadsafe(_wake, [waiter for _, waiter in batch], failure)
+        if waiters:
+            self._loop.call_soon_threadsafe(_wake, waiters, failure)
 
     def _append(self, data: bytes, *, may_tear: bool = False) -> None:
         with self._writing:

@@ -118,8 +118,7 @@ class Live:
         record = Asked(call.key, request.case_id, request.target, request.trial, request.turn, request.judging)
         attempt = 0
         while True:
-            if provider.outside:
-                self._journal.asked(record)
+            self._journal.asked(record, outside=provider.outside)
             started = time.perf_counter()
             try:
                 reply = await (provider.reply(request) if timeout_s is None else _bounded(provider, request, timeout_s))
