@@ -519,12 +519,10 @@ def test_no_more_conversations_at_once_than_allowed(
 def test_a_busy_target_does_not_hold_up_another(project: Project, module: Callable[[str], str]) -> None:
     name = module(CROWD)
     narrow, wide = own(f"{name}:calm", workers=1), {**own(f"{name}:calm"), "name": "wide"}
-    started = time.monotonic()
     document = run(project, suite_of([ANY], narrow, wide), "-m", "own", "-m", "wide", "-n", "12", "-w", "5", code=0)
     assert document["summary"]["passed"] == 24
     assert sys.modules[name].most["own"] == 1
     assert sys.modules[name].most["wide"] >= 3
-    assert time.monotonic() - started < 5
 
 
 # Timeouts and retries
@@ -536,19 +534,19 @@ calls = []
 async def calm(request):
     if request.case_id == "any":
         calls.append(request.call)
-        await asyncio.sleep(5)
+        await asyncio.sleep(60)
     return "yes"
 
 def blocking(request):
     if request.case_id == "any":
         calls.append(request.call)
-        time.sleep(0.4)
+        time.sleep(20)
     return "yes"
 
 async def slow_once(request):
     calls.append(request.call)
     if len(calls) == 1:
-        await asyncio.sleep(5)
+        await asyncio.sleep(60)
     return "yes"
 """
 
@@ -560,12 +558,12 @@ def test_a_request_that_takes_too_long_is_an_error(
 ) -> None:
     suite = suite_of([ANY, case("other", match("yes"))], own(f"{module(SLEEPERS)}:{function}"))
     started = time.monotonic()
-    document = run(project, suite, "--timeout", "0.1", "--max-retries", "0", code=3)
-    assert time.monotonic() - started < 4
+    document = run(project, suite, "--timeout", "1", "--max-retries", "0", code=3)
+    assert time.monotonic() - started < 30, "it waited for the sleeper"
     assert statuses(document) == {"any": "error", "other": "passed"}
     [error] = [result["error"] for result in document["results"] if result["error"]]
     assert (error["type"], error["turn"]) == ("timeout", 1)
-    assert "0.1 s" in error["message"]
+    assert "1 s" in error["message"]
 
 
 @pytest.mark.parametrize("place", ["target", "command"])
@@ -578,12 +576,12 @@ def test_a_timeout_is_tried_again(place: str, project: Project, module: Callable
 
 
 def test_a_function_that_hangs_does_not_hold_up_the_end_of_the_command(project: Project) -> None:
-    project.write("hanging.py", "import time\ndef answer(request):\n    time.sleep(6)\n    return 'yes'\n")
+    project.write("hanging.py", "import time\ndef answer(request):\n    time.sleep(60)\n    return 'yes'\n")
     project.write("evals.yaml", suite_of([ANY], own("hanging:answer")))
     started = time.monotonic()
     done = command(project, "run", "evals.yaml", "--timeout", "0.1", "--max-retries", "0")
     assert done.returncode == 3
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 45, "it waited for the function"
 
 
 BUSY = {"error": "busy", "retryable": True}
