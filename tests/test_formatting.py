@@ -196,6 +196,15 @@ def test_nothing_visible(project: Project) -> None:
     assert shown["diagnostics"] == [{"code": "no-visible-content", "at": "evals[0].input_messages"}]
 
 
+@spec("P6", "P4")
+def test_nothing_visible_shows_references_alone_to_agents_too(project: Project) -> None:
+    project.write("x.instructions.md", "X")
+    project.write("void.txt", "")
+    case = messages(text("user", [file("void.txt"), file("x.instructions.md")]))
+    for mode in ("lm", "agent"):
+        assert project.prompt(case, "--mode", mode)["question"] == "<Attached: x.instructions.md>"
+
+
 @spec("R16", "C13")
 def test_guideline_patterns_of_the_suite_win_over_the_project(project: Project) -> None:
     project.write(".rejoinder/config.yaml", {"guideline_patterns": ["**/*.rules.md"]})

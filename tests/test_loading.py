@@ -400,6 +400,13 @@ def test_a_broken_file_of_targets_is_no_reason_to_call_a_target_unknown(project:
 
 
 @spec("P28")
+def test_the_judge_that_a_target_names_has_to_be_there(project: Project) -> None:
+    suite = {"targets": [{**SCRIPTED, "judge_target": "nobody"}], "evals": [{"prompt": "q", **OUTCOME}]}
+    [error] = project.errors(suite)
+    assert (error["code"], error["path"]) == ("unknown-target", "targets[0].judge_target")
+
+
+@spec("P28")
 def test_unknown_judges_are_found_too(project: Project) -> None:
     suite = {
         "targets": [SCRIPTED],

@@ -15,6 +15,10 @@ MOST_SHOWN = 50
 """Problems of one file in text; JSON and SARIF have them all."""
 
 
+MOST_NAMED = 10
+"""Files that are named when they are passed over."""
+
+
 @click.command("validate")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
@@ -65,6 +69,9 @@ def _show(report: Report) -> None:
         if len(problems) > MOST_SHOWN:
             click.echo(f"... and {len(problems) - MOST_SHOWN} more\n")
     if report.passed_over:
-        click.echo(f"passed over {count(len(report.passed_over), 'YAML file')} without `evals`", err=True)
+        names = ", ".join(report.passed_over[:MOST_NAMED])
+        more = f" and {len(report.passed_over) - MOST_NAMED} more" if len(report.passed_over) > MOST_NAMED else ""
+        files = count(len(report.passed_over), "YAML file")
+        click.echo(f"passed over {files} without `evals`: {names}{more}", err=True)
     parts = [count(report.errors, "error"), count(report.warnings, "warning")]
     click.echo(f"{count(len(report.files), 'file')}: {', '.join(parts)}")

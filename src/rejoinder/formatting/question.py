@@ -29,6 +29,8 @@ def marked_turns(turns: tuple[Turn, ...], options: Formatting, mode: Mode) -> li
 def flat_turns(turns: tuple[Turn, ...], options: Formatting, mode: Mode) -> list[ChatMessage]:
     """The turns of the flat form: the visible message, or every reference when nothing is visible."""
     visible = [turn for turn in turns if turn.visible]
+    if not visible:  # an empty file is no content, so not even its reference is shown alone
+        turns = tuple(Turn(turn.role, tuple(p for p in turn.pieces if p.kind == "attached")) for turn in turns)
     chosen = turns if options.flat_shows_all or not visible else visible
     shown: list[ChatMessage] = []
     for turn in chosen:

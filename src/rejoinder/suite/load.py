@@ -366,6 +366,15 @@ class _SuiteReader:
             judges = [found.judge_target] if found and found.judge_target else []
             for one in (name, *judges):
                 self.problems += self.targets.check_environment(one, self.project.environment)
+            for judge in judges:
+                self._check_judge(name, judge)
+
+    def _check_judge(self, name: str, judge: str) -> None:
+        """The judge that a target names for its own replies has to be there, too."""
+        entry = self.targets.entries[name]
+        for code, message, severity in check_target(judge, self.targets.names(), complete=self.targets.complete):
+            place = (*entry.path, "judge_target")
+            self.problems.append(entry.source.violation(Violation(code, place, message), severity))
 
     # Texts and problems.
 
