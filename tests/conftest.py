@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import random
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +75,24 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
         monkeypatch.delenv(name, raising=False)
     (tmp_path / ".rejoinder").mkdir()
     return Project(tmp_path)
+
+
+@pytest.fixture
+def module(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], str]]:
+    """Writes a module into the project and gives its name, a new one each time."""
+    names: list[str] = []
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def write(source: str) -> str:
+        name = f"answers_{random.getrandbits(64):x}"
+        project.write(f"{name}.py", source)
+        importlib.invalidate_caches()
+        names.append(name)
+        return name
+
+    yield write
+    for name in names:
+        sys.modules.pop(name, None)
 
 
 def codes(problems: list[dict[str, Any]]) -> list[str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -47,24 +46,6 @@ def run_one(project: Project, checks: Any, *replies: Any, judge: list[Any] | Non
     case = {"id": "case", "prompt": "Q", "checks": checks, **case}
     [result] = run_suite(project, {"target": "script", "targets": [target], "evals": [case]})["results"]
     return result
-
-
-@pytest.fixture
-def module(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], str]]:
-    """Writes a module into the project and gives its name, a new one each time."""
-    names: list[str] = []
-    monkeypatch.setattr(sys, "path", list(sys.path))
-
-    def write(source: str) -> str:
-        name = f"answers_{random.getrandbits(64):x}"
-        project.write(f"{name}.py", source)
-        importlib.invalidate_caches()
-        names.append(name)
-        return name
-
-    yield write
-    for name in names:
-        sys.modules.pop(name, None)
 
 
 # Texts

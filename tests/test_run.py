@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -104,24 +104,6 @@ def command(project: Project, *arguments: str, **environment: str) -> subprocess
         check=False,
         timeout=120,
     )
-
-
-@pytest.fixture
-def module(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], str]]:
-    """Writes a module into the project and gives its name, a new one each time."""
-    names: list[str] = []
-    monkeypatch.setattr(sys, "path", list(sys.path))
-
-    def write(source: str) -> str:
-        name = f"answers_{random.getrandbits(64):x}"
-        project.write(f"{name}.py", source)
-        importlib.invalidate_caches()
-        names.append(name)
-        return name
-
-    yield write
-    for name in names:
-        sys.modules.pop(name, None)
 
 
 def own(call: str, **more: Any) -> Raw:
