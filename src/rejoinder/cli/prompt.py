@@ -98,7 +98,7 @@ class _Shown:
         self.secrets = suite.secrets
         target = resolve(case.target, suite.targets) if case.target else None
         self.case = case = for_target(case, target)
-        self.mode: Mode = mode or ("agent" if target is not None and target.mode == "agent" else "lm")
+        self.mode: Mode = mode or (target.mode if target is not None else "lm")
         self.prompt: Prompt = format_case(case, suite.formatting, self.mode)
         self.judges = format_judge_prompts(case, self.prompt, reply) if reply is not None else None
 

@@ -15,7 +15,7 @@ from rejoinder.checks import reach_of, unavailable
 from rejoinder.engine.conversation import Opening
 from rejoinder.errors import UsageError
 from rejoinder.formatting import format_case
-from rejoinder.model import And, AnyCheck, Case, Item, Level, LlmJudge, Mode, Not, Or, Prompt, Suite, Target, for_target
+from rejoinder.model import And, AnyCheck, Case, Item, Level, LlmJudge, Not, Or, Prompt, Suite, Target, for_target
 from rejoinder.providers import AVAILABLE, RUNS_CODE
 from rejoinder.suite.paths import did_you_mean
 from rejoinder.suite.targets import resolve
@@ -176,8 +176,7 @@ def prepare(suite: Suite, case: Case, target_name: str | None) -> Prepared:
     judge = resolve(judge_name, suite.targets) if judge_name else target
     if judge is None:
         raise UsageError(f"there is no target `{judge_name}`, which is to judge the replies of `{target.name}`")
-    mode: Mode = "agent" if target.mode == "agent" else "lm"
-    prompt = format_case(case, suite.formatting, mode)
+    prompt = format_case(case, suite.formatting, target.mode)
     opening = Opening(prompt.question, prompt.messages, case.level, case.followups, case.max_turns)
     name = suite.name or _relative(suite)
     request = msgspec.Raw(msgspec.json.encode(prompt.raw_request()))
@@ -227,11 +226,16 @@ def _refuse(prepared: Prepared, options: RunOptions) -> None:
             raise UsageError(f"case `{case.id}` runs code of the project, and --no-code refuses that")
 
 
+def judge_for(prepared: Prepared, name: str | None) -> Target | None:
+    """The target that a check names as its judge, or the judge of the case."""
+    return resolve(name, prepared.suite.targets) if name else prepared.judge
+
+
 def judges_of(prepared: Prepared) -> Iterator[Target]:
     """The targets of every judge of the case, in follow-ups too."""
     for check in _all_checks(prepared.case.level):
         for judge in _judge_checks(check):
-            target = resolve(judge.target, prepared.suite.targets) if judge.target else prepared.judge
+            target = judge_for(prepared, judge.target)
             if target is not None:
                 yield target
 

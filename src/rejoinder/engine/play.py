@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 from rejoinder.checks import Context, grade, grade_plain
 from rejoinder.engine.conversation import Ask, Grade, converse
 from rejoinder.engine.journal import Asked, Journal, Told
-from rejoinder.engine.plan import Job, Prepared
+from rejoinder.engine.plan import Job, Prepared, judge_for
 from rejoinder.formatting import format_case
 from rejoinder.model import (
     ChatMessage,
@@ -153,6 +153,7 @@ class Player:
 
     def __init__(self, job: Job, sources: tuple[Source, ...]) -> None:
         self.job = job
+        self.turn = 1
         self._sources = sources
         self._state = blake2b(job.prepared.content, digest_size=16)
         self._state.update(b"%d" % job.trial)
@@ -172,6 +173,7 @@ class Player:
 
     async def _ask(self, ask: Ask) -> Reply | Failure:
         prepared = self.job.prepared
+        self.turn = ask.turn
         if ask.turn > 1:
             self._say(ask.messages[-1].content)
         key = self._state.hexdigest()
@@ -244,17 +246,11 @@ class _Port:
         return question_at(self._player.job.prepared, self._effect.prompts, self._effect.replies)
 
     async def ask_judge(self, system: str, user: str, target: str | None) -> Reply | Failure:
-        judge = find_judge(self._player.job.prepared, target)
+        judge = judge_for(self._player.job.prepared, target)
         if judge is None:
             return Failure("target", f"there is no target `{target}`")
         messages = (ChatMessage("system", system), ChatMessage("user", user))
         return await self._player.ask_judge(self._effect.turn, judge, messages)
-
-
-def find_judge(prepared: Prepared, name: str | None) -> Target | None:
-    from rejoinder.suite.targets import resolve  # noqa: PLC0415 - suites without judges do without
-
-    return resolve(name, prepared.suite.targets) if name else prepared.judge
 
 
 def question_at(prepared: Prepared, prompts: tuple[str, ...], replies: tuple[str, ...]) -> Prompt:
@@ -265,5 +261,4 @@ def question_at(prepared: Prepared, prompts: tuple[str, ...], replies: tuple[str
     for reply, prompt in zip(replies, prompts, strict=False):
         said += [Message("assistant", (TextPart(reply, ""),), ""), Message("user", (TextPart(prompt, ""),), "")]
     case = structs.replace(prepared.case, messages=(*prepared.case.messages, *said))
-    mode = "agent" if prepared.target.mode == "agent" else "lm"
-    return format_case(case, prepared.suite.formatting, mode)
+    return format_case(case, prepared.suite.formatting, prepared.target.mode)

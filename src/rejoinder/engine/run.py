@@ -29,7 +29,7 @@ from rejoinder.engine.play import Live, Player, Recorded, Source, Unanswered
 from rejoinder.engine.points import reached
 from rejoinder.engine.receipt import case_lines, now, suite_record, write_receipt
 from rejoinder.engine.results import Record, Spool, read_results, result_record
-from rejoinder.engine.scheduler import LocalExecutor
+from rejoinder.engine.scheduler import Executor, LocalExecutor
 from rejoinder.engine.summary import exit_code, summarise
 from rejoinder.errors import UsageError
 from rejoinder.model import Outcome, Suite, Trouble
@@ -96,6 +96,8 @@ class Session:
         self.options = options
         self.folder = folder
         self.observer = observer
+        self.ask = ask
+        """Without it only what is recorded is played, and no provider is opened."""
         self.survey: Survey = survey_plan(suites, options)
         self.secrets = {value: name for suite in suites for value, name in suite.secrets.items()}
         self.targets = TargetDesk(options, self.secrets)
@@ -104,9 +106,9 @@ class Session:
         self.mask = Mask(self.secrets)
         self._failed_fast = False
 
-    async def play(self, spool: Spool, history: History | None, *, ask: bool = True) -> Ending:
-        """Have all conversations that can be had; without `ask` only those that are recorded to their end."""
-        journal = Journal(self.folder.journal, self.mask, history) if ask else None
+    async def play(self, spool: Spool, history: History | None) -> Ending:
+        """Have all conversations that can be had."""
+        journal = Journal(self.folder.journal, self.mask, history) if self.ask else None
         sources: tuple[Source, ...] = (Recorded(history.told),) if history else ()
         if journal is not None:
             live = Live(self.targets.provider, journal, self.targets.rules, self.observer.retried)
@@ -154,10 +156,11 @@ class Session:
         hint = f"Everything recorded is safe. Make room on the disk, then: rejoinder resume {self.folder.id}"
         return JournalError(message, hint)
 
-    async def _perform(self, job: Job, sources: tuple[Source, ...], spool: Spool, executor: LocalExecutor) -> None:
+    async def _perform(self, job: Job, sources: tuple[Source, ...], spool: Spool, executor: Executor) -> None:
         self.observer.conversation_started(job)
+        player = Player(job, sources)
         try:
-            outcome = await Player(job, sources).play()
+            outcome = await player.play()
         except Unanswered:
             return
         except (JournalError, asyncio.CancelledError):
@@ -165,7 +168,7 @@ class Session:
         except Exception as error:  # a bug, in rejoinder or in what it calls, must not touch other conversations
             self.folder.log(self.mask.hide_text("".join(traceback.format_exception(error))))
             message = f"internal error: {type(error).__name__}: {error} (see run.log)"
-            outcome = Outcome(status="error", error=Trouble(type="internal", message=message, turn=0))
+            outcome = Outcome(status="error", error=Trouble(type="internal", message=message, turn=player.turn))
         record = result_record(job, outcome, include_messages=self.options.include_messages)
         spool.add(job.number, record, self.mask)
         reached("conversation.finished")
@@ -252,19 +255,19 @@ def derive_run(folder: RunFolder, suites: list[Suite], options: RunOptions) -> R
             raise UsageError(f"{folder.path} holds no run that can be shown")
         session = Session(suites, options, folder, Observer(), ask=False)
         history = read_journal(folder.journal, session.mask)
-        return _work(session, run, history, ask=False)
+        return _work(session, run, history)
     finally:
         folder.unlock()
 
 
-def _work(session: Session, run: Record, history: History | None, *, ask: bool = True) -> RunReport:
-    folder, planned = session.folder, session.survey.planned
+def _work(session: Session, run: Record, history: History | None) -> RunReport:
+    folder, planned, ask = session.folder, session.survey.planned, session.ask
     started = time.monotonic()
     folder.log(f"rejoinder {__version__}: {planned} conversations, {'resumed' if history else 'started'}")
     if ask and (run["status"] != "running" or run["planned"] != planned):
         folder.write("run.json", {**run, "status": "running", "planned": planned})
     spool = Spool(folder.path)
-    ending = asyncio.run(session.play(spool, history, ask=ask))
+    ending = asyncio.run(session.play(spool, history))
     if ending.failure is not None:
         spool.abandon()
         raise ending.failure

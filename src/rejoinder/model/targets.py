@@ -6,6 +6,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from rejoinder.model.formats import Mode
+
 AGENT_PROVIDERS = frozenset({"cli", "codex", "vscode", "vscode-insiders"})
 """Providers that read a text transcript and open files themselves."""
 
@@ -22,5 +24,5 @@ class Target(Struct, frozen=True, kw_only=True):
     file: str | None = None
 
     @property
-    def mode(self) -> str:
+    def mode(self) -> Mode:
         return "agent" if self.provider in AGENT_PROVIDERS else "lm"

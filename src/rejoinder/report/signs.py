@@ -12,11 +12,10 @@ class Signs(Struct, frozen=True):
     failed: str
     error: str
     skipped: str
-    ellipsis: str
 
 
-UNICODE = Signs("✅ PASS", "❌ FAIL", "⚠️ ERROR", "⏭️ SKIPPED", "…")
-ASCII = Signs("[+] PASS", "[x] FAIL", "[!] ERROR", "[-] SKIPPED", "...")
+UNICODE = Signs("✅ PASS", "❌ FAIL", "⚠️ ERROR", "⏭️ SKIPPED")
+ASCII = Signs("[+] PASS", "[x] FAIL", "[!] ERROR", "[-] SKIPPED")
 
 
 def signs_for(stream: TextIO) -> Signs:

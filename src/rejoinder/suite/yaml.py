@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import yaml
-from msgspec import Struct
 from yaml.cyaml import CParser  # pyright: ignore[reportAttributeAccessIssue] - compiled, without stubs
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
@@ -41,12 +40,6 @@ class YamlFault(Exception):
         self.line = line
         self.column = column
         self.details = details
-
-
-class Duplicate(Struct, frozen=True):
-    key: str
-    first: Node
-    later: Node
 
 
 class Document:
