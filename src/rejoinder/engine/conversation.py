@@ -91,7 +91,7 @@ def converse(opening: Opening) -> Conversation:
         sent = tuple(history)
         reply = yield Ask(number, sent)
         if isinstance(reply, Failure):
-            turns.append(Turn(turn=number, depth=depth, prompt=prompt, response=None, passed=False, messages=sent))
+            turns.append(Turn(turn=number, depth=depth, prompt=prompt, passed=False, messages=sent))
             return _error(turns, Trouble(type=reply.type, message=reply.message, status=reply.status, turn=number))
         assert isinstance(reply, Reply)
         replies.append(reply.text)
@@ -228,12 +228,9 @@ def _turn(
         turn=number,
         depth=depth,
         prompt=prompt,
-        response=reply.text,
         passed=state == "passed",
+        reply=reply,
         verdicts=verdicts,
-        usage=reply.usage,
-        cost=reply.cost,
-        duration_s=reply.latency_s,
         messages=sent,
     )
 

@@ -1,16 +1,24 @@
-"""The desk where a run's targets are kept: their providers, how long they may take, how often they are asked again."""
+"""The desk where a run's targets are kept: how each is asked, how often, for how long, and at what price."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from rejoinder.engine.asking import Retries, Terms
 from rejoinder.engine.plan import RunOptions
-from rejoinder.engine.play import Retries
-from rejoinder.model import Suite, Target
-from rejoinder.providers import Provider, open_provider
+from rejoinder.model import Failure, Reply, Suite, Target
+from rejoinder.providers import OVER_HTTP, open_provider
+from rejoinder.providers.exchange import Exchange
+from rejoinder.providers.settings import one_spelling
+
+if TYPE_CHECKING:
+    from rejoinder.providers.limits import LimiterReport
+    from rejoinder.providers.prices import PriceList
 
 DEFAULT_TIMEOUT_S = 300.0
 
@@ -18,63 +26,100 @@ DEFAULT_TIMEOUT_S = 300.0
 class TargetDesk:
     """Providers, one for each target, opened before anything is sent."""
 
-    def __init__(self, options: RunOptions, secrets: dict[str, str]) -> None:
+    def __init__(self, options: RunOptions) -> None:
         self._options = options
-        self._secrets = secrets
-        self._providers: dict[int, Provider] = {}
-        self._kept: list[Target] = []
-        self._rules: dict[int, tuple[Retries, float | None]] = {}
+        self._exchange = Exchange()
+        self._terms: dict[int, Terms] = {}
+        self._suites: dict[int, Suite] = {}
+        """For each target a suite that names it: prices and environment are its project's."""
+        self._environments: dict[str, Mapping[str, str]] = {}
+        self._price_lists: dict[int, PriceList] = {}
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """Values that the targets use and that must never be shown."""
+        return self._exchange.secrets
 
     def open_all(self, targets: Iterable[tuple[Suite, Target]]) -> None:
         for suite, target in targets:
-            self._open(suite, target)
+            if not any(terms.target == target for terms in self._terms.values()):
+                self._open(suite, target)
 
-    def provider(self, target: Target) -> Provider:
-        return self._providers[id(self._known(target))]
+    def terms(self, target: Target) -> Terms:
+        found = self._terms.get(id(target))
+        if found is None or found.target is not target:
+            # An equal target of another suite is the same one.
+            found = next(one for one in self._terms.values() if one.target == target)
+        return found
 
-    def rules(self, target: Target) -> tuple[Retries, float | None]:
-        return self._rules[id(self._known(target))]
+    def endings(self) -> list[tuple[Target, Failure]]:
+        """Targets that were given up, and why."""
+        return [(one.target, one.ended) for one in self._terms.values() if one.ended is not None]
+
+    def limits(self) -> list[LimiterReport]:
+        return self._exchange.reports()
+
+    def price(self, target: Target, reply: Reply) -> dict[str, Any]:
+        """The fields of a reply that say what it cost; none where nobody knows."""
+        if reply.cost is not None or target.provider not in OVER_HTTP:
+            return {}
+        model = str(one_spelling(target.settings).get("model") or reply.model or "")
+        prices = self._price_lists.get(id(target)) or self._prices_of(target)
+        cost = prices.price(target.provider, model, reply.usage, reported_model=reply.model, target=target.name)
+        return {} if cost is None else {"cost": cost.total, "price": cost}
 
     async def close(self) -> None:
-        for provider in self._providers.values():
-            await provider.close()
+        for terms in self._terms.values():
+            await terms.provider.close()
+        await self._exchange.close()
 
-    def _known(self, target: Target) -> Target:
-        if id(target) in self._providers:
-            return target
-        return next(one for one in self._kept if one == target)
+    def _prices_of(self, target: Target) -> PriceList:
+        from rejoinder.providers.prices import PriceList  # noqa: PLC0415 - not before the first reply is here
+
+        suite = self._suites[id(self.terms(target).target)]
+        self._price_lists[id(target)] = PriceList(suite.prices)
+        return self._price_lists[id(target)]
 
     def _open(self, suite: Suite, target: Target) -> None:
-        if any(one == target for one in self._kept):
-            return
-        ready = target
+        ready, environment = target, self._environment(suite, target)
         if "${{" in repr(target.settings):
-            from rejoinder.suite.project import open_project  # noqa: PLC0415 - only for settings that need it
-            from rejoinder.suite.targets import settings_with_environment  # noqa: PLC0415
+            from rejoinder.suite.targets import settings_with_environment  # noqa: PLC0415 - only where one is used
 
-            environment = open_project(Path(suite.path).parent).environment
             settings, secrets = settings_with_environment(target, environment)
-            self._secrets.update(secrets)
+            self.secrets.update(secrets)
             ready = structs.replace(target, settings=settings)
         folders = (str(Path(suite.path).parent), suite.root)
-        self._kept.append(target)
-        self._providers[id(target)] = open_provider(ready, folders)
-        self._rules[id(target)] = (self._retries(target), self._timeout(target))
+        provider = open_provider(ready, folders, environment, self._exchange)
+        slots = asyncio.Semaphore(target.workers) if target.workers else None
+        settings = one_spelling(ready.settings)
+        self._terms[id(target)] = Terms(target, provider, self._retries(settings), self._timeout(target), slots)
+        self._suites[id(target)] = suite
 
-    def _retries(self, target: Target) -> Retries:
-        given = target.settings
-        most = self._options.max_retries
+    def _environment(self, suite: Suite, target: Target) -> Mapping[str, str]:
+        if target.provider not in OVER_HTTP and "${{" not in repr(target.settings):
+            return {}
+        if suite.path not in self._environments:
+            from rejoinder.suite.project import read_environment  # noqa: PLC0415
+
+            start, root = Path(suite.path).parent, Path(suite.root)
+            self._environments[suite.path] = read_environment(start, root, Path.cwd())
+        return self._environments[suite.path]
+
+    def _retries(self, settings: Mapping[str, Any]) -> Retries:
+        most = settings.get("max_retries") if self._options.max_retries is None else self._options.max_retries
+        usual = Retries()
         return Retries(
-            most=given.get("max_retries", 3) if most is None else most,
-            first_delay_s=given.get("retry_initial_delay_ms", 1000) / 1000,
-            longest_delay_s=given.get("retry_max_delay_ms", 60_000) / 1000,
-            factor=given.get("retry_backoff_factor", 2),
+            most=usual.most if most is None else most,
+            first_delay_s=settings.get("retry_initial_delay_ms", 1000) / 1000,
+            longest_delay_s=settings.get("retry_max_delay_ms", 60_000) / 1000,
+            factor=settings.get("retry_backoff_factor", 2),
+            most_refusals=usual.most_refusals if most is None else most,
         )
 
     def _timeout(self, target: Target) -> float | None:
         if self._options.timeout_s is not None:
             return self._options.timeout_s
-        given = target.settings.get("timeout_seconds", target.settings.get("timeoutSeconds"))
+        given = one_spelling(target.settings).get("timeout_seconds")
         if given is not None:
             return float(given)
-        return None if target.provider == "scripted" else DEFAULT_TIMEOUT_S
+        return None if target.provider in ("scripted", "mock") else DEFAULT_TIMEOUT_S

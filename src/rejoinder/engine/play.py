@@ -7,8 +7,6 @@ request, the target, the trial and all that was said since. So an edited suite f
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Protocol
@@ -17,7 +15,7 @@ from msgspec import Struct, structs
 
 from rejoinder.checks import Context, grade, grade_plain
 from rejoinder.engine.conversation import Ask, Grade, converse
-from rejoinder.engine.journal import Asked, Journal, Told
+from rejoinder.engine.journal import Told
 from rejoinder.engine.plan import Job, Prepared, judge_for
 from rejoinder.formatting import format_case
 from rejoinder.model import (
@@ -32,7 +30,6 @@ from rejoinder.model import (
     TextPart,
     Verdict,
 )
-from rejoinder.providers import Provider, ProviderError
 
 
 class Call(Struct, frozen=True):
@@ -63,89 +60,6 @@ class Recorded:
 
     async def answer(self, call: Call) -> Told | None:
         return self._told.get(call.key)
-
-
-class Retries(Struct, frozen=True):
-    """How often and after what time a failed call is made again, with full jitter."""
-
-    most: int = 3
-    first_delay_s: float = 1.0
-    longest_delay_s: float = 60.0
-    factor: float = 2.0
-
-    def delay(self, attempt: int) -> float:
-        import random  # noqa: PLC0415 - most runs retry nothing
-
-        return random.uniform(0, min(self.longest_delay_s, self.first_delay_s * self.factor**attempt))
-
-
-class Live:
-    """The providers themselves: asked, retried, journalled."""
-
-    def __init__(
-        self,
-        providers: Callable[[Target], Provider],
-        journal: Journal,
-        rules: Callable[[Target], tuple[Retries, float | None]],
-        on_retry: Callable[[], None],
-    ) -> None:
-        self._providers = providers
-        self._journal = journal
-        self._rules = rules
-        self._on_retry = on_retry
-        self._terms: dict[str, tuple[Target, Provider, Retries, float | None]] = {}
-        self._judge_slots: dict[str, asyncio.Semaphore] = {}
-
-    async def answer(self, call: Call) -> Told | None:
-        request = call.request
-        terms = self._terms.get(call.target.name)
-        if terms is None or terms[0] is not call.target:
-            terms = self._terms[call.target.name] = (
-                call.target,
-                self._providers(call.target),
-                *self._rules(call.target),
-            )
-        _, provider, retries, timeout_s = terms
-        if request.judging and call.target.workers:
-            # Candidates are limited by whole conversations; a judge is asked from within them, call by call.
-            slots = self._judge_slots.setdefault(call.target.name, asyncio.Semaphore(call.target.workers))
-            async with slots:
-                return await self._call(call, provider, retries, timeout_s)
-        return await self._call(call, provider, retries, timeout_s)
-
-    async def _call(self, call: Call, provider: Provider, retries: Retries, timeout_s: float | None) -> Told:
-        request = call.request
-        record = Asked(call.key, request.case_id, request.target, request.trial, request.turn, request.judging)
-        attempt = 0
-        while True:
-            self._journal.asked(record, outside=provider.outside)
-            started = time.perf_counter()
-            try:
-                reply = await (provider.reply(request) if timeout_s is None else _bounded(provider, request, timeout_s))
-            except ProviderError as error:
-                if error.retryable and attempt < retries.most:
-                    await asyncio.sleep(retries.delay(attempt))
-                    attempt += 1
-                    request = structs.replace(request, call=call.number_again())
-                    self._on_retry()
-                    continue
-                failure = Failure(error.type, error.message, error.status)
-                told = Told(call.key, failure=failure, attempts=attempt + 1)
-            else:
-                if not reply.latency_s:
-                    reply = structs.replace(reply, latency_s=round(time.perf_counter() - started, 6))
-                told = Told(call.key, reply, attempts=attempt + 1)
-            await self._journal.told(told)
-            return told
-
-
-async def _bounded(provider: Provider, request: Request, timeout_s: float) -> Reply:
-    try:
-        async with asyncio.timeout(timeout_s):
-            return await provider.reply(request)
-    except TimeoutError:
-        message = f"no answer within {timeout_s:g} s"
-        raise ProviderError(message, type="timeout", retryable=True) from None
 
 
 class Player:
@@ -215,6 +129,7 @@ class Player:
             messages=messages,
             question=job.prepared.prompt.question,
             judging=judging,
+            key=key,
         )
         numbered = 1
 

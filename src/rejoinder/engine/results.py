@@ -14,13 +14,26 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder.engine.folder import RunDamaged
 from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import Job
 from rejoinder.engine.points import reached
-from rejoinder.model import NO_USAGE, ChatMessage, Diagnostic, Outcome, Turn, Usage, Verdict
+from rejoinder.model import (
+    NO_USAGE,
+    ChatMessage,
+    Cost,
+    Diagnostic,
+    Outcome,
+    Reply,
+    Target,
+    ToolCall,
+    Turn,
+    Usage,
+    Verdict,
+)
+from rejoinder.providers import OVER_HTTP
 
 Record = dict[str, Any]
 
@@ -30,6 +43,7 @@ class UsageRecord(Struct, frozen=True):
     output_tokens: int
     total_tokens: int
     reasoning_tokens: int | msgspec.UnsetType = msgspec.UNSET
+    cached_tokens: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class CheckRecord(Struct, frozen=True):
@@ -53,6 +67,15 @@ class TurnRecord(Struct, frozen=True):
     usage: UsageRecord
     cost: float | None
     duration_s: float
+    cost_breakdown: Cost | msgspec.UnsetType = msgspec.UNSET
+    unpriced: str | msgspec.UnsetType = msgspec.UNSET
+    """The model that nobody knows a price of."""
+    model: str | msgspec.UnsetType = msgspec.UNSET
+    finish_reason: str | msgspec.UnsetType = msgspec.UNSET
+    refusal: bool | msgspec.UnsetType = msgspec.UNSET
+    tool_calls: tuple[ToolCall, ...] | msgspec.UnsetType = msgspec.UNSET
+    thinking: str | msgspec.UnsetType = msgspec.UNSET
+    request_id: str | msgspec.UnsetType = msgspec.UNSET
     messages: tuple[ChatMessage, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -88,6 +111,7 @@ class ResultRecord(Struct, frozen=True, kw_only=True):
     judge_cost: float | None
     raw_request: msgspec.Raw
     error: ErrorRecord | None
+    cost_breakdown: Cost | msgspec.UnsetType = msgspec.UNSET
 
 
 _NOTHING_USED = UsageRecord(0, 0, 0)
@@ -114,14 +138,21 @@ def result_record(job: Job, outcome: Outcome, *, include_messages: bool = False)
         hits=[hit for verdict in deciding for hit in verdict.hits],
         misses=[miss for verdict in deciding for miss in verdict.misses],
         reasoning=_reasoning(deciding),
-        turns=[_turn_record(turn, include_messages) for turn in turns],
+        turns=[_turn_record(turn, prepared.target, include_messages) for turn in turns],
         usage=_usage_record(sum((turn.usage for turn in turns), NO_USAGE)) if turns else _NOTHING_USED,
-        cost=add_costs(turn.cost for turn in turns),
+        cost=add_costs(turn.reply.cost for turn in turns if turn.reply is not None),
         judge_usage=_usage_record(sum((one.usage for one in judges), NO_USAGE)) if judges else _NOTHING_USED,
         judge_cost=add_costs(verdict.cost for verdict in judges),
         raw_request=prepared.raw_request,
         error=_error_record(outcome),
+        cost_breakdown=_breakdown(turns),
     )
+
+
+def _breakdown(turns: tuple[Turn, ...]) -> Cost | msgspec.UnsetType:
+    """Input and output of what has a price."""
+    priced = [turn.reply.price for turn in turns if turn.reply is not None and turn.reply.price is not None]
+    return sum(priced[1:], priced[0]) if priced else msgspec.UNSET
 
 
 def add_costs(costs: Iterable[float | None]) -> float | None:
@@ -136,11 +167,13 @@ def add_costs(costs: Iterable[float | None]) -> float | None:
 
 def _usage_record(usage: Usage) -> UsageRecord:
     given, made = usage.input_tokens, usage.output_tokens
-    return UsageRecord(given, made, given + made, usage.reasoning_tokens or msgspec.UNSET)
+    reasoning, cached = usage.reasoning_tokens or msgspec.UNSET, usage.cached_tokens or msgspec.UNSET
+    return UsageRecord(given, made, given + made, reasoning, cached)
 
 
-def _turn_record(turn: Turn, include_messages: bool) -> TurnRecord:
-    return TurnRecord(
+def _turn_record(turn: Turn, target: Target, include_messages: bool) -> TurnRecord:
+    reply = turn.reply
+    record = TurnRecord(
         turn.turn,
         turn.depth,
         turn.prompt,
@@ -148,10 +181,28 @@ def _turn_record(turn: Turn, include_messages: bool) -> TurnRecord:
         turn.passed,
         [_check_record(verdict) for verdict in turn.verdicts],
         _usage_record(turn.usage),
-        turn.cost,
-        turn.duration_s,
-        turn.messages if include_messages else msgspec.UNSET,
+        None if reply is None else reply.cost,
+        0.0 if reply is None else reply.latency_s,
+        messages=turn.messages if include_messages else msgspec.UNSET,
     )
+    if reply is None or target.provider not in OVER_HTTP:
+        return record
+    return structs.replace(
+        record,
+        cost_breakdown=reply.price or msgspec.UNSET,
+        unpriced=_model_name(target, reply) if reply.cost is None else msgspec.UNSET,
+        model=reply.model or msgspec.UNSET,
+        finish_reason=reply.finish_reason or msgspec.UNSET,
+        refusal=reply.refusal or msgspec.UNSET,
+        tool_calls=reply.tool_calls or msgspec.UNSET,
+        thinking=reply.thinking or msgspec.UNSET,
+        request_id=reply.request_id or msgspec.UNSET,
+    )
+
+
+def _model_name(target: Target, reply: Reply) -> str:
+    model = target.settings.get("model") or reply.model
+    return f"{target.provider}/{model}" if model else target.name
 
 
 def _check_record(verdict: Verdict) -> CheckRecord:

@@ -16,23 +16,26 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct, structs
 
 from rejoinder._version import __version__
+from rejoinder.engine.asking import Live
 from rejoinder.engine.desk import TargetDesk
 from rejoinder.engine.folder import RunFolder, create_run, write_lines
 from rejoinder.engine.interrupts import Interrupts
 from rejoinder.engine.journal import History, Journal, JournalError, read_journal
 from rejoinder.engine.masking import Mask
-from rejoinder.engine.plan import Job, RunOptions, Survey, default_workers, plan, survey_plan
-from rejoinder.engine.play import Live, Player, Recorded, Source, Unanswered
+from rejoinder.engine.plan import Job, RunOptions, Survey, default_workers, judges_of, plan, survey_plan
+from rejoinder.engine.play import Player, Recorded, Source, Unanswered
 from rejoinder.engine.points import reached
 from rejoinder.engine.receipt import case_lines, now, suite_record, write_receipt
 from rejoinder.engine.results import Record, Spool, read_results, result_record
 from rejoinder.engine.scheduler import Executor, LocalExecutor
 from rejoinder.engine.summary import exit_code, summarise
 from rejoinder.errors import UsageError
-from rejoinder.model import Outcome, Suite, Trouble
+from rejoinder.model import Failure, Outcome, Suite, Target, Trouble
+from rejoinder.providers.limits import LimiterReport
 
 
 class Observer:
@@ -41,6 +44,7 @@ class Observer:
     def started(self, planned: int) -> None: ...
     def conversation_started(self, job: Job) -> None: ...
     def conversation_finished(self, job: Job, outcome: Outcome) -> None: ...
+    def conversation_skipped(self, job: Job) -> None: ...
     def retried(self) -> None: ...
     def stopping(self) -> None: ...
     def finished(self) -> None: ...
@@ -84,6 +88,10 @@ class Ending(Struct, frozen=True):
     in_doubt: int
     """Calls whose outcome nobody knows."""
     failure: JournalError | None = None
+    limits: tuple[LimiterReport, ...] = ()
+    """What the limiters did."""
+    given_up: tuple[tuple[Target, Failure], ...] = ()
+    """Targets that were not asked any more, and why."""
 
 
 class Session:
@@ -100,9 +108,10 @@ class Session:
         """Without it only what is recorded is played, and no provider is opened."""
         self.survey: Survey = survey_plan(suites, options)
         self.secrets = {value: name for suite in suites for value, name in suite.secrets.items()}
-        self.targets = TargetDesk(options, self.secrets)
+        self.targets = TargetDesk(options)
         if ask:
             self.targets.open_all(self.survey.targets)
+            self.secrets.update(self.targets.secrets)
         self.mask = Mask(self.secrets)
         self._failed_fast = False
 
@@ -111,8 +120,7 @@ class Session:
         journal = Journal(self.folder.journal, self.mask, history) if self.ask else None
         sources: tuple[Source, ...] = (Recorded(history.told),) if history else ()
         if journal is not None:
-            live = Live(self.targets.provider, journal, self.targets.rules, self.observer.retried)
-            sources = (*sources, live)
+            sources = (*sources, Live(self.targets, journal, self.observer.retried))
         jobs = plan(self.suites, self.options)
         executor = LocalExecutor(self.options.workers or default_workers(self.survey))
         failure: JournalError | None = None
@@ -139,12 +147,21 @@ class Session:
         in_doubt = (history.in_doubt if history else 0) + (len(journal.open_calls) if journal else 0)
         if failure is not None:
             return Ending("error", in_doubt, failure)
+        limits, given_up = tuple(self.targets.limits()), tuple(self.targets.endings())
         if interrupts.count or cancelled:
-            return Ending("interrupted", in_doubt)
+            return Ending("interrupted", in_doubt, None, limits, given_up)
         if self._failed_fast:
             for job in chain(executor.waiting, jobs):
-                spool.add(job.number, result_record(job, Outcome(status="skipped")), self.mask)
-        return Ending("completed", in_doubt)
+                self._skip(job, spool)
+        return Ending("completed", in_doubt, None, limits, given_up)
+
+    def _skip(self, job: Job, spool: Spool) -> None:
+        spool.add(job.number, result_record(job, Outcome(status="skipped")), self.mask)
+
+    def _is_given_up(self, job: Job) -> bool:
+        """Would the conversation ask a target that is not asked any more?"""
+        ended = [target for target, _ in self.targets.endings()]
+        return bool(ended) and any(one in ended for one in (job.prepared.target, *judges_of(job.prepared)))
 
     def failure(self, error: BaseException) -> JournalError:
         """Why the run's folder can no longer be written, and how to go on."""
@@ -157,6 +174,10 @@ class Session:
         return JournalError(message, hint)
 
     async def _perform(self, job: Job, sources: tuple[Source, ...], spool: Spool, executor: Executor) -> None:
+        if self._is_given_up(job):
+            self._skip(job, spool)
+            self.observer.conversation_skipped(job)
+            return
         self.observer.conversation_started(job)
         player = Player(job, sources)
         try:
@@ -278,6 +299,11 @@ def _work(session: Session, run: Record, history: History | None) -> RunReport:
         "planned": planned,
         "finished_at": now() if ask else None,
         "in_doubt": ending.in_doubt,
+        "limits": [msgspec.to_builtins(one) for one in ending.limits if one.refused or one.waited_s],
+        "given_up": [
+            {"target": target.name, "type": why.type, "message": session.mask.hide_text(why.message)}
+            for target, why in ending.given_up
+        ],
         "duration_s": duration,
     }
     try:

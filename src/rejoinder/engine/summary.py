@@ -9,7 +9,6 @@ from __future__ import annotations
 from heapq import nlargest, nsmallest
 from math import fsum, sqrt
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -26,9 +25,17 @@ class _Usage(Struct):
     total_tokens: int
 
 
+class _Breakdown(Struct):
+    input: float = 0.0
+    output: float = 0.0
+
+
 class _Turn(Struct):
     depth: int
     usage: _Usage
+    duration_s: float
+    cost_breakdown: _Breakdown | None = None
+    unpriced: str | None = None
 
 
 class _Result(Struct):
@@ -61,7 +68,9 @@ class Tally:
         self.costs: list[float | None] = []
         self.judge_costs: list[float | None] = []
         self.recovery_tokens = 0
-        self.by_target: dict[str, dict[str, int]] = {}
+        self.breakdown: list[tuple[float, float]] = []
+        self.unpriced: dict[str, int] = {}
+        self.by_target: dict[str, _TargetTally] = {}
 
     def add(self, result: _Result) -> None:
         self.counts[result.status] += 1
@@ -76,9 +85,14 @@ class Tally:
             self.costs.append(result.cost)
             if result.judge_usage.total_tokens or result.judge_cost is not None:
                 self.judge_costs.append(result.judge_cost)
+        for turn in result.turns:
+            if turn.cost_breakdown is not None:
+                self.breakdown.append((turn.cost_breakdown.input, turn.cost_breakdown.output))
+            if turn.unpriced is not None:
+                self.unpriced[turn.unpriced] = self.unpriced.get(turn.unpriced, 0) + 1
         if result.target not in self.by_target:
-            self.by_target[result.target] = dict.fromkeys(self.counts, 0)
-        self.by_target[result.target][result.status] += 1
+            self.by_target[result.target] = _TargetTally()
+        self.by_target[result.target].add(result)
 
     def _add_recovery(self, result: _Result) -> None:
         if len(result.turns) < 2:
@@ -117,12 +131,20 @@ class Tally:
             "recovery_tokens": self.recovery_tokens,
             "usage": _usage(self.usage),
             "cost": add_costs(self.costs),
+            "cost_breakdown": self._breakdown(),
+            "unpriced": self.unpriced,
             "judge_usage": _usage(self.judge_usage),
             "judge_cost": add_costs(self.judge_costs),
             "total_tokens": sum(self.usage) + sum(self.judge_usage),
             "duration_s": duration_s,
-            "by_target": {name: _by_target(one) for name, one in self.by_target.items()},
+            "by_target": {name: one.summary() for name, one in self.by_target.items()},
         }
+
+    def _breakdown(self) -> Record | None:
+        """Input and output of every call that has a price."""
+        if not self.breakdown:
+            return None
+        return {"input": fsum(one for one, _ in self.breakdown), "output": fsum(one for _, one in self.breakdown)}
 
     def _by_case(self) -> list[tuple[float, str]]:
         """The mean of each case over its trials and targets."""
@@ -175,16 +197,42 @@ def _usage(counts: list[int]) -> dict[str, int]:
     return {"input_tokens": counts[0], "output_tokens": counts[1], "total_tokens": sum(counts)}
 
 
-def _by_target(counts: dict[str, int]) -> dict[str, Any]:
-    finished = counts["passed"] + counts["failed"] + counts["error"]
-    return {
-        "total": sum(counts.values()),
-        "passed": counts["passed"],
-        "failed": counts["failed"],
-        "errors": counts["error"],
-        "skipped": counts["skipped"],
-        "pass_rate": counts["passed"] / finished if finished else None,
-    }
+class _TargetTally:
+    """What one target's results add up to."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = dict.fromkeys(("passed", "failed", "error", "skipped"), 0)
+        self.first_try = 0
+        self.usage = [0, 0]
+        self.costs: list[float | None] = []
+        self.seconds: list[float] = []
+        """How long each reply took."""
+
+    def add(self, result: _Result) -> None:
+        self.counts[result.status] += 1
+        self.first_try += result.succeeded_on_turn == 1
+        self.usage[0] += result.usage.input_tokens
+        self.usage[1] += result.usage.output_tokens
+        if result.status != "skipped":
+            self.costs.append(result.cost)
+        self.seconds += [turn.duration_s for turn in result.turns if turn.duration_s]
+
+    def summary(self) -> Record:
+        counts = self.counts
+        finished = counts["passed"] + counts["failed"] + counts["error"]
+        return {
+            "total": sum(counts.values()),
+            "passed": counts["passed"],
+            "failed": counts["failed"],
+            "errors": counts["error"],
+            "skipped": counts["skipped"],
+            "first_try": self.first_try,
+            "pass_rate": counts["passed"] / finished if finished else None,
+            "pass_rate_interval": wilson(counts["passed"], finished),
+            "usage": _usage(self.usage),
+            "cost": add_costs(self.costs),
+            "reply_duration_s": round(_median(self.seconds), 6) if self.seconds else None,
+        }
 
 
 def _median(values: list[float]) -> float:

@@ -32,7 +32,8 @@ from rejoinder.model.checks import (
     StartsWith,
 )
 from rejoinder.model.formats import FileStyle, Formatting, Mode, formatting_for
-from rejoinder.model.messages import ROLES, ChatMessage, FilePart, Message, OtherPart, Part, Role, TextPart
+from rejoinder.model.messages import ROLES, ChatMessage, FilePart, Message, OtherPart, Part, Role, TextPart, ToolCall
+from rejoinder.model.prices import Cost, Price
 from rejoinder.model.problems import Problem
 from rejoinder.model.prompts import Diagnostic, JudgePrompt, Prompt
 from rejoinder.model.replies import NO_USAGE, Failure, Reply, Request, Usage, estimate_usage
@@ -55,6 +56,7 @@ __all__ = [
     "Contains",
     "ContainsAll",
     "ContainsAny",
+    "Cost",
     "Diagnostic",
     "EndsWith",
     "Equals",
@@ -84,6 +86,7 @@ __all__ = [
     "OtherPart",
     "Outcome",
     "Part",
+    "Price",
     "Problem",
     "Prompt",
     "Quote",
@@ -98,6 +101,7 @@ __all__ = [
     "Suite",
     "Target",
     "TextPart",
+    "ToolCall",
     "Trouble",
     "Turn",
     "Usage",

@@ -40,14 +40,27 @@ class OtherPart(Struct, frozen=True, tag="other", tag_field="part"):
 Part: TypeAlias = TextPart | FilePart | OtherPart
 
 
-class Message(Struct, frozen=True):
+class ToolCall(Struct, frozen=True, omit_defaults=True):
+    """A tool that an assistant calls. `arguments` is JSON text, as the model wrote it."""
+
+    name: str
+    arguments: str = "{}"
+    id: str = ""
+
+
+class Message(Struct, frozen=True, omit_defaults=True):
     role: Role
     parts: tuple[Part, ...]
     at: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+    """The call that a tool's message answers."""
 
 
-class ChatMessage(Struct, frozen=True):
+class ChatMessage(Struct, frozen=True, omit_defaults=True):
     """One message as an LLM API receives it, before a provider maps roles."""
 
     role: Role
     content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from rejoinder.model.messages import ChatMessage
+from rejoinder.model.messages import ChatMessage, ToolCall
+from rejoinder.model.prices import Cost
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
@@ -15,6 +16,10 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     reasoning_tokens: int = 0
     """Part of the output tokens."""
     approximate: bool = False
+    cached_tokens: int = 0
+    """Part of the input tokens: read from the provider's cache, and cheaper."""
+    cache_write_tokens: int = 0
+    """Part of the input tokens: written to the provider's cache."""
 
     @property
     def total_tokens(self) -> int:
@@ -26,6 +31,8 @@ class Usage(Struct, frozen=True, omit_defaults=True):
             self.output_tokens + other.output_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
             self.approximate or other.approximate,
+            self.cached_tokens + other.cached_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
         )
 
 
@@ -50,6 +57,8 @@ class Request(Struct, frozen=True, kw_only=True):
     question: str
     judging: bool = False
     """Is a judge asked, and not the candidate?"""
+    key: str = ""
+    """What the journal knows this call by. Providers send it along, so that a call in doubt can be looked up."""
 
 
 class Reply(Struct, frozen=True, omit_defaults=True):
@@ -59,7 +68,18 @@ class Reply(Struct, frozen=True, omit_defaults=True):
     """In US dollars; None where nobody knows."""
     latency_s: float = 0.0
     model: str | None = None
+    """The model that the provider says has answered."""
     finish_reason: str | None = None
+    """`stop`, `length`, `tool_calls`, `content_filter`, `refusal`, or the provider's own word."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    thinking: str | None = None
+    """What the model thought before it answered, where the provider shows it. It is not part of the reply."""
+    refusal: bool = False
+    """Does the provider mark the reply as a refusal?"""
+    request_id: str | None = None
+    """The provider's name for the call."""
+    price: Cost | None = None
+    """The cost, split into input and output."""
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from rejoinder.model.messages import ChatMessage
 from rejoinder.model.prompts import Diagnostic
-from rejoinder.model.replies import NO_USAGE, Usage
+from rejoinder.model.replies import NO_USAGE, Reply, Usage
 
 Status: TypeAlias = Literal["passed", "failed", "error", "skipped"]
 State: TypeAlias = Literal["passed", "failed", "error"]
@@ -44,14 +44,20 @@ class Turn(Struct, frozen=True, kw_only=True):
     turn: int
     depth: int
     prompt: str
-    response: str | None
     passed: bool
+    reply: Reply | None = None
+    """None where the call failed."""
     verdicts: tuple[Verdict, ...] = ()
-    usage: Usage = NO_USAGE
-    cost: float | None = None
-    duration_s: float = 0.0
     messages: tuple[ChatMessage, ...] = ()
     """The list that was sent."""
+
+    @property
+    def response(self) -> str | None:
+        return None if self.reply is None else self.reply.text
+
+    @property
+    def usage(self) -> Usage:
+        return NO_USAGE if self.reply is None else self.reply.usage
 
 
 class Trouble(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from msgspec import Struct, field, structs
 from rejoinder.model.checks import Level
 from rejoinder.model.formats import Formatting
 from rejoinder.model.messages import Message
+from rejoinder.model.prices import Price
 from rejoinder.model.targets import Target
 
 FollowUps: TypeAlias = Literal["first", "all"]
@@ -57,5 +58,7 @@ class Suite(Struct, frozen=True, kw_only=True):
     """The project's judge, where neither the case, the suite nor the target names one."""
     threads: int | None = None
     """How many conversations the suite itself asks to run at the same time."""
+    prices: dict[str, Price] = field(default_factory=dict[str, Price])
+    """What the project says that tokens cost, by target, model or provider/model."""
     secrets: dict[str, str] = field(default_factory=dict[str, str])
     """Values that the suite used and that must never be shown, with the expression that names each."""

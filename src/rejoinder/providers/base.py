@@ -2,27 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from rejoinder.errors import RejoinderError
 from rejoinder.model import Reply, Request
+
+if TYPE_CHECKING:
+    from rejoinder.providers.limits import Limiter
+
+Pressure: TypeAlias = Literal["rate", "overload"]
+"""Why a provider turns a call away: we ask too often, or it has too much to do."""
 
 
 class ProviderError(RejoinderError):
     """A call failed. `retryable` says whether sending it again may help."""
 
     def __init__(
-        self, message: str, *, type: str = "provider", retryable: bool = False, status: int | None = None
+        self,
+        message: str,
+        *,
+        type: str = "provider",
+        retryable: bool = False,
+        status: int | None = None,
+        pressure: Pressure | None = None,
+        retry_after_s: float | None = None,
+        ends_target: bool = False,
     ) -> None:
         super().__init__(message)
         self.type = type
         self.retryable = retryable
         self.status = status
+        self.pressure = pressure
+        self.retry_after_s = retry_after_s
+        """How long the provider asks us to wait."""
+        self.ends_target = ends_target
+        """Would every other call of this target fail in the same way?"""
 
 
 class Provider(Protocol):
     outside: bool
     """Does a call leave this process? Then it can be in doubt after a crash, and is noted before it is made."""
+
+    @property
+    def limiter(self) -> Limiter | None:
+        """What the target's calls have to pass before they are made; None where nobody limits them."""
+        ...
 
     async def reply(self, request: Request) -> Reply: ...
 

@@ -25,6 +25,7 @@ from rejoinder.providers.base import ProviderError
 
 class PythonProvider:
     outside = True
+    limiter = None
 
     def __init__(self, target: Target, folders: tuple[str, ...]) -> None:
         self._name: str = target.settings["call"]

@@ -17,6 +17,7 @@ from rejoinder.providers.base import ProviderError
 
 class ScriptedProvider:
     outside = False
+    limiter = None
 
     def __init__(self, target: Target) -> None:
         settings = target.settings

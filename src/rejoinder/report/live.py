@@ -36,6 +36,10 @@ class LiveDisplay(Observer):
         self._tokens += sum(turn.usage.total_tokens for turn in outcome.turns)
         self._draw()
 
+    def conversation_skipped(self, job: Job) -> None:  # noqa: ARG002
+        self._done += 1
+        self._draw()
+
     def retried(self) -> None:
         self._retries += 1
         self._draw()

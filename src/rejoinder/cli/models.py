@@ -1,0 +1,121 @@
+"""`rejoinder models`"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from rejoinder.cli.output import count, show_problems, write_json
+from rejoinder.errors import UsageError
+from rejoinder.model.prices import Price
+from rejoinder.providers.prices import (
+    KnownModel,
+    filter_models,
+    known_models,
+    read_prices,
+    select_models,
+    table_version,
+)
+from rejoinder.suite.project import open_project
+
+_HEADER = ("model", "context", "$ in", "$ out", "price", "")
+_QUARTILES = {**{"$" * number: number for number in range(1, 5)}, **{str(number): number for number in range(1, 5)}}
+
+
+@click.command("models")
+@click.argument("patterns", metavar="[PATTERN]...", nargs=-1)
+@click.option("--provider", "providers", metavar="NAME,...", multiple=True, help="Only models of these providers.")
+@click.option(
+    "--price",
+    "prices",
+    metavar="QUARTILE,...",
+    multiple=True,
+    help="Only models of these price quartiles: 1 to 4, or '$' to '$$$$' in quotes.",
+)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--all", "every", is_flag=True, help="List deprecated models too.")
+def command(
+    patterns: tuple[str, ...], providers: tuple[str, ...], prices: tuple[str, ...], form: str, every: bool
+) -> None:
+    """List the models whose prices are known, in dollars for a million tokens.
+
+    PATTERN is a model's name with `*` for any text: 'openai/gpt-5*', '*haiku*'. A quartile tells how many of the
+    models are cheaper: $ fewer than a quarter of them, $$$$ three quarters or more.
+    """
+    quartiles = [_read_quartile(word) for word in _words(prices)]
+    models = known_models(_overrides())
+    allowed = {model.id for model in filter_models(models, providers=_words(providers), quartiles=quartiles)}
+    chosen = select_models(models, patterns or ["all"], lambda model: every or not model.deprecated)
+    rows = [model for model in chosen if model.id in allowed]
+    if form == "json":
+        write_json([_record(model) for model in rows])
+    else:
+        _show(rows)
+
+
+def _overrides() -> dict[str, Price]:
+    """The project's prices; a configuration with mistakes is shown, because a price might be among them."""
+    project = open_project(Path.cwd())
+    if any(problem.severity == "error" for problem in project.problems):
+        show_problems(project.problems, err=True)
+        sys.exit(2)
+    return read_prices(project.config)
+
+
+def _words(values: Iterable[str]) -> list[str]:
+    return [word.strip() for value in values for word in value.split(",") if word.strip()]
+
+
+def _read_quartile(word: str) -> int:
+    if word not in _QUARTILES:
+        raise UsageError(
+            f"`{word}` is no price quartile",
+            "Quartiles are 1 to 4, or '$' to '$$$$' in single quotes, because a shell has its own meaning for `$$`.",
+        )
+    return _QUARTILES[word]
+
+
+def _record(model: KnownModel) -> dict[str, Any]:
+    record = msgspec.to_builtins(model)
+    overridden = record.pop("overridden")
+    return {**record, "source": "config" if overridden else f"genai-prices {table_version()}"}
+
+
+def _show(models: Sequence[KnownModel]) -> None:
+    rows = [_HEADER, *(_cells(model) for model in models)] if models else []
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))] if rows else []
+    for row in rows:
+        padded = [
+            cell.rjust(width) if 1 <= column <= 3 else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        click.echo("  ".join(padded).rstrip())
+    if any(model.varies for model in models):
+        click.echo("varies: with the size of the request, the hour or the date; shown is the lowest tier, at noon UTC")
+    source = f"genai-prices {table_version()}, overridden by `prices:` in the configuration"
+    click.echo(f"{count(len(models), 'model')}, dollars per million tokens: {source}")
+
+
+def _cells(model: KnownModel) -> tuple[str, ...]:
+    marks = {"config": model.overridden, "varies": model.varies, "deprecated": model.deprecated}
+    return (
+        model.id,
+        "-" if model.context_window is None else f"{model.context_window:,}",
+        _dollars(model.input),
+        _dollars(model.output),
+        "$" * model.quartile if model.quartile else "-",
+        ", ".join(word for word, holds in marks.items() if holds),
+    )
+
+
+def _dollars(rate: float | None) -> str:
+    """At least cents, and as many places more as it takes."""
+    if rate is None:
+        return "-"
+    whole, _, places = f"{rate:.6f}".rstrip("0").partition(".")
+    return f"{whole}.{places:0<2}"

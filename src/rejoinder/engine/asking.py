@@ -1,0 +1,162 @@
+"""Asking the providers themselves: noted before it is done and after, done again where that helps.
+
+Three things can come of a call that fails. It is refused because of too many calls: the limiter learns, and the call
+goes out again when it is let through. It fails in a way that may pass: it is made again after a while. Or it is final.
+A failure that every other call of the target would share ends the target.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from msgspec import Struct, structs
+
+from rejoinder.engine.journal import Asked, Journal, Told
+from rejoinder.engine.play import Call
+from rejoinder.model import Failure, Reply, Request, Target
+from rejoinder.providers import Provider, ProviderError
+
+LONGEST_WAIT_S = 600.0
+"""A provider that asks for more than this has no room today; waiting is then for the user to decide."""
+
+
+class Retries(Struct, frozen=True):
+    """How often and after what time a failed call is made again, with full jitter."""
+
+    most: int = 3
+    first_delay_s: float = 1.0
+    longest_delay_s: float = 60.0
+    factor: float = 2.0
+    most_refusals: int = 50
+    """How often a call may be turned away because of too many: it is our pace that is wrong, not the call."""
+
+    def delay(self, attempt: int) -> float:
+        ceiling = min(self.longest_delay_s, self.first_delay_s * self.factor**attempt)
+        return random.uniform(0, ceiling)
+
+
+class Terms(Struct):
+    """How a target is asked, and whether it still is."""
+
+    target: Target
+    provider: Provider
+    retries: Retries
+    timeout_s: float | None
+    judge_slots: asyncio.Semaphore | None
+    """Candidates are limited by whole conversations; a judge is asked from within them, call by call."""
+    answered: bool = False
+    ended: Failure | None = None
+    """Why no further call is made: every one would fail in the same way."""
+
+
+class Desk(Protocol):
+    def terms(self, target: Target) -> Terms: ...
+
+    def price(self, target: Target, reply: Reply) -> dict[str, Any]:
+        """The fields of a reply that say what it cost."""
+        ...
+
+
+_NOT_REACHED = frozenset({"connection", "dns", "tls", "address"})
+"""Failures that say nothing about the call, but that nobody was there to take it."""
+
+
+class Live:
+    """Asks the provider, notes that it does and what came of it, and asks again where that may help."""
+
+    def __init__(self, desk: Desk, journal: Journal, on_retry: Callable[[], None]) -> None:
+        self._desk = desk
+        self._journal = journal
+        self._on_retry = on_retry
+
+    async def answer(self, call: Call) -> Told | None:
+        terms = self._desk.terms(call.target)
+        if call.request.judging and terms.judge_slots is not None:
+            async with terms.judge_slots:
+                return await self._call(call, terms)
+        return await self._call(call, terms)
+
+    async def _call(self, call: Call, terms: Terms) -> Told:
+        request, provider, limiter = call.request, terms.provider, terms.provider.limiter
+        record = Asked(call.key, request.case_id, request.target, request.trial, request.turn, request.judging)
+        failures = refusals = ticket = 0
+        while True:
+            if limiter is not None:
+                ticket = await limiter.enter(again=refusals > 0)
+            if terms.ended is not None:
+                if limiter is not None:
+                    limiter.leave()
+                return await self._told(Told(call.key, failure=terms.ended, attempts=1 + failures + refusals))
+            self._journal.asked(record, outside=provider.outside)
+            started = time.perf_counter()
+            try:
+                reply = await _ask(provider, request, terms.timeout_s)
+            except ProviderError as error:
+                delay = self._learn(error, terms, ticket, failures, refusals)
+                if delay is None:
+                    return await self._told(Told(call.key, failure=_failure(error), attempts=1 + failures + refusals))
+                refusals += error.pressure is not None
+                failures += error.pressure is None
+                request = structs.replace(request, call=call.number_again())
+                self._on_retry()
+                if delay:
+                    await asyncio.sleep(delay)
+                continue
+            except BaseException:
+                if limiter is not None:
+                    limiter.leave()
+                raise
+            if limiter is not None:
+                limiter.leave(tokens=reply.usage.total_tokens)
+            terms.answered = True
+            changes: dict[str, Any] = self._desk.price(terms.target, reply)
+            if not reply.latency_s:
+                changes["latency_s"] = round(time.perf_counter() - started, 6)
+            reply = structs.replace(reply, **changes) if changes else reply
+            return await self._told(Told(call.key, reply, attempts=1 + failures + refusals))
+
+    async def _told(self, told: Told) -> Told:
+        await self._journal.told(told)
+        return told
+
+    def _learn(self, error: ProviderError, terms: Terms, ticket: int, failures: int, refusals: int) -> float | None:
+        """What a failure teaches; the seconds after which the call is made again, or None where it is not."""
+        retries, limiter = terms.retries, terms.provider.limiter
+        pressed = error.pressure is not None
+        if limiter is not None:
+            if error.pressure is not None:
+                back_off = (retries.first_delay_s, retries.longest_delay_s)
+                limiter.refused(ticket, error.pressure, error.retry_after_s, back_off)
+            else:
+                limiter.leave()
+        again = error.retryable and (refusals < retries.most_refusals if pressed else failures < retries.most)
+        if again and error.retry_after_s is not None and error.retry_after_s > LONGEST_WAIT_S:
+            again = False
+            error.message += f"; it asks to wait {error.retry_after_s / 60:.0f} minutes, which is left to you"
+        lost = error.type in _NOT_REACHED and not terms.answered
+        if not again and (error.ends_target or lost) and terms.ended is None:
+            terms.ended = _failure(error)
+        if not again:
+            return None
+        if pressed:
+            return 0.0  # the limiter holds it back
+        return error.retry_after_s if error.retry_after_s is not None else retries.delay(failures)
+
+
+def _failure(error: ProviderError) -> Failure:
+    return Failure(error.type, error.message, error.status)
+
+
+async def _ask(provider: Provider, request: Request, timeout_s: float | None) -> Reply:
+    if timeout_s is None:
+        return await provider.reply(request)
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await provider.reply(request)
+    except TimeoutError:
+        message = f"no answer within {timeout_s:g} s"
+        raise ProviderError(message, type="timeout", retryable=True) from None

@@ -1,0 +1,170 @@
+"""Anthropic's messages.
+
+The system message is a field of its own, and `max_tokens` has to be given. A conversation begins with the user and
+the roles alternate, so consecutive messages of one role become blocks of one message. Texts must not be blank:
+`(empty)` stands in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
+from rejoinder.providers.api import EMPTY, ENDS_TARGET, ErrorDetails, Outgoing, merged
+from rejoinder.providers.http1 import HttpAnswer
+from rejoinder.providers.settings import Sampling
+
+VERSION = "2023-06-01"
+DEFAULT_MAX_TOKENS = 4096
+_ENDING_TYPES = frozenset({"authentication_error", "permission_error", "not_found_error", "billing_error"})
+
+
+class AnthropicMessages:
+    def __init__(self, url: str, model: str, sampling: Sampling, extra_body: Mapping[str, Any]) -> None:
+        self._url = url
+        self._model = model
+        self._fixed = _parameters(sampling)
+        self._extra = extra_body
+
+    def write(self, request: Request) -> Outgoing:
+        system = [message.content for message in request.messages if message.role == "system"]
+        turns = _turns([message for message in request.messages if message.role != "system"])
+        body: dict[str, Any] = {"messages": turns, "model": self._model, **self._fixed}
+        if system:
+            body["system"] = "\n\n".join(system)
+        if self._extra:
+            body = merged(body, self._extra)
+        return Outgoing(self._url, msgspec.json.encode(body))
+
+    def read(self, answer: HttpAnswer) -> Reply:
+        message = _DECODER.decode(answer.body)
+        used = message.usage
+        cached, written = used.cache_read_input_tokens or 0, used.cache_creation_input_tokens or 0
+        thoughts = [block.thinking for block in message.content if block.type == "thinking" and block.thinking]
+        return Reply(
+            "".join(block.text or "" for block in message.content if block.type == "text"),
+            Usage(
+                (used.input_tokens or 0) + cached + written,
+                used.output_tokens or 0,
+                (used.output_tokens_details or {}).get("thinking_tokens") or 0,
+                cached_tokens=cached,
+                cache_write_tokens=written,
+            ),
+            model=message.model,
+            finish_reason=_FINISHES.get(message.stop_reason or "", message.stop_reason),
+            tool_calls=tuple(
+                ToolCall(block.name or "", bytes(block.input).decode(), block.id or "")
+                for block in message.content
+                if block.type == "tool_use"
+            ),
+            thinking="\n\n".join(thoughts) or None,
+            refusal=message.stop_reason == "refusal",
+        )
+
+    def explain(self, answer: HttpAnswer) -> ErrorDetails:
+        ends = answer.status in ENDS_TARGET
+        try:
+            error = _ERROR_DECODER.decode(answer.body).error
+        except msgspec.MsgspecError:
+            return ErrorDetails(ends_target=ends)
+        ends = ends or error.type in _ENDING_TYPES
+        return ErrorDetails(type=error.type, message=error.message, ends_target=ends)
+
+
+def _parameters(sampling: Sampling) -> dict[str, Any]:
+    budget = sampling.thinking_budget
+    fields: dict[str, Any] = {
+        # The budget counts against the limit, and something must be left to answer with.
+        "max_tokens": sampling.max_output_tokens or DEFAULT_MAX_TOKENS + (budget or 0),
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "stop_sequences": sampling.stop,
+        "thinking": {"type": "enabled", "budget_tokens": budget} if budget else None,
+        "output_config": {"effort": sampling.reasoning_effort} if sampling.reasoning_effort else None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _turns(messages: list[ChatMessage]) -> list[dict[str, Any]]:
+    """Messages by turns, user first. A lone text stays a text, as most requests have it."""
+    turns: list[tuple[str, list[dict[str, Any]]]] = []
+    for message in messages:
+        role = "assistant" if message.role == "assistant" else "user"
+        if not turns and role == "assistant":
+            turns.append(("user", [_text("")]))
+        if turns and turns[-1][0] == role:
+            turns[-1][1].extend(_blocks(message))
+        else:
+            turns.append((role, _blocks(message)))
+    if not turns:
+        turns.append(("user", [_text("")]))
+    return [{"role": role, "content": _content(blocks)} for role, blocks in turns]
+
+
+def _content(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
+    return blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
+
+
+def _blocks(message: ChatMessage) -> list[dict[str, Any]]:
+    if message.role == "tool" and message.tool_call_id:
+        return [{"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content}]
+    if not message.tool_calls:
+        return [_text(message.content)]
+    blocks = [_text(message.content)] if message.content.strip() else []
+    for call in message.tool_calls:
+        blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": msgspec.Raw(call.arguments)})
+    return blocks
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text if text.strip() else EMPTY}
+
+
+_FINISHES = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "tool_use": "tool_calls",
+    "model_context_window_exceeded": "length",
+}
+
+
+class _Block(Struct):
+    type: str
+    text: str | None = None
+    thinking: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Usage(Struct):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    output_tokens_details: dict[str, int | None] | None = None
+
+
+class _Message(Struct):
+    content: list[_Block]
+    usage: _Usage
+    model: str | None = None
+    stop_reason: str | None = None
+
+
+class _Error(Struct):
+    type: str | None = None
+    message: str | None = None
+
+
+class _ErrorBody(Struct):
+    error: _Error
+
+
+_DECODER = msgspec.json.Decoder(_Message)
+_ERROR_DECODER = msgspec.json.Decoder(_ErrorBody)

@@ -1,0 +1,163 @@
+"""Providers that answer over HTTP: a wire format says how requests are written and answers are read.
+
+What is here holds for every API. What differs between them stands in one file for each wire format.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import Struct, structs
+
+from rejoinder.model import NO_USAGE, Reply, Request, estimate_usage
+from rejoinder.providers.base import Pressure, ProviderError
+from rejoinder.providers.http1 import HttpAnswer
+from rejoinder.providers.limits import Limiter, retry_after
+from rejoinder.providers.transport import Transport
+
+RETRYABLE = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+"""Statuses after which a request may succeed when it is sent again."""
+ENDS_TARGET = frozenset({401, 402, 404})
+"""Statuses that every other request of the target would get as well: key, account, model or address are wrong."""
+OVERLOADED = frozenset({503, 529})
+LONGEST_MESSAGE = 500
+
+EMPTY = "(empty)"
+"""Stands in the place of an empty text where an API refuses one."""
+
+
+class Outgoing(Struct, frozen=True):
+    """A request as it goes out."""
+
+    url: str
+    body: bytes | None
+    method: str = "POST"
+    headers: Mapping[str, str] = {}
+
+
+class ErrorDetails(Struct, frozen=True, kw_only=True):
+    """What an API says about a failure, in its own words and types."""
+
+    type: str | None = None
+    message: str | None = None
+    retry_after_s: float | None = None
+    ends_target: bool = False
+    final: bool = False
+    """Is it no use to try again, whatever the status says?"""
+    content_filter: bool = False
+
+
+class Wire(Protocol):
+    """A wire format."""
+
+    def write(self, request: Request) -> Outgoing: ...
+
+    def read(self, answer: HttpAnswer) -> Reply:
+        """The reply in an answer of status 2xx. Raises msgspec.DecodeError where the body is not what it should be."""
+        ...
+
+    def explain(self, answer: HttpAnswer) -> ErrorDetails:
+        """What a body says about a failure; an empty one where it says nothing."""
+        ...
+
+
+class ApiProvider:
+    outside = True
+
+    def __init__(
+        self,
+        name: str,
+        wire: Wire,
+        transport: Transport,
+        limiter: Limiter,
+        headers: Mapping[str, str],
+        retry_statuses: frozenset[int] | None = None,
+    ) -> None:
+        self.limiter = limiter
+        self._name = name
+        self._wire = wire
+        self._transport = transport
+        self._headers = headers
+        self._retry_statuses = RETRYABLE if retry_statuses is None else retry_statuses
+
+    async def reply(self, request: Request) -> Reply:
+        outgoing = self._wire.write(request)
+        # The journal's name for the call goes along: a call in doubt can be looked up where it was answered.
+        headers = {**self._headers, **outgoing.headers, "x-client-request-id": request.key}
+        answer = await self._transport.send(outgoing.method, outgoing.url, headers, outgoing.body)
+        self.limiter.read(answer.headers)
+        if not 200 <= answer.status < 300:
+            raise self._fault(answer)
+        try:
+            reply = self._wire.read(answer)
+        except msgspec.DecodeError as error:
+            raise self._unreadable(answer, str(error)) from None
+        if reply.usage == NO_USAGE:
+            sent = sum(len(message.content) for message in request.messages)
+            reply = structs.replace(reply, usage=estimate_usage(sent, len(reply.text)))
+        request_id = answer.request_id
+        return structs.replace(reply, request_id=request_id) if request_id else reply
+
+    async def close(self) -> None:
+        pass  # the transport is everybody's
+
+    def _fault(self, answer: HttpAnswer) -> ProviderError:
+        """Told by status and type, never by the words of a message."""
+        status, details = answer.status, self._wire.explain(answer)
+        told = {"true": True, "false": False}.get(answer.headers.get("x-should-retry", ""))
+        retryable = status in self._retry_statuses if told is None else told
+        pressure: Pressure | None = "rate" if status == 429 else "overload" if status in OVERLOADED else None
+        ends_target = details.ends_target or status == 401
+        if details.final or ends_target or details.content_filter:
+            retryable, pressure = False, None
+        return ProviderError(
+            self._sentence(answer, details),
+            type="content_filter" if details.content_filter else details.type or "status",
+            retryable=retryable,
+            status=status,
+            pressure=pressure if retryable else None,
+            retry_after_s=details.retry_after_s if details.retry_after_s is not None else retry_after(answer.headers),
+            ends_target=ends_target,
+        )
+
+    def _sentence(self, answer: HttpAnswer, details: ErrorDetails) -> str:
+        text = f"{self._name} answered {answer.status}"
+        if details.type:
+            text += f" ({details.type})"
+        if 300 <= answer.status < 400:
+            text += f", a redirection to {answer.headers.get('location', 'nowhere')}; name the address itself"
+        elif details.message:
+            text += f": {shortened(details.message)}"
+        elif answer.body:
+            text += f" with {_described(answer)}"
+        return text + _request_id(answer)
+
+    def _unreadable(self, answer: HttpAnswer, reason: str) -> ProviderError:
+        message = f"{self._name} answered {answer.status} with {_described(answer)}, which is no reply: {reason}"
+        return ProviderError(message + _request_id(answer), type="bad-response", status=answer.status)
+
+
+def shortened(text: str) -> str:
+    """One line, and not too long a one."""
+    line = re.sub(r"\s+", " ", text).strip()
+    return line if len(line) <= LONGEST_MESSAGE else f"{line[:LONGEST_MESSAGE]} ..."
+
+
+def merged(body: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """The body with further fields; mappings are merged, anything else is replaced."""
+    for name, value in more.items():
+        known = body.get(name)
+        body[name] = merged(dict(known), value) if isinstance(known, dict) and isinstance(value, dict) else value
+    return body
+
+
+def _described(answer: HttpAnswer) -> str:
+    kind = answer.content_type or "no content type"
+    return f"{len(answer.body):,} bytes of {kind}"
+
+
+def _request_id(answer: HttpAnswer) -> str:
+    return f" [request {answer.request_id}]" if answer.request_id else ""

@@ -1,0 +1,210 @@
+"""Google's Gemini: `generateContent`.
+
+The system message is `systemInstruction`, assistants are called `model`, and consecutive messages of one role become
+parts of one. Texts must not be empty: `(empty)` stands in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
+from rejoinder.providers.api import EMPTY, ENDS_TARGET, ErrorDetails, Outgoing, merged
+from rejoinder.providers.base import ProviderError
+from rejoinder.providers.http1 import HttpAnswer
+from rejoinder.providers.settings import Sampling
+
+_ENDING_STATUSES = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_FOUND"})
+_FILTERED = frozenset(
+    {"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT"}
+)
+
+
+class GeminiContent:
+    def __init__(self, url: str, sampling: Sampling, extra_body: Mapping[str, Any]) -> None:
+        self._url = url
+        self._fixed = _parameters(sampling)
+        self._extra = extra_body
+
+    def write(self, request: Request) -> Outgoing:
+        system = [message.content for message in request.messages if message.role == "system"]
+        rest = [message for message in request.messages if message.role != "system"]
+        body: dict[str, Any] = {"contents": _contents(rest)}
+        if system:
+            body["systemInstruction"] = {"parts": [{"text": "\n\n".join(system)}], "role": "user"}
+        if self._fixed:
+            body["generationConfig"] = self._fixed
+        if self._extra:
+            body = merged(body, self._extra)
+        return Outgoing(self._url, msgspec.json.encode(body))
+
+    def read(self, answer: HttpAnswer) -> Reply:
+        response = _DECODER.decode(answer.body)
+        if not response.candidates:
+            reason = response.prompt_feedback.block_reason if response.prompt_feedback else None
+            if reason is None:
+                raise msgspec.ValidationError("there are no candidates in it")
+            message = f"gemini refused the prompt ({reason})"
+            raise ProviderError(message, type="content_filter", status=answer.status)
+        candidate = response.candidates[0]
+        parts = candidate.content.parts
+        calls = tuple(
+            ToolCall(part.function_call.name, bytes(part.function_call.args).decode(), part.function_call.id or "")
+            for part in parts
+            if part.function_call is not None
+        )
+        finish = "content_filter" if candidate.finish_reason in _FILTERED else candidate.finish_reason
+        finish = {"STOP": "tool_calls" if calls else "stop", "MAX_TOKENS": "length"}.get(finish or "", finish)
+        return Reply(
+            "".join(part.text or "" for part in parts if not part.thought),
+            _usage(response.usage_metadata),
+            model=response.model_version,
+            finish_reason=finish,
+            tool_calls=calls,
+            thinking="".join(part.text or "" for part in parts if part.thought) or None,
+        )
+
+    def explain(self, answer: HttpAnswer) -> ErrorDetails:
+        ends = answer.status in ENDS_TARGET
+        try:
+            error = _ERROR_DECODER.decode(answer.body).error
+        except msgspec.MsgspecError:
+            return ErrorDetails(ends_target=ends)
+        reasons = {detail.reason for detail in error.details}
+        # A wrong key comes as a 400, told from other bad requests by its reason alone.
+        ends = ends or error.status in _ENDING_STATUSES or "API_KEY_INVALID" in reasons
+        delays = [detail.retry_delay for detail in error.details if detail.retry_delay]
+        return ErrorDetails(
+            type="API_KEY_INVALID" if "API_KEY_INVALID" in reasons else error.status,
+            message=error.message,
+            retry_after_s=_seconds(delays[0]) if delays else None,
+            ends_target=ends,
+        )
+
+
+def _parameters(sampling: Sampling) -> dict[str, Any]:
+    thinking: dict[str, Any] = {}
+    if sampling.thinking_budget is not None:
+        thinking["thinkingBudget"] = sampling.thinking_budget
+    if sampling.reasoning_effort is not None:
+        thinking["thinkingLevel"] = sampling.reasoning_effort.upper()
+    fields: dict[str, Any] = {
+        "temperature": sampling.temperature,
+        "topP": sampling.top_p,
+        "maxOutputTokens": sampling.max_output_tokens,
+        "seed": sampling.seed,
+        "stopSequences": sampling.stop,
+        "thinkingConfig": thinking or None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _contents(messages: list[ChatMessage]) -> list[dict[str, Any]]:
+    contents: list[dict[str, Any]] = []
+    names: dict[str, str] = {}
+    """Which tool each call went to: a result has to name it."""
+    for message in messages:
+        names.update({call.id: call.name for call in message.tool_calls})
+        role = "model" if message.role == "assistant" else "user"
+        parts = _parts(message, names)
+        if contents and contents[-1]["role"] == role:
+            contents[-1]["parts"] += parts
+        else:
+            contents.append({"parts": parts, "role": role})
+    return contents or [{"parts": [{"text": EMPTY}], "role": "user"}]
+
+
+def _parts(message: ChatMessage, names: Mapping[str, str]) -> list[dict[str, Any]]:
+    if message.role == "tool" and message.tool_call_id:
+        name = names.get(message.tool_call_id, message.tool_call_id)
+        response = {"id": message.tool_call_id, "name": name, "response": {"result": message.content}}
+        return [{"functionResponse": response}]
+    parts: list[dict[str, Any]] = []
+    if message.content.strip() or not message.tool_calls:
+        parts.append({"text": message.content if message.content.strip() else EMPTY})
+    for call in message.tool_calls:
+        parts.append({"functionCall": {"id": call.id, "name": call.name, "args": msgspec.Raw(call.arguments)}})
+    return parts
+
+
+def _usage(usage: _Usage | None) -> Usage:
+    if usage is None:
+        return Usage()
+    thoughts = usage.thoughts_token_count or 0
+    return Usage(
+        (usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0),
+        (usage.candidates_token_count or 0) + thoughts,  # what was thought is counted apart, and paid as output
+        thoughts,
+        cached_tokens=usage.cached_content_token_count or 0,
+    )
+
+
+def _seconds(text: str) -> float | None:
+    """`17s`, as protocol buffers write a duration."""
+    try:
+        return max(0.0, float(text.removesuffix("s")))
+    except ValueError:
+        return None
+
+
+class _FunctionCall(Struct):
+    name: str = ""
+    args: msgspec.Raw = msgspec.Raw(b"{}")
+    id: str | None = None
+
+
+class _Part(Struct, rename="camel"):
+    text: str | None = None
+    thought: bool = False
+    function_call: _FunctionCall | None = None
+
+
+class _Content(Struct):
+    parts: list[_Part] = field(default_factory=list[_Part])
+
+
+class _Candidate(Struct, rename="camel"):
+    content: _Content = field(default_factory=_Content)
+    finish_reason: str | None = None
+
+
+class _Usage(Struct, rename="camel"):
+    prompt_token_count: int | None = None
+    candidates_token_count: int | None = None
+    thoughts_token_count: int | None = None
+    cached_content_token_count: int | None = None
+    tool_use_prompt_token_count: int | None = None
+
+
+class _Feedback(Struct, rename="camel"):
+    block_reason: str | None = None
+
+
+class _Response(Struct, rename="camel"):
+    candidates: list[_Candidate] = field(default_factory=list[_Candidate])
+    usage_metadata: _Usage | None = None
+    model_version: str | None = None
+    prompt_feedback: _Feedback | None = None
+
+
+class _Detail(Struct, rename="camel"):
+    reason: str | None = None
+    retry_delay: str | None = None
+
+
+class _Error(Struct):
+    message: str | None = None
+    status: str | None = None
+    details: list[_Detail] = field(default_factory=list[_Detail])
+
+
+class _ErrorBody(Struct):
+    error: _Error
+
+
+_DECODER = msgspec.json.Decoder(_Response)
+_ERROR_DECODER = msgspec.json.Decoder(_ErrorBody)

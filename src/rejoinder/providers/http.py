@@ -1,0 +1,156 @@
+"""`http`: any service that answers a request with a text. The target says how to ask and where the reply stands.
+
+Texts of `url`, `headers` and `body` may hold `{{ prompt }}` (the last user message), `{{ messages }}`,
+`{{ system }}`, `{{ question }}` (turn 1 as a transcript), `{{ case_id }}`, `{{ trial }}` and `{{ turn }}`. A text that
+is nothing but `{{ messages }}` becomes the list itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from rejoinder.model import ChatMessage, Reply, Request
+from rejoinder.providers.api import ErrorDetails, Outgoing, shortened
+from rejoinder.providers.http1 import HttpAnswer
+from rejoinder.providers.settings import Settings
+from rejoinder.suite.paths import did_you_mean
+
+DEFAULT_BODY = {"messages": "{{ messages }}"}
+_PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+_STEP = re.compile(r"""\.?([^.\[\]'"]+)|\[(-?\d+)\]|\[(?:'([^']*)'|"([^"]*)")\]""")
+
+Step = str | int
+
+
+class TemplatedHttp:
+    def __init__(self, settings: Settings) -> None:
+        values = settings.values
+        self._url = settings.needed("url")
+        self._method = (settings.text("method") or "POST").upper()
+        self._headers = {name.lower(): str(value) for name, value in settings.mapping("headers").items()}
+        self._body: Any = values.get("body", DEFAULT_BODY if self._method != "GET" else None)
+        path = settings.text("reply_path")
+        self._path = _steps(path, settings) if path else None
+        self._path_text = path
+        for text in _texts((self._url, self._headers, self._body)):
+            for name in _PLACEHOLDER.findall(text):
+                if name not in _VALUES:
+                    hint = f"There are {', '.join(_VALUES)}."
+                    raise settings.error(f"uses an unknown `{{{{ {name} }}}}`{did_you_mean(name, _VALUES)}", hint)
+
+    def write(self, request: Request) -> Outgoing:
+        url = _fill(self._url, request, lambda text: quote(text, safe=""))
+        headers = {name: _fill(value, request, _one_line) for name, value in self._headers.items()}
+        body = _render(self._body, request)
+        data = None if body is None else body.encode() if isinstance(body, str) else msgspec.json.encode(body)
+        return Outgoing(url, data, self._method, headers)
+
+    def read(self, answer: HttpAnswer) -> Reply:
+        if self._path is None:
+            if answer.content_type == "application/json":
+                value = msgspec.json.decode(answer.body)
+                if not isinstance(value, str):
+                    raise msgspec.DecodeError("it is JSON; `reply_path` has to say where in it the reply stands")
+                return Reply(value)
+            return Reply(answer.body.decode("utf-8", "replace"))
+        value = msgspec.json.decode(answer.body)
+        for step in self._path:
+            value = _follow(value, step, self._path_text or "")
+        if value is None:
+            raise msgspec.DecodeError(f"at `{self._path_text}` it has nothing but null")
+        return Reply(value if isinstance(value, str) else msgspec.json.encode(value).decode())
+
+    def explain(self, answer: HttpAnswer) -> ErrorDetails:
+        if answer.content_type not in ("application/json", "application/problem+json", "text/plain"):
+            return ErrorDetails()
+        return ErrorDetails(message=shortened(answer.body.decode("utf-8", "replace")))
+
+
+def _last_user_message(request: Request) -> str:
+    return next((message.content for message in reversed(request.messages) if message.role == "user"), "")
+
+
+def _system(request: Request) -> str:
+    return "\n\n".join(message.content for message in request.messages if message.role == "system")
+
+
+def _plain(message: ChatMessage) -> dict[str, Any]:
+    return msgspec.to_builtins(message)
+
+
+_VALUES: Mapping[str, Callable[[Request], Any]] = {
+    "prompt": _last_user_message,
+    "messages": lambda request: [_plain(message) for message in request.messages],
+    "system": _system,
+    "question": lambda request: request.question,
+    "case_id": lambda request: request.case_id,
+    "trial": lambda request: request.trial,
+    "turn": lambda request: request.turn,
+}
+
+
+def _render(template: Any, request: Request) -> Any:
+    if isinstance(template, str):
+        whole = _PLACEHOLDER.fullmatch(template.strip())
+        return _VALUES[whole[1]](request) if whole else _fill(template, request, str)
+    if isinstance(template, list):
+        return [_render(item, request) for item in template]
+    if isinstance(template, dict):
+        return {key: _render(value, request) for key, value in template.items()}
+    return template
+
+
+def _fill(template: str, request: Request, write: Callable[[str], str]) -> str:
+    def value(found: re.Match[str]) -> str:
+        one = _VALUES[found[1]](request)
+        return write(one if isinstance(one, str) else msgspec.json.encode(one).decode())
+
+    return _PLACEHOLDER.sub(value, template)
+
+
+def _one_line(text: str) -> str:
+    """A header is one line; a line break in it would begin another header."""
+    return re.sub(r"[\r\n\0]+", " ", text)
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return [text for one in inner for text in _texts(one)]
+
+
+def _steps(path: str, settings: Settings) -> tuple[Step, ...]:
+    """`$.choices[0].message.content` as the steps to take."""
+    rest = path.removeprefix("$")
+    steps: list[Step] = []
+    position = 0
+    while position < len(rest):
+        found = _STEP.match(rest, position)
+        if found is None:
+            hint = "Write it like choices[0].message.content."
+            raise settings.error(f"has the reply_path `{path}`, which cannot be read at `{rest[position:]}`", hint)
+        name, index, *quoted = found.groups()
+        steps.append(int(index) if index is not None else next(text for text in (name, *quoted) if text is not None))
+        position = found.end()
+    return tuple(steps)
+
+
+def _follow(value: Any, step: Step, path: str) -> Any:
+    try:
+        if isinstance(step, str) and isinstance(value, dict):
+            return value[step]
+        if isinstance(step, int) and isinstance(value, list):
+            return value[step]
+    except (KeyError, IndexError):
+        pass
+    if isinstance(value, dict):
+        there = f"there are {', '.join(f'`{key}`' for key in list(value)[:10])}" if value else "it is empty"
+    else:
+        there = f"there is {'a list of ' + str(len(value)) if isinstance(value, list) else type(value).__name__}"
+    raise msgspec.DecodeError(f"`reply_path: {path}` finds no `{step}` in it; {there}")

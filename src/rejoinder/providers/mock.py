@@ -1,0 +1,33 @@
+"""`mock`: always the same answer, after a fixed or random time, with AgentV's fields."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from rejoinder.model import Reply, Request, Target, Usage
+from rejoinder.providers.settings import one_spelling
+
+DEFAULT_RESPONSE = '{"answer": "A mock answered. Give the target a `response` to have it say something else."}'
+
+
+class MockProvider:
+    outside = False
+    limiter = None
+
+    def __init__(self, target: Target) -> None:
+        settings = one_spelling(target.settings)
+        self._response: str = settings.get("response", DEFAULT_RESPONSE)
+        fixed = settings.get("delay_ms", 0)
+        least = settings.get("delay_min_ms", fixed if "delay_max_ms" not in settings else 0)
+        self._delays = (least / 1000, max(least, settings.get("delay_max_ms", least)) / 1000)
+
+    async def reply(self, request: Request) -> Reply:
+        del request  # whatever is asked
+        delay = random.uniform(*self._delays)
+        if delay:
+            await asyncio.sleep(delay)
+        return Reply(self._response, Usage(0, len(self._response.split())))
+
+    async def close(self) -> None:
+        pass

@@ -1,0 +1,188 @@
+"""OpenAI's chat completions, which many other servers speak too.
+
+Messages go as they are, in their order and with their roles. A tool's message carries the id of the call that it
+answers; where the suite gives none, the API would refuse it, so its text goes as a user's message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
+from rejoinder.providers.api import ENDS_TARGET, ErrorDetails, Outgoing, merged
+from rejoinder.providers.http1 import HttpAnswer
+from rejoinder.providers.settings import Sampling
+
+_FINAL_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+"""What no waiting helps against, although it comes as a 429."""
+
+
+class OpenAiChat:
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        sampling: Sampling,
+        extra_body: Mapping[str, Any],
+        *,
+        limit_field: str = "max_tokens",
+    ) -> None:
+        self._url = url
+        self._fixed = _parameters(sampling, limit_field)
+        self._model = model
+        self._extra = extra_body
+
+    def write(self, request: Request) -> Outgoing:
+        messages = [_message(message) for message in request.messages]
+        body: dict[str, Any] = {"messages": messages, "model": self._model, **self._fixed}
+        if self._extra:
+            body = merged(body, self._extra)
+        return Outgoing(self._url, msgspec.json.encode(body))
+
+    def read(self, answer: HttpAnswer) -> Reply:
+        completion = _DECODER.decode(answer.body)
+        if not completion.choices:
+            raise msgspec.ValidationError("there are no choices in it")
+        choice = completion.choices[0]
+        message = choice.message
+        finish = _FINISHES.get(choice.finish_reason or "", choice.finish_reason)
+        return Reply(
+            message.content or message.refusal or "",
+            _usage(completion.usage),
+            model=completion.model,
+            finish_reason="refusal" if message.refusal and finish == "stop" else finish,
+            tool_calls=tuple(
+                ToolCall(call.function.name, call.function.arguments or "{}", call.id or "")
+                for call in message.tool_calls or ()
+            ),
+            thinking=message.reasoning_content or message.reasoning or None,
+            refusal=message.refusal is not None,
+        )
+
+    def explain(self, answer: HttpAnswer) -> ErrorDetails:
+        return explain_openai_error(answer)
+
+
+def explain_openai_error(answer: HttpAnswer) -> ErrorDetails:
+    """The error object of OpenAI, and the looser ones of servers that follow it."""
+    try:
+        error = _ERROR_DECODER.decode(answer.body).error
+    except msgspec.MsgspecError:
+        return ErrorDetails(ends_target=answer.status in ENDS_TARGET)
+    if isinstance(error, str):
+        return ErrorDetails(message=error, ends_target=answer.status in ENDS_TARGET)
+    code = error.code if isinstance(error.code, str) else None
+    final = code in _FINAL_CODES or error.type in _FINAL_CODES
+    return ErrorDetails(
+        type=code or error.type,
+        message=error.message,
+        final=final,
+        ends_target=final or answer.status in ENDS_TARGET,
+        content_filter=code in ("content_filter", "content_policy_violation"),
+    )
+
+
+def _parameters(sampling: Sampling, limit_field: str) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        limit_field: sampling.max_output_tokens,
+        "seed": sampling.seed,
+        "stop": sampling.stop,
+        "reasoning_effort": sampling.reasoning_effort,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _message(message: ChatMessage) -> dict[str, Any]:
+    if message.role == "tool":
+        if message.tool_call_id:
+            return {"role": "tool", "content": message.content, "tool_call_id": message.tool_call_id}
+        return {"role": "user", "content": message.content}
+    if message.tool_calls:
+        calls = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+        return {"role": message.role, "content": message.content or None, "tool_calls": calls}
+    return {"role": message.role, "content": message.content}
+
+
+def _usage(usage: _Usage | None) -> Usage:
+    if usage is None:
+        return Usage()
+    given, made = usage.prompt_tokens_details, usage.completion_tokens_details
+    return Usage(
+        usage.prompt_tokens or 0,
+        usage.completion_tokens or 0,
+        (made.reasoning_tokens or 0) if made else 0,
+        cached_tokens=((given.cached_tokens or 0) if given else 0) or usage.prompt_cache_hit_tokens or 0,
+    )
+
+
+_FINISHES = {"function_call": "tool_calls", "eos": "stop"}
+
+
+class _Function(Struct):
+    name: str = ""
+    arguments: str | None = None
+
+
+class _Call(Struct):
+    function: _Function = field(default_factory=_Function)
+    id: str | None = None
+
+
+class _Message(Struct):
+    content: str | None = None
+    refusal: str | None = None
+    tool_calls: list[_Call] | None = None
+    reasoning_content: str | None = None
+    """Where DeepSeek, vLLM and others put what the model thought; OpenRouter and Ollama say `reasoning`."""
+    reasoning: str | None = None
+
+
+class _Choice(Struct):
+    message: _Message
+    finish_reason: str | None = None
+
+
+class _InputDetails(Struct):
+    cached_tokens: int | None = None
+
+
+class _OutputDetails(Struct):
+    reasoning_tokens: int | None = None
+
+
+class _Usage(Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _InputDetails | None = None
+    completion_tokens_details: _OutputDetails | None = None
+    prompt_cache_hit_tokens: int | None = None
+    """DeepSeek's name for cached tokens."""
+
+
+class _Completion(Struct):
+    choices: list[_Choice]
+    model: str | None = None
+    usage: _Usage | None = None
+
+
+class _Error(Struct):
+    message: str | None = None
+    type: str | None = None
+    code: str | int | None = None
+
+
+class _ErrorBody(Struct):
+    error: _Error | str
+
+
+_DECODER = msgspec.json.Decoder(_Completion)
+_ERROR_DECODER = msgspec.json.Decoder(_ErrorBody)

@@ -1,0 +1,135 @@
+"""OpenAI's responses API, used where a target says `api: responses`.
+
+The system message goes as `instructions`. Calls of tools and their results are items of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
+from rejoinder.providers.api import ErrorDetails, Outgoing, merged
+from rejoinder.providers.http1 import HttpAnswer
+from rejoinder.providers.openai_chat import explain_openai_error
+from rejoinder.providers.settings import Sampling
+
+
+class OpenAiResponses:
+    def __init__(self, url: str, model: str, sampling: Sampling, extra_body: Mapping[str, Any]) -> None:
+        self._url = url
+        self._model = model
+        self._fixed = _parameters(sampling)
+        self._extra = extra_body
+
+    def write(self, request: Request) -> Outgoing:
+        system = [message.content for message in request.messages if message.role == "system"]
+        rest = [item for message in request.messages if message.role != "system" for item in _items(message)]
+        body: dict[str, Any] = {"input": rest, "model": self._model, **self._fixed}
+        if system:
+            body["instructions"] = "\n\n".join(system)
+        if self._extra:
+            body = merged(body, self._extra)
+        return Outgoing(self._url, msgspec.json.encode(body))
+
+    def read(self, answer: HttpAnswer) -> Reply:
+        response = _DECODER.decode(answer.body)
+        if response.error is not None and response.status == "failed":
+            raise msgspec.ValidationError(f"it says that it failed: {response.error.get('message', 'no reason given')}")
+        parts = [part for item in response.output if item.type == "message" for part in item.content or ()]
+        refusals = [part.refusal for part in parts if part.type == "refusal" and part.refusal]
+        texts = [part.text for part in parts if part.type == "output_text" and part.text]
+        thoughts = [one.text for item in response.output if item.type == "reasoning" for one in item.summary or ()]
+        calls = tuple(
+            ToolCall(item.name or "", item.arguments or "{}", item.call_id or "")
+            for item in response.output
+            if item.type == "function_call"
+        )
+        finish = "tool_calls" if calls else "refusal" if refusals else "stop"
+        if response.incomplete_details is not None:
+            reason = response.incomplete_details.get("reason")
+            finish = {"max_output_tokens": "length"}.get(str(reason), str(reason))
+        return Reply(
+            "".join(texts) or "".join(refusals),
+            _usage(response.usage),
+            model=response.model,
+            finish_reason=finish,
+            tool_calls=calls,
+            thinking="\n\n".join(text for text in thoughts if text) or None,
+            refusal=bool(refusals),
+        )
+
+    def explain(self, answer: HttpAnswer) -> ErrorDetails:
+        return explain_openai_error(answer)
+
+
+def _parameters(sampling: Sampling) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "max_output_tokens": sampling.max_output_tokens,
+        "reasoning": {"effort": sampling.reasoning_effort} if sampling.reasoning_effort else None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _items(message: ChatMessage) -> Iterator[dict[str, Any]]:
+    if message.role == "tool":
+        if message.tool_call_id:
+            yield {"type": "function_call_output", "call_id": message.tool_call_id, "output": message.content}
+        else:
+            yield {"role": "user", "content": message.content}
+        return
+    if message.content or not message.tool_calls:
+        yield {"role": message.role, "content": message.content}
+    for call in message.tool_calls:
+        yield {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
+
+
+def _usage(usage: _Usage | None) -> Usage:
+    if usage is None:
+        return Usage()
+    given, made = usage.input_tokens_details or {}, usage.output_tokens_details or {}
+    return Usage(
+        usage.input_tokens,
+        usage.output_tokens,
+        made.get("reasoning_tokens") or 0,
+        cached_tokens=given.get("cached_tokens") or 0,
+    )
+
+
+class _Part(Struct):
+    type: str
+    text: str | None = None
+    refusal: str | None = None
+
+
+class _Item(Struct):
+    type: str
+    content: list[_Part] | None = None
+    summary: list[_Part] | None = None
+    name: str | None = None
+    arguments: str | None = None
+    call_id: str | None = None
+
+
+class _Usage(Struct):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    input_tokens_details: dict[str, int | None] | None = None
+    output_tokens_details: dict[str, int | None] | None = None
+
+
+class _Response(Struct):
+    output: list[_Item]
+    model: str | None = None
+    status: str | None = None
+    usage: _Usage | None = None
+    incomplete_details: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Response)

@@ -1,0 +1,109 @@
+"""A target's settings in one spelling and with the right types, whichever way a file writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import isfinite, nan
+from typing import Any
+
+from msgspec import Struct
+
+from rejoinder.errors import UsageError
+from rejoinder.model import Target
+
+_SPELLINGS = {
+    "maxTokens": "max_output_tokens",
+    "max_tokens": "max_output_tokens",
+    "resource": "endpoint",
+    "resourceName": "endpoint",
+    "deploymentName": "deployment",
+    "api_version": "version",
+    "variant": "deployment",
+}
+"""Other names of settings; camelCase is understood for all of them."""
+
+
+def one_spelling(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings under the names that we call them by. The first spelling that a file uses wins."""
+    plain: dict[str, Any] = {}
+    for name, value in settings.items():
+        known = _SPELLINGS.get(name) or "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
+        plain.setdefault(known, value)
+    return plain
+
+
+class Sampling(Struct, frozen=True, kw_only=True):
+    """What a request asks of the model beside the messages. None is not sent."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_output_tokens: int | None = None
+    seed: int | None = None
+    stop: list[str] | None = None
+    reasoning_effort: str | None = None
+    thinking_budget: int | None = None
+
+
+class Settings:
+    """Reads settings of one target; a value that cannot be used is an error that names target and setting."""
+
+    def __init__(self, target: Target, environment: Mapping[str, str]) -> None:
+        self.target = target
+        self.environment = environment
+        self.values = one_spelling(target.settings)
+
+    def text(self, name: str) -> str | None:
+        value = self.values.get(name)
+        return None if value is None else str(value).strip() or None
+
+    def from_environment(self, names: Iterable[str]) -> str | None:
+        return next((value for name in names if (value := self.environment.get(name, "").strip())), None)
+
+    def needed(self, name: str) -> str:
+        value = self.text(name)
+        if value is None:
+            raise self.error(f"needs `{name}`")
+        return value
+
+    def mapping(self, name: str) -> dict[str, Any]:
+        return dict(self.values.get(name) or {})
+
+    def sampling(self, *refused: str, why: str = "") -> Sampling:
+        """What is asked of the model. Settings that the API does not take are errors: nothing is dropped in silence."""
+        for name in refused:
+            if self.values.get(name) is not None:
+                raise self.error(f"has a `{name}`, which {why} does not take")
+        stop = self.values.get("stop")
+        return Sampling(
+            temperature=self._number("temperature"),
+            top_p=self._number("top_p"),
+            max_output_tokens=self._whole("max_output_tokens"),
+            seed=self._whole("seed"),
+            stop=[stop] if isinstance(stop, str) else stop,
+            reasoning_effort=self.text("reasoning_effort"),
+            thinking_budget=self._whole("thinking_budget"),
+        )
+
+    def error(self, what: str, hint: str | None = None) -> UsageError:
+        return UsageError(f"target `{self.target.name}` {what}", hint)
+
+    def _number(self, name: str) -> float | None:
+        """A number; settings from the environment are texts."""
+        value = self.values.get(name)
+        if value is None or value == "":
+            return None
+        try:
+            number = float(value)
+        except ValueError:
+            number = nan
+        if not isfinite(number):
+            raise self.error(f"has `{name}: {value}`, which is not a number")
+        return number
+
+    def _whole(self, name: str) -> int | None:
+        value = self._number(name)
+        if value is None:
+            return None
+        if value != int(value):
+            raise self.error(f"has `{name}: {value:g}`, which is not a whole number")
+        return int(value)

@@ -1,0 +1,217 @@
+"""Who speaks which wire format, where, and with which key: the openers of all providers that answer over HTTP.
+
+A setting of the target wins, then the environment (with `.env` files), then the vendor's own address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from rejoinder.model import Target
+from rejoinder.providers.anthropic import VERSION, AnthropicMessages
+from rejoinder.providers.api import ApiProvider, Wire
+from rejoinder.providers.exchange import Exchange
+from rejoinder.providers.gemini import GeminiContent
+from rejoinder.providers.http import TemplatedHttp
+from rejoinder.providers.openai_chat import OpenAiChat
+from rejoinder.providers.openai_responses import OpenAiResponses
+from rejoinder.providers.settings import Settings
+
+AZURE_VERSION = "2024-12-01-preview"
+GEMINI_MODEL = "gemini-2.5-flash"
+
+
+class Vendor(Struct, frozen=True, kw_only=True):
+    """An address and the variables of the environment that change it or hold its key."""
+
+    address: str
+    keys: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+    limit_field: str = "max_tokens"
+    """What the most tokens of an answer are called."""
+
+
+_CHAT_VENDORS = {
+    "openai": Vendor(
+        address="https://api.openai.com/v1",
+        keys=("OPENAI_API_KEY",),
+        addresses=("OPENAI_BASE_URL",),
+        limit_field="max_completion_tokens",
+    ),
+    "openrouter": Vendor(
+        address="https://openrouter.ai/api/v1", keys=("OPENROUTER_API_KEY",), addresses=("OPENROUTER_BASE_URL",)
+    ),
+    "groq": Vendor(address="https://api.groq.com/openai/v1", keys=("GROQ_API_KEY",), addresses=("GROQ_BASE_URL",)),
+    "mistral": Vendor(address="https://api.mistral.ai/v1", keys=("MISTRAL_API_KEY",), addresses=("MISTRAL_BASE_URL",)),
+    "deepseek": Vendor(
+        address="https://api.deepseek.com/v1", keys=("DEEPSEEK_API_KEY",), addresses=("DEEPSEEK_BASE_URL",)
+    ),
+    "xai": Vendor(address="https://api.x.ai/v1", keys=("XAI_API_KEY",), addresses=("XAI_BASE_URL",)),
+    "together": Vendor(
+        address="https://api.together.xyz/v1", keys=("TOGETHER_API_KEY",), addresses=("TOGETHER_BASE_URL",)
+    ),
+    # Servers on one's own machine: they need no key.
+    "ollama": Vendor(address="http://127.0.0.1:11434/v1", addresses=("OLLAMA_BASE_URL", "OLLAMA_HOST")),
+    "vllm": Vendor(address="http://127.0.0.1:8000/v1", addresses=("VLLM_BASE_URL",)),
+    "lmstudio": Vendor(address="http://127.0.0.1:1234/v1", addresses=("LMSTUDIO_BASE_URL",)),
+}
+_ANTHROPIC = Vendor(address="https://api.anthropic.com", keys=("ANTHROPIC_API_KEY",), addresses=("ANTHROPIC_BASE_URL",))
+_GEMINI = Vendor(
+    address="https://generativelanguage.googleapis.com",
+    keys=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"),
+    addresses=("GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"),
+)
+_AZURE_KEYS = ("AZURE_OPENAI_API_KEY",)
+_AZURE_ADDRESSES = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_RESOURCE_NAME")
+_AZURE_DEPLOYMENTS = ("AZURE_OPENAI_DEPLOYMENT", "AZURE_OPENAI_DEPLOYMENT_NAME")
+_AZURE_VERSIONS = ("AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION")
+
+
+def open_api(target: Target, environment: Mapping[str, str], exchange: Exchange) -> ApiProvider:
+    """The provider of a target that is asked over HTTP. Raises UsageError where something is missing."""
+    settings = Settings(target, environment)
+    exchange.hide_settings(target.name, settings.values)
+    return _OPENERS[target.provider](_Opening(settings, exchange))
+
+
+class _Opening:
+    """One target on its way to a provider."""
+
+    def __init__(self, settings: Settings, exchange: Exchange) -> None:
+        self.settings = settings
+        self.exchange = exchange
+        self.name = settings.target.provider
+
+    def chat(self) -> ApiProvider:
+        vendor, settings = _CHAT_VENDORS[self.name], self.settings
+        address, key = self._address(vendor), self._key(vendor)
+        model, extra = settings.needed("model"), settings.mapping("extra_body")
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        organization = settings.text("organization") or (
+            settings.from_environment(("OPENAI_ORG_ID",)) if self.name == "openai" else None
+        )
+        if organization:
+            headers["OpenAI-Organization"] = organization
+        if settings.text("api") == "responses":
+            sampling = settings.sampling("seed", "stop", "thinking_budget", why="the responses API")
+            wire: Wire = OpenAiResponses(f"{address}/responses", model, sampling, extra)
+        else:
+            sampling = settings.sampling("thinking_budget", why="the chat completions API")
+            url = f"{address}/chat/completions"
+            wire = OpenAiChat(url, model, sampling, extra, limit_field=vendor.limit_field)
+        return self._provider(wire, address, key, headers)
+
+    def azure(self) -> ApiProvider:
+        settings = self.settings
+        endpoint = settings.text("endpoint") or settings.from_environment(_AZURE_ADDRESSES)
+        if endpoint is None:
+            raise settings.error("needs an `endpoint`", "Write it in the target, or set AZURE_OPENAI_ENDPOINT.")
+        if "://" not in endpoint:
+            endpoint = f"https://{endpoint}" if "." in endpoint else f"https://{endpoint}.openai.azure.com"
+        address = endpoint.rstrip("/").removesuffix("/openai")
+        key = self._needed_key(_AZURE_KEYS)
+        deployment = (
+            settings.text("deployment") or settings.text("model") or settings.from_environment(_AZURE_DEPLOYMENTS)
+        )
+        if deployment is None:
+            raise settings.error("needs a `deployment`", "Write it in the target, or set AZURE_OPENAI_DEPLOYMENT.")
+        version = settings.text("version") or settings.from_environment(_AZURE_VERSIONS) or AZURE_VERSION
+        path = f"{address}/openai/deployments/{quote(deployment, safe='')}/chat/completions?api-version={version}"
+        url = f"{address}/openai/v1/chat/completions" if version == "v1" else path
+        sampling = settings.sampling("thinking_budget", why="the chat completions API")
+        wire = OpenAiChat(
+            url, deployment, sampling, settings.mapping("extra_body"), limit_field="max_completion_tokens"
+        )
+        return self._provider(wire, address, key, {"api-key": key})
+
+    def anthropic(self) -> ApiProvider:
+        settings = self.settings
+        address, key = self._address(_ANTHROPIC).removesuffix("/v1"), self._key(_ANTHROPIC)
+        model = settings.text("model") or settings.needed("deployment")
+        sampling = settings.sampling("seed", why="Anthropic's API")
+        budget, most = sampling.thinking_budget, sampling.max_output_tokens
+        if budget and most and most <= budget:
+            hint = "The budget counts against the limit; leave room for the answer."
+            raise settings.error(f"has max_output_tokens {most}, no more than its thinking_budget {budget}", hint)
+        wire = AnthropicMessages(f"{address}/v1/messages", model, sampling, settings.mapping("extra_body"))
+        headers = {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
+        return self._provider(wire, address, key, headers)
+
+    def gemini(self) -> ApiProvider:
+        settings = self.settings
+        address, key = self._address(_GEMINI).removesuffix("/v1beta"), self._key(_GEMINI)
+        model = settings.text("model") or settings.text("deployment") or GEMINI_MODEL
+        url = f"{address}/v1beta/models/{quote(model.removeprefix('models/'), safe='')}:generateContent"
+        wire = GeminiContent(url, settings.sampling(), settings.mapping("extra_body"))
+        return self._provider(wire, address, key, {"x-goog-api-key": key} if key else {})
+
+    def http(self) -> ApiProvider:
+        wire = TemplatedHttp(self.settings)
+        return self._provider(wire, self.settings.needed("url"), None, {}, own_headers=False)
+
+    def _provider(
+        self, wire: Wire, address: str, key: str | None, headers: dict[str, str], *, own_headers: bool = True
+    ) -> ApiProvider:
+        settings = self.settings
+        more: dict[str, Any] = settings.mapping("headers") if own_headers else {}
+        statuses = settings.values.get("retry_status_codes")
+        return ApiProvider(
+            self.name,
+            wire,
+            self.exchange.transport(settings.environment),
+            self.exchange.limiter(self.name, address, key),
+            _one_case({"content-type": "application/json", **headers}, more),
+            None if statuses is None else frozenset(statuses),
+        )
+
+    def _address(self, vendor: Vendor) -> str:
+        given = self.settings.text("base_url") or self.settings.from_environment(vendor.addresses)
+        if given is None:
+            return vendor.address
+        if "://" not in given:  # Ollama's own variable is a host and a port
+            given = f"http://{given}/v1"
+        return given.rstrip("/")
+
+    def _key(self, vendor: Vendor) -> str | None:
+        """The key; a server at an address of one's own may do without."""
+        if self._address(vendor) == vendor.address and vendor.keys:
+            return self._needed_key(vendor.keys)
+        return self._find_key(vendor.keys)
+
+    def _needed_key(self, names: tuple[str, ...]) -> str:
+        key = self._find_key(names)
+        if key is None:
+            hint = f"Set {names[0]} in the environment or in a .env file, or write `api_key: ${{{{ VARIABLE }}}}`."
+            raise self.settings.error("has no key", hint)
+        return key
+
+    def _find_key(self, names: tuple[str, ...]) -> str | None:
+        key = self.settings.text("api_key")
+        where = f"api_key of target {self.settings.target.name}"
+        if key is None:
+            key = self.settings.from_environment(names)
+            where = next((f"env {name}" for name in names if self.settings.environment.get(name, "").strip()), where)
+        if key is not None:
+            if not key.isprintable() or not key.isascii():
+                raise self.settings.error("has a key with characters that cannot be sent", f"Look at {where}.")
+            self.exchange.hide(key, where)
+        return key
+
+
+def _one_case(headers: Mapping[str, str], more: Mapping[str, Any]) -> dict[str, str]:
+    """Header names in lower case, so that the target's own replace ours however they are written."""
+    return {name.lower(): str(value) for name, value in (*headers.items(), *more.items())}
+
+
+_OPENERS: dict[str, Callable[[_Opening], ApiProvider]] = {
+    **dict.fromkeys(_CHAT_VENDORS, _Opening.chat),
+    "azure": _Opening.azure,
+    "anthropic": _Opening.anthropic,
+    "gemini": _Opening.gemini,
+    "http": _Opening.http,
+}
+API_PROVIDERS = frozenset(_OPENERS)

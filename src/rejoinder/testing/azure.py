@@ -1,0 +1,118 @@
+"""Azure OpenAI: OpenAI's formats behind other paths, another key header, a gateway's errors and content filters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any
+
+from rejoinder.testing.api import Api, Endpoint, Json, Refusal, bearer
+from rejoinder.testing.openai_chat import CHAT, CHAT_FIELDS, chat_body, check_messages
+from rejoinder.testing.openai_common import error_body, read_body
+from rejoinder.testing.openai_embeddings import EMBEDDINGS
+from rejoinder.testing.openai_responses import RESPONSES
+from rejoinder.testing.values import Answer, Received
+
+_DEPLOYED = re.compile(r"/openai/deployments/([^/]+)/chat/completions")
+_HARMS = ("hate", "self_harm", "sexual", "violence")
+
+_GATEWAY: dict[int, tuple[str, str]] = {
+    401: (
+        "401",
+        "Access denied due to invalid subscription key or wrong API endpoint. Make sure to provide a valid key for an "
+        "active subscription and use a correct regional API endpoint for your resource.",
+    ),
+    404: ("DeploymentNotFound", "The API deployment for this resource does not exist."),
+    429: ("429", "Requests have exceeded the call rate limit of your current pricing tier."),
+    500: ("InternalServerError", "The server had an error while processing your request."),
+    503: ("ServiceUnavailable", "The service is temporarily unable to process your request. Please try again later."),
+}
+"""What the gateway says itself, in a shape shorter than OpenAI's."""
+
+_FILTERED = (
+    "The response was filtered due to the prompt triggering Azure OpenAI's content management policy. "
+    "Please modify your prompt and retry."
+)
+
+
+def _error(refusal: Refusal, request_id: str) -> Json:
+    if refusal.code == "content_filter":
+        return {"error": _filter_error(refusal)}
+    if refusal.status not in _GATEWAY:
+        return error_body(refusal, request_id)
+    code, message = _GATEWAY[refusal.status]
+    if refusal.retry_after is not None:
+        message += f" Please retry after {refusal.retry_after:g} seconds."
+    return {"error": {"code": refusal.code or code, "message": refusal.message or message}}
+
+
+def _filter_error(refusal: Refusal) -> Json:
+    return {
+        "message": refusal.message or _FILTERED,
+        "type": None,
+        "param": "prompt",
+        "code": "content_filter",
+        "status": refusal.status,
+        "innererror": {
+            "code": "ResponsibleAIPolicyViolation",
+            "content_filter_result": _harms("violence", "medium")
+            | {"jailbreak": {"filtered": False, "detected": False}},
+        },
+    }
+
+
+def _harms(found: str | None = None, severity: str = "safe") -> Json:
+    return {name: {"filtered": name == found, "severity": severity if name == found else "safe"} for name in _HARMS}
+
+
+def _check_key(received: Received, key: str) -> None:
+    if (received.headers.get("api-key") or bearer(received)) != key:
+        raise Refusal(401)
+
+
+def _check_deployed(received: Received, extra: Collection[str]) -> None:
+    if not received.query.get("api-version"):
+        raise Refusal(404, "Resource not found", code="404")
+    body = read_body(received, CHAT_FIELDS | frozenset(extra))
+    check_messages(body)
+
+
+def _deployed_body(received: Received, answer: Answer, number: int) -> Json:
+    body = _filtered_body(received, answer, number)
+    deployment = _DEPLOYED.fullmatch(received.path)
+    if deployment is not None:
+        body["model"] = answer.model or deployment[1]
+    return body
+
+
+def _filtered_body(received: Received, answer: Answer, number: int) -> Json:
+    """A completion with what the content filters found in prompt and answer."""
+    body = chat_body(received, answer, number)
+    hit = "violence" if answer.ending == "content_filter" else None
+    choice: Any = body["choices"][0]
+    choice["content_filter_results"] = _harms(hit, "medium")
+    return body | {"prompt_filter_results": [{"prompt_index": 0, "content_filter_results": _harms()}]}
+
+
+_CHAT = Endpoint(CHAT.check, _filtered_body)
+_CHAT_DEPLOYED = Endpoint(_check_deployed, _deployed_body)
+_ENDPOINTS = {
+    "/openai/v1/chat/completions": _CHAT,
+    "/openai/v1/responses": RESPONSES,
+    "/openai/v1/embeddings": EMBEDDINGS,
+}
+
+
+def _find(received: Received) -> Endpoint | None:
+    return _CHAT_DEPLOYED if _DEPLOYED.fullmatch(received.path) else _ENDPOINTS.get(received.path)
+
+
+API = Api(
+    name="azure",
+    owns=lambda path: path.startswith("/openai/"),
+    find=_find,
+    check_key=_check_key,
+    error=_error,
+    request_id=lambda number: f"00000000-0000-4000-8000-{number:012x}",
+    request_id_header="x-request-id",
+)

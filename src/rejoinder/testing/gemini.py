@@ -1,0 +1,236 @@
+"""Gemini: `generateContent` of the Gemini API."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Collection
+from typing import Any
+
+from rejoinder.testing.api import Api, Endpoint, Json, Refusal, as_list, as_object, require_object
+from rejoinder.testing.values import Answer, Received, Tokens, count_tokens
+
+REQUEST_FIELDS = frozenset(
+    {
+        *("contents", "tools", "toolConfig", "safetySettings", "systemInstruction", "generationConfig"),
+        *("cachedContent", "labels", "model", "serviceTier", "store"),
+    }
+)
+CONFIG_FIELDS = frozenset(
+    {
+        *("stopSequences", "responseMimeType", "responseSchema", "responseJsonSchema", "responseModalities"),
+        *("candidateCount", "maxOutputTokens", "temperature", "topP", "topK", "seed", "presencePenalty"),
+        *("frequencyPenalty", "responseLogprobs", "logprobs", "enableEnhancedCivicAnswers", "speechConfig"),
+        *("thinkingConfig", "imageConfig", "mediaResolution", "responseFormat", "translationConfig"),
+        *("audioTranscriptionConfig", "modelSelectionConfig", "enableAffectiveDialog"),
+    }
+)
+DATA_FIELDS = frozenset(
+    {
+        *("text", "inlineData", "functionCall", "functionResponse", "fileData", "executableCode"),
+        *("codeExecutionResult", "toolCall", "toolResponse", "audioTranscription"),
+    }
+)
+_PATH = re.compile(r"/v1(?:beta)?/models/([^/:]+):(\w+)")
+
+_FINISHES = {
+    "stop": "STOP",
+    "length": "MAX_TOKENS",
+    "tool_calls": "STOP",
+    "content_filter": "SAFETY",
+    "refusal": "SAFETY",
+}
+
+_ERRORS = {
+    400: ("INVALID_ARGUMENT", "Request contains an invalid argument."),
+    401: ("UNAUTHENTICATED", "Request had invalid authentication credentials."),
+    403: ("PERMISSION_DENIED", "The caller does not have permission"),
+    404: ("NOT_FOUND", "The model is not found for API version v1beta, or is not supported for generateContent."),
+    429: ("RESOURCE_EXHAUSTED", "You exceeded your current quota, please check your plan and billing details."),
+    500: ("INTERNAL", "An internal error has occurred. Please retry."),
+    503: ("UNAVAILABLE", "The model is overloaded. Please try again later."),
+    504: ("DEADLINE_EXCEEDED", "The request timed out. Please try again."),
+}
+_BAD_KEY = "API_KEY_INVALID"
+_RPC = "type.googleapis.com/google.rpc."
+
+
+def _error(refusal: Refusal, _: str) -> Json:
+    status, message = _ERRORS.get(refusal.status) or _ERRORS[500 if refusal.status >= 500 else 400]
+    details: list[Json] = []
+    if refusal.code == _BAD_KEY:
+        message = "API key not valid. Please pass a valid API key."
+        domain = {"domain": "googleapis.com", "metadata": {"service": "generativelanguage.googleapis.com"}}
+        details.append({"@type": f"{_RPC}ErrorInfo", "reason": _BAD_KEY, **domain})
+    elif refusal.code is not None:
+        status = refusal.code
+    if refusal.param is not None:
+        violation = {"field": refusal.param, "description": refusal.message}
+        details.append({"@type": f"{_RPC}BadRequest", "fieldViolations": [violation]})
+    if refusal.retry_after is not None:
+        details.append({"@type": f"{_RPC}RetryInfo", "retryDelay": f"{refusal.retry_after:g}s"})
+    error: Json = {"code": refusal.status, "message": refusal.message or message, "status": status}
+    return {"error": error | {"details": details} if details else error}
+
+
+def _check_key(received: Received, key: str) -> None:
+    """A wrong key is an invalid argument to this API, and no key at all a lack of permission."""
+    given = received.headers.get("x-goog-api-key") or received.query.get("key")
+    if not given:
+        text = "Method doesn't allow unregistered callers (callers without established identity). "
+        hint = "Please use API Key or other form of API consumer identity to call this API."
+        raise Refusal(403, text + hint)
+    if given != key:
+        raise Refusal(400, code=_BAD_KEY)
+
+
+# What is refused before a model sees it.
+
+
+def _check(received: Received, extra: Collection[str]) -> None:
+    body = require_object(received, "Invalid JSON payload received.")
+    _check_names(body, REQUEST_FIELDS | frozenset(extra), "")
+    _check_names(as_object(_field(body, "generationConfig")), CONFIG_FIELDS, "generation_config")
+    contents = as_list(body.get("contents"))
+    if not contents:
+        raise Refusal(400, "* GenerateContentRequest.contents: contents is not specified\n")
+    for index, content in enumerate(contents):
+        _check_content(as_object(content), f"contents[{index}]")
+    system = _field(body, "systemInstruction")
+    if system is not None:
+        _check_parts(as_object(system), "system_instruction")
+    _check_calls([as_object(content) for content in contents])
+
+
+def _check_names(given: Json, known: frozenset[str], where: str) -> None:
+    for name in given:
+        if _camel(name) not in known:
+            place = f" at '{where}'" if where else ""
+            text = f'Invalid JSON payload received. Unknown name "{name}"{place}: Cannot find field.'
+            raise Refusal(400, text, param=where)
+
+
+def _check_content(content: Json, where: str) -> None:
+    if content.get("role", "user") not in ("user", "model"):
+        raise Refusal(400, "Please use a valid role: user, model.")
+    _check_parts(content, where)
+
+
+def _check_parts(content: Json, where: str) -> None:
+    place = f"* GenerateContentRequest.{where}.parts"
+    parts = as_list(content.get("parts"))
+    if not parts:
+        raise Refusal(400, f"{place}: contents.parts must not be empty.\n")
+    for index, part in enumerate(parts):
+        data = [name for name in as_object(part) if _camel(name) in DATA_FIELDS]
+        if len(data) > 1:
+            text = f"oneof field 'data' is already set. Cannot set '{data[1]}'"
+            raise Refusal(400, f"Invalid value at '{where}.parts[{index}]' (oneof), {text}", param=where)
+        if not data or part[data[0]] in ("", None):
+            rule = "required oneof field 'data' must have one initialized field"
+            raise Refusal(400, f"{place}[{index}].data: {rule}\n")
+
+
+def _check_calls(contents: list[Json]) -> None:
+    """A turn of function calls is followed by a turn with as many responses, and responses follow nothing else."""
+    for before, content in zip([{}, *contents], [*contents, {}], strict=True):
+        calls = _count(before, "functionCall")
+        responses = _count(content, "functionResponse")
+        if responses and not calls:
+            text = "Please ensure that function response turn comes immediately after a function call turn."
+            raise Refusal(400, text)
+        if calls != responses:
+            text = "Please ensure that the number of function response parts is equal to the number of function call "
+            raise Refusal(400, f"{text}parts of the function call turn.")
+
+
+def _count(content: Json, name: str) -> int:
+    return sum(1 for part in as_list(content.get("parts")) if _field(part, name) is not None)
+
+
+def _field(given: Json, name: str) -> Any:
+    """A field by its name, however it is written: both spellings are JSON to this API."""
+    return next((value for key, value in given.items() if _camel(key) == name), None)
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+# Answers.
+
+
+def _body(received: Received, answer: Answer, number: int) -> Json:
+    path = _PATH.fullmatch(received.path)
+    return {
+        "candidates": [_candidate(answer, number)],
+        "usageMetadata": _usage(count_tokens(received, answer)),
+        "modelVersion": answer.model or (path[1] if path else "fake"),
+        "responseId": f"fake{number:020x}",
+    }
+
+
+def _candidate(answer: Answer, number: int) -> Json:
+    finish = _FINISHES[answer.ending]
+    candidate: Json = {"finishReason": finish, "index": 0}
+    if finish == "SAFETY":
+        rating = {"category": "HARM_CATEGORY_DANGEROUS_CONTENT", "probability": "HIGH", "blocked": True}
+        candidate["safetyRatings"] = [rating]
+        if answer.refusal is not None:
+            candidate["finishMessage"] = answer.refusal
+    parts = _parts(answer, number)
+    if parts:
+        candidate["content"] = {"parts": parts, "role": "model"}
+    elif finish == "MAX_TOKENS":  # all was spent on thoughts: a content without parts
+        candidate["content"] = {"role": "model"}
+    return candidate
+
+
+def _parts(answer: Answer, number: int) -> list[Json]:
+    parts: list[Json] = []
+    if answer.thinking is not None:
+        parts.append({"text": answer.thinking, "thought": True})
+    if answer.text or (answer.ending == "stop" and not answer.tool_calls):
+        parts.append({"text": answer.text})
+    for index, call in enumerate(answer.tool_calls):
+        wanted: Json = {"name": call.name, "args": call.fields}
+        part: Json = {"functionCall": wanted if call.id is None else wanted | {"id": call.id}}
+        if answer.thinking is not None and index == 0:
+            part["thoughtSignature"] = base64.b64encode(f"signature {number}".encode()).decode()
+        parts.append(part)
+    return parts
+
+
+def _usage(tokens: Tokens) -> Json:
+    counts = {
+        "promptTokenCount": tokens.input,
+        "candidatesTokenCount": tokens.output - tokens.reasoning,
+        "totalTokenCount": tokens.total,
+        "cachedContentTokenCount": tokens.cached,
+        "thoughtsTokenCount": tokens.reasoning,
+    }
+    return {name: count for name, count in counts.items() if count}  # fields of value zero are not written
+
+
+_GENERATE = Endpoint(_check, _body)
+
+
+def _find(received: Received) -> Endpoint | None:
+    path = _PATH.fullmatch(received.path)
+    if path is None:
+        return None
+    if path[2].startswith("stream"):
+        raise Refusal(400, "This fake server does not stream: use generateContent.")
+    return _GENERATE if path[2] == "generateContent" else None
+
+
+API = Api(
+    name="gemini",
+    owns=lambda path: path.startswith("/v1beta/") or _PATH.fullmatch(path) is not None,
+    find=_find,
+    check_key=_check_key,
+    error=_error,
+    request_id=lambda number: f"{number:x}",
+    request_id_header=None,
+)

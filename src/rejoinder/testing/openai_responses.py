@@ -1,0 +1,164 @@
+"""OpenAI: the Responses API."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from typing import Any
+
+from rejoinder.testing.api import Endpoint, Json, Refusal, as_list, as_object
+from rejoinder.testing.openai_common import empty_array, missing, read_body, require_model, wrong_type, wrong_value
+from rejoinder.testing.values import Answer, Received, Tokens, count_tokens
+
+RESPONSES_FIELDS = frozenset(
+    {
+        *("access_programs", "background", "context_management", "conversation", "image", "include", "input"),
+        *("instructions", "max_output_tokens", "max_tool_calls", "metadata", "model", "moderation"),
+        *("parallel_tool_calls", "previous_response_id", "prompt", "prompt_cache_key", "prompt_cache_options"),
+        *("prompt_cache_retention", "reasoning", "safety_identifier", "service_tier", "store", "stream"),
+        *("stream_options", "temperature", "text", "tool_choice", "tools", "top_logprobs", "top_p", "truncation"),
+        *("user",),
+    }
+)
+_ROLES = ("user", "assistant", "system", "developer")
+_SPOKEN = ("output_text", "refusal")
+_HEARD = ("input_text", "input_image", "input_file", "input_audio")
+_CONTINUES = ("previous_response_id", "conversation", "prompt")
+
+
+def _check(received: Received, extra: Collection[str]) -> None:
+    body = read_body(received, RESPONSES_FIELDS | frozenset(extra))
+    require_model(body)
+    given = body.get("input")
+    if given is None:
+        if not any(body.get(name) for name in _CONTINUES):
+            raise missing("input")
+        return
+    if isinstance(given, str):
+        return
+    if not isinstance(given, list):
+        raise wrong_type("input", "one of a string or array of input items")
+    if not given:
+        raise empty_array("input")
+    for index, item in enumerate(as_list(given)):
+        _check_item(item, index)
+    if not any(body.get(name) for name in _CONTINUES):
+        _check_calls(as_list(given))
+
+
+def _check_item(item: Any, index: int) -> None:
+    where = f"input[{index}]"
+    if not isinstance(item, dict):
+        raise wrong_type(where, "an object")
+    given = as_object(item)
+    if given.get("type", "message") == "message":
+        _check_message(given, where)
+    elif given["type"] in ("function_call", "function_call_output") and not isinstance(given.get("call_id"), str):
+        raise missing(f"{where}.call_id")
+
+
+def _check_message(item: Json, where: str) -> None:
+    role = item.get("role")
+    if role not in _ROLES:
+        raise wrong_value(role, _ROLES, f"{where}.role")
+    content = item.get("content")
+    if isinstance(content, str):
+        return
+    if not isinstance(content, list):
+        raise wrong_type(f"{where}.content", "one of a string or array of objects")
+    allowed = _SPOKEN if role == "assistant" else _HEARD
+    for place, part in enumerate(as_list(content)):
+        kind = as_object(part).get("type")
+        if kind not in allowed:
+            raise wrong_value(kind, allowed, f"{where}.content[{place}]")
+
+
+def _check_calls(items: list[Json]) -> None:
+    """Calls and their results come in pairs, the call first."""
+    open_calls: dict[str, None] = {}
+    for item in items:
+        if item.get("type") == "function_call":
+            open_calls[item["call_id"]] = None
+        elif item.get("type") == "function_call_output":
+            name = item["call_id"]
+            if name not in open_calls:
+                raise Refusal(400, f"No tool call found for function call output with call_id {name}.", param="input")
+            del open_calls[name]
+    for name in open_calls:
+        raise Refusal(400, f"No tool output found for function call {name}.", param="input")
+
+
+def _body(received: Received, answer: Answer, number: int) -> Json:
+    asked = as_object(received.body)
+    reasons = {"length": "max_output_tokens", "content_filter": "content_filter"}
+    reason = reasons.get(answer.ending)
+    status = "completed" if reason is None else "incomplete"
+    return {
+        "id": f"resp_{number:048x}",
+        "object": "response",
+        "created_at": int(time.time()),
+        "status": status,
+        "error": None,
+        "incomplete_details": None if reason is None else {"reason": reason},
+        "instructions": asked.get("instructions"),
+        "max_output_tokens": asked.get("max_output_tokens"),
+        "model": answer.model or asked.get("model", "fake"),
+        "output": _output(answer, status, number),
+        "parallel_tool_calls": asked.get("parallel_tool_calls", True),
+        "previous_response_id": asked.get("previous_response_id"),
+        "reasoning": {"effort": None, "summary": None} | as_object(asked.get("reasoning")),
+        "store": asked.get("store", True),
+        "temperature": asked.get("temperature", 1.0),
+        "text": {"format": {"type": "text"}} | as_object(asked.get("text")),
+        "tool_choice": asked.get("tool_choice", "auto"),
+        "tools": asked.get("tools", []),
+        "top_p": asked.get("top_p", 1.0),
+        "truncation": "disabled",
+        "usage": _usage(count_tokens(received, answer)),
+        "metadata": asked.get("metadata", {}),
+    }
+
+
+def _output(answer: Answer, status: str, number: int) -> list[Json]:
+    output: list[Json] = []
+    if answer.thinking is not None:
+        summary = [{"type": "summary_text", "text": answer.thinking}]
+        output.append({"id": f"rs_{number:048x}", "type": "reasoning", "summary": summary})
+    content = _content(answer)
+    if content:
+        message: Json = {"id": f"msg_{number:048x}", "type": "message", "status": status, "role": "assistant"}
+        output.append(message | {"content": content})
+    for index, call in enumerate(answer.tool_calls):
+        output.append(
+            {
+                "id": f"fc_{number:046x}{index:02x}",
+                "type": "function_call",
+                "status": "completed",
+                "call_id": call.id or f"call_{number:x}_{index}",
+                "name": call.name,
+                "arguments": call.text,
+            }
+        )
+    return output
+
+
+def _content(answer: Answer) -> list[Json]:
+    content: list[Json] = []
+    if answer.text or (answer.ending == "stop"):
+        content.append({"type": "output_text", "text": answer.text, "annotations": [], "logprobs": []})
+    if answer.refusal is not None:
+        content.append({"type": "refusal", "refusal": answer.refusal})
+    return content
+
+
+def _usage(tokens: Tokens) -> Json:
+    return {
+        "input_tokens": tokens.input,
+        "input_tokens_details": {"cached_tokens": tokens.cached, "cache_write_tokens": tokens.cache_write},
+        "output_tokens": tokens.output,
+        "output_tokens_details": {"reasoning_tokens": tokens.reasoning},
+        "total_tokens": tokens.total,
+    }
+
+
+RESPONSES = Endpoint(_check, _body)

@@ -1,0 +1,175 @@
+"""What a fake server is told and what it tells: answers, faults, and the requests it has received."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+import msgspec
+from msgspec import Struct
+
+Finish: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter", "refusal"]
+
+FaultKind: TypeAlias = Literal[
+    "status",
+    "reset_before_headers",
+    "reset_in_body",
+    "slow_headers",
+    "stall_in_body",
+    "endless_body",
+    "invalid_json",
+    "truncated_json",
+    "wrong_content_type",
+    "empty_body",
+]
+
+
+class Received(Struct, frozen=True, kw_only=True):
+    """A request as it arrived."""
+
+    api: str
+    """Whose path it is: `openai`, `azure`, `anthropic`, `gemini`, or empty where no API has such a path."""
+    method: str
+    path: str
+    """Without the query, percent signs decoded."""
+    query: dict[str, str]
+    headers: dict[str, str]
+    """Names in lower case."""
+    body: Any
+    """The decoded JSON, or None where there was none or it was broken."""
+    raw: bytes
+    at: float
+    """When it was complete, on the clock of `time.monotonic`."""
+
+
+class ToolCall(Struct, frozen=True):
+    """A tool that the model wants called.
+
+    Arguments given as text are sent verbatim by APIs whose arguments are text, so that malformed ones can be shown.
+    """
+
+    name: str
+    arguments: dict[str, Any] | str = {}
+    id: str | None = None
+    """Made up in the API's own style if not given."""
+
+    @property
+    def text(self) -> str:
+        given = self.arguments
+        return given if isinstance(given, str) else msgspec.json.encode(given).decode()
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        given = self.arguments
+        return msgspec.json.decode(given, type=dict[str, Any]) if isinstance(given, str) else given
+
+
+class Answer(Struct, frozen=True):
+    """What the model says, in no API's words; each wire format puts it into its own.
+
+    Tokens count everything: `input_tokens` has the cached and cache-writing ones in it, `output_tokens` the reasoning.
+    Where they are not given they are words: those of all texts in the request, and those of the answer. A `finish` of
+    `stop` beside tool calls or a refusal means those.
+    """
+
+    text: str = ""
+    thinking: str | None = None
+    tool_calls: Sequence[ToolCall] = ()
+    refusal: str | None = None
+    finish: Finish = "stop"
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    model: str | None = None
+    """The model's name in the answer; the one that was asked for if not given."""
+
+    def __post_init__(self) -> None:
+        if self.finish not in get_args(Finish):
+            raise ValueError(f"unknown finish {self.finish!r}; one of {', '.join(get_args(Finish))} is wanted")
+        if self.input_tokens is not None and self.input_tokens < self.cached_tokens + self.cache_write_tokens:
+            raise ValueError("input_tokens has the cached and cache-writing tokens in it and cannot be less")
+        if self.output_tokens is not None and self.output_tokens < self.reasoning_tokens:
+            raise ValueError("output_tokens has the reasoning tokens in it and cannot be less")
+
+    @property
+    def ending(self) -> Finish:
+        if self.finish == "stop" and self.tool_calls:
+            return "tool_calls"
+        if self.finish == "stop" and self.refusal is not None:
+            return "refusal"
+        return self.finish
+
+
+class Tokens(Struct, frozen=True):
+    """The counts of one call, all known."""
+
+    input: int
+    cached: int
+    cache_write: int
+    output: int
+    reasoning: int
+
+    @property
+    def total(self) -> int:
+        return self.input + self.output
+
+
+def count_tokens(received: Received, answer: Answer) -> Tokens:
+    cached, written = answer.cached_tokens, answer.cache_write_tokens
+    sent, said = answer.input_tokens, answer.output_tokens
+    reasoning = answer.reasoning_tokens or (count_words(answer.thinking) if said is None else 0)
+    if sent is None:
+        sent = count_words(received.body) + cached + written
+    if said is None:
+        calls = [[call.name, call.text] for call in answer.tool_calls]
+        said = count_words([answer.text, answer.refusal, calls]) + reasoning
+    return Tokens(sent, cached, written, said, reasoning)
+
+
+def count_words(value: Any) -> int:
+    """The words in all texts of a JSON value."""
+    if isinstance(value, str):
+        return len(value.split())
+    if isinstance(value, Mapping):
+        return sum(count_words(one) for one in cast(Mapping[str, Any], value).values())
+    if isinstance(value, list):
+        return sum(count_words(one) for one in cast(list[Any], value))
+    return 0
+
+
+class Fault(Struct, frozen=True):
+    """Something that goes wrong with one request.
+
+    - `status`: an answer with this `status`. Without a `body` it is the API's own error of that status; `code` names
+      one of several, as the API does (`insufficient_quota`, `content_filter`, `API_KEY_INVALID`, `billing_error`).
+      With status 200 and a `body` it is an answer of your own.
+    - `reset_before_headers`: the connection is reset as soon as the request is complete.
+    - `reset_in_body`: headers and half of the body, then a reset.
+    - `slow_headers`: silence for `seconds`, then the usual answer.
+    - `stall_in_body`: headers and half of the body, silence for `seconds`, then the rest.
+    - `endless_body`: a body that goes on until the client goes away, a kilobyte every hundredth of a second.
+    - `invalid_json`: status 200 and something that looks like JSON and is not.
+    - `truncated_json`: the usual answer cut in half, of a length that the headers confirm.
+    - `wrong_content_type`: status 200 and a page in HTML, as from a proxy.
+    - `empty_body`: status 200, JSON according to the headers, and nothing.
+    """
+
+    kind: FaultKind
+    status: int = 500
+    headers: dict[str, str] = {}
+    body: Any = None
+    """Text and bytes are sent as they are, anything else as JSON."""
+    retry_after: float | None = None
+    """Seconds; sent in the header `retry-after`, and in the body where the API tells it there."""
+    code: str | None = None
+    seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(FaultKind):
+            raise ValueError(f"unknown fault {self.kind!r}; one of {', '.join(get_args(FaultKind))} is wanted")
+
+
+Reply: TypeAlias = str | Answer | Fault
+Script: TypeAlias = Callable[[Received], Reply]
