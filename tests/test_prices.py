@@ -28,8 +28,8 @@ from rejoinder.providers.prices import (
     PriceList,
     known_models,
     match_models,
-    read_prices,
 )
+from rejoinder.suite.prices import read_prices
 from tests.conftest import Project
 
 spec = pytest.mark.spec
@@ -295,7 +295,8 @@ def test_the_table_is_imported_when_a_price_is_asked_for_and_not_before() -> Non
 import sys
 import rejoinder.cli.models
 from rejoinder.model.replies import Usage
-from rejoinder.providers.prices import PriceList, read_prices
+from rejoinder.providers.prices import PriceList
+from rejoinder.suite.prices import read_prices
 prices = PriceList(read_prices({"prices": {"mine": {"input": 1, "output": 1}}}))
 assert prices.price("ollama", "mine", Usage(1, 1)) and prices.price("ollama", "other", Usage(1, 1)) is None
 assert "genai_prices" not in sys.modules

@@ -18,7 +18,7 @@ from rejoinder.errors import UsageError
 from rejoinder.formatting import MOST_ALTERNATIVES, count_alternatives, diagnose_case, is_guideline
 from rejoinder.formatting.markers import has_marker_line
 from rejoinder.formatting.question import needs_markers
-from rejoinder.formatting.turns import take_turns
+from rejoinder.formatting.turns import Turn, take_turns
 from rejoinder.model import Case, Diagnostic, FilePart, Formatting, OtherPart, Problem, Suite
 from rejoinder.suite.cases import CasePlace
 from rejoinder.suite.files import in_quotes
@@ -112,27 +112,28 @@ def review_case(built: Built, suite: Source, options: Formatting) -> Iterator[Pr
     case = built.case
     if case is None:
         return
-    place = CasePlace(case.at, built.source, suite)
-    for diagnostic in diagnose_case(case, options):
+    turns = take_turns(case.messages, options)
+    for diagnostic in diagnose_case(case, turns, options):
         if diagnostic.code == "file-not-found" or (diagnostic.code == "no-visible-content" and built.failed):
             continue  # loading has said so, or why
         severity = "warning"
         if diagnostic.code == "marker-in-text" and options.marker_in_text == "error":
             severity = "error"
         message = _DIAGNOSTIC_WORDS[diagnostic.code](case, diagnostic, options)
+        place = CasePlace(case.at, built.source, suite)
         yield place.problem(diagnostic.code, diagnostic.at, message, severity=severity)
-    message = _no_user_message(case, options, built.failed)
+    message = _no_user_message(case, turns.turns, options, built.failed)
     if message:
+        place = CasePlace(case.at, built.source, suite)
         yield place.problem("no-user-message", case.messages[0].at, message, severity="warning")
 
 
-def _no_user_message(case: Case, options: Formatting, failed: bool) -> str | None:
+def _no_user_message(case: Case, turns: tuple[Turn, ...], options: Formatting, failed: bool) -> str | None:
     """What to say when no user speaks. Where nothing at all is visible, or a file is missing, that has been said."""
     if not case.messages:
         return None
     if not any(message.role == "user" for message in case.messages):
         return "no user message: most models expect one"
-    turns = take_turns(case.messages, options).turns
     visible = [turn.role for turn in turns if turn.visible]
     if failed or not visible:
         return None

@@ -21,6 +21,7 @@ from rejoinder.model import (
     Latency,
     LlmJudge,
     Match,
+    MaxCost,
     MaxTokens,
     MaxWords,
     MinTokens,
@@ -50,6 +51,7 @@ _PLAIN: dict[type, Callable[[Any, Context], Verdict]] = {
     MinWords: length.judge_min_words,
     MaxWords: length.judge_max_words,
     Latency: length.judge_latency,
+    MaxCost: length.judge_cost,
 }
 """What looks at the reply and nothing else."""
 

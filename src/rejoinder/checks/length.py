@@ -1,9 +1,9 @@
-"""Checks on how long a reply is and how long it took."""
+"""Checks on how long a reply is, how long it took and what it cost."""
 
 from __future__ import annotations
 
-from rejoinder.checks.base import Context, verdict
-from rejoinder.model import Latency, MaxTokens, MaxWords, MinTokens, MinWords, Verdict
+from rejoinder.checks.base import Context, error_verdict, verdict
+from rejoinder.model import Latency, MaxCost, MaxTokens, MaxWords, MinTokens, MinWords, Verdict
 
 
 def judge_min_tokens(check: MinTokens, context: Context) -> Verdict:
@@ -31,6 +31,14 @@ def judge_latency(check: Latency, context: Context) -> Verdict:
     limit = int(check.limit) if check.limit.is_integer() else check.limit
     # The time itself stands with the turn; here it would make equal runs differ.
     return verdict(check, f"latency {limit}", in_time, "in time" if in_time else "took longer")
+
+
+def judge_cost(check: MaxCost, context: Context) -> Verdict:
+    label, cost = f"cost {check.limit:g}", context.reply.cost
+    if cost is None:
+        reason = "nobody knows what the reply cost; `prices` in the configuration can say what its tokens cost"
+        return error_verdict(check, label, reason)
+    return verdict(check, label, cost <= check.limit, f"${cost:.6f}")
 
 
 def _tokens(context: Context) -> tuple[int, str]:

@@ -16,6 +16,8 @@ COMMANDS = {
     "init": "Write a starter suite, targets and configuration.",
     "validate": "Check suites and targets without sending anything.",
     "prompt": "Show exactly what would be sent, without sending it.",
+    "targets": "List targets and what they lack; try them with one call.",
+    "models": "List models and their prices.",
     "run": "Have the conversations of suites and check the replies.",
     "resume": "Go on with a run that was interrupted or killed.",
     "show": "Show a recorded run.",

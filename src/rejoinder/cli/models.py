@@ -17,10 +17,10 @@ from rejoinder.providers.prices import (
     KnownModel,
     filter_models,
     known_models,
-    read_prices,
     select_models,
     table_version,
 )
+from rejoinder.suite.prices import read_prices
 from rejoinder.suite.project import open_project
 
 _HEADER = ("model", "context", "$ in", "$ out", "price", "")
@@ -47,9 +47,9 @@ def command(
     PATTERN is a model's name with `*` for any text: 'openai/gpt-5*', '*haiku*'. A quartile tells how many of the
     models are cheaper: $ fewer than a quarter of them, $$$$ three quarters or more.
     """
-    quartiles = [_read_quartile(word) for word in _words(prices)]
+    quartiles = read_quartiles(prices)
     models = known_models(_overrides())
-    allowed = {model.id for model in filter_models(models, providers=_words(providers), quartiles=quartiles)}
+    allowed = {model.id for model in filter_models(models, providers=words(providers), quartiles=quartiles)}
     chosen = select_models(models, patterns or ["all"], lambda model: every or not model.deprecated)
     rows = [model for model in chosen if model.id in allowed]
     if form == "json":
@@ -67,8 +67,13 @@ def _overrides() -> dict[str, Price]:
     return read_prices(project.config)
 
 
-def _words(values: Iterable[str]) -> list[str]:
+def words(values: Iterable[str]) -> list[str]:
+    """Lists that are separated by commas, in one or several options."""
     return [word.strip() for value in values for word in value.split(",") if word.strip()]
+
+
+def read_quartiles(prices: Iterable[str]) -> list[int]:
+    return [_read_quartile(word) for word in words(prices)]
 
 
 def _read_quartile(word: str) -> int:

@@ -106,12 +106,15 @@ def _write_text(report: RunReport, verbose: bool) -> None:
     reasons: list[str] = []
     several = len(report.summary["by_target"]) > 1, report.run["options"].get("repeat", 1) > 1
     numbers: dict[tuple[str, str], int] = {}
-    for result in report.results:
-        number = numbers.setdefault((result["suite"], result["id"]), len(numbers) + 1)
-        if not verbose and result["status"] == "passed" and result["succeeded_on_turn"] == 1:
+    for outline in report.results.outlines():
+        number = numbers.setdefault((outline.suite, outline.id), len(numbers) + 1)
+        if not verbose and outline.status == "passed" and outline.succeeded_on_turn == 1:
             continue
-        if not verbose and (result["status"] == "skipped" or shown >= MOST_SHOWN):
-            left_out += result["status"] != "skipped"
+        if not verbose and (outline.status == "skipped" or shown >= MOST_SHOWN):
+            left_out += outline.status != "skipped"
+            continue
+        result = outline.read()
+        if not verbose and _is_known(result, report.run):
             continue
         shown += 1
         for line in write_conversation(number, result, label=_label(result, *several), signs=signs):
@@ -132,6 +135,14 @@ def _write_text(report: RunReport, verbose: bool) -> None:
     click.echo(f"\nNext: {_next_command(report)}")
 
 
+def _is_known(result: dict[str, Any], run: dict[str, Any]) -> bool:
+    """Did it end with its target? That is told once, and not for each conversation."""
+    error = result["error"]
+    return error is not None and any(
+        one["target"] == result["target"] and one["message"] == error["message"] for one in run.get("given_up", ())
+    )
+
+
 def _label(result: dict[str, Any], targets: bool, trials: bool) -> str:
     parts = [result["target"]] if targets else []
     parts += [f"trial {result['trial']}"] if trials else []
@@ -143,6 +154,8 @@ def _next_command(report: RunReport) -> str:
     name = report.folder.id if report.folder.path.parent == runs_folder(here) else _relative(report.folder.path)
     if report.run["status"] != "completed":
         return f"rejoinder resume {name}"
+    if report.run.get("given_up"):
+        return f"rejoinder resume {name} --retry-errors"
     return f"rejoinder show {name} --verbose"
 
 

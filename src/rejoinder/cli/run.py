@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import click
+from msgspec import structs
 
 from rejoinder.cli.loading import load_suites
 from rejoinder.cli.output import width_of
@@ -28,7 +29,20 @@ from rejoinder.report.live import LiveDisplay
 @click.option("--no-code", is_flag=True, help="Refuse suites that run code of the project.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For each request.")
 @click.option("--max-retries", type=click.IntRange(0), help="How often a failed request is sent again.  [default: 3]")
-@click.option("--target", "-m", "targets", multiple=True, metavar="NAME", help="The target; several give a comparison.")
+@click.option("--target", "targets", multiple=True, metavar="NAME", help="The target; several give a comparison.")
+@click.option(
+    "--model",
+    "-m",
+    "models",
+    multiple=True,
+    metavar="NAME,...",
+    help="Targets or provider/model; a list, or a pattern such as 'openai/gpt-5*'; `all`.",
+)
+@click.option("--provider", "providers", multiple=True, metavar="NAME,...", help="Of a pattern's models only these.")
+@click.option(
+    "--price", "prices", multiple=True, metavar="QUARTILE,...", help="Of a pattern's models only these: 1 to 4."
+)
+@click.option("--yes", "-y", is_flag=True, help="Ask more than 5 models without a question.")
 @click.option("--targets", "targets_file", type=click.Path(path_type=Path), help="A further file of targets.")
 @click.option("--system-prompt", metavar="TEXT", help="The system prompt, instead of the suites'.")
 @click.option("--include", multiple=True, type=click.Choice(["messages"]), help="Add to each turn what was sent.")
@@ -53,6 +67,10 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     timeout: float | None,
     max_retries: int | None,
     targets: tuple[str, ...],
+    models: tuple[str, ...],
+    providers: tuple[str, ...],
+    prices: tuple[str, ...],
+    yes: bool,
     targets_file: Path | None,
     system_prompt: str | None,
     include: tuple[str, ...],
@@ -83,6 +101,11 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     )
     if dump_prompts is not None and dump_prompts.is_file():  # `--dump-prompts evals.yaml` means the suite
         paths, dump_prompts = (dump_prompts, *paths), Path("prompts")
+    if models or providers or prices:
+        from rejoinder.cli.choice import choose_targets  # noqa: PLC0415 - patterns need the table of prices
+
+        more = choose_targets(models, paths, options, providers=providers, prices=prices, yes=yes)
+        options = structs.replace(options, targets=(*targets, *more))
     suites = load_suites(paths, options)
     check_out(out)
     if dump_prompts is not None:

@@ -46,6 +46,8 @@ class Terms(Struct):
     provider: Provider
     retries: Retries
     timeout_s: float | None
+    model: str | None
+    """The model that is asked for, where the target names one."""
     judge_slots: asyncio.Semaphore | None
     """Candidates are limited by whole conversations; a judge is asked from within them, call by call."""
     answered: bool = False
@@ -56,7 +58,7 @@ class Terms(Struct):
 class Desk(Protocol):
     def terms(self, target: Target) -> Terms: ...
 
-    def price(self, target: Target, reply: Reply) -> dict[str, Any]:
+    def price(self, terms: Terms, reply: Reply) -> dict[str, Any]:
         """The fields of a reply that say what it cost."""
         ...
 
@@ -113,7 +115,7 @@ class Live:
             if limiter is not None:
                 limiter.leave(tokens=reply.usage.total_tokens)
             terms.answered = True
-            changes: dict[str, Any] = self._desk.price(terms.target, reply)
+            changes: dict[str, Any] = self._desk.price(terms, reply)
             if not reply.latency_s:
                 changes["latency_s"] = round(time.perf_counter() - started, 6)
             reply = structs.replace(reply, **changes) if changes else reply

@@ -59,13 +59,13 @@ class TargetDesk:
     def limits(self) -> list[LimiterReport]:
         return self._exchange.reports()
 
-    def price(self, target: Target, reply: Reply) -> dict[str, Any]:
+    def price(self, terms: Terms, reply: Reply) -> dict[str, Any]:
         """The fields of a reply that say what it cost; none where nobody knows."""
-        if reply.cost is not None or target.provider not in OVER_HTTP:
+        target = terms.target
+        if reply.cost is not None or (target.provider not in OVER_HTTP and not self._suites[id(target)].prices):
             return {}
-        model = str(one_spelling(target.settings).get("model") or reply.model or "")
         prices = self._price_lists.get(id(target)) or self._prices_of(target)
-        cost = prices.price(target.provider, model, reply.usage, reported_model=reply.model, target=target.name)
+        cost = prices.price(target.provider, terms.model, reply.usage, reported_model=reply.model, target=target.name)
         return {} if cost is None else {"cost": cost.total, "price": cost}
 
     async def close(self) -> None:
@@ -76,8 +76,7 @@ class TargetDesk:
     def _prices_of(self, target: Target) -> PriceList:
         from rejoinder.providers.prices import PriceList  # noqa: PLC0415 - not before the first reply is here
 
-        suite = self._suites[id(self.terms(target).target)]
-        self._price_lists[id(target)] = PriceList(suite.prices)
+        self._price_lists[id(target)] = PriceList(self._suites[id(target)].prices)
         return self._price_lists[id(target)]
 
     def _open(self, suite: Suite, target: Target) -> None:
@@ -92,7 +91,8 @@ class TargetDesk:
         provider = open_provider(ready, folders, environment, self._exchange)
         slots = asyncio.Semaphore(target.workers) if target.workers else None
         settings = one_spelling(ready.settings)
-        self._terms[id(target)] = Terms(target, provider, self._retries(settings), self._timeout(target), slots)
+        model = settings.get("model")
+        self._terms[id(target)] = Terms(target, provider, self._retries(settings), self._timeout(target), model, slots)
         self._suites[id(target)] = suite
 
     def _environment(self, suite: Suite, target: Target) -> Mapping[str, str]:

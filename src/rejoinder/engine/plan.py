@@ -47,14 +47,19 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     """Add to each turn of a result the messages that were sent."""
 
 
-class Prepared(Struct, frozen=True):
-    """A case with a target: everything that its trials share."""
+class Pair(Struct, frozen=True):
+    """A case and the target that it is put to."""
 
     suite: Suite
-    suite_name: str
     case: Case
     target: Target
-    judge: Target | None
+    judge: Target
+
+
+class Prepared(Pair, frozen=True):
+    """A pair with all that its trials share."""
+
+    suite_name: str
     prompt: Prompt
     opening: Opening
     content: bytes
@@ -74,8 +79,22 @@ class Job(Struct, frozen=True):
 
 def plan(suites: Iterable[Suite], options: RunOptions) -> Iterator[Job]:
     """Every conversation of a run, in document order."""
-    number = taken = 0
+    number = 0
     occurrences: dict[bytes, int] = {}
+    names: dict[str, str] = {}
+    for pair in pairs(suites, options):
+        suite = pair.suite
+        if suite.path not in names:
+            names[suite.path] = suite.name or _relative(suite)
+        prepared = _tell_apart(prepare(pair, names[suite.path]), occurrences)
+        for trial in range(1, options.repeat + 1):
+            yield Job(number, prepared, trial)
+            number += 1
+
+
+def pairs(suites: Iterable[Suite], options: RunOptions) -> Iterator[Pair]:
+    """Every selected case with each of its targets."""
+    taken = 0
     for suite in suites:
         for case in suite.cases:
             if not is_selected(case, options):
@@ -84,11 +103,7 @@ def plan(suites: Iterable[Suite], options: RunOptions) -> Iterator[Job]:
             if options.limit is not None and taken > options.limit:
                 return
             for target_name in dict.fromkeys(options.targets) or (case.target,):
-                prepared = prepare(suite, case, target_name)
-                prepared = _tell_apart(prepared, occurrences)
-                for trial in range(1, options.repeat + 1):
-                    yield Job(number, prepared, trial)
-                    number += 1
+                yield _pair(suite, case, target_name)
 
 
 class Survey(Struct, frozen=True):
@@ -115,14 +130,13 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
     tags.refuse_missing()
     found: dict[tuple[str, str], tuple[Suite, Target]] = {}
     judges_itself = False
-    for job in plan(suites, structs.replace(options, repeat=1)):
+    for pair in pairs(suites, options):
         count += 1
-        prepared = job.prepared
-        _refuse(prepared, options)
-        judges = list(judges_of(prepared))
-        judges_itself = judges_itself or prepared.target in judges
-        for target in (prepared.target, *judges):
-            found.setdefault((prepared.suite.path, target.name), (prepared.suite, target))
+        judges = list(judges_of(pair))
+        _refuse(pair, judges, options)
+        judges_itself = judges_itself or pair.target in judges
+        for target in (pair.target, *judges):
+            found.setdefault((pair.suite.path, target.name), (pair.suite, target))
     threads = max((suite.threads for suite in suites if suite.threads), default=None)
     return Survey(count * options.repeat, list(found.values()), threads, judges_itself)
 
@@ -161,27 +175,39 @@ def is_selected(case: Case, options: RunOptions) -> bool:
     return not options.tags or any(tag in case.tags for tag in options.tags)
 
 
-def prepare(suite: Suite, case: Case, target_name: str | None) -> Prepared:
+def _pair(suite: Suite, case: Case, target_name: str | None) -> Pair:
     if target_name is None:
         raise UsageError(
             f"case `{case.id}` of {suite.path} has no target",
             "Name one with --target, or as `metadata.model` in the suite; `scripted` targets need no key.",
         )
-    target = resolve(target_name, suite.targets)
+    target = _find(suite, target_name)
     if target is None:
         known = ", ".join(suite.targets) or "none"
         raise UsageError(f"there is no target `{target_name}`", f"The targets are {known}.")
     case = for_target(case, target)
     judge_name = case.judge_target or target.judge_target or suite.judge_target
-    judge = resolve(judge_name, suite.targets) if judge_name else target
+    judge = _find(suite, judge_name) if judge_name else target
     if judge is None:
         raise UsageError(f"there is no target `{judge_name}`, which is to judge the replies of `{target.name}`")
+    return Pair(suite, case, target, judge)
+
+
+def _find(suite: Suite, name: str) -> Target | None:
+    """A target by name or as `provider/model`; the same object whenever it is asked for."""
+    target = suite.targets.get(name)
+    if target is None and (target := resolve(name, suite.targets)) is not None:
+        suite.targets[name] = target
+    return target
+
+
+def prepare(pair: Pair, suite_name: str) -> Prepared:
+    suite, case, target = pair.suite, pair.case, pair.target
     prompt = format_case(case, suite.formatting, target.mode)
     opening = Opening(prompt.question, prompt.messages, case.level, case.followups, case.max_turns)
-    name = suite.name or _relative(suite)
     request = msgspec.Raw(msgspec.json.encode(prompt.raw_request()))
     digest = _digest(case, target, prompt)
-    return Prepared(suite, name, case, target, judge, prompt, opening, digest, request)
+    return Prepared(suite, case, target, pair.judge, suite_name, prompt, opening, digest, request)
 
 
 def _relative(suite: Suite) -> str:
@@ -204,10 +230,10 @@ def _tell_apart(prepared: Prepared, occurrences: dict[bytes, int]) -> Prepared:
     return structs.replace(prepared, content=prepared.content + b"%d" % earlier) if earlier else prepared
 
 
-def _refuse(prepared: Prepared, options: RunOptions) -> None:
+def _refuse(pair: Pair, judges: list[Target], options: RunOptions) -> None:
     """What this version or this command cannot do is refused before anything is sent."""
-    target, case = prepared.target, prepared.case
-    for one in (target, *judges_of(prepared)):
+    target, case = pair.target, pair.case
+    for one in (target, *judges):
         if one.provider not in AVAILABLE:
             raise UsageError(
                 f"target `{one.name}` needs the provider `{one.provider}`, which this version cannot run",
@@ -226,16 +252,16 @@ def _refuse(prepared: Prepared, options: RunOptions) -> None:
             raise UsageError(f"case `{case.id}` runs code of the project, and --no-code refuses that")
 
 
-def judge_for(prepared: Prepared, name: str | None) -> Target | None:
+def judge_for(pair: Pair, name: str | None) -> Target | None:
     """The target that a check names as its judge, or the judge of the case."""
-    return resolve(name, prepared.suite.targets) if name else prepared.judge
+    return _find(pair.suite, name) if name else pair.judge
 
 
-def judges_of(prepared: Prepared) -> Iterator[Target]:
+def judges_of(pair: Pair) -> Iterator[Target]:
     """The targets of every judge of the case, in follow-ups too."""
-    for check in _all_checks(prepared.case.level):
+    for check in _all_checks(pair.case.level):
         for judge in _judge_checks(check):
-            target = judge_for(prepared, judge.target)
+            target = judge_for(pair, judge.target)
             if target is not None:
                 yield target
 

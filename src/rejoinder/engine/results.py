@@ -202,6 +202,8 @@ def _turn_record(turn: Turn, target: Target, include_messages: bool) -> TurnReco
 
 def _model_name(target: Target, reply: Reply) -> str:
     model = target.settings.get("model") or reply.model
+    if model and "${{" in model:
+        model = reply.model
     return f"{target.provider}/{model}" if model else target.name
 
 
@@ -290,11 +292,26 @@ class Spool:
         return self._path
 
 
-def read_results(path: Path) -> Iterator[Record]:
-    decode = msgspec.json.Decoder(dict[str, Any]).decode
-    with path.open("rb") as stream:
+class Outline(Struct):
+    """The head of a result, and the result itself for whoever wants it."""
+
+    suite: str
+    id: str
+    status: str
+    succeeded_on_turn: int | None
+    line: bytes = b""
+
+    def read(self) -> Record:
+        return msgspec.json.decode(self.line)
+
+
+def read_outlines(path: Path) -> Iterator[Outline]:
+    decode = msgspec.json.Decoder(Outline).decode
+    with path.open("rb", buffering=1 << 20) as stream:
         for number, line in enumerate(stream, 1):
             try:
-                yield decode(line)
+                outline = decode(line)
             except msgspec.MsgspecError as error:
                 raise RunDamaged(path, f"line {number}: {error}") from None
+            outline.line = line
+            yield outline

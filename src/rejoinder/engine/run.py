@@ -30,7 +30,7 @@ from rejoinder.engine.plan import Job, RunOptions, Survey, default_workers, judg
 from rejoinder.engine.play import Player, Recorded, Source, Unanswered
 from rejoinder.engine.points import reached
 from rejoinder.engine.receipt import case_lines, now, suite_record, write_receipt
-from rejoinder.engine.results import Record, Spool, read_results, result_record
+from rejoinder.engine.results import Outline, Record, Spool, read_outlines, result_record
 from rejoinder.engine.scheduler import Executor, LocalExecutor
 from rejoinder.engine.summary import exit_code, summarise
 from rejoinder.errors import UsageError
@@ -57,7 +57,11 @@ class Results(Sequence[Record]):
         self._path = path
 
     def __iter__(self) -> Iterator[Record]:
-        return read_results(self._path)
+        return (outline.read() for outline in self.outlines())
+
+    def outlines(self) -> Iterator[Outline]:
+        """How each conversation ended; for those who do not want to read them all."""
+        return read_outlines(self._path)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -318,6 +322,7 @@ def _write_down(session: Session, run: Record, spool: Spool) -> Record:
     """Results, summary and receipt, in this order: a receipt that says `completed` has everything beside it."""
     summary = summarise(spool.finish(), run["planned"], run["duration_s"])
     summary["exit_code"] = exit_code(summary, run["status"])
+    summary["limits"] = run.get("limits", [])
     session.folder.write("summary.json", summary)
     reached("summary.written")
     session.folder.write("run.json", run)

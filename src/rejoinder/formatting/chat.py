@@ -21,14 +21,14 @@ def write_chat(
     for turn in turns:
         leading = leading and turn.role == "system"
         content = _content(turn, options, leading)
-        if not content:
+        if not content and not turn.tool_calls:
             continue
         if turn.role == "system" and (leading or not options.later_roles_as_assistant):
             blocks.append(content)
         elif turn.role in ("system", "tool") and options.later_roles_as_assistant:
             rest.append(ChatMessage("assistant", f"{marker_for(turn.role, options.marker)}\n{content}"))
         else:
-            rest.append(ChatMessage(turn.role, content))
+            rest.append(ChatMessage(turn.role, content, turn.tool_calls, turn.tool_call_id))
     return (*_system(blocks), *rest)
 
 

@@ -46,9 +46,8 @@ def format_case(case: Case, options: Formatting, mode: Mode = "lm") -> Prompt:
     )
 
 
-def diagnose_case(case: Case, options: Formatting) -> tuple[Diagnostic, ...]:
+def diagnose_case(case: Case, turns: Turns, options: Formatting) -> tuple[Diagnostic, ...]:
     """The diagnostics of `format_case` without the formatting."""
-    turns = take_turns(case.messages, options)
     return turns.diagnostics + _nothing_visible(case, turns, needs_markers(turns.turns, options))
 
 

@@ -12,7 +12,19 @@ from msgspec import Struct
 
 from rejoinder.formatting.globs import is_guideline
 from rejoinder.formatting.markers import escape_marker_lines, has_marker_line
-from rejoinder.model import Diagnostic, FilePart, FileStyle, Formatting, Message, Mode, Part, Role, TextPart, trim
+from rejoinder.model import (
+    Diagnostic,
+    FilePart,
+    FileStyle,
+    Formatting,
+    Message,
+    Mode,
+    Part,
+    Role,
+    TextPart,
+    ToolCall,
+    trim,
+)
 
 Kind: TypeAlias = Literal["text", "file", "attached", "empty"]
 
@@ -29,10 +41,15 @@ class Piece(Struct, frozen=True):
 class Turn(Struct, frozen=True):
     role: Role
     pieces: tuple[Piece, ...]
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
 
     @property
     def visible(self) -> bool:
-        return any(piece.kind in ("text", "file") for piece in self.pieces)
+        for piece in self.pieces:  # noqa: SIM110 - asked several times for every turn of every case
+            if piece.kind in ("text", "file"):
+                return True
+        return False
 
     @property
     def shown(self) -> bool:
@@ -60,7 +77,7 @@ def take_turns(messages: tuple[Message, ...], options: Formatting) -> Turns:
             if piece.kind == "attached":
                 guidelines.setdefault(piece.resolved or piece.path, piece)
             pieces.append(piece)
-        turns.append(Turn(message.role, tuple(pieces)))
+        turns.append(Turn(message.role, tuple(pieces), message.tool_calls, message.tool_call_id))
     return Turns(tuple(turns), tuple(guidelines.values()), tuple(diagnostics))
 
 

@@ -85,6 +85,10 @@ class Latency(Check, frozen=True, tag="latency"):
     limit: float
 
 
+class MaxCost(Check, frozen=True, tag="cost"):
+    limit: float
+
+
 class Semantic(Check, frozen=True, tag="semantic"):
     expected: tuple[str, ...]
 
@@ -155,6 +159,7 @@ AnyCheck: TypeAlias = (
     | MinWords
     | MaxWords
     | Latency
+    | MaxCost
     | Semantic
     | LlmJudge
     | Code

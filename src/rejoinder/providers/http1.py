@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Mapping
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -48,14 +49,19 @@ class HttpAnswer(Struct, frozen=True):
 def write_request(method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
     """A request. Raises ValueError for a header that would break out of its line."""
     lines = [f"{method} {path} HTTP/1.1"]
-    for name, value in headers.items():
-        if _FORBIDDEN_IN_VALUE.search(value) or not _TOKEN.fullmatch(name):
-            raise ValueError(f"the header {name!r} cannot be sent")
-        lines.append(f"{name}: {value}")
+    lines += [_header(name, value) for name, value in headers.items()]
     if body is not None:
         lines.append(f"Content-Length: {len(body)}")
     lines.append("\r\n")
     return "\r\n".join(lines).encode("latin-1") + (body or b"")
+
+
+@lru_cache(maxsize=256)
+def _header(name: str, value: str) -> str:
+    """A header's line. Most are the same in every request."""
+    if _FORBIDDEN_IN_VALUE.search(value) or not _TOKEN.fullmatch(name):
+        raise ValueError(f"the header {name!r} cannot be sent")
+    return f"{name}: {value}"
 
 
 class AnswerReader:

@@ -145,6 +145,11 @@ class Limiter:
             # Calls under way may not have been counted yet; those that were come back with a newer figure.
             self._allowances[kind] = _Allowance(remaining, now + min(seconds, LONGEST_PAUSE_S), self._in_flight - 1)
 
+    def left(self) -> dict[str, tuple[float, float]]:
+        """What the provider last said is left of each kind, and in how many seconds it is renewed."""
+        now = self._clock()
+        return {kind: (one.left, max(0.0, one.until - now)) for kind, one in self._allowances.items()}
+
     def report(self) -> LimiterReport:
         return LimiterReport(
             self._name,

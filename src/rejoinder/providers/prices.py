@@ -7,7 +7,6 @@ is never taken for free.
 
 from __future__ import annotations
 
-import math
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -65,30 +64,6 @@ _OTHER_TRADES = frozenset(
     {"audio", "embed", "embedding", "image", "live", "ocr", "realtime", "transcribe", "tts", "whisper"}
 )
 """Words in the names of models that do not answer a text with a text, where their prices do not show it."""
-
-
-def read_prices(config: Mapping[str, Any]) -> dict[str, Price]:
-    """The `prices` of a project's configuration. Raises UsageError."""
-    written = config.get("prices") or {}
-    if not isinstance(written, Mapping):
-        raise UsageError("`prices` in the configuration is no mapping", _PRICES_HINT)
-    return {str(name): _read_price(str(name), value) for name, value in written.items()}
-
-
-def _read_price(name: str, value: Any) -> Price:
-    try:
-        price = msgspec.convert(value, Price)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"`prices.{name}` in the configuration is no price: {error}", _PRICES_HINT) from None
-    if not all(math.isfinite(rate) for rate in msgspec.structs.astuple(price) if rate is not None):
-        raise UsageError(f"`prices.{name}` in the configuration is not finite", _PRICES_HINT)
-    return price
-
-
-_PRICES_HINT = (
-    "A price is in dollars for a million tokens: `my-model: {input: 0.5, output: 2}`, and `cached` and "
-    "`cache_write` where they differ from `input`."
-)
 
 
 class PriceList:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from rejoinder.errors import UsageError
 from rejoinder.model import Target
 from rejoinder.providers.anthropic import VERSION, AnthropicMessages
 from rejoinder.providers.api import ApiProvider, Wire
@@ -76,6 +77,17 @@ def open_api(target: Target, environment: Mapping[str, str], exchange: Exchange)
     settings = Settings(target, environment)
     exchange.hide_settings(target.name, settings.values)
     return _OPENERS[target.provider](_Opening(settings, exchange))
+
+
+def can_be_asked(provider: str, environment: Mapping[str, str]) -> bool:
+    """Does the environment hold all that the provider needs, its key above all?"""
+    if provider not in API_PROVIDERS:
+        return False
+    try:
+        open_api(Target(name=provider, provider=provider, settings={"model": "any"}), environment, Exchange())
+    except UsageError:
+        return False
+    return True
 
 
 class _Opening:

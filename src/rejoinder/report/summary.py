@@ -22,7 +22,12 @@ def write_summary(run: dict[str, Any], summary: dict[str, Any]) -> Iterator[str]
     if run.get("judges_itself"):
         yield f"  {'judge':10}the target judged its own replies; name another with `judge_target`"
     yield f"  {'tokens':10}{_tokens(summary)}"
+    yield from _cost(summary)
     yield f"  {'time':10}{_seconds(summary['duration_s'])}"
+    for report in run.get("limits", ()):
+        yield f"  {'limits':10}{_limits(report)}"
+    for one in run.get("given_up", ()):
+        yield f"  {'given up':10}`{one['target']}`: {one['message']}"
     if run["in_doubt"]:
         calls = count(run["in_doubt"], "call")
         yield f"  {'in doubt':10}{calls} cut off before the answer was recorded; such a call may be paid for twice"
@@ -79,11 +84,21 @@ def _score(score: dict[str, Any]) -> Iterator[str]:
 
 
 def _targets(by_target: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """One line a target, where there are several to compare."""
     if len(by_target) < 2:
         return
+    rows = [("target", "passed", "rate (95 %)", "first try", "errors", "tokens", "cost", "reply")]
     for name, one in by_target.items():
-        rate = "-" if one["pass_rate"] is None else f"{one['pass_rate']:.1%}"
-        yield f"  {'':10}{name}: {one['passed']} of {one['total']} passed ({rate}), {count(one['errors'], 'error')}"
+        low, high = one["pass_rate_interval"] or (0, 0)
+        rate = "-" if one["pass_rate"] is None else f"{one['pass_rate']:.0%} ({low:.0%} to {high:.0%})"
+        cost = "-" if one["cost"] is None else dollars(one["cost"])
+        reply = "-" if one["reply_duration_s"] is None else f"{one['reply_duration_s']:.2f} s"
+        counts = f"{one['passed']}/{one['total']}", rate, str(one["first_try"]), str(one["errors"])
+        rows.append((name, *counts, f"{one['usage']['total_tokens']:,}", cost, reply))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        figures = [text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)]
+        yield f"  {'':10}{row[0].ljust(widths[0])}  {'  '.join(figures)}"
 
 
 def _tokens(summary: dict[str, Any]) -> str:
@@ -91,8 +106,44 @@ def _tokens(summary: dict[str, Any]) -> str:
     text = f"{summary['total_tokens']:,} ({usage['input_tokens']:,} in, {usage['output_tokens']:,} out"
     if judges["total_tokens"]:
         text += f", {judges['total_tokens']:,} by judges"
+    return f"{text})"
+
+
+def _cost(summary: dict[str, Any]) -> Iterator[str]:
+    """What is known, and what is not: a model without a price is not free."""
+    parts: list[str] = []
+    breakdown, unpriced = summary["cost_breakdown"], summary["unpriced"]
     known = [cost for cost in (summary["cost"], summary["judge_cost"]) if cost is not None]
-    return f"{text})" + (f", ${sum(known):.4f}" if known else "")
+    if breakdown is not None and summary["cost"] is None:
+        known.append(breakdown["input"] + breakdown["output"])
+    if known:
+        inner = [f"{dollars(breakdown[kind])} {kind}" for kind in ("input", "output")] if breakdown else []
+        if summary["judge_cost"]:
+            inner.append(f"{dollars(summary['judge_cost'])} by judges")
+        parts.append(dollars(sum(known)) + (f" ({', '.join(inner)})" if inner else ""))
+    if unpriced:
+        names = ", ".join(f"{name} ({count(calls, 'call')})" for name, calls in unpriced.items())
+        parts.append(f"{'and' if known else 'unknown:'} no price for {names}; `prices` in the configuration can say it")
+    if parts:
+        yield f"  {'cost':10}{' '.join(parts)}"
+
+
+def dollars(amount: float) -> str:
+    """Cents matter in a large sum, and millionths in the price of one reply."""
+    if amount == 0 or amount >= 1:
+        return f"${amount:,.2f}"
+    return f"${amount:.4f}" if amount >= 0.01 else f"${amount:.6f}"
+
+
+def _limits(report: dict[str, Any]) -> str:
+    text = f"{report['name']}: {report['refused']:,} of {report['requests']:,} requests refused"
+    if report["waited_s"]:
+        text += f", {report['waited_s']:,.1f} s waited over all calls"
+    if report["rate"] is not None:
+        text += f", settled on {report['rate']:g} requests a second"
+    if report["window"] is not None:
+        text += f", settled on {report['window']} at once"
+    return text
 
 
 def _seconds(seconds: float) -> str:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from rejoinder.model import (
@@ -26,6 +27,7 @@ from rejoinder.model import (
     Quote,
     Target,
     TextPart,
+    ToolCall,
 )
 from rejoinder.suite.checks import read_evaluators, read_items
 from rejoinder.suite.files import FileFault, Finder
@@ -205,9 +207,20 @@ class CaseBuilder:
     def _message(self, message: dict[str, Any], at: str) -> Message:
         content = message["content"]
         if isinstance(content, str):
-            return Message(message["role"], (TextPart(self.text(content, at), at),), at)
-        parts = tuple(self._part(part, f"{at}.content[{i}]") for i, part in enumerate(content))
-        return Message(message["role"], parts, at)
+            parts: tuple[Part, ...] = (TextPart(self.text(content, at), at),)
+        else:
+            parts = tuple(self._part(part, f"{at}.content[{i}]") for i, part in enumerate(content))
+        if "tool_calls" not in message and "tool_call_id" not in message:
+            return Message(message["role"], parts, at)
+        calls = tuple(
+            self._tool_call(call, f"{at}.tool_calls[{i}]") for i, call in enumerate(message.get("tool_calls", ()))
+        )
+        answered = self.text(message.get("tool_call_id", ""), f"{at}.tool_call_id")
+        return Message(message["role"], parts, at, calls, answered)
+
+    def _tool_call(self, call: dict[str, Any], at: str) -> ToolCall:
+        given = expand_tree(call.get("arguments", {}), self.scope, self._reporter(f"{at}.arguments"))
+        return ToolCall(self.text(call["name"], at), msgspec.json.encode(given).decode(), self.text(call["id"], at))
 
     def _part(self, part: Any, at: str) -> Part:
         if isinstance(part, str):

@@ -18,6 +18,7 @@ from rejoinder.suite.cases import Surroundings, check_target
 from rejoinder.suite.files import Finder
 from rejoinder.suite.paths import Path as DocumentPath
 from rejoinder.suite.paths import read_path, write_path
+from rejoinder.suite.prices import read_prices
 from rejoinder.suite.project import Project, display_path, open_project
 from rejoinder.suite.pruning import ANYTHING, prune_suite, touched_keys
 from rejoinder.suite.rules import CheckRules, find_conflicts
@@ -25,7 +26,7 @@ from rejoinder.suite.schema import Violation, find_violations
 from rejoinder.suite.source import RowSource, Source, read_source
 from rejoinder.suite.targets import Targets, read_targets, resolve
 from rejoinder.suite.templates import Report, Scope, expand, expand_tree
-from rejoinder.suite.walk import CASE_LISTS, Built, Cases, Walker
+from rejoinder.suite.walk import CASE_LISTS, Built, LaidAside, Walker
 from rejoinder.suite.yaml import paused_collector
 
 
@@ -125,21 +126,22 @@ class _SuiteReader:
         self.formatting = self._formatting()
         walker = Walker(self.data, self.touched, self.around)
         cases = self._validate_cases(walker)
-        suite = self._suite(walker, cases)
+        suite = self._suite(cases)
         if self._speaks_of("vars"):
             self.problems = [problem for problem in self.problems if problem.code != "missing-variable"]
         return suite
 
-    def _suite(self, walker: Walker, cases: list[Case]) -> Suite:
+    def _suite(self, cases: Iterable[Case]) -> Suite:
         metadata = self.data.get("metadata", {})
         return Suite(
             path=str(self.path),
             root=str(self.project.root),
-            cases=Cases(walker) if walker.streams else tuple(cases),
+            cases=cases,
             name=self._text(metadata.get("name") or self.data.get("name") or self.data.get("dataset"), "metadata.name"),
             description=self._text(metadata.get("description") or self.data.get("description"), "description"),
             formatting=self.formatting,
             targets=self.targets.names(),
+            prices=read_prices(self.project.config) if "prices" in self.project.config else {},
             secrets=self.secrets,
             threads=metadata.get("threads"),
             judge_target=self._project_judge(),
@@ -321,10 +323,10 @@ class _SuiteReader:
 
     # Cases.
 
-    def _validate_cases(self, walker: Walker) -> list[Case]:
-        """Every case built once, for what is wrong with it; kept only where no data set is involved."""
+    def _validate_cases(self, walker: Walker) -> Iterable[Case]:
+        """Every case built once, for what is wrong with it; kept in memory only where no data set is involved."""
         kept: list[Case] = []
-        keep = not walker.streams
+        aside = LaidAside() if walker.streams else None
         ids: dict[str, tuple[str, str, int]] = {}
         used = {self.around.target, self.around.judge_target}
         spoken_of: set[_Spot] = set()
@@ -333,11 +335,10 @@ class _SuiteReader:
             if built.case is not None:
                 self._check_id(built.case, built.source, ids)
                 used |= {built.case.target, built.case.judge_target}
-                if keep:
-                    kept.append(built.case)
+                kept.append(built.case) if aside is None else aside.add(built.case)
         if not self.options.only_format:
             self._check_environment({name for name in used if name})
-        return kept
+        return tuple(kept) if aside is None else aside
 
     def _note(self, built: Built, spoken_of: set[_Spot]) -> None:
         """Keep the problems of a case. A place that an earlier case has complained of is not named again: a thousand

@@ -51,11 +51,13 @@ def schema_for(kind: Kind) -> dict[str, Any]:
     return {**head, **schema["$defs"][entry], "$defs": schema["$defs"]}
 
 
-def check_names() -> list[str]:
+@lru_cache(maxsize=1)
+def check_names() -> tuple[str, ...]:
     properties = read_schema()["$defs"]["checkItem"]["properties"]
-    return [name for name, rule in properties.items() if rule.get("x-check")]
+    return tuple(name for name, rule in properties.items() if rule.get("x-check"))
 
 
+@lru_cache(maxsize=1)
 def case_keys() -> frozenset[str]:
     return frozenset(read_schema()["$defs"]["case"]["properties"])
 
@@ -68,11 +70,11 @@ def structured_case_keys() -> frozenset[str]:
 
 def find_violations(data: Any, kind: Kind) -> list[Violation]:
     """Every rule that the data breaks."""
+    errors = list(_validator(kind).iter_errors(data))
+    if not errors:
+        return []
     schema = schema_for(kind)
-    violations: list[Violation] = []
-    for error in _validator(kind).iter_errors(data):
-        violations.extend(_explain(_Fault(error, schema, data)))
-    return violations
+    return [violation for error in errors for violation in _explain(_Fault(error, schema, data))]
 
 
 @lru_cache(maxsize=4)

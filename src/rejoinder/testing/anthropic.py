@@ -25,7 +25,6 @@ MESSAGES_FIELDS = frozenset(
         *("max_tokens", "messages", "model", "cache_control", "container", "context_management", "diagnostics"),
         *("inference_geo", "mcp_servers", "metadata", "output_config", "output_format", "service_tier", "speed"),
         *("stop_sequences", "stream", "system", "temperature", "thinking", "tool_choice", "tools", "top_k", "top_p"),
-        *("user_profile_id", "workspace_id"),
     }
 )
 _BLOCKS = frozenset(
@@ -91,8 +90,8 @@ def _check_settings(body: Json) -> None:
     limit = body["max_tokens"]
     if not is_whole(limit):
         raise Refusal(400, "max_tokens: Input should be a valid integer")
-    if limit < 1:
-        raise Refusal(400, "max_tokens: must be greater than or equal to 1")
+    if limit < 0:  # zero asks for the prompt to be cached, and for nothing else
+        raise Refusal(400, "max_tokens: must be greater than or equal to 0")
     temperature = body.get("temperature")
     if temperature is not None and not (is_number(temperature) and 0 <= temperature <= 1):
         raise Refusal(400, "temperature: range: 0..1")

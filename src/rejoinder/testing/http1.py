@@ -213,12 +213,14 @@ class TlsDoor(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.pause_reading()
-        self._doors.add(self)
         self._handshake = asyncio.get_running_loop().create_task(self._shake_hands(self._transport))
+        self._doors.add(self)
+        self._handshake.add_done_callback(lambda _: self._doors.discard(self))
 
     def abort(self) -> None:
-        if self._transport is not None:
+        if self._transport is not None and self._handshake is not None:
             self._transport.abort()
+            self._handshake.cancel()
 
     async def _shake_hands(self, transport: asyncio.Transport) -> None:
         connection = Connection(self._hub)
@@ -227,7 +229,5 @@ class TlsDoor(asyncio.Protocol):
             secure = await loop.start_tls(transport, connection, self._context, server_side=True)
         except OSError:  # the client did not like the certificate, or went away
             return
-        finally:
-            self._doors.discard(self)
         if secure is not None and not secure.is_closing():
             connection.connection_made(secure)

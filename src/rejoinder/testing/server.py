@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
+import socket
 import ssl
 import threading
 import time
@@ -84,6 +86,7 @@ class FakeServer:
         self.peak_in_flight = 0
         """How many have waited at once, at most."""
 
+        self._arriving: set[asyncio.Task[Any]] = set()
         self._open: set[Connection] = set()
         self._doors: set[TlsDoor] = set()
         self._exchanges: dict[Connection, Exchange] = {}
@@ -137,7 +140,8 @@ class FakeServer:
 
     def _run(self, started: Future[int]) -> None:
         try:
-            asyncio.run(self._serve(started))
+            with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+                runner.run(self._serve(started))
         except BaseException as error:
             if started.done():
                 raise
@@ -146,17 +150,31 @@ class FakeServer:
     async def _serve(self, started: Future[int]) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        server = await self._loop.create_server(self._greet, "127.0.0.1", 0, backlog=_BACKLOG)
-        started.set_result(server.sockets[0].getsockname()[1])
-        await self._stopping.wait()
-        server.close()
-        for _ in range(5):  # connections that were accepted a moment ago get as far as being known
-            await asyncio.sleep(0)
+        with socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG) as listener:
+            listener.setblocking(False)
+            self._loop.add_reader(listener, self._accept, self._loop, listener)
+            started.set_result(listener.getsockname()[1])
+            await self._stopping.wait()
+            self._loop.remove_reader(listener)
+        await asyncio.gather(*self._arriving, return_exceptions=True)
         for one in (*self._open, *self._doors):
             one.abort()
         async with asyncio.timeout(_PATIENCE_S):
             while self._open or self._doors:
                 await asyncio.sleep(0)
+
+    def _accept(self, loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
+        """Take all connections that wait.
+
+        The loop's own server loses a connection, and leaves its socket open, that it accepts while it is closed.
+        """
+        with contextlib.suppress(OSError):  # nobody waits any more
+            while True:
+                peer, _ = listener.accept()
+                peer.setblocking(False)
+                arriving = loop.create_task(loop.connect_accepted_socket(self._greet, peer))
+                self._arriving.add(arriving)
+                arriving.add_done_callback(self._arriving.discard)
 
     def _greet(self) -> asyncio.Protocol:
         return Connection(self) if self._tls is None else TlsDoor(self, self._tls, self._doors)

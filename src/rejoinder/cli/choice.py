@@ -1,0 +1,78 @@
+"""Which targets a run is put to: names, `provider/model`, lists of them, and patterns."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import click
+
+from rejoinder.cli.loading import load_suites
+from rejoinder.cli.models import read_quartiles, words
+from rejoinder.engine.plan import RunOptions
+from rejoinder.errors import UsageError
+
+MOST_UNASKED = 5
+"""So many models are asked without further questions."""
+
+
+def choose_targets(
+    models: Iterable[str],
+    paths: tuple[Path, ...],
+    options: RunOptions,
+    *,
+    providers: Iterable[str],
+    prices: Iterable[str],
+    yes: bool,
+) -> tuple[str, ...]:
+    """The targets that patterns stand for: a target's name first, then models whose provider has a key."""
+    wanted = words(models)
+    filters = words(providers), read_quartiles(prices)
+    if any(filters) and not any(_is_pattern(word) for word in wanted):
+        hint = "Write for example: -m 'openai/*' --price 1"
+        raise UsageError("--provider and --price choose among the models of a pattern", hint)
+    chosen: dict[str, None] = {}
+    known: dict[str, str] | None = None
+    for word in wanted:
+        if not _is_pattern(word):
+            chosen[word] = None
+            continue
+        if known is None:
+            known = {name: name for suite in load_suites(paths, options) for name in suite.targets}
+        by_name = [name for name in known if word != "all" and fnmatchcase(name.lower(), word.lower())]
+        chosen |= dict.fromkeys(by_name or _models(word, *filters))
+    if len(chosen) > MOST_UNASKED and not yes:
+        _ask_consent(list(chosen))
+    return tuple(chosen)
+
+
+def _is_pattern(word: str) -> bool:
+    return word == "all" or "*" in word
+
+
+def _models(pattern: str, providers: list[str], quartiles: list[int]) -> list[str]:
+    from rejoinder.providers.prices import match_models  # noqa: PLC0415 - only patterns need the table
+    from rejoinder.providers.vendors import can_be_asked  # noqa: PLC0415
+    from rejoinder.suite.project import open_project  # noqa: PLC0415
+
+    found = match_models([pattern], providers=providers, quartiles=quartiles)
+    if not found:
+        raise UsageError(f"no model that `{pattern}` matches has such a provider or price")
+    environment = open_project(Path.cwd()).environment
+    usable = {provider: can_be_asked(provider, environment) for provider in {one.partition("/")[0] for one in found}}
+    chosen = [one for one in found if usable[one.partition("/")[0]]]
+    if not chosen:
+        hint = f"`rejoinder targets check {found[0]}` says what is missing."
+        raise UsageError(f"`{pattern}` matches {len(found)} models, and no key is set for any of them", hint)
+    return chosen
+
+
+def _ask_consent(chosen: list[str]) -> None:
+    listed = ", ".join(chosen[:10]) + (f" and {len(chosen) - 10} more" if len(chosen) > 10 else "")
+    if not sys.stdin.isatty():
+        raise UsageError(f"{len(chosen)} models would be asked: {listed}", "Add --yes if that is what you want.")
+    click.echo(f"{len(chosen)} models: {listed}", err=True)
+    if not click.confirm("Ask them all?", err=True):
+        raise UsageError("nothing was sent")

@@ -1,0 +1,174 @@
+"""`rejoinder targets`"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rejoinder.cli.output import show_problems, write_json
+from rejoinder.errors import UsageError
+from rejoinder.model import Suite, Target, Usage
+from rejoinder.providers.settings import one_spelling
+from rejoinder.suite.paths import did_you_mean
+from rejoinder.suite.prices import read_prices
+from rejoinder.suite.project import open_project
+from rejoinder.suite.targets import read_targets, resolve
+
+if TYPE_CHECKING:
+    from rejoinder.engine.probe import Probe
+
+_targets_option = click.option(
+    "--targets", "targets_file", type=click.Path(path_type=Path), help="A further file of targets."
+)
+_suite_option = click.option(
+    "--suite", "suite_file", type=click.Path(path_type=Path), help="Also the targets that a suite brings itself."
+)
+_format_option = click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+
+
+@click.group("targets", invoke_without_command=True)
+@_targets_option
+@_suite_option
+@_format_option
+@click.pass_context
+def command(ctx: click.Context, targets_file: Path | None, suite_file: Path | None, form: str) -> None:
+    """List the project's targets, and what each lacks to be asked. Nothing is sent."""
+    if ctx.invoked_subcommand is not None:
+        return
+    from rejoinder.engine.probe import find_lack  # noqa: PLC0415 - `check` and `--help` do without
+
+    project = _read_project(targets_file, suite_file)
+    rows: list[dict[str, Any]] = []
+    for target in project.targets.values():
+        lack = find_lack(target, project)
+        rows.append({**_described(target), "ready": lack is None, "missing": None if lack is None else str(lack)})
+    if form == "json":
+        write_json(rows)
+    elif not rows:
+        click.echo("no targets; `rejoinder init` writes a first file of them")
+        click.echo("A model can also be named as provider/model: rejoinder targets check openai/gpt-5-mini")
+    else:
+        _show_list(rows)
+
+
+@command.command("check")
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@_targets_option
+@_suite_option
+@_format_option
+def check(names: tuple[str, ...], targets_file: Path | None, suite_file: Path | None, form: str) -> None:
+    """Ask each target one tiny question: does it answer, how fast, as which model, within what limits?
+
+    NAME is a target or provider/model; without any, every target of the project is asked. Exit code 3 when one does
+    not answer.
+    """
+    import asyncio  # noqa: PLC0415
+
+    from rejoinder.engine.probe import try_target  # noqa: PLC0415
+
+    project = _read_project(targets_file, suite_file)
+    chosen = [_find(name, project) for name in names] or list(project.targets.values())
+    if not chosen:
+        raise UsageError("there are no targets to check", "Name one, for example openai/gpt-5-mini.")
+
+    async def try_all() -> list[Probe]:
+        return await asyncio.gather(*(try_target(target, project) for target in chosen))
+
+    probes = asyncio.run(try_all())
+    if form == "json":
+        write_json([_probed(probe) for probe in probes])
+    else:
+        for probe in probes:
+            for line in _lines(probe):
+                click.echo(line)
+    sys.exit(3 if any(probe.error for probe in probes) else 0)
+
+
+def _read_project(targets_file: Path | None, suite_file: Path | None) -> Suite:
+    """The project's targets, and those of a suite where one is named."""
+    if suite_file is not None:
+        from rejoinder.engine.loading import load_suites  # noqa: PLC0415
+        from rejoinder.engine.plan import RunOptions  # noqa: PLC0415
+        from rejoinder.errors import SuiteError  # noqa: PLC0415
+
+        options = RunOptions(targets_file=str(targets_file.resolve()) if targets_file else None)
+        try:
+            [suite], _ = load_suites([suite_file], options)
+        except SuiteError as error:
+            show_problems(error.problems, err=True)
+            sys.exit(2)
+        return suite
+    project = open_project(Path.cwd())
+    found = read_targets(project, targets_file)
+    problems = [*project.problems, *found.problems]
+    show_problems(problems, err=True)
+    if any(problem.severity == "error" for problem in problems):
+        sys.exit(2)
+    place = str(project.root / "targets")
+    prices = read_prices(project.config)
+    return Suite(path=place, root=str(project.root), cases=(), targets=found.names(), prices=prices)
+
+
+def _find(name: str, project: Suite) -> Target:
+    target = resolve(name, project.targets)
+    if target is None:
+        hint = f"The targets are {', '.join(project.targets)}." if project.targets else None
+        raise UsageError(f"there is no target `{name}`{did_you_mean(name, project.targets)}", hint)
+    return target
+
+
+def _described(target: Target) -> dict[str, Any]:
+    settings = one_spelling(target.settings)
+    model = settings.get("model") or settings.get("deployment")
+    return {"name": target.name, "provider": target.provider, "model": model, "file": target.file}
+
+
+def _show_list(rows: list[dict[str, Any]]) -> None:
+    shown = [(row["name"], row["provider"], row["model"] or "-", _state(row)) for row in rows]
+    widths = [max(len(row[column]) for row in shown) for column in range(3)]
+    for row in shown:
+        columns = [text.ljust(width) for text, width in zip(row, widths, strict=False)]
+        click.echo("  ".join([*columns, row[3]]).rstrip())
+
+
+def _state(row: dict[str, Any]) -> str:
+    return "ready" if row["ready"] else str(row["missing"]).replace("\n", " ")
+
+
+def _probed(probe: Probe) -> dict[str, Any]:
+    reply = probe.reply
+    return {
+        **_described(probe.target),
+        "answers": reply is not None,
+        "error": probe.error,
+        "duration_s": round(probe.seconds, 3),
+        "reply": None if reply is None else reply.text,
+        "reported_model": None if reply is None else reply.model,
+        "usage": None if reply is None else _tokens(reply.usage),
+        "cost": None if reply is None else reply.cost,
+        "limits": {kind: {"left": left, "renewed_in_s": round(s, 3)} for kind, (left, s) in probe.left.items()},
+    }
+
+
+def _tokens(usage: Usage) -> dict[str, int]:
+    return {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+
+
+def _lines(probe: Probe) -> Iterator[str]:
+    name = probe.target.name
+    if probe.reply is None:
+        yield f"{name}: no answer: {probe.error}"
+        return
+    reply = probe.reply
+    words = [f"{probe.seconds:.2f} s", f"model {reply.model or 'not told'}"]
+    words.append(f"{reply.usage.input_tokens} tokens in, {reply.usage.output_tokens} out")
+    words.append("price unknown" if reply.cost is None else f"${reply.cost:.6f}")
+    yield f"{name}: answers in {', '.join(words)}"
+    for kind, (left, seconds) in probe.left.items():
+        yield f"  {left:,.0f} {kind} left, renewed in {seconds:.0f} s"

@@ -1,0 +1,68 @@
+"""Trying a target: can it be opened, and does it answer?"""
+
+from __future__ import annotations
+
+import time
+
+from msgspec import Struct, structs
+
+from rejoinder.engine.desk import TargetDesk
+from rejoinder.engine.plan import RunOptions
+from rejoinder.errors import RejoinderError, UsageError
+from rejoinder.model import ChatMessage, Reply, Request, Suite, Target
+from rejoinder.providers import AVAILABLE, ProviderError
+
+QUESTION = "Reply with the single word OK."
+
+
+class Probe(Struct, frozen=True):
+    """What came of one tiny call."""
+
+    target: Target
+    reply: Reply | None = None
+    seconds: float = 0.0
+    error: str | None = None
+    left: dict[str, tuple[float, float]] = {}
+    """What the provider says is left of its limits, and in how many seconds it is renewed."""
+
+
+def find_lack(target: Target, project: Suite) -> RejoinderError | None:
+    """What keeps a target from being asked; None when it can be. Nothing is sent."""
+    if target.provider not in AVAILABLE:
+        return UsageError(f"the provider `{target.provider}` cannot be run by this version")
+    try:
+        TargetDesk(RunOptions()).open_all([(project, target)])
+    except RejoinderError as error:
+        return error
+    return None
+
+
+async def try_target(target: Target, project: Suite) -> Probe:
+    """Ask a target one tiny question, once."""
+    desk = TargetDesk(RunOptions())
+    started = time.perf_counter()
+    try:
+        desk.open_all([(project, target)])
+        terms = desk.terms(target)
+        request = Request(
+            target=target.name,
+            case_id="check",
+            trial=1,
+            turn=1,
+            call=0,
+            messages=(ChatMessage("user", QUESTION),),
+            question=QUESTION,
+            key="targets-check",
+        )
+        reply = await terms.provider.reply(request)
+    except (RejoinderError, ProviderError) as error:
+        message = error.message + (f" ({error.hint})" if error.hint else "")
+        for value, name in desk.secrets.items():
+            message = message.replace(value, f"<<{name}>>")
+        return Probe(target, seconds=time.perf_counter() - started, error=message)
+    finally:
+        await desk.close()
+    seconds = time.perf_counter() - started
+    priced = structs.replace(reply, **desk.price(terms, reply))
+    left = terms.provider.limiter.left() if terms.provider.limiter is not None else {}
+    return Probe(target, priced, seconds, left=left)
