@@ -811,18 +811,18 @@ def test_evaluators_that_cannot_be_carried_out_are_refused(project: Project) -> 
 @pytest.mark.parametrize(
     "suite",
     [
-        suite_of([ANY], {"name": "own", "provider": "mock"}),
-        suite_of([ANY], {"name": "own", "provider": "openai", "model": "x"}),
-        {"metadata": {"model": "anthropic/x"}, "evals": [ANY]},
-        suite_of([case("a", JUDGE)], scripted(["yes"]), judge_target="openai/x"),
-        suite_of([case("a", match("x"), follow("more", JUDGE))], scripted(["yes"]), judge_target="openai/x"),
+        suite_of([ANY], {"name": "own", "provider": "vscode"}),
+        suite_of([ANY], {"name": "own", "provider": "codex", "model": "x"}),
+        {"metadata": {"model": "codex/x"}, "evals": [ANY]},
+        suite_of([case("a", JUDGE)], scripted(["yes"]), judge_target="codex/x"),
+        suite_of([case("a", match("x"), follow("more", JUDGE))], scripted(["yes"]), judge_target="codex/x"),
         suite_of(
             [case("a", {"or": [{"and": [match("x"), follow("more", JUDGE)]}]})],
             scripted(["yes"]),
-            judge_target="openai/x",
+            judge_target="codex/x",
         ),
     ],
-    ids=["mock", "openai", "model", "judge", "judge-in-follow-up", "judge-deep-in-follow-up"],
+    ids=["vscode", "codex", "model", "judge", "judge-in-follow-up", "judge-deep-in-follow-up"],
 )
 def test_providers_that_cannot_run_are_refused(suite: Raw, project: Project) -> None:
     assert "cannot run" in refuse(project, suite)

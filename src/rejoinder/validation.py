@@ -19,7 +19,7 @@ from rejoinder.formatting import MOST_ALTERNATIVES, count_alternatives, diagnose
 from rejoinder.formatting.markers import has_marker_line
 from rejoinder.formatting.question import needs_markers
 from rejoinder.formatting.turns import Turn, take_turns
-from rejoinder.model import Case, Diagnostic, FilePart, Formatting, OtherPart, Problem, Suite
+from rejoinder.model import Case, Diagnostic, FilePart, Formatting, OtherPart, Problem, Suite, TextPart, trim
 from rejoinder.suite.cases import CasePlace
 from rejoinder.suite.files import in_quotes
 from rejoinder.suite.load import LoadOptions, read_suite
@@ -110,7 +110,7 @@ def _review_patterns(suite: Suite, source: Source) -> Iterator[Problem]:
 def review_case(built: Built, suite: Source, options: Formatting) -> Iterator[Problem]:
     """What formatting has to say about a case."""
     case = built.case
-    if case is None:
+    if case is None or _is_plain(case, options):
         return
     turns = take_turns(case.messages, options)
     for diagnostic in diagnose_case(case, turns, options):
@@ -126,6 +126,14 @@ def review_case(built: Built, suite: Source, options: Formatting) -> Iterator[Pr
     if message:
         place = CasePlace(case.at, built.source, suite)
         yield place.problem("no-user-message", case.messages[0].at, message, severity="warning")
+
+
+def _is_plain(case: Case, options: Formatting) -> bool:
+    """Is it one text of the user, as most cases are? Then there is nothing to say, unless it looks like a marker."""
+    if len(case.messages) != 1 or case.messages[0].role != "user" or len(case.messages[0].parts) != 1:
+        return False
+    part = case.messages[0].parts[0]
+    return isinstance(part, TextPart) and bool(trim(part.text)) and not has_marker_line(part.text, options.marker)
 
 
 def _no_user_message(case: Case, turns: tuple[Turn, ...], options: Formatting, failed: bool) -> str | None:

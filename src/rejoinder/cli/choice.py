@@ -8,11 +8,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import click
+from msgspec import structs
 
 from rejoinder.cli.loading import load_suites
 from rejoinder.cli.models import read_quartiles, words
 from rejoinder.engine.plan import RunOptions
 from rejoinder.errors import UsageError
+from rejoinder.model import Suite
 
 MOST_UNASKED = 5
 """So many models are asked without further questions."""
@@ -33,16 +35,19 @@ def choose_targets(
     if any(filters) and not any(_is_pattern(word) for word in wanted):
         hint = "Write for example: -m 'openai/*' --price 1"
         raise UsageError("--provider and --price choose among the models of a pattern", hint)
+    if not wanted:
+        raise UsageError("-m names no model", "Is the variable that it is taken from empty?")
     chosen: dict[str, None] = {}
-    known: dict[str, str] | None = None
+    suites: list[Suite] = []
     for word in wanted:
         if not _is_pattern(word):
             chosen[word] = None
             continue
-        if known is None:
-            known = {name: name for suite in load_suites(paths, options) for name in suite.targets}
+        # What the suites say of their own targets is no matter here; the run itself loads them again, and warns.
+        suites = suites or load_suites(paths, structs.replace(options, targets=(word,)), warn=False)
+        known = [name for suite in suites for name in suite.targets]
         by_name = [name for name in known if word != "all" and fnmatchcase(name.lower(), word.lower())]
-        chosen |= dict.fromkeys(by_name or _models(word, *filters))
+        chosen |= dict.fromkeys(by_name or _models(word, *filters, suites[0]))
     if len(chosen) > MOST_UNASKED and not yes:
         _ask_consent(list(chosen))
     return tuple(chosen)
@@ -52,15 +57,15 @@ def _is_pattern(word: str) -> bool:
     return word == "all" or "*" in word
 
 
-def _models(pattern: str, providers: list[str], quartiles: list[int]) -> list[str]:
+def _models(pattern: str, providers: list[str], quartiles: list[int], suite: Suite) -> list[str]:
     from rejoinder.providers.prices import match_models  # noqa: PLC0415 - only patterns need the table
     from rejoinder.providers.vendors import can_be_asked  # noqa: PLC0415
     from rejoinder.suite.project import open_project  # noqa: PLC0415
 
-    found = match_models([pattern], providers=providers, quartiles=quartiles)
+    found = match_models([pattern], providers=providers, quartiles=quartiles, overrides=suite.prices)
     if not found:
         raise UsageError(f"no model that `{pattern}` matches has such a provider or price")
-    environment = open_project(Path.cwd()).environment
+    environment = open_project(Path(suite.path).parent).environment
     usable = {provider: can_be_asked(provider, environment) for provider in {one.partition("/")[0] for one in found}}
     chosen = [one for one in found if usable[one.partition("/")[0]]]
     if not chosen:

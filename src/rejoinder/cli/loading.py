@@ -13,12 +13,13 @@ from rejoinder.model import Suite
 from rejoinder.validation import find_files
 
 
-def load_suites(paths: tuple[Path, ...], options: RunOptions) -> list[Suite]:
+def load_suites(paths: tuple[Path, ...], options: RunOptions, *, warn: bool = True) -> list[Suite]:
     files, _ = find_files(paths)
     try:
         suites, warnings = loading.load_suites(files, options)
     except SuiteError as error:
         show_problems([problem for problem in error.problems if problem.severity == "error"], err=True)
         sys.exit(2)
-    show_problems(warnings, err=True)
+    if warn:
+        show_problems(warnings, err=True)
     return suites

@@ -97,7 +97,9 @@ def _read_project(targets_file: Path | None, suite_file: Path | None) -> Suite:
         from rejoinder.engine.plan import RunOptions  # noqa: PLC0415
         from rejoinder.errors import SuiteError  # noqa: PLC0415
 
-        options = RunOptions(targets_file=str(targets_file.resolve()) if targets_file else None)
+        # With a target from outside, what the suite's own lacks is no mistake of the suite: the list is to show it.
+        file = str(targets_file.resolve()) if targets_file else None
+        options = RunOptions(targets=("scripted/none",), targets_file=file)
         try:
             [suite], _ = load_suites([suite_file], options)
         except SuiteError as error:
@@ -138,7 +140,8 @@ def _show_list(rows: list[dict[str, Any]]) -> None:
 
 
 def _state(row: dict[str, Any]) -> str:
-    return "ready" if row["ready"] else str(row["missing"]).replace("\n", " ")
+    message, _, hint = str(row["missing"]).partition("\n")
+    return "ready" if row["ready"] else f"{message} ({hint})" if hint else message
 
 
 def _probed(probe: Probe) -> dict[str, Any]:

@@ -112,12 +112,13 @@ class Live:
                 if limiter is not None:
                     limiter.leave()
                 raise
+            seconds = time.perf_counter() - started  # before anything else: the first price takes time to find
             if limiter is not None:
                 limiter.leave(tokens=reply.usage.total_tokens)
             terms.answered = True
             changes: dict[str, Any] = self._desk.price(terms, reply)
             if not reply.latency_s:
-                changes["latency_s"] = round(time.perf_counter() - started, 6)
+                changes["latency_s"] = round(seconds, 6)
             reply = structs.replace(reply, **changes) if changes else reply
             return await self._told(Told(call.key, reply, attempts=1 + failures + refusals))
 

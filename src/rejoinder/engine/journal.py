@@ -3,7 +3,8 @@
 An append-only file with one JSON record a line. `asked` is handed to the operating system before a call is made;
 `told` is written after it, and waited for until it is on the disk. So a call that was asked and not told is *in
 doubt*: only such calls can be made twice. One thread commits what was told: it takes all that waits, one write, one
-fdatasync, and wakes the waiters. There is no timer, so a lone record never waits for company.
+fdatasync, and wakes the waiters. What one turn of the event loop tells is handed to that thread together, so that the
+two do not get in each other's way for every record. There is no timer, so a lone record never waits for company.
 
 A last line that was torn by a crash is cut off when the journal is opened again. A line that is damaged elsewhere is
 an error that names it: nothing is guessed.
@@ -62,6 +63,8 @@ class Told(Struct, frozen=True, tag="told", omit_defaults=True):
 
 
 Record: TypeAlias = Opened | Asked | Told
+_Entry: TypeAlias = tuple[bytes, asyncio.Future[None] | None]
+"""A line, and whoever waits for it to be on the disk."""
 
 
 class History(Struct, frozen=True):
@@ -121,7 +124,9 @@ class Journal:
         self.open_calls: set[str] = set()
         """Calls that were asked and not told: in doubt, should the run end now."""
         self._writing = threading.Lock()
-        self._queue: SimpleQueue[tuple[bytes, asyncio.Future[None] | None] | None] = SimpleQueue()
+        self._pending: list[_Entry] = []
+        """What this turn of the event loop has brought."""
+        self._queue: SimpleQueue[list[_Entry] | None] = SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._commit_for_ever, name="rejoinder-journal", daemon=True)
         self._thread.start()
@@ -133,7 +138,7 @@ class Journal:
         A call that does not leave the process cannot be in doubt; its record may wait for the next commit.
         """
         if not outside:
-            self._queue.put((self._line(record), None))
+            self._gather((self._line(record), None))
             return
         self.open_calls.add(record.key)
         self._append(self._line(record))
@@ -141,16 +146,27 @@ class Journal:
 
     async def told(self, record: Told) -> None:
         waiter = self._loop.create_future()
-        self._queue.put((self._line(record), waiter))
-        self.open_calls.discard(record.key)  # what is in the queue is written, even if nobody waits any more
+        self._gather((self._line(record), waiter))
+        self.open_calls.discard(record.key)  # what was gathered is written, even if nobody waits any more
         reached("told.queued")
         await waiter
 
     def close(self) -> None:
         """Write what waits and let go of the file."""
+        self._hand_over()
         self._queue.put(None)
         self._thread.join()
         os.close(self._file)
+
+    def _gather(self, entry: _Entry) -> None:
+        if not self._pending:
+            self._loop.call_soon(self._hand_over)
+        self._pending.append(entry)
+
+    def _hand_over(self) -> None:
+        if self._pending:
+            self._queue.put(self._pending)
+            self._pending = []
 
     def _line(self, record: Record) -> bytes:
         line = self._encode(record) + b"\n"
@@ -160,19 +176,19 @@ class Journal:
         closing = False
         while not closing:
             first = self._queue.get()
-            batch = [] if first is None else [first]
+            batch = first or []
             closing = first is None
             with contextlib.suppress(Empty):
                 while True:
-                    entry = self._queue.get_nowait()
-                    if entry is None:
+                    more = self._queue.get_nowait()
+                    if more is None:
                         closing = True
                     else:
-                        batch.append(entry)
+                        batch += more
             if batch:
                 self._commit(batch)
 
-    def _commit(self, batch: list[tuple[bytes, asyncio.Future[None] | None]]) -> None:
+    def _commit(self, batch: list[_Entry]) -> None:
         """One write and one sync for all that waits, then everybody is woken."""
         failure: JournalError | None = None
         waiters = [waiter for _, waiter in batch if waiter is not None]

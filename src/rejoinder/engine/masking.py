@@ -43,9 +43,10 @@ class Mask:
 
     def hide(self, record: bytes) -> bytes:
         """A line of JSON without the secrets."""
-        if not any(hint in record for hint in self._hints):
-            return record
-        return _again(record, self.hide_text)
+        for hint in self._hints:
+            if hint in record:
+                return _again(record, self.hide_text)
+        return record
 
     def reveal(self, record: bytes) -> bytes:
         """A line of JSON with the secrets put back."""

@@ -82,11 +82,14 @@ def plan(suites: Iterable[Suite], options: RunOptions) -> Iterator[Job]:
     number = 0
     occurrences: dict[bytes, int] = {}
     names: dict[str, str] = {}
+    identities: dict[int, bytes] = {}
     for pair in pairs(suites, options):
-        suite = pair.suite
+        suite, target = pair.suite, pair.target
         if suite.path not in names:
             names[suite.path] = suite.name or _relative(suite)
-        prepared = _tell_apart(prepare(pair, names[suite.path]), occurrences)
+        if id(target) not in identities:
+            identities[id(target)] = _identity(target)
+        prepared = _tell_apart(prepare(pair, names[suite.path], identities[id(target)]), occurrences)
         for trial in range(1, options.repeat + 1):
             yield Job(number, prepared, trial)
             number += 1
@@ -201,12 +204,12 @@ def _find(suite: Suite, name: str) -> Target | None:
     return target
 
 
-def prepare(pair: Pair, suite_name: str) -> Prepared:
+def prepare(pair: Pair, suite_name: str, target_identity: bytes) -> Prepared:
     suite, case, target = pair.suite, pair.case, pair.target
     prompt = format_case(case, suite.formatting, target.mode)
     opening = Opening(prompt.question, prompt.messages, case.level, case.followups, case.max_turns)
     request = msgspec.Raw(msgspec.json.encode(prompt.raw_request()))
-    digest = _digest(case, target, prompt)
+    digest = _digest(case, target_identity, prompt)
     return Prepared(suite, case, target, pair.judge, suite_name, prompt, opening, digest, request)
 
 
@@ -216,11 +219,18 @@ def _relative(suite: Suite) -> str:
     return path.relative_to(suite.root).as_posix() if path.is_relative_to(suite.root) else path.name
 
 
-def _digest(case: Case, target: Target, prompt: Prompt) -> bytes:
+def _identity(target: Target) -> bytes:
+    """What a recorded answer depends on in a target."""
+    identity: Any = (target.name, target.provider, target.settings)
+    return msgspec.json.encode(identity, order="deterministic")
+
+
+def _digest(case: Case, target: bytes, prompt: Prompt) -> bytes:
     """What a recorded answer depends on. A case without a name of its own is known by its words alone."""
     name = "" if _UNNAMED.fullmatch(case.id) else case.id
-    identity: Any = (name, target.name, target.provider, target.settings, prompt.messages)
-    return blake2b(msgspec.json.encode(identity, order="deterministic"), digest_size=16).digest()
+    digest = blake2b(target, digest_size=16)
+    digest.update(msgspec.json.encode((name, prompt.messages)))
+    return digest.digest()
 
 
 def _tell_apart(prepared: Prepared, occurrences: dict[bytes, int]) -> Prepared:

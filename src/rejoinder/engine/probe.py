@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 from msgspec import Struct, structs
 
 from rejoinder.engine.desk import TargetDesk
+from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import RunOptions
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import ChatMessage, Reply, Request, Suite, Target
-from rejoinder.providers import AVAILABLE, ProviderError
+from rejoinder.providers import AVAILABLE
 
 QUESTION = "Reply with the single word OK."
 
@@ -54,15 +56,17 @@ async def try_target(target: Target, project: Suite) -> Probe:
             question=QUESTION,
             key="targets-check",
         )
-        reply = await terms.provider.reply(request)
-    except (RejoinderError, ProviderError) as error:
+        async with asyncio.timeout(terms.timeout_s):
+            reply = await terms.provider.reply(request)
+    except TimeoutError:
+        seconds = time.perf_counter() - started
+        return Probe(target, seconds=seconds, error=f"no answer within {terms.timeout_s:g} s")
+    except RejoinderError as error:
         message = error.message + (f" ({error.hint})" if error.hint else "")
-        for value, name in desk.secrets.items():
-            message = message.replace(value, f"<<{name}>>")
-        return Probe(target, seconds=time.perf_counter() - started, error=message)
+        return Probe(target, seconds=time.perf_counter() - started, error=Mask(desk.secrets).hide_text(message))
     finally:
         await desk.close()
     seconds = time.perf_counter() - started
-    priced = structs.replace(reply, **desk.price(terms, reply))
+    priced = structs.replace(reply, text=Mask(desk.secrets).hide_text(reply.text), **desk.price(terms, reply))
     left = terms.provider.limiter.left() if terms.provider.limiter is not None else {}
     return Probe(target, priced, seconds, left=left)

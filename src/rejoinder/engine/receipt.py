@@ -18,6 +18,7 @@ from rejoinder.engine.plan import RunOptions, Survey
 from rejoinder.engine.results import Record
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import Case, Formatting, Suite, Target
+from rejoinder.suite.prices import read_prices
 from rejoinder.suite.project import open_project
 from rejoinder.suite.templates import find_secret_by_expression
 
@@ -120,7 +121,8 @@ def suite_paths(folder: RunFolder) -> list[Path]:
 def read_stored_suite(folder: RunFolder, number: int) -> Suite:
     """A suite as it was when the run began, its secrets put back from the environment."""
     stored = _read_stored(folder).suites[number]
-    environment = open_project(Path(stored.root)).environment if stored.secrets else {}
+    project = open_project(Path(stored.root))
+    environment = project.environment if stored.secrets else {}
     secrets = {find_secret_by_expression(expression, environment): expression for expression in stored.secrets}
     return Suite(
         path=stored.path,
@@ -130,6 +132,7 @@ def read_stored_suite(folder: RunFolder, number: int) -> Suite:
         description=stored.description,
         formatting=stored.formatting,
         targets=stored.targets,
+        prices=read_prices(project.config),
         judge_target=stored.judge_target,
         secrets=secrets,
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from rejoinder.engine.folder import RunDamaged
 from rejoinder.engine.masking import Mask
@@ -44,6 +44,7 @@ class UsageRecord(Struct, frozen=True):
     total_tokens: int
     reasoning_tokens: int | msgspec.UnsetType = msgspec.UNSET
     cached_tokens: int | msgspec.UnsetType = msgspec.UNSET
+    cache_write_tokens: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class CheckRecord(Struct, frozen=True):
@@ -168,12 +169,14 @@ def add_costs(costs: Iterable[float | None]) -> float | None:
 def _usage_record(usage: Usage) -> UsageRecord:
     given, made = usage.input_tokens, usage.output_tokens
     reasoning, cached = usage.reasoning_tokens or msgspec.UNSET, usage.cached_tokens or msgspec.UNSET
-    return UsageRecord(given, made, given + made, reasoning, cached)
+    return UsageRecord(given, made, given + made, reasoning, cached, usage.cache_write_tokens or msgspec.UNSET)
 
 
 def _turn_record(turn: Turn, target: Target, include_messages: bool) -> TurnRecord:
     reply = turn.reply
-    record = TurnRecord(
+    if reply is not None and target.provider in OVER_HTTP:
+        return _api_turn_record(turn, reply, target, include_messages)
+    return TurnRecord(
         turn.turn,
         turn.depth,
         turn.prompt,
@@ -185,10 +188,20 @@ def _turn_record(turn: Turn, target: Target, include_messages: bool) -> TurnReco
         0.0 if reply is None else reply.latency_s,
         messages=turn.messages if include_messages else msgspec.UNSET,
     )
-    if reply is None or target.provider not in OVER_HTTP:
-        return record
-    return structs.replace(
-        record,
+
+
+def _api_turn_record(turn: Turn, reply: Reply, target: Target, include_messages: bool) -> TurnRecord:
+    """What an API tells beside its text."""
+    return TurnRecord(
+        turn.turn,
+        turn.depth,
+        turn.prompt,
+        reply.text,
+        turn.passed,
+        [_check_record(verdict) for verdict in turn.verdicts],
+        _usage_record(reply.usage),
+        reply.cost,
+        reply.latency_s,
         cost_breakdown=reply.price or msgspec.UNSET,
         unpriced=_model_name(target, reply) if reply.cost is None else msgspec.UNSET,
         model=reply.model or msgspec.UNSET,
@@ -197,6 +210,7 @@ def _turn_record(turn: Turn, target: Target, include_messages: bool) -> TurnReco
         tool_calls=reply.tool_calls or msgspec.UNSET,
         thinking=reply.thinking or msgspec.UNSET,
         request_id=reply.request_id or msgspec.UNSET,
+        messages=turn.messages if include_messages else msgspec.UNSET,
     )
 
 

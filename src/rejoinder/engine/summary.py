@@ -53,6 +53,11 @@ class _Result(Struct):
     judge_usage: _Usage
     judge_cost: float | None
 
+    @property
+    def spent(self) -> bool:
+        """Is there something to pay? A conversation that ended before the first reply has no cost, known or not."""
+        return self.status not in ("skipped", "error") or self.cost is not None or self.usage.total_tokens > 0
+
 
 class Tally:
     """Takes results one by one; `summary` is what they add up to."""
@@ -81,7 +86,7 @@ class Tally:
         for total, usage in ((self.usage, result.usage), (self.judge_usage, result.judge_usage)):
             total[0] += usage.input_tokens
             total[1] += usage.output_tokens
-        if result.status != "skipped":
+        if result.spent:
             self.costs.append(result.cost)
             if result.judge_usage.total_tokens or result.judge_cost is not None:
                 self.judge_costs.append(result.judge_cost)
@@ -213,7 +218,7 @@ class _TargetTally:
         self.first_try += result.succeeded_on_turn == 1
         self.usage[0] += result.usage.input_tokens
         self.usage[1] += result.usage.output_tokens
-        if result.status != "skipped":
+        if result.spent:
             self.costs.append(result.cost)
         self.seconds += [turn.duration_s for turn in result.turns if turn.duration_s]
 

@@ -21,7 +21,9 @@ def write_chat(
     for turn in turns:
         leading = leading and turn.role == "system"
         content = _content(turn, options, leading)
-        if not content and not turn.tool_calls:
+        # A tool's result without words is a result all the same: an API refuses a call that has none.
+        answers = turn.role == "tool" and turn.tool_call_id and not options.later_roles_as_assistant
+        if not (content or turn.tool_calls or answers):
             continue
         if turn.role == "system" and (leading or not options.later_roles_as_assistant):
             blocks.append(content)

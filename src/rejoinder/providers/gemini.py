@@ -1,7 +1,7 @@
 """Google's Gemini: `generateContent`.
 
 The system message is `systemInstruction`, assistants are called `model`, and consecutive messages of one role become
-parts of one. Texts must not be empty: `(empty)` stands in their place.
+parts of one. Texts must not be empty, and a call of a tool cannot come first: `(empty)` stands in their place.
 """
 
 from __future__ import annotations
@@ -115,7 +115,10 @@ def _contents(messages: list[ChatMessage]) -> list[dict[str, Any]]:
             contents[-1]["parts"] += parts
         else:
             contents.append({"parts": parts, "role": role})
-    return contents or [{"parts": [{"text": EMPTY}], "role": "user"}]
+    # A call of a tool has to follow somebody's words or a result.
+    if not contents or any("functionCall" in part for part in contents[0]["parts"]):
+        contents.insert(0, {"parts": [{"text": EMPTY}], "role": "user"})
+    return contents
 
 
 def _parts(message: ChatMessage, names: Mapping[str, str]) -> list[dict[str, Any]]:

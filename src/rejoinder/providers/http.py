@@ -33,7 +33,7 @@ class TemplatedHttp:
         self._url = settings.needed("url")
         self._method = (settings.text("method") or "POST").upper()
         self._headers = {name.lower(): str(value) for name, value in settings.mapping("headers").items()}
-        self._body: Any = values.get("body", DEFAULT_BODY if self._method != "GET" else None)
+        self._body: Any = _read_body(values.get("body", DEFAULT_BODY if self._method != "GET" else None))
         path = settings.text("reply_path")
         self._path = _steps(path, settings) if path else None
         self._path_text = path
@@ -45,7 +45,7 @@ class TemplatedHttp:
 
     def write(self, request: Request) -> Outgoing:
         url = _fill(self._url, request, lambda text: quote(text, safe=""))
-        headers = {name: _fill(value, request, _one_line) for name, value in self._headers.items()}
+        headers = {name: _utf8(_fill(value, request, _one_line)) for name, value in self._headers.items()}
         body = _render(self._body, request)
         data = None if body is None else body.encode() if isinstance(body, str) else msgspec.json.encode(body)
         return Outgoing(url, data, self._method, headers)
@@ -69,6 +69,15 @@ class TemplatedHttp:
         if answer.content_type not in ("application/json", "application/problem+json", "text/plain"):
             return ErrorDetails()
         return ErrorDetails(message=shortened(answer.body.decode("utf-8", "replace")))
+
+
+def _read_body(body: Any) -> Any:
+    """The body as values: JSON that is written as a text is filled in as JSON, so that quotes cannot break it."""
+    try:
+        read = msgspec.json.decode(body) if isinstance(body, str) else body
+    except msgspec.DecodeError:
+        return body
+    return read if isinstance(read, dict | list) else body
 
 
 def _last_user_message(request: Request) -> str:
@@ -116,6 +125,11 @@ def _fill(template: str, request: Request, write: Callable[[str], str]) -> str:
 def _one_line(text: str) -> str:
     """A header is one line; a line break in it would begin another header."""
     return re.sub(r"[\r\n\0]+", " ", text)
+
+
+def _utf8(text: str) -> str:
+    """A header's text so that its bytes, which go out one a character, are UTF-8."""
+    return text if text.isascii() else text.encode().decode("latin-1")
 
 
 def _texts(value: Any) -> list[str]:

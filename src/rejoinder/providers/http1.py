@@ -114,9 +114,9 @@ class AnswerReader:
 
     def _read_head(self) -> bool:
         end = self._buffer.find(b"\r\n\r\n")
+        if end > MOST_HEAD or (end < 0 and len(self._buffer) > MOST_HEAD + 3):  # three bytes may belong to the end
+            raise NotHttp("its headers do not end")
         if end < 0:
-            if len(self._buffer) > MOST_HEAD:
-                raise NotHttp("its headers do not end")
             if not b"HTTP/1.".startswith(self._buffer[:7]):
                 raise NotHttp("it does not begin with HTTP/1.")
             return False
@@ -154,9 +154,9 @@ class AnswerReader:
             parts = {part.strip() for part in length.split(",")}  # some repeat themselves
             if len(parts) != 1 or not (text := parts.pop()).isascii() or not text.isdigit():
                 raise NotHttp(f"it has the length {length[:40]!r}")
-            self._left = int(text)
-            if self._left > self._most:
+            if len(text) > 20 or int(text) > self._most:  # Python refuses to read thousands of digits
                 raise TooLarge
+            self._left = int(text)
 
     def _read_chunks(self) -> bool:
         while True:
@@ -218,4 +218,6 @@ def _unpacked(body: bytes, encoding: str, most: int) -> bytes:
         raise TooLarge
     if not unpacker.eof:
         raise NotHttp("it is packed, and its end is missing")
+    if unpacker.unused_data:
+        raise NotHttp("it is packed, and something follows its end")
     return unpacked

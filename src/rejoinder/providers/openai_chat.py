@@ -37,7 +37,8 @@ class OpenAiChat:
         self._extra = extra_body
 
     def write(self, request: Request) -> Outgoing:
-        messages = [_message(message) for message in request.messages]
+        # An empty list is refused, an empty text is not.
+        messages = [_message(message) for message in request.messages] or [{"role": "user", "content": ""}]
         body: dict[str, Any] = {"messages": messages, "model": self._model, **self._fixed}
         if self._extra:
             body = merged(body, self._extra)
@@ -49,9 +50,10 @@ class OpenAiChat:
             raise msgspec.ValidationError("there are no choices in it")
         choice = completion.choices[0]
         message = choice.message
+        content, thoughts = _spoken(message.content)
         finish = _FINISHES.get(choice.finish_reason or "", choice.finish_reason)
         return Reply(
-            message.content or message.refusal or "",
+            content or message.refusal or "",
             _usage(completion.usage),
             model=completion.model,
             finish_reason="refusal" if message.refusal and finish == "stop" else finish,
@@ -59,8 +61,8 @@ class OpenAiChat:
                 ToolCall(call.function.name, call.function.arguments or "{}", call.id or "")
                 for call in message.tool_calls or ()
             ),
-            thinking=message.reasoning_content or message.reasoning or None,
-            refusal=message.refusal is not None,
+            thinking=message.reasoning_content or message.reasoning or thoughts or None,
+            refusal=bool(message.refusal),
         )
 
     def explain(self, answer: HttpAnswer) -> ErrorDetails:
@@ -112,15 +114,28 @@ def _message(message: ChatMessage) -> dict[str, Any]:
     return {"role": message.role, "content": message.content}
 
 
+def _spoken(content: str | list[_Chunk] | None) -> tuple[str, str]:
+    """What is said and what is thought. Most servers give a text; Mistral's reasoning models give chunks of both."""
+    if not isinstance(content, list):
+        return content or "", ""
+    thoughts = [inner.text or "" for chunk in content for inner in chunk.thinking]
+    return "".join(chunk.text or "" for chunk in content), "".join(thoughts)
+
+
 def _usage(usage: _Usage | None) -> Usage:
     if usage is None:
         return Usage()
-    given, made = usage.prompt_tokens_details, usage.completion_tokens_details
+    details, made = usage.prompt_tokens_details or _InputDetails(), usage.completion_tokens_details
+    given, said = usage.prompt_tokens or 0, usage.completion_tokens or 0
+    thought = (made.reasoning_tokens or 0) if made else 0
+    if usage.total_tokens == given + said + thought:  # xAI counts what was thought beside what was said
+        said += thought
     return Usage(
-        usage.prompt_tokens or 0,
-        usage.completion_tokens or 0,
-        (made.reasoning_tokens or 0) if made else 0,
-        cached_tokens=((given.cached_tokens or 0) if given else 0) or usage.prompt_cache_hit_tokens or 0,
+        given,
+        said,
+        thought,
+        cached_tokens=details.cached_tokens or usage.prompt_cache_hit_tokens or 0,
+        cache_write_tokens=details.cache_write_tokens or 0,
     )
 
 
@@ -137,8 +152,13 @@ class _Call(Struct):
     id: str | None = None
 
 
+class _Chunk(Struct):
+    text: str | None = None
+    thinking: list[_Chunk] = field(default_factory=list["_Chunk"])
+
+
 class _Message(Struct):
-    content: str | None = None
+    content: str | list[_Chunk] | None = None
     refusal: str | None = None
     tool_calls: list[_Call] | None = None
     reasoning_content: str | None = None
@@ -153,6 +173,7 @@ class _Choice(Struct):
 
 class _InputDetails(Struct):
     cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
 
 
 class _OutputDetails(Struct):
@@ -162,6 +183,7 @@ class _OutputDetails(Struct):
 class _Usage(Struct):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    total_tokens: int | None = None
     prompt_tokens_details: _InputDetails | None = None
     completion_tokens_details: _OutputDetails | None = None
     prompt_cache_hit_tokens: int | None = None

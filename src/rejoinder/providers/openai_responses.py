@@ -28,7 +28,9 @@ class OpenAiResponses:
     def write(self, request: Request) -> Outgoing:
         system = [message.content for message in request.messages if message.role == "system"]
         rest = [item for message in request.messages if message.role != "system" for item in _items(message)]
-        body: dict[str, Any] = {"input": rest, "model": self._model, **self._fixed}
+        # An empty list is refused, an empty text is not.
+        items = rest or [{"role": "user", "content": ""}]
+        body: dict[str, Any] = {"input": items, "model": self._model, **self._fixed}
         if system:
             body["instructions"] = "\n\n".join(system)
         if self._extra:
@@ -98,6 +100,7 @@ def _usage(usage: _Usage | None) -> Usage:
         usage.output_tokens,
         made.get("reasoning_tokens") or 0,
         cached_tokens=given.get("cached_tokens") or 0,
+        cache_write_tokens=given.get("cache_write_tokens") or 0,
     )
 
 

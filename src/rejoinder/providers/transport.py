@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import ssl
 import time
@@ -379,5 +380,7 @@ def _explain(error: Exception, place: str) -> ProviderError:
         return ProviderError(f"no secure connection to {place}: {error.reason or error}", type="tls")
     if isinstance(error, TimeoutError):
         return ProviderError(f"no connection to {place}: it does not answer", type="connection", retryable=True)
-    reason = str(getattr(error, "strerror", None) or error).lower()
+    # asyncio puts the address into the words of the error; its number says what happened.
+    number = getattr(error, "errno", None)
+    reason = (os.strerror(number) if number else str(error)).lower()
     return ProviderError(f"no connection to {place}: {reason}", type="connection", retryable=True)

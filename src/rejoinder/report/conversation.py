@@ -8,7 +8,7 @@ from typing import Any
 from rejoinder.report.problems import printable
 from rejoinder.report.signs import UNICODE, Signs
 
-_NUMERIC = frozenset({"min_tokens", "max_tokens", "min_words", "max_words", "latency"})
+_NUMERIC = frozenset({"min_tokens", "max_tokens", "min_words", "max_words", "latency", "cost"})
 _GROUPS = frozenset({"or", "and", "not"})
 
 

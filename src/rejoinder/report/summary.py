@@ -124,6 +124,8 @@ def _cost(summary: dict[str, Any]) -> Iterator[str]:
     if unpriced:
         names = ", ".join(f"{name} ({count(calls, 'call')})" for name, calls in unpriced.items())
         parts.append(f"{'and' if known else 'unknown:'} no price for {names}; `prices` in the configuration can say it")
+    if summary["judge_usage"]["total_tokens"] and summary["judge_cost"] is None and parts:
+        parts.append("and no price for what judges used")
     if parts:
         yield f"  {'cost':10}{' '.join(parts)}"
 

@@ -127,10 +127,15 @@ class CaseBuilder:
             system_prompt=self._system_prompt(),
             tags=self._tags(),
             variables=dict(self.scope.names or {}),
-            metadata=expand_tree(data.get("metadata", {}), self.scope, self._reporter(self._place("metadata"))),
+            metadata=self._metadata(),
             followups=data.get("followups", self.around.followups),
             max_turns=data.get("max_turns", self.around.max_turns),
         )
+
+    def _metadata(self) -> dict[str, Any]:
+        if "metadata" not in self.data:
+            return {}
+        return expand_tree(self.data["metadata"], self.scope, self._reporter(self._place("metadata")))
 
     # What `rejoinder.suite.checks` asks for.
 
@@ -201,8 +206,10 @@ class CaseBuilder:
         return (Message("user", (TextPart(prompt, at),), at),)
 
     def _message_list(self, key: str) -> tuple[Message, ...]:
+        if key not in self.data:
+            return ()
         at = self._place(key)
-        return tuple(self._message(message, f"{at}[{i}]") for i, message in enumerate(self.data.get(key, ())))
+        return tuple(self._message(message, f"{at}[{i}]") for i, message in enumerate(self.data[key]))
 
     def _message(self, message: dict[str, Any], at: str) -> Message:
         content = message["content"]
@@ -253,13 +260,15 @@ class CaseBuilder:
         return next((text for text in choices if text and text.strip()), "")
 
     def _tags(self) -> tuple[str, ...]:
+        if "tags" not in self.data:
+            return self.around.tags
         at = self._place("tags")
         own = (self.text(tag, f"{at}[{i}]") for i, tag in enumerate(self.data.get("tags", ())))
         return tuple(dict.fromkeys((*self.around.tags, *own)))
 
     def _optional(self, key: str) -> str | None:
         value = self.data.get(key)
-        return None if value is None else self.text(value, self._place(key))
+        return self.text(value, self._place(key)) if value is not None and "{{" in value else value
 
     # Places and problems.
 

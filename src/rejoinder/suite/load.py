@@ -256,7 +256,7 @@ class _SuiteReader:
             system_prompt=self._text(system_prompt, "metadata.system_prompt") or "",
             followups=metadata.get("followups", "first"),
             max_turns=metadata.get("max_turns"),
-            tags=tuple(self._expanded(metadata.get("tags", []), ("metadata", "tags"))),
+            tags=tuple(dict.fromkeys(self._expanded(metadata.get("tags", []), ("metadata", "tags")))),
             secrets=self.secrets,
             forced_system_prompt=self.options.system_prompt,
             forced_target=self.options.target,
@@ -346,6 +346,8 @@ class _SuiteReader:
         found = built.problems
         if built.case is not None and self.review is not None:
             found = [*found, *self.review(built, self.source, self.formatting)]
+        if not found:
+            return
         new = [problem for problem in found if _spot(problem) not in spoken_of]
         spoken_of.update(map(_spot, new))
         self.problems += new

@@ -205,9 +205,9 @@ def _target(entry: dict[str, Any], file: str) -> Target:
         name=entry["name"],
         provider=PROVIDERS.get(provider, provider),
         settings={key: value for key, value in settings.items() if key not in _OWN_FIELDS},
-        judge_target=entry.get("judge_target", entry.get("judgeTarget")),
-        workers=entry.get("workers"),
-        system_prompt=entry.get("system_prompt", entry.get("systemPrompt")),
+        judge_target=settings.get("judge_target", settings.get("judgeTarget")),
+        workers=settings.get("workers"),
+        system_prompt=settings.get("system_prompt", settings.get("systemPrompt")),
         file=file,
     )
 

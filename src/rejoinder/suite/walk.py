@@ -137,11 +137,11 @@ class Walker:
             own = {key: value for key, value in row.values.items() if key in keys and value not in ("", None)}
             if row.source.file.lower().endswith(".csv"):
                 own = {key: _from_cell(key, value) for key, value in own.items()}
+                if survey(own)[1] > MOST_DEPTH:
+                    yield Built(None, [row.source.problem("too-deep", "", TOO_DEEP)], row.source)
+                    continue
             elif isinstance(own.get("id"), int | float) and not isinstance(own["id"], bool):
                 own["id"] = write_value(own["id"])
-            if survey(own)[1] > MOST_DEPTH:
-                yield Built(None, [row.source.problem("too-deep", "", TOO_DEEP)], row.source)
-                continue
             at: DocumentPath = ("cases", row.number - 1)
             own, problems, touched = self._check_row(own, at, row.source)
             data, origins = self._with_defaults(own)
@@ -154,9 +154,12 @@ class Walker:
         self, own: dict[str, Any], at: DocumentPath, source: RowSource
     ) -> tuple[dict[str, Any], list[Problem], set[str]]:
         """What is left of a row without what the schema and the rules refuse, what they say, and of which keys."""
+        found = [*find_violations(own, "case"), *find_conflicts(own, ())]
+        if not found and "checks" not in own:
+            return own, [], self.touched.get(("defaults",), set())
         rules = CheckRules(own.get("followups", self.around.followups))
         rules.walk(own.get("checks"), ("checks",))
-        errors = [*find_violations(own, "case"), *rules.found.errors, *find_conflicts(own, ())]
+        errors = [*found, *rules.found.errors]
         problems = [
             source.violation(msgspec.structs.replace(violation, path=(*at, *violation.path)), severity)
             for severity, violations in (("error", errors), ("warning", rules.found.warnings))

@@ -133,6 +133,9 @@ def _check_parts(content: Json, where: str) -> None:
 
 def _check_calls(contents: list[Json]) -> None:
     """A turn of function calls is followed by a turn with as many responses, and responses follow nothing else."""
+    if contents[0].get("role") == "model" and _count(contents[0], "functionCall"):
+        turns = "a user turn or after a function response turn."
+        raise Refusal(400, f"Please ensure that function call turn comes immediately after {turns}")
     for before, content in zip([{}, *contents], [*contents, {}], strict=True):
         calls = _count(before, "functionCall")
         responses = _count(content, "functionResponse")
