@@ -12,7 +12,7 @@ import ssl
 import subprocess
 import zlib
 from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +22,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from rejoinder.errors import RejoinderError
 from rejoinder.providers import ProviderError, http1, transport
 from rejoinder.providers.http1 import AnswerReader, HttpAnswer, NotHttp, TooLarge, write_request
 from rejoinder.providers.transport import Transport
@@ -149,7 +148,7 @@ def read(pieces: list[bytes], most_body: int = http1.MOST_BODY) -> HttpAnswer | 
 
 
 @given(answers(), cuts)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_an_answer_reads_the_same_however_it_is_cut(written: Written, places: list[int]) -> None:
     reader = AnswerReader()
     *pieces, last = cut(written.data, places)
@@ -173,9 +172,10 @@ def test_an_answer_reads_the_same_byte_by_byte(written: Written) -> None:
 def test_an_answer_that_is_cut_off_is_never_taken_for_whole(written: Written, data: st.DataObject) -> None:
     end = data.draw(st.integers(0, len(written.data) - 1))
     outcome = read([written.data[:end]])
-    if written.until_close:  # only what is packed can tell that its end is missing
-        head = written.data.rindex(b"\r\n\r\n", 0, len(written.data)) if b"\r\n\r\n" in written.data[:end] else -1
-        assert outcome in ("incomplete", "not http") or head >= 0
+    if written.until_close and isinstance(outcome, HttpAnswer):  # nothing says how much there should be
+        assert written.answer.body.startswith(outcome.body)
+    elif written.until_close:  # only what is packed can tell that its end is missing
+        assert outcome in ("incomplete", "not http")
     else:
         assert outcome == "incomplete"
 
@@ -203,7 +203,16 @@ pieces_of_http = st.sampled_from(
         *(b"Content-Length: 5, 6\r\n", b"Content-Length:\r\n", b"Content-Length: " + b"9" * 5000 + b"\r\n"),
         *(b"Transfer-Encoding: chunked\r\n", b"Transfer-Encoding: gzip, chunked\r\n", b"Content-Encoding: gzip\r\n"),
         *(b"Content-Encoding: br\r\n", b"Content-Encoding: deflate\r\n", b"Connection: close\r\n", b"no colon\r\n"),
-        *(b": no name\r\n", b"a b: c\r\n", b"\r\n", b"\n", b"\r", b"5\r\nhello\r\n", b"0\r\n\r\n", b"ffffffffffffffff\r\n"),
+        *(
+            b": no name\r\n",
+            b"a b: c\r\n",
+            b"\r\n",
+            b"\n",
+            b"\r",
+            b"5\r\nhello\r\n",
+            b"0\r\n\r\n",
+            b"ffffffffffffffff\r\n",
+        ),
         *(b"fffffffffffffff\r\n", b"5;x=y\r\n", b"-5\r\n", b"0x5\r\n", b"5 \r\nhello\r\n", b"hello", b"HTTP/1.", b"\0"),
         *(gzip.compress(b"hello"), zlib.compress(b"hello"), gzip.compress(bytes(5000)), b"\x1f\x8b"),
     ]
@@ -216,13 +225,13 @@ nonsense = (
 
 
 @given(nonsense, cuts)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_whatever_comes_is_read_or_refused_and_cuts_do_not_matter(data: bytes, places: list[int]) -> None:
     assert read(cut(data, places), most_body=1000) == read([data], most_body=1000)
 
 
 @given(answers(), st.binary(max_size=4), st.integers(0, 10_000), st.integers(0, 6), cuts)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_a_damaged_answer_is_read_or_refused(
     written: Written, patch: bytes, at: int, length: int, places: list[int]
 ) -> None:
@@ -279,7 +288,7 @@ def test_a_head_has_a_limit_however_it_is_cut(size: int) -> None:
 
 def test_a_long_head_within_the_limit_is_read() -> None:
     value = b"y" * (http1.MOST_HEAD - 100)
-    [*_, answer] = [read([b"HTTP/1.1 200 OK\r\nx: " + value + b"\r\ncontent-length: 0\r\n\r\n"])]
+    answer = read([b"HTTP/1.1 200 OK\r\nx: " + value + b"\r\ncontent-length: 0\r\n\r\n"])
     assert isinstance(answer, HttpAnswer)
     assert len(answer.headers["x"]) == len(value)
 
@@ -354,10 +363,8 @@ def test_keep_alive(first: str, headers: str, keep_alive: bool) -> None:
 # Requests
 
 
-@given(
-    st.dictionaries(st.text(max_size=8) | names, st.text(max_size=12) | values, max_size=5), st.none() | st.binary()
-)
-@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(st.text(max_size=8) | names, st.text(max_size=12) | values, max_size=5), st.none() | st.binary())
+@settings(max_examples=200, deadline=None)
 def test_headers_arrive_as_they_are_or_are_refused(headers: dict[str, str], body: bytes | None) -> None:
     try:
         data = write_request("POST", "/v1", headers, body)
@@ -388,3 +395,938 @@ def test_a_header_cannot_break_out_of_its_line(value: str, in_name: bool) -> Non
     for _ in range(2):  # what is refused once is not remembered as good
         with pytest.raises(ValueError, match="cannot be sent"):
             write_request("POST", "/", headers, b"")
+
+
+# The transport: helpers
+
+
+def go(work: Coroutine[Any, Any, T]) -> T:
+    """Run in an event loop whose complaints fail the test."""
+
+    async def watched() -> T:
+        complaints: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        async with asyncio.timeout(PATIENCE_S):
+            result = await work
+        assert complaints == []
+        return result
+
+    return asyncio.run(watched())
+
+
+@contextlib.asynccontextmanager
+async def opened(environment: dict[str, str] | None = None, **more: Any) -> AsyncIterator[Transport]:
+    one = Transport(environment or {}, **more)
+    try:
+        yield one
+    finally:
+        await one.close()
+
+
+async def post(client: Transport, url: str, **headers: str) -> HttpAnswer:
+    return await client.send("POST", url, headers, BODY)
+
+
+async def fail(client: Transport, url: str) -> ProviderError:
+    with pytest.raises(ProviderError) as caught:
+        await post(client, url)
+    return caught.value
+
+
+def ask(url: str, environment: dict[str, str] | None = None, **more: Any) -> HttpAnswer:
+    """One request of a client that was never used before."""
+
+    async def work() -> HttpAnswer:
+        async with opened(environment, **more) as client:
+            return await post(client, url)
+
+    return go(work())
+
+
+def refused(url: str, environment: dict[str, str] | None = None, **more: Any) -> ProviderError:
+    async def work() -> ProviderError:
+        async with opened(environment, **more) as client:
+            return await fail(client, url)
+
+    return go(work())
+
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@contextlib.asynccontextmanager
+async def listening(talk: Talk, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    """A server that talks as it is told to; its port. Connections are closed when the talk is over."""
+    talks: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        talks.add(task)
+        try:
+            await talk(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # the client is gone, or the test is over
+        finally:
+            talks.discard(task)
+            writer.close()
+
+    server = await asyncio.start_server(serve, host, 0, ssl=tls, backlog=2048)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for task in list(talks):
+            task.cancel()
+        while talks:
+            await asyncio.sleep(0)
+        await server.wait_closed()
+
+
+class Heard(Struct):
+    """The head of a request."""
+
+    line: str
+    headers: dict[str, str]
+    body: bytes
+
+
+async def hear(reader: asyncio.StreamReader) -> Heard:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    line, *lines = head.rstrip("\r\n").split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (one.partition(":") for one in lines)}
+    return Heard(line, headers, await reader.readexactly(int(headers.get("content-length", "0"))))
+
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+
+
+def saying(data: bytes, heard: list[Heard] | None = None) -> Talk:
+    """Answers every request with the same bytes."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            request = await hear(reader)
+            if heard is not None:
+                heard.append(request)
+            writer.write(data)
+
+    return talk
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def server_tls(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1", "localhost", "models.test", "::1").configure_cert(context)
+    return context
+
+
+@pytest.fixture
+def bundle(authority: trustme.CA, tmp_path: Path) -> Path:
+    path = tmp_path / "authority.pem"
+    authority.cert_pem.write_to_path(str(path))
+    return path
+
+
+def chat(server: FakeServer) -> str:
+    return f"{server.openai_url}/chat/completions"
+
+
+# Connections
+
+
+def test_a_connection_is_used_again() -> None:
+    async def work(server: FakeServer) -> None:
+        async with opened() as client:
+            for _ in range(5):
+                assert (await post(client, chat(server))).status == 200
+            assert server.connections == 1
+            await asyncio.gather(*(post(client, chat(server)) for _ in range(8)))
+            assert 2 <= server.connections <= 8
+            before = server.connections
+            await asyncio.gather(*(post(client, chat(server)) for _ in range(before)))
+            assert server.connections == before
+
+    with FakeServer(latency_s=0.05) as server:
+        go(work(server))
+
+
+@pytest.mark.parametrize("status", [400, 429, 500])
+def test_a_refusal_keeps_its_connection(status: int) -> None:
+    async def work(server: FakeServer) -> None:
+        async with opened() as client:
+            assert [(await post(client, chat(server))).status for _ in range(3)] == [status, status, 200]
+
+    with FakeServer(faults=[Fault("status", status=status)] * 2) as server:
+        go(work(server))
+        assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok",
+        b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok",
+        OK + b"and more",
+    ],
+    ids=["close", "http-1.0", "more-than-asked"],
+)
+def test_a_connection_is_not_used_again_when_the_server_says_so(answer: bytes) -> None:
+    connections: list[int] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(1)
+        await saying(answer)(reader, writer)
+
+    async def work() -> None:
+        async with listening(talk) as port, opened() as client:
+            for _ in range(3):
+                assert (await post(client, f"http://127.0.0.1:{port}/")).body == b"ok"
+
+    go(work())
+    assert len(connections) == 3
+
+
+def test_an_idle_connection_that_the_server_closes_is_not_used_again() -> None:
+    connections: list[int] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(1)
+        await hear(reader)
+        writer.write(OK)  # and then it hangs up without a word
+
+    async def work() -> None:
+        async with listening(talk) as port, opened() as client:
+            for _ in range(3):
+                assert (await post(client, f"http://127.0.0.1:{port}/")).body == b"ok"
+                await asyncio.sleep(0.1)
+
+    go(work())
+    assert len(connections) == 3
+
+
+def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "IDLE_S", 0.0)
+
+    async def work(server: FakeServer) -> None:
+        async with opened() as client:
+            for _ in range(3):
+                assert (await post(client, chat(server))).status == 200
+
+    with FakeServer() as server:
+        go(work(server))
+        assert server.connections == 3
+
+
+def test_what_comes_without_being_asked_for_closes_an_idle_connection() -> None:
+    """Otherwise it would be read as the answer to the next request."""
+    connections: list[int] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(1)
+        await hear(reader)
+        writer.write(OK)
+        await asyncio.sleep(0.05)
+        writer.write(OK.replace(b"ok", b"no"))
+        await reader.read()
+
+    async def work() -> None:
+        async with listening(talk) as port, opened() as client:
+            for _ in range(2):
+                assert (await post(client, f"http://127.0.0.1:{port}/")).body == b"ok"
+                await asyncio.sleep(0.2)
+
+    go(work())
+    assert len(connections) == 2
+
+
+def test_cancelling_closes_the_connection() -> None:
+    async def work() -> None:
+        arrived, gone = asyncio.Event(), asyncio.Event()
+
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await hear(reader)
+            writer.write(OK[:-1])  # all but the last byte
+            arrived.set()
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+            gone.set()
+
+        async with listening(talk) as port, opened() as client:
+            call = asyncio.ensure_future(post(client, f"http://127.0.0.1:{port}/"))
+            await arrived.wait()
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            await gone.wait()
+
+    go(work())
+
+
+def test_a_thousand_requests_in_flight() -> None:
+    count = 1000
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 3 * count:
+        pytest.skip(f"only {hard} files may be open")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 3 * count), hard))
+
+    async def work() -> None:
+        arrived: list[str] = []
+        everybody = asyncio.Event()
+
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            request = await hear(reader)
+            arrived.append(request.headers["x-number"])
+            if len(arrived) == count:
+                everybody.set()
+            await everybody.wait()
+            number = request.headers["x-number"].encode()
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(number), number))
+            await reader.read()
+
+        async with listening(talk) as port, opened() as client:
+            url = f"http://127.0.0.1:{port}/"
+            answers = await asyncio.gather(
+                *(client.send("POST", url, {"x-number": str(number)}, BODY) for number in range(count))
+            )
+            assert [answer.body for answer in answers] == [str(number).encode() for number in range(count)]
+            assert len(arrived) == count
+
+    go(work())
+
+
+# What goes wrong on the way
+
+
+def test_nobody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    error = refused(f"http://127.0.0.1:{port}/v1")
+    assert (error.type, error.retryable, error.ends_target) == ("connection", True, False)
+    assert error.message == f"no connection to 127.0.0.1:{port}: connection refused"
+
+
+@pytest.mark.parametrize(
+    ("said", "where"),
+    [
+        (b"", "before the answer"),
+        (b"HTTP/1.1 2", "in the middle of the answer"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf", "in the middle of the answer"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n", "in the middle of the answer"),
+    ],
+)
+def test_a_connection_that_breaks_off(said: bytes, where: str) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await hear(reader)
+        writer.write(said)
+
+    async def work() -> None:
+        async with listening(talk) as port, opened() as client:
+            error = await fail(client, f"http://127.0.0.1:{port}/")
+            assert (error.type, error.retryable) == ("broken", True)
+            assert error.message == f"the connection to 127.0.0.1:{port} broke off {where}"
+
+    go(work())
+
+
+@pytest.mark.parametrize("kind", ["reset_before_headers", "reset_in_body"])
+def test_a_connection_that_is_reset(kind: Any) -> None:
+    with FakeServer(faults=[Fault(kind)]) as server:
+        error = refused(chat(server))
+    assert (error.type, error.retryable) == ("broken", True)
+
+
+def test_an_answer_that_ends_with_the_connection() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await hear(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\nall of it")
+
+    async def work() -> None:
+        async with listening(talk) as port, opened() as client:
+            assert (await post(client, f"http://127.0.0.1:{port}/")).body == b"all of it"
+
+    go(work())
+
+
+@pytest.mark.parametrize("framing", ["length", "close"])
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [(gzip.compress(bytes(5000)), "too-large"), (b"this is not packed", "bad-response")],
+    ids=["bomb", "broken"],
+)
+def test_an_answer_that_cannot_be_used_is_not_asked_for_again(
+    framing: str, body: bytes, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "MOST_BODY", 2000)
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await hear(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n" + framed(body, framing))
+
+    async def work() -> None:
+        async with listening(talk) as port, opened() as client:
+            error = await fail(client, f"http://127.0.0.1:{port}/")
+            assert (error.type, error.retryable) == (kind, False)
+
+    go(work())
+
+
+def test_another_protocol_is_named() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 mail.test ESMTP\r\n")
+        await reader.read()
+
+    async def work() -> None:
+        async with listening(talk) as port, opened() as client:
+            # It may speak before it is asked; then the connection is already gone.
+            error = await fail(client, f"http://127.0.0.1:{port}/")
+            assert (error.type, error.retryable) in (("bad-response", False), ("broken", True))
+
+    go(work())
+
+
+def test_a_connection_that_nobody_takes(monkeypatch: pytest.MonkeyPatch, server_tls: ssl.SSLContext) -> None:
+    """Whoever listens and says nothing cannot be told from a dead host; TLS shows it without a real one."""
+    monkeypatch.setattr(transport, "CONNECT_TIMEOUT_S", 0.3)
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async def work() -> None:
+        async with listening(talk) as port, opened() as client:
+            error = await fail(client, f"https://127.0.0.1:{port}/")
+            assert (error.type, error.retryable) == ("timeout", True)
+            assert error.message == f"no connection to 127.0.0.1:{port} within 0.3 s"
+
+    go(work())
+
+
+# Addresses
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("", "models.test/v1", "ftp://models.test/v1", "http://", "http:///v1", "https:models.test", "http://[::1/v1"),
+        *(
+            "http://models.test:port/v1",
+            "http://models.test:99999/v1",
+            f"http://{'x' * 70}.test/",
+            "file:///etc/passwd",
+        ),
+    ],
+)
+def test_what_is_not_an_address(url: str) -> None:
+    error = refused(url)
+    assert (error.type, error.retryable, error.ends_target) == ("address", False, True)
+    assert "is not an address" in error.message
+
+
+@pytest.mark.parametrize(
+    "url", ["http//user:pa55word@host/", "ftp://user:pa55word@host", "http://user:pa55/word@host/"]
+)
+def test_a_wrong_address_is_told_without_its_password(url: str) -> None:
+    error = refused(url)
+    assert error.type == "address"
+    assert "pa55" not in error.message
+    assert "word@" not in error.message
+
+
+def heard_at(path: str) -> Heard:
+    """The request as it arrives."""
+    heard: list[Heard] = []
+
+    async def work() -> None:
+        async with listening(saying(OK, heard)) as port, opened() as client:
+            await post(client, path.replace("HOST", f"127.0.0.1:{port}"), **{"x-client-request-id": "abc"})
+            heard[0].headers["port"] = str(port)
+
+    go(work())
+    return heard[0]
+
+
+def test_a_request_as_it_arrives() -> None:
+    request = heard_at("http://HOST/v1/chat/completions?a=b#part")
+    assert request.line == "POST /v1/chat/completions?a=b HTTP/1.1"
+    assert request.headers["host"] == f"127.0.0.1:{request.headers['port']}"
+    assert request.headers["user-agent"].startswith("rejoinder/")
+    assert request.headers["x-client-request-id"] == "abc"
+    assert request.body == BODY
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [("", "/"), ("?a=b", "/?a=b"), ("/a b", "/a%20b"), ("/ü?ö=\x7f", "/%C3%BC?%C3%B6=%7F"), ("/a%20b", "/a%20b")],
+)
+def test_paths_are_quoted(path: str, line: str) -> None:
+    assert heard_at(f"http://HOST{path}").line == f"POST {line} HTTP/1.1"
+
+
+@pytest.mark.parametrize("break_", ["\r\n", "\n", "\r"])
+def test_a_path_cannot_break_out_of_its_line(break_: str) -> None:
+    request = heard_at(f"http://HOST/a{break_}Injected: yes")
+    assert "injected" not in request.headers
+    assert len(request.line.split(" ")) == 3
+
+
+@pytest.mark.parametrize(
+    ("userinfo", "pair"),
+    [("user:pass", "user:pass"), ("user", "user:"), (":pass", ":pass"), ("us%40er:p%3Ass%20%C3%BC", "us@er:p:ss ü")],
+)
+def test_user_and_password_in_an_address(userinfo: str, pair: str) -> None:
+    request = heard_at(f"http://{userinfo}@HOST/v1")
+    assert request.headers["authorization"] == f"Basic {b64encode(pair.encode()).decode()}"
+    assert request.headers["host"] == f"127.0.0.1:{request.headers['port']}"
+    assert request.line == "POST /v1 HTTP/1.1"
+
+
+@pytest.mark.parametrize("headers", [{"x-test": "a\r\nb: c"}, {"x-test": "\N{EURO SIGN}"}, {"a b": "c"}])
+def test_headers_that_cannot_be_sent(headers: dict[str, str]) -> None:
+    async def work(server: FakeServer) -> None:
+        async with opened() as client:
+            with pytest.raises(ProviderError, match="cannot be sent") as caught:
+                await client.send("POST", chat(server), headers, BODY)
+            assert (caught.value.type, caught.value.retryable) == ("request", False)
+
+    with FakeServer() as server:
+        go(work(server))
+        assert server.requests == []
+
+
+def _has_ipv6() -> bool:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
+needs_ipv6 = pytest.mark.skipif(not _has_ipv6(), reason="there is no IPv6 here")
+
+
+@needs_ipv6
+def test_ipv6() -> None:
+    heard: list[Heard] = []
+
+    async def work() -> None:
+        async with listening(saying(OK, heard), "::1") as port, opened() as client:
+            assert (await post(client, f"http://[::1]:{port}/v1")).body == b"ok"
+            assert heard[0].headers["host"] == f"[::1]:{port}"
+
+    go(work())
+
+
+# Names
+
+
+def test_a_host_that_cannot_be_found() -> None:
+    async def resolve(host: str, port: int) -> list[str]:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    error = refused("http://models.test/v1", resolver=resolve)
+    assert (error.type, error.retryable) == ("dns", True)
+    assert error.message == "the host `models.test` cannot be found"
+
+
+def test_the_system_resolver_says_that_a_host_cannot_be_found() -> None:
+    error = refused("http://models.invalid/v1")
+    assert error.type == "dns"
+    assert "models.invalid" in error.message
+
+
+def test_a_failed_lookup_is_not_remembered() -> None:
+    asked: list[str] = []
+
+    async def resolve(host: str, port: int) -> list[str]:
+        asked.append(host)
+        if len(asked) == 1:
+            raise OSError("the network is down")
+        return ["127.0.0.1"]
+
+    async def work() -> None:
+        async with listening(saying(OK)) as port, opened(resolver=resolve) as client:
+            await fail(client, f"http://models.test:{port}/")
+            assert (await post(client, f"http://models.test:{port}/")).body == b"ok"
+
+    go(work())
+    assert asked == ["models.test"] * 2
+
+
+def test_many_requests_look_a_host_up_once() -> None:
+    asked: list[str] = []
+
+    async def resolve(host: str, port: int) -> list[str]:
+        asked.append(host)
+        await asyncio.sleep(0.05)
+        return ["127.0.0.1"]
+
+    async def work() -> None:
+        async with listening(saying(OK)) as port, opened(resolver=resolve) as client:
+            await asyncio.gather(*(post(client, f"http://models.test:{port}/") for _ in range(20)))
+
+    go(work())
+    assert asked == ["models.test"]
+
+
+def test_one_who_gives_up_does_not_end_the_lookup_for_others() -> None:
+    async def resolve(host: str, port: int) -> list[str]:
+        await asyncio.sleep(0.1)
+        return ["127.0.0.1"]
+
+    async def work() -> None:
+        async with listening(saying(OK)) as port, opened(resolver=resolve) as client:
+            url = f"http://models.test:{port}/"
+            first = asyncio.ensure_future(post(client, url))
+            second = asyncio.ensure_future(post(client, url))
+            await asyncio.sleep(0.01)
+            first.cancel()
+            assert (await second).body == b"ok"
+            assert first.cancelled()
+
+    go(work())
+
+
+def at(*addresses: str) -> Callable[[str, int], Awaitable[list[str]]]:
+    async def resolve(host: str, port: int) -> list[str]:
+        return list(addresses)
+
+    return resolve
+
+
+def test_a_dead_address_is_passed_over() -> None:
+    heard: list[Heard] = []
+
+    async def work() -> None:
+        # Nobody listens at 127.0.0.2.
+        async with listening(saying(OK, heard)) as port, opened(resolver=at("127.0.0.2", "127.0.0.1")) as client:
+            assert (await post(client, f"http://models.test:{port}/")).body == b"ok"
+            assert heard[0].headers["host"] == f"models.test:{port}"
+            error = await fail(client, "http://models.test:1/")
+            assert error.type == "connection"
+
+    go(work())
+
+
+def test_an_address_that_does_not_answer_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch, server_tls: ssl.SSLContext, bundle: Path
+) -> None:
+    monkeypatch.setattr(transport, "ADDRESS_TIMEOUT_S", 0.3)
+    environment = {"SSL_CERT_FILE": str(bundle)}
+
+    async def work(port: int) -> None:
+        with socket.create_server(("127.0.0.2", port)):  # takes connections, and says nothing
+            async with opened(environment, resolver=at("127.0.0.2", "127.0.0.1")) as client:
+                answer = await post(client, f"https://models.test:{port}/v1/chat/completions")
+                assert answer.status == 200
+
+    with FakeServer(tls=server_tls) as server:
+        go(work(int(server.url.rpartition(":")[2])))
+
+
+# Certificates
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
+def test_an_authority_of_ones_own(variable: str, server_tls: ssl.SSLContext, bundle: Path) -> None:
+    with FakeServer(tls=server_tls) as server:
+        assert ask(chat(server), {variable: str(bundle)}).status == 200
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"])
+def test_a_folder_of_authorities(variable: str, server_tls: ssl.SSLContext, bundle: Path, tmp_path: Path) -> None:
+    try:
+        shown = subprocess.run(["openssl", "x509", "-hash", "-noout", "-in", bundle], capture_output=True, check=True)
+    except FileNotFoundError:
+        pytest.skip("OpenSSL's command names the files of such a folder, and is not here")
+    folder = tmp_path / "authorities"
+    folder.mkdir()
+    (folder / f"{shown.stdout.decode().strip()}.0").write_bytes(bundle.read_bytes())
+    with FakeServer(tls=server_tls) as server:
+        assert ask(chat(server), {variable: str(folder)}).status == 200
+
+
+def test_a_certificate_that_nobody_trusts(server_tls: ssl.SSLContext) -> None:
+    with FakeServer(tls=server_tls) as server:
+        error = refused(chat(server))
+        place = server.url.removeprefix("https://")
+        assert server.requests == []
+    assert (error.type, error.retryable) == ("tls", False)
+    assert error.message.startswith(f"the certificate of {place} is not trusted: ")
+    assert "SSL_CERT_FILE" in error.message
+
+
+def test_a_certificate_of_another_host(server_tls: ssl.SSLContext, bundle: Path) -> None:
+    with FakeServer(tls=server_tls) as server:
+        port = server.url.rpartition(":")[2]
+        environment = {"SSL_CERT_FILE": str(bundle)}
+        url = f"https://other.test:{port}/v1/chat/completions"
+        error = refused(url, environment, resolver=at("127.0.0.1"))
+    assert error.type == "tls"
+    assert f"the certificate of other.test:{port} is not trusted" in error.message
+    assert "other.test" in error.message
+
+
+def test_plain_http_where_https_is_expected() -> None:
+    with FakeServer() as server:
+        error = refused(chat(server).replace("http://", "https://"))
+        assert server.requests == []
+    assert (error.type, error.retryable) == ("tls", False)
+    assert error.message.startswith(f"no secure connection to {server.url.removeprefix('http://')}: ")
+
+
+def test_https_where_plain_http_is_expected(server_tls: ssl.SSLContext) -> None:
+    with FakeServer(tls=server_tls) as server:
+        error = refused(chat(server).replace("https://", "http://"))
+    assert error.type in ("broken", "bad-response")
+
+
+@pytest.mark.parametrize("content", [None, "this is no certificate"])
+def test_certificates_that_cannot_be_read(content: str | None, tmp_path: Path, server_tls: ssl.SSLContext) -> None:
+    path = tmp_path / "certificates.pem"
+    if content is not None:
+        path.write_text(content)
+    with FakeServer(tls=server_tls) as server:
+        error = refused(chat(server), {"SSL_CERT_FILE": str(path)})
+    assert (error.type, error.retryable, error.ends_target) == ("tls", False, True)
+    assert f"the certificates in {path} cannot be read" in error.message
+    assert "SSL_CERT_FILE" in error.message
+
+
+# Proxies
+
+
+class Proxy:
+    """Passes requests on, in whichever of the two ways it is asked to."""
+
+    def __init__(self, *, credentials: str | None = None, established: bytes = b"", refuse: int | None = None) -> None:
+        self.heard: list[Heard] = []
+        self._credentials = credentials
+        self._established = established or b"HTTP/1.1 200 Connection established\r\n\r\n"
+        self._refuse = refuse
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            request = await hear(reader)
+            self.heard.append(request)
+            given = request.headers.get("proxy-authorization")
+            if self._credentials is not None and given != f"Basic {b64encode(self._credentials.encode()).decode()}":
+                writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n")
+            elif self._refuse is not None:
+                writer.write(b"HTTP/1.1 %d No\r\ncontent-length: 4\r\n\r\nnope" % self._refuse)
+            elif request.line.startswith("CONNECT "):
+                await self._tunnel(request.line.split(" ")[1], reader, writer)
+                return
+            else:
+                writer.write(OK)
+
+    async def _tunnel(self, target: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        port = int(target.rpartition(":")[2])
+        host = "::1" if target.startswith("[") else "127.0.0.1"
+        there, back = await asyncio.open_connection(host, port)
+        writer.write(self._established)
+        one, other = asyncio.ensure_future(_pass_on(reader, back)), asyncio.ensure_future(_pass_on(there, writer))
+        try:
+            await asyncio.wait((one, other), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            one.cancel()
+            other.cancel()
+            await asyncio.gather(one, other, return_exceptions=True)
+            back.close()
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(65536):
+            writer.write(data)
+
+
+def through(
+    proxy: Proxy,
+    url: str,
+    variable: str,
+    *,
+    userinfo: str = "",
+    scheme: str = "http",
+    tls: ssl.SSLContext | None = None,
+    times: int = 1,
+    **more: str,
+) -> list[HttpAnswer]:
+    """Requests by way of a proxy."""
+
+    async def work() -> list[HttpAnswer]:
+        async with listening(proxy.talk, tls=tls) as port:
+            environment = {variable: f"{scheme}://{userinfo}127.0.0.1:{port}", **more}
+            async with opened(environment, resolver=at("127.0.0.1")) as client:
+                return [await post(client, url) for _ in range(times)]
+
+    return go(work())
+
+
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"])
+def test_a_proxy_is_asked_for_the_whole_address(variable: str) -> None:
+    proxy = Proxy()
+    answers_ = through(proxy, "http://models.test/v1?a=b", variable, times=2)
+    assert [answer.body for answer in answers_] == [b"ok", b"ok"]
+    assert [request.line for request in proxy.heard] == ["POST http://models.test/v1?a=b HTTP/1.1"] * 2
+    assert proxy.heard[0].headers["host"] == "models.test"
+    assert "proxy-authorization" not in proxy.heard[0].headers
+
+
+@pytest.mark.parametrize("userinfo", ["user:p%40ss@", "user:p@ss@"])
+def test_a_proxy_with_credentials(userinfo: str) -> None:
+    proxy = Proxy(credentials="user:p@ss")
+    [answer] = through(proxy, "http://models.test/", "HTTP_PROXY", userinfo=userinfo)
+    assert answer.status == 200
+    [answer] = through(Proxy(credentials="user:other"), "http://models.test/", "HTTP_PROXY", userinfo=userinfo)
+    assert answer.status == 407
+
+
+@pytest.mark.parametrize("established", [b"", b"HTTP/1.0 200 OK\r\nvia: test\r\n\r\n"])
+@pytest.mark.parametrize("credentials", [None, "user:pass"])
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "all_proxy"])
+def test_a_tunnel(
+    variable: str, credentials: str | None, established: bytes, server_tls: ssl.SSLContext, bundle: Path
+) -> None:
+    proxy = Proxy(credentials=credentials, established=established)
+    with FakeServer(tls=server_tls) as server:
+        port = server.url.rpartition(":")[2]
+        userinfo = f"{credentials}@" if credentials else ""
+        url = f"https://models.test:{port}/v1/chat/completions"
+        answers_ = through(proxy, url, variable, userinfo=userinfo, times=3, SSL_CERT_FILE=str(bundle))
+        assert [answer.status for answer in answers_] == [200, 200, 200]
+        assert len(server.requests) == 3
+        # What is for the proxy goes no further.
+        assert all("proxy-authorization" not in request.headers for request in server.requests)
+        assert server.requests[0].headers["host"] == f"models.test:{port}"
+        assert server.connections == 1
+    [request] = proxy.heard
+    assert request.line == f"CONNECT models.test:{port} HTTP/1.1"
+    assert request.headers["host"] == f"models.test:{port}"
+
+
+@needs_ipv6
+def test_a_tunnel_to_an_ipv6_address(server_tls: ssl.SSLContext, bundle: Path) -> None:
+    proxy = Proxy()
+
+    async def work() -> None:
+        async with listening(saying(OK), "::1", server_tls) as port, listening(proxy.talk) as way:
+            environment = {"HTTPS_PROXY": f"http://127.0.0.1:{way}", "SSL_CERT_FILE": str(bundle)}
+            async with opened(environment) as client:
+                assert (await post(client, f"https://[::1]:{port}/")).body == b"ok"
+            assert proxy.heard[0].line == f"CONNECT [::1]:{port} HTTP/1.1"
+
+    go(work())
+
+
+def test_a_tunnel_through_a_proxy_that_is_spoken_to_in_secret(server_tls: ssl.SSLContext, bundle: Path) -> None:
+    proxy = Proxy()
+    with FakeServer(tls=server_tls) as server:
+        more = {"SSL_CERT_FILE": str(bundle)}
+        [answer] = through(proxy, chat(server), "HTTPS_PROXY", scheme="https", tls=server_tls, **more)
+        assert answer.status == 200
+    assert proxy.heard[0].line.startswith("CONNECT 127.0.0.1:")
+
+
+def test_the_certificate_at_the_end_of_a_tunnel_is_looked_at(server_tls: ssl.SSLContext) -> None:
+    async def work(url: str) -> None:
+        async with listening(Proxy().talk) as port, opened({"HTTPS_PROXY": f"http://127.0.0.1:{port}"}) as client:
+            error = await fail(client, url)
+            assert error.type == "tls"
+            assert "is not trusted" in error.message
+
+    with FakeServer(tls=server_tls) as server:
+        go(work(chat(server)))
+        assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("proxy", "kind", "status", "retryable"),
+    [
+        (Proxy(credentials="user:pass"), "proxy", 407, False),
+        (Proxy(refuse=403), "proxy", 403, False),
+        (Proxy(refuse=502), "connection", 502, True),
+    ],
+    ids=["407", "403", "502"],
+)
+def test_a_proxy_that_refuses_a_tunnel(proxy: Proxy, kind: str, status: int, retryable: bool) -> None:
+    async def work() -> None:
+        async with listening(proxy.talk) as port:
+            environment = {"HTTPS_PROXY": f"http://user:wr0ng@127.0.0.1:{port}"}
+            async with opened(environment) as client:
+                error = await fail(client, "https://models.test/v1")
+        assert (error.type, error.status, error.retryable) == (kind, status, retryable)
+        assert error.message == f"the proxy answered {status} when asked for models.test:443"
+
+    go(work())
+
+
+def test_a_proxy_that_is_not_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    error = refused("http://models.test/", {"HTTP_PROXY": f"http://user:pa55word@127.0.0.1:{port}"})
+    assert (error.type, error.retryable) == ("connection", True)
+    assert error.message.startswith("the proxy cannot be used: no connection to 127.0.0.1")
+    assert "pa55word" not in error.message
+
+
+@pytest.mark.parametrize("address", ["socks5://user:pa55word@127.0.0.1:1", "http://", "http://127.0.0.1:pa55word"])
+def test_a_proxy_that_cannot_be_used(address: str) -> None:
+    error = refused("http://models.test/", {"HTTP_PROXY": address})
+    assert (error.type, error.retryable, error.ends_target) == ("proxy", False, True)
+    assert "HTTP_PROXY" in error.message
+    assert "pa55word" not in error.message
+
+
+@pytest.mark.parametrize(
+    ("entries", "url", "exempt"),
+    [
+        ("models.test", "http://models.test:PORT/", True),
+        ("MODELS.test", "http://models.TEST:PORT/", True),
+        ("other.test, models.test", "http://models.test:PORT/", True),
+        ("test", "http://models.test:PORT/", True),
+        (".test", "http://models.test:PORT/", True),
+        ("*.test", "http://models.test:PORT/", True),
+        ("*", "http://models.test:PORT/", True),
+        ("models.test:PORT", "http://models.test:PORT/", True),
+        ("127.0.0.1", "http://127.0.0.1:PORT/", True),
+        ("models.test:1", "http://models.test:PORT/", False),
+        ("dels.test", "http://models.test:PORT/", False),
+        ("models.test.example", "http://models.test:PORT/", False),
+        ("", "http://models.test:PORT/", False),
+        (" , ", "http://models.test:PORT/", False),
+    ],
+)
+@pytest.mark.parametrize("variable", ["NO_PROXY", "no_proxy"])
+def test_hosts_without_a_proxy(variable: str, entries: str, url: str, exempt: bool) -> None:
+    proxy, heard = Proxy(), list[Heard]()
+
+    async def work() -> None:
+        async with listening(proxy.talk) as way, listening(saying(OK, heard)) as port:
+            no_proxy = {variable: entries.replace("PORT", str(port))}
+            environment = {"HTTP_PROXY": f"http://127.0.0.1:{way}", **no_proxy}
+            async with opened(environment, resolver=at("127.0.0.1")) as client:
+                await post(client, url.replace("PORT", str(port)))
+
+    go(work())
+    assert (len(heard), len(proxy.heard)) == ((1, 0) if exempt else (0, 1))
+
+
+@needs_ipv6
+@pytest.mark.parametrize("entry", ["::1", "[::1]"])
+def test_an_ipv6_address_without_a_proxy(entry: str) -> None:
+    async def work() -> None:
+        async with listening(saying(OK), "::1") as port:
+            async with opened({"HTTP_PROXY": "http://127.0.0.1:1", "NO_PROXY": entry}) as client:
+                assert (await post(client, f"http://[::1]:{port}/")).body == b"ok"
+
+    go(work())
+
+
+def test_a_proxy_for_one_scheme_is_not_used_for_the_other() -> None:
+    with FakeServer() as server:
+        assert ask(chat(server), {"HTTPS_PROXY": "http://127.0.0.1:1"}).status == 200

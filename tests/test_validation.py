@@ -525,14 +525,17 @@ def test_the_schema_is_the_validator(project: Project, monkeypatch: pytest.Monke
     del smaller["$defs"]["case"]["properties"]["tags"]
     del smaller["$defs"]["checkItem"]["properties"]["match"]
     monkeypatch.setattr(schema, "read_schema", lambda: smaller)
-    schema._validator.cache_clear()
+    caches = (schema._validator, schema.check_names, schema.case_keys)
+    for cache in caches:
+        cache.cache_clear()
     try:
         assert [(one["code"], one["path"]) for one in project.errors(suite)] == [
             ("unknown-check", "evals[0].checks[0].match"),
             ("unknown-key", "evals[0].tags"),
         ]
     finally:
-        schema._validator.cache_clear()
+        for cache in caches:
+            cache.cache_clear()
 
 
 def test_the_printed_schema_is_the_one_in_use(project: Project) -> None:

@@ -96,7 +96,7 @@ class Live:
             self._journal.asked(record, outside=provider.outside)
             started = time.perf_counter()
             try:
-                reply = await _ask(provider, request, terms.timeout_s)
+                reply = await ask_within(terms.timeout_s, provider, request)
             except ProviderError as error:
                 delay = self._learn(error, terms, ticket, failures, refusals)
                 if delay is None:
@@ -154,7 +154,7 @@ def _failure(error: ProviderError) -> Failure:
     return Failure(error.type, error.message, error.status)
 
 
-async def _ask(provider: Provider, request: Request, timeout_s: float | None) -> Reply:
+async def ask_within(timeout_s: float | None, provider: Provider, request: Request) -> Reply:
     if timeout_s is None:
         return await provider.reply(request)
     try:

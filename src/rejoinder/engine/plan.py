@@ -186,8 +186,9 @@ def _pair(suite: Suite, case: Case, target_name: str | None) -> Pair:
         )
     target = _find(suite, target_name)
     if target is None:
-        known = ", ".join(suite.targets) or "none"
-        raise UsageError(f"there is no target `{target_name}`", f"The targets are {known}.")
+        known = f", and the targets are {', '.join(suite.targets)}" if suite.targets else ""
+        hint = f"A model is named as provider/model, for example openai/gpt-5-mini{known}."
+        raise UsageError(f"there is no target `{target_name}`{did_you_mean(target_name, suite.targets)}", hint)
     case = for_target(case, target)
     judge_name = case.judge_target or target.judge_target or suite.judge_target
     judge = _find(suite, judge_name) if judge_name else target
@@ -246,7 +247,8 @@ def _refuse(pair: Pair, judges: list[Target], options: RunOptions) -> None:
     for one in (target, *judges):
         if one.provider not in AVAILABLE:
             raise UsageError(
-                f"target `{one.name}` needs the provider `{one.provider}`, which this version cannot run",
+                f"target `{one.name}` needs the provider `{one.provider}`, which this version cannot run"
+                + did_you_mean(one.provider, AVAILABLE),
                 f"The providers that run are {', '.join(sorted(AVAILABLE))}.",
             )
         if options.no_code and one.provider in RUNS_CODE:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 
 from msgspec import Struct, structs
 
+from rejoinder.engine.asking import ask_within
 from rejoinder.engine.desk import TargetDesk
 from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import RunOptions
@@ -56,11 +56,7 @@ async def try_target(target: Target, project: Suite) -> Probe:
             question=QUESTION,
             key="targets-check",
         )
-        async with asyncio.timeout(terms.timeout_s):
-            reply = await terms.provider.reply(request)
-    except TimeoutError:
-        seconds = time.perf_counter() - started
-        return Probe(target, seconds=seconds, error=f"no answer within {terms.timeout_s:g} s")
+        reply = await ask_within(terms.timeout_s, terms.provider, request)
     except RejoinderError as error:
         message = error.message + (f" ({error.hint})" if error.hint else "")
         return Probe(target, seconds=time.perf_counter() - started, error=Mask(desk.secrets).hide_text(message))

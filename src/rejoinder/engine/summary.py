@@ -88,8 +88,8 @@ class Tally:
             total[1] += usage.output_tokens
         if result.spent:
             self.costs.append(result.cost)
-            if result.judge_usage.total_tokens or result.judge_cost is not None:
-                self.judge_costs.append(result.judge_cost)
+        if result.judge_usage.total_tokens or result.judge_cost is not None:
+            self.judge_costs.append(result.judge_cost)
         for turn in result.turns:
             if turn.cost_breakdown is not None:
                 self.breakdown.append((turn.cost_breakdown.input, turn.cost_breakdown.output))
@@ -236,7 +236,7 @@ class _TargetTally:
             "pass_rate_interval": wilson(counts["passed"], finished),
             "usage": _usage(self.usage),
             "cost": add_costs(self.costs),
-            "reply_duration_s": round(_median(self.seconds), 6) if self.seconds else None,
+            "duration_s": round(_median(self.seconds), 6) if self.seconds else None,
         }
 
 

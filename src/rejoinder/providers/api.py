@@ -93,7 +93,7 @@ class ApiProvider:
             raise self._fault(answer)
         try:
             reply = self._wire.read(answer)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self._unreadable(answer, str(error)) from None
         if reply.usage == NO_USAGE:
             sent = sum(len(message.content) for message in request.messages)
@@ -106,7 +106,11 @@ class ApiProvider:
 
     def _fault(self, answer: HttpAnswer) -> ProviderError:
         """Told by status and type, never by the words of a message."""
-        status, details = answer.status, self._wire.explain(answer)
+        status = answer.status
+        try:
+            details = self._wire.explain(answer)
+        except UnicodeDecodeError:
+            details = ErrorDetails(ends_target=status in ENDS_TARGET)
         told = {"true": True, "false": False}.get(answer.headers.get("x-should-retry", ""))
         retryable = status in self._retry_statuses if told is None else told
         pressure: Pressure | None = "rate" if status == 429 else "overload" if status in OVERLOADED else None

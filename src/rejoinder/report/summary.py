@@ -92,7 +92,7 @@ def _targets(by_target: dict[str, dict[str, Any]]) -> Iterator[str]:
         low, high = one["pass_rate_interval"] or (0, 0)
         rate = "-" if one["pass_rate"] is None else f"{one['pass_rate']:.0%} ({low:.0%} to {high:.0%})"
         cost = "-" if one["cost"] is None else dollars(one["cost"])
-        reply = "-" if one["reply_duration_s"] is None else f"{one['reply_duration_s']:.2f} s"
+        reply = "-" if one["duration_s"] is None else f"{one['duration_s']:.2f} s"
         counts = f"{one['passed']}/{one['total']}", rate, str(one["first_try"]), str(one["errors"])
         rows.append((name, *counts, f"{one['usage']['total_tokens']:,}", cost, reply))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -124,8 +124,8 @@ def _cost(summary: dict[str, Any]) -> Iterator[str]:
     if unpriced:
         names = ", ".join(f"{name} ({count(calls, 'call')})" for name, calls in unpriced.items())
         parts.append(f"{'and' if known else 'unknown:'} no price for {names}; `prices` in the configuration can say it")
-    if summary["judge_usage"]["total_tokens"] and summary["judge_cost"] is None and parts:
-        parts.append("and no price for what judges used")
+    if summary["judge_usage"]["total_tokens"] and summary["judge_cost"] is None:
+        parts.append(f"{'and' if parts else 'unknown:'} no price for what judges used")
     if parts:
         yield f"  {'cost':10}{' '.join(parts)}"
 

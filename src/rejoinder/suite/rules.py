@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from rejoinder.model import ROLES
 from rejoinder.suite.paths import Path, list_words
 from rejoinder.suite.schema import Violation, check_names
 
@@ -123,7 +124,7 @@ _TWO_NAMES = (
 
 
 def find_conflicts(case: dict[str, Any], path: Path) -> Iterator[Violation]:
-    """Keys of a case that say the same thing twice."""
+    """Keys of a case that say the same thing twice, or that stand where they mean nothing."""
     for first, second, what in _TWO_NAMES:
         if first in case and second in case:
             later = max((first, second), key=list(case).index)
@@ -133,3 +134,18 @@ def find_conflicts(case: dict[str, Any], path: Path) -> Iterator[Violation]:
     if "evaluators" in case and isinstance(inner, dict) and "evaluators" in inner:
         message = "evaluators stand here and under `execution`; keep one of the lists"
         yield Violation("conflicting-keys", (*path, "evaluators"), message, key=True)
+    yield from _misplaced_tools(case.get("input_messages"), (*path, "input_messages"))
+
+
+_WHOSE = {"tool_calls": "assistant", "tool_call_id": "tool"}
+
+
+def _misplaced_tools(messages: Any, path: Path) -> Iterator[Violation]:
+    """Only assistants call tools, and only tools answer: the APIs refuse anything else."""
+    for position, message in enumerate(messages if isinstance(messages, list) else ()):
+        if not isinstance(message, dict) or message.get("role") not in ROLES:
+            continue
+        for key, role in _WHOSE.items():
+            if key in message and message["role"] != role:
+                text = f"`{key}` belongs to messages of the role `{role}`"
+                yield Violation("unknown-key", (*path, position, key), text, key=True)

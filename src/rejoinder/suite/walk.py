@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 from msgspec import Struct
@@ -52,20 +52,30 @@ class LaidAside:
     """
 
     def __init__(self) -> None:
-        from tempfile import NamedTemporaryFile  # noqa: PLC0415 - only suites with data sets need it
+        import weakref  # noqa: PLC0415 - only suites with data sets need it
+        from tempfile import mkstemp  # noqa: PLC0415
 
-        self._file = NamedTemporaryFile(prefix="rejoinder-", suffix=".jsonl", buffering=1 << 20)  # noqa: SIM115
+        descriptor, name = mkstemp(prefix="rejoinder-", suffix=".jsonl")
+        self._path = Path(name)
+        self._stream = open(descriptor, "wb", buffering=1 << 20)  # noqa: SIM115, PTH123 - it lives as long as we do
         self._encode = msgspec.json.Encoder().encode
+        weakref.finalize(self, _throw_away, self._stream, self._path)
 
     def add(self, case: Case) -> None:
-        self._file.write(self._encode(case) + b"\n")
+        self._stream.write(self._encode(case) + b"\n")
 
     def __iter__(self) -> Iterator[Case]:
-        self._file.flush()
+        if not self._stream.closed:
+            self._stream.close()  # everything was added
         decode = msgspec.json.Decoder(Case).decode
-        with Path(self._file.name).open("rb", buffering=1 << 20) as stream:
+        with self._path.open("rb", buffering=1 << 20) as stream:
             for line in stream:
                 yield decode(line)
+
+
+def _throw_away(stream: BinaryIO, path: Path) -> None:
+    stream.close()
+    path.unlink(missing_ok=True)
 
 
 class Walker:
