@@ -2,7 +2,8 @@
 
 Blocks with a file name after the language are written to that file (```yaml evals.yaml). Blocks of the language
 `console` hold commands after `$ ` and their output; the output is compared, or written anew. Blocks of the language
-`python` are executed. `<!-- new folder -->` starts again in an empty folder; `<!-- env NAME=value -->` sets a variable.
+`python` are executed. `<!-- new folder -->` starts again in an empty folder; `<!-- env NAME=value -->` sets a variable;
+`<!-- fake models: TEXT -->` has all LLM APIs answer TEXT from a server on loopback, with keys that it accepts.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from rejoinder.testing import Answer, FakeServer
+
 ROOT = Path(__file__).parent.parent
 _BLOCK = re.compile(
-    r"^<!-- (?P<comment>new folder|env \w+=.*?) -->$|^```(?P<language>\w+)(?: (?P<name>\S+))?\n(?P<body>.*?)^```$",
+    r"^<!-- (?P<comment>new folder|env \w+=.*?|fake models: .*?) -->$|^```(?P<language>\w+)(?: (?P<name>\S+))?\n(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 
@@ -28,10 +31,27 @@ class Session:
 
     environment: dict[str, str] = field(default_factory=dict)
     made: TemporaryDirectory[str] = field(default_factory=TemporaryDirectory)
+    server: FakeServer | None = None
 
     @property
     def folder(self) -> Path:
         return Path(self.made.name).resolve()
+
+    def close(self) -> None:
+        self.made.cleanup()
+        if self.server is not None:
+            self.server.stop()
+
+    def fake_models(self, text: str) -> None:
+        """From here on the APIs of all vendors are on this machine."""
+        self.server = server = FakeServer(Answer(text, input_tokens=14, output_tokens=8), extra_fields=["prompt"]).start()
+        self.environment |= {
+            "OPENAI_BASE_URL": server.openai_url,
+            "ANTHROPIC_BASE_URL": server.anthropic_url,
+            "GEMINI_BASE_URL": server.gemini_url,
+            "SERVICE_URL": server.openai_url,
+            **{f"{vendor}_API_KEY": "a-fake-key" for vendor in ("OPENAI", "ANTHROPIC", "GEMINI")},
+        }
 
     def write(self, name: str, body: str) -> None:
         path = self.folder / name
@@ -74,7 +94,8 @@ class Session:
 def _steady(output: str) -> str:
     """Output without what differs from run to run: names of runs and times."""
     output = re.sub(r"\b\d{8}-\d{6}-[0-9a-f]{4}\b", "20261115-093000-5eed", output)
-    return re.sub(r"^(  time +)[\d.]+ s$", r"\g<1>0.01 s", output, flags=re.MULTILINE)
+    output = re.sub(r"\b\d\.\d\d s\b", "0.01 s", output)
+    return re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:8000", output)
 
 
 def follow(page: Path) -> str:
@@ -86,8 +107,10 @@ def follow(page: Path) -> str:
         nonlocal session
         comment, language, name, body = found["comment"], found["language"], found["name"], found["body"]
         if comment == "new folder":
-            session.made.cleanup()
+            session.close()
             session = Session()
+        elif comment and comment.startswith("fake models: "):
+            session.fake_models(comment.removeprefix("fake models: "))
         elif comment:
             key, _, value = comment.removeprefix("env ").partition("=")
             session.environment[key] = value
@@ -102,7 +125,7 @@ def follow(page: Path) -> str:
     try:
         return _BLOCK.sub(replace, text)
     finally:
-        session.made.cleanup()
+        session.close()
 
 
 def pages() -> list[Path]:

@@ -1,0 +1,964 @@
+"""What goes over the wire: our requests are those of the vendors' own clients, and answers are read as they are meant.
+
+Every conversation is had twice with a fake server: by `rejoinder run`, and with the vendor's client by somebody who
+knows that API and writes down what it wants. The JSON of both is compared. What may differ stands in `DIFFERENCES`,
+`HEADERS` and `PATHS`, with the reason, and a difference that is no longer there is a failure too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rejoinder.model import trim
+from rejoinder.testing import Answer, FakeServer, Fault, Received, ToolCall
+from tests.conftest import Project
+
+spec = pytest.mark.spec
+
+Raw = dict[str, Any]
+Turns = list[tuple[str, str]]
+
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
+KEY = "the-key"
+LIMIT = 4096
+"""What we ask of Anthropic where a target sets no limit; its API wants one."""
+EMPTY = "(empty)"
+
+
+# What may differ.
+
+
+def fill_blanks(value: Any) -> Any:
+    """`(empty)` in the place of texts that are empty."""
+    if isinstance(value, list):
+        return [fill_blanks(one) for one in value]
+    if isinstance(value, dict) and "tool_use_id" not in value:  # a result may be empty
+        return {name: fill_blanks(one) for name, one in value.items() if name != "role"} | _role(value)
+    return EMPTY if value == "" else value
+
+
+def _role(value: Raw) -> Raw:
+    return {"role": value["role"]} if "role" in value else {}
+
+
+def join_messages(body: Raw) -> Raw:
+    joined: list[Raw] = []
+    for message in body["messages"]:
+        if joined and joined[-1]["role"] == message["role"]:
+            joined[-1] = message | {"content": _blocks(joined[-1]["content"]) + _blocks(message["content"])}
+        else:
+            joined.append(message)
+    return body | {"messages": joined}
+
+
+def _blocks(content: str | list[Raw]) -> list[Raw]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def join_contents(body: Raw) -> Raw:
+    joined: list[Raw] = []
+    for content in body["contents"]:
+        if joined and joined[-1]["role"] == content["role"]:
+            joined[-1] = content | {"parts": joined[-1]["parts"] + content["parts"]}
+        else:
+            joined.append(content)
+    return body | {"contents": joined}
+
+
+def user_before_messages(body: Raw) -> Raw:
+    return body | {"messages": [{"role": "user", "content": EMPTY}, *body["messages"]]}
+
+
+def user_before_contents(body: Raw) -> Raw:
+    return body | {"contents": [{"role": "user", "parts": [{"text": EMPTY}]}, *body["contents"]]}
+
+
+def camel_thinking(body: Raw) -> Raw:
+    thinking = {"thinking_level": "thinkingLevel", "thinking_budget": "thinkingBudget"}
+    config = body["generationConfig"]
+    spelled = {thinking.get(name, name): value for name, value in config["thinkingConfig"].items()}
+    return body | {"generationConfig": config | {"thinkingConfig": spelled}}
+
+
+@dataclass(frozen=True)
+class Difference:
+    why: str
+    where: frozenset[str]
+    """The conversations and parameters in which it shows."""
+    change: Callable[[Any], Any]
+    """From what the client sends to what we send."""
+    refused: bool = False
+    """Does the API refuse what the client sends?"""
+
+
+def where(*names: str) -> frozenset[str]:
+    return frozenset(names)
+
+
+IN_A_ROW = where("one role in a row", "tools", "tool without id", "a result without words", "a call comes first")
+DIFFERENCES: dict[str, dict[str, Difference]] = {
+    "openai": {},
+    "responses": {},
+    "azure": {},
+    "azure v1": {},
+    "groq": {},
+    "anthropic": {
+        "messages[].content, blank": Difference(
+            "the API refuses texts without a word, so `(empty)` says that there was none",
+            where("only systems", "nothing", "nothing but blanks", "an empty reply"),
+            fill_blanks,
+            refused=True,
+        ),
+        "messages[0]": Difference(
+            "the API refuses a conversation that an assistant begins",
+            where("assistant first", "assistant alone", "a call comes first"),
+            user_before_messages,
+            refused=True,
+        ),
+        "messages[], one role in a row": Difference(
+            "the API makes one turn of them; joined, they are what the model will see",
+            IN_A_ROW - where("a call comes first", "a result without words"),
+            join_messages,
+        ),
+    },
+    "gemini": {
+        "contents[].parts[].text, blank": Difference(
+            "the API refuses empty texts, so `(empty)` says that there was none",
+            where("only systems", "nothing", "nothing but blanks", "an empty reply"),
+            fill_blanks,
+            refused=True,
+        ),
+        "contents[0]": Difference(
+            "the API refuses a call that follows nobody's words",
+            where("a call comes first"),
+            user_before_contents,
+            refused=True,
+        ),
+        "contents[], one role in a row": Difference(
+            "responses to calls of one turn have to be parts of one turn",
+            where("one role in a row", "tool without id"),
+            join_contents,
+        ),
+        "contents[], results in a row": Difference(
+            "responses to calls of one turn have to be parts of one turn", where("tools"), join_contents, refused=True
+        ),
+        "generationConfig.thinkingConfig": Difference(
+            "the client writes the names of this one object with underscores; the API reads both",
+            where("reasoning_effort", "thinking_budget"),
+            camel_thinking,
+        ),
+    },
+}
+"""For each client the parts of a body that differ, why, and where."""
+
+HEADERS: dict[str, dict[str, str]] = {
+    "anthropic": {
+        "x-api-key": "where keys have always stood, and where proxies and look-alikes read them; the client says Bearer",
+        "authorization": "the other side of the same",
+        "anthropic-version": "a promise of the API to us: replies keep the form that this version of it has",
+    },
+    "azure v1": {
+        "api-key": "Azure's own header, the same for all of its versions; the client is OpenAI's and says Bearer",
+        "authorization": "the other side of the same",
+    },
+}
+"""Headers that differ: those of the key and of the API's version are compared."""
+
+PATHS = {"gemini": ("/v1/", "/v1beta/", "what the documentation of the HTTP API names; the client has moved to v1")}
+"""The beginning of a path with the client, with us, and why."""
+
+
+# Both sides.
+
+
+class Lab:
+    """A fake server and the vendors' clients that talk to it."""
+
+    def __init__(self) -> None:
+        self.script: list[Answer | Fault | str] = []
+        self.server = FakeServer(lambda _: self.script.pop(0) if self.script else "OK")
+        self._clients = contextlib.ExitStack()
+        self._known: dict[str, Any] = {}
+
+    def __enter__(self) -> Lab:
+        self.server.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._clients.close()
+        self.server.stop()
+
+    def client(self, name: str) -> Any:
+        if name not in self._known:
+            self._known[name] = getattr(self, f"_{name}")()
+        return self._known[name]
+
+    def _openai(self) -> Any:
+        import openai
+
+        client = openai.OpenAI(base_url=self.server.openai_url, api_key=KEY, max_retries=0, timeout=30)
+        return self._clients.enter_context(client)
+
+    def _azure(self) -> Any:
+        import openai
+
+        options: Raw = {"api_version": "2024-10-21", "max_retries": 0, "timeout": 30}
+        client = openai.AzureOpenAI(azure_endpoint=self.server.azure_url, api_key=KEY, **options)
+        return self._clients.enter_context(client)
+
+    def _azure_v1(self) -> Any:
+        import openai
+
+        url = f"{self.server.azure_url}/openai/v1/"
+        return self._clients.enter_context(openai.OpenAI(base_url=url, api_key=KEY, max_retries=0, timeout=30))
+
+    def _anthropic(self) -> Any:
+        import anthropic
+
+        client = anthropic.Anthropic(base_url=self.server.anthropic_url, api_key=KEY, max_retries=0, timeout=30)
+        return self._clients.enter_context(client)
+
+    def _gemini(self) -> Any:
+        from google import genai
+        from google.genai import types
+
+        options = types.HttpOptions(base_url=self.server.gemini_url, timeout=30_000)
+        client = genai.Client(api_key=KEY, http_options=options)
+        self._clients.callback(client.close)
+        return client
+
+    def ask(self, api: str, messages: Sequence[Raw], **options: Any) -> tuple[Received, bool]:
+        """The request that the vendor's client makes, and whether the API refuses it."""
+        import anthropic
+        import openai
+        from google.genai import errors
+
+        self.server.reset()
+        refused = False
+        try:
+            CLIENTS[api](self, messages, options)
+        except (openai.BadRequestError, anthropic.BadRequestError, errors.ClientError):
+            refused = True
+        [received] = self.server.requests
+        return received, refused
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with Lab() as lab:
+        yield lab
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left(lab: Lab) -> Iterator[None]:
+    lab.script.clear()
+    lab.server.reset()
+    yield
+    assert not lab.script
+
+
+def split(messages: Sequence[Raw]) -> tuple[str | None, list[Raw]]:
+    """The system's words, and the conversation. Where nobody else speaks, the user says nothing."""
+    system = [message["content"] for message in messages if message["role"] == "system"]
+    rest = [message for message in messages if message["role"] != "system"]
+    return (system[0] if system else None), rest or [{"role": "user", "content": ""}]
+
+
+def compact(arguments: Raw) -> str:
+    """Arguments as models write them."""
+    return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+
+
+def ask_chat(client: Any, model: str, messages: Sequence[Raw], options: Raw) -> None:
+    sent: list[Raw] = []
+    for message in messages:
+        calls = [
+            {"id": one["id"], "type": "function", "function": _function(one)} for one in message.get("tool_calls", ())
+        ]
+        if calls:
+            sent.append({"role": "assistant", "content": message["content"] or None, "tool_calls": calls})
+        else:
+            sent.append(message)
+    client.chat.completions.create(model=model, messages=sent, **options)
+
+
+def _function(call: Raw) -> Raw:
+    return {"name": call["name"], "arguments": compact(call.get("arguments", {}))}
+
+
+def ask_responses(lab: Lab, messages: Sequence[Raw], options: Raw) -> None:
+    system, rest = split(messages)
+    items: list[Raw] = []
+    for message in rest:
+        if message["role"] == "tool":
+            answer = {"call_id": message["tool_call_id"], "output": message["content"]}
+            items.append({"type": "function_call_output", **answer})
+            continue
+        calls = message.get("tool_calls", ())
+        if message["content"] or not calls:
+            items.append({"role": message["role"], "content": message["content"]})
+        items += [{"type": "function_call", "call_id": call["id"], **_function(call)} for call in calls]
+    instructions: Raw = {} if system is None else {"instructions": system}
+    lab.client("openai").responses.create(model="gpt-4o", input=items, **instructions, **options)
+
+
+def ask_anthropic(lab: Lab, messages: Sequence[Raw], options: Raw) -> None:
+    system, rest = split(messages)
+    sent: list[Raw] = []
+    for message in rest:
+        if message["role"] == "tool":
+            result = {"tool_use_id": message["tool_call_id"], "content": message["content"]}
+            sent.append({"role": "user", "content": [{"type": "tool_result", **result}]})
+            continue
+        calls = [
+            {"type": "tool_use", "id": call["id"], "name": call["name"], "input": call.get("arguments", {})}
+            for call in message.get("tool_calls", ())
+        ]
+        said = [{"type": "text", "text": message["content"]}] if message["content"] else []
+        sent.append({"role": message["role"], "content": said + calls if calls else message["content"]})
+    more: Raw = {"max_tokens": LIMIT} | ({} if system is None else {"system": system}) | options
+    lab.client("anthropic").messages.create(model="claude", messages=sent, **more)
+
+
+def ask_gemini(lab: Lab, messages: Sequence[Raw], options: Raw) -> None:
+    from google.genai import types
+
+    system, rest = split(messages)
+    names = {call["id"]: call["name"] for message in rest for call in message.get("tool_calls", ())}
+    sent: list[types.Content] = []
+    for message in rest:
+        role = "model" if message["role"] == "assistant" else "user"
+        calls = [
+            types.Part(function_call=types.FunctionCall(id=one["id"], name=one["name"], args=one.get("arguments", {})))
+            for one in message.get("tool_calls", ())
+        ]
+        if message["role"] == "tool":
+            name, answer = message["tool_call_id"], {"result": message["content"]}
+            response = types.FunctionResponse(id=name, name=names[name], response=answer)
+            parts = [types.Part(function_response=response)]
+        else:
+            said = message["content"] or not calls
+            parts = [types.Part.from_text(text=message["content"])] if said else []
+        sent.append(types.Content(role=role, parts=parts + calls))
+    wanted = options if system is None else {"system_instruction": system, **options}
+    config = types.GenerateContentConfig(**wanted) if wanted else None
+    lab.client("gemini").models.generate_content(model="gemini-2.5-flash", contents=sent, config=config)
+
+
+CLIENTS: dict[str, Callable[[Lab, Sequence[Raw], Raw], None]] = {
+    "openai": lambda lab, messages, more: ask_chat(lab.client("openai"), "gpt-4o", messages, more),
+    "responses": ask_responses,
+    "azure": lambda lab, messages, more: ask_chat(lab.client("azure"), "deployed", messages, more),
+    "azure v1": lambda lab, messages, more: ask_chat(lab.client("azure_v1"), "deployed", messages, more),
+    "groq": lambda lab, messages, more: ask_chat(lab.client("openai"), "llama-4", messages, more),
+    "anthropic": ask_anthropic,
+    "gemini": ask_gemini,
+}
+APIS = tuple(CLIENTS)
+FORMATS = ("openai", "responses", "anthropic", "gemini")
+"""One API for each of our wire formats."""
+
+TARGETS: dict[str, Callable[[FakeServer], Raw]] = {
+    "openai": lambda server: {"provider": "openai", "model": "gpt-4o", "base_url": server.openai_url},
+    "responses": lambda server: {
+        "provider": "openai",
+        "api": "responses",
+        "model": "gpt-4o",
+        "base_url": server.openai_url,
+    },
+    "azure": lambda server: {
+        "provider": "azure",
+        "deployment": "deployed",
+        "endpoint": server.azure_url,
+        "version": "2024-10-21",
+    },
+    "azure v1": lambda server: {
+        "provider": "azure",
+        "deployment": "deployed",
+        "endpoint": server.azure_url,
+        "version": "v1",
+    },
+    "groq": lambda server: {"provider": "groq", "model": "llama-4", "base_url": server.openai_url},
+    "anthropic": lambda server: {"provider": "anthropic", "model": "claude", "base_url": server.anthropic_url},
+    "gemini": lambda server: {"provider": "gemini", "model": "gemini-2.5-flash", "base_url": server.gemini_url},
+}
+
+
+def target(lab: Lab, api: str, **more: Any) -> Raw:
+    return {"name": api, "api_key": KEY, **TARGETS[api](lab.server), **more}
+
+
+_NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+
+
+def write_suite(project: Project, suite: Raw) -> None:
+    """A suite as JSON, in which YAML reads every character as it is."""
+    text = json.dumps(suite, ensure_ascii=False)
+    project.write("evals.yaml", _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+
+
+def run(project: Project, suite: Raw, *arguments: str, code: int = 0) -> list[Raw]:
+    """The results of a suite, every one of which had its answer."""
+    write_suite(project, suite)
+    document = json.loads(project.run("run", "--format", "json", "--max-retries", "0", *arguments, code=code))
+    for result in document["results"]:
+        assert result["error"] is None or code == 3, result["error"]
+    return document["results"]
+
+
+# Conversations.
+
+
+def user(content: Any) -> Raw:
+    return {"role": "user", "content": content}
+
+
+def system(content: Any) -> Raw:
+    return {"role": "system", "content": content}
+
+
+def assistant(content: Any, *calls: Raw) -> Raw:
+    return {"role": "assistant", "content": content} | ({"tool_calls": list(calls)} if calls else {})
+
+
+def call(name: str, identity: str, **arguments: Any) -> Raw:
+    return {"id": identity, "name": name, "arguments": arguments}
+
+
+def tool(content: Any, answers: str | None = None) -> Raw:
+    return {"role": "tool", "content": content} | ({} if answers is None else {"tool_call_id": answers})
+
+
+def attached(path: str) -> Raw:
+    return {"type": "file", "value": path}
+
+
+@dataclass(frozen=True)
+class Conversation:
+    messages: list[Raw]
+    """As a suite has them."""
+    sent: list[Raw] = field(default_factory=list)
+    """As somebody writes them who knows what the suite is meant to send; the same, if there is nothing to say."""
+    suite: Raw = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    warns: bool = False
+
+
+ODD = "🦜👩‍🚀 \u202eעברית العربية\u202c é = e\u0301, line\u2028separator\u2029, \x01\x1b\x7f\x85\xa0, 𝒳, \ufdd0 end"
+BIG = "".join(f"{number} bottles of beer on the wall\n" for number in range(32_000)).rstrip()
+WEATHER = call("get_weather", "call_1", city="Zürich", days=[1, 2.5, None, True], deep={"a": {"b": "☂"}})
+TIME = call("get_time", "call_2")
+
+CONVERSATIONS: dict[str, Conversation] = {
+    "plain": Conversation([user("What is the capital of France?")]),
+    "system and user": Conversation([system("Be brief."), user("What is the capital of France?")]),
+    "system in the middle": Conversation(
+        [user("Hello"), system("Be brief."), assistant("Hello!"), system("Speak French."), user("Capital of Italy?")],
+        [system("Be brief.\n\nSpeak French."), user("Hello"), assistant("Hello!"), user("Capital of Italy?")],
+    ),
+    "turns": Conversation(
+        [system("Count."), user("1"), assistant("2"), user("3"), assistant("4"), user("5"), assistant("6"), user("7")]
+    ),
+    "one role in a row": Conversation(
+        [user("One."), user("Two."), assistant("Three."), assistant("Four."), user("Five."), user("Six.")]
+    ),
+    "tools": Conversation(
+        [
+            system("You have tools."),
+            user("How is the weather, and what time is it?"),
+            assistant("I look both up.", WEATHER, TIME),
+            tool('{"degrees": 22}', "call_1"),
+            tool("12:00", "call_2"),
+            assistant("It is noon and 22 degrees."),
+            user("Thank you."),
+        ]
+    ),
+    "a call without words": Conversation(
+        [user("What time is it?"), assistant("", TIME), tool("12:00", "call_2"), assistant("Noon."), user("Thanks.")]
+    ),
+    "a result without words": Conversation([user("Delete it."), assistant("", TIME), tool(" \n", "call_2")]),
+    "a call comes first": Conversation([assistant("", TIME), tool("12:00", "call_2"), user("So?")]),
+    "tool without id": Conversation(
+        [user("What time is it?"), assistant("I look."), tool("It is 12:00."), user("So?")],
+        [user("What time is it?"), assistant("I look."), user("It is 12:00."), user("So?")],
+    ),
+    "unicode": Conversation([system(f"S {ODD}"), user(f"U {ODD}"), assistant(f"A {ODD}"), user(f"V {ODD}")]),
+    "trimmed": Conversation(
+        [system("\r\n\r\n  Two spaces stay.\r\nSo does this line. \t\n"), user("\ufeff\n\n Hello\n\n"), user(" \n ")],
+        [system("  Two spaces stay.\nSo does this line."), user(" Hello")],
+    ),
+    "long conversation": Conversation(
+        [user(f"Question {n}?") if n % 2 == 0 else assistant(f"Answer {n}.") for n in range(199)] + [user("Done?")][:0]
+    ),
+    "long text": Conversation([user(["Sum it up:", attached("big.txt")])], files={"big.txt": BIG}),
+    "files and guidelines": Conversation(
+        [
+            system([attached("style.instructions.md"), "Keep to the style."]),
+            user(["Compare:", attached("a.txt"), attached("a.txt"), attached("more/law.instructions.md")]),
+            assistant(["They are equal.", attached("empty.txt")]),
+            user(["And now?", attached("b.txt")]),
+        ],
+        [
+            system(
+                "You are careful.\n\n[[ ## Guidelines ## ]]\n\n=== style.instructions.md ===\nNo jokes.\n\n"
+                "=== more/law.instructions.md ===\nNo law.\n\n<Attached: style.instructions.md>\nKeep to the style."
+            ),
+            user(
+                "Compare:\n=== a.txt ===\nAlpha\n  indented\n=== a.txt ===\nAlpha\n  indented\n"
+                "<Attached: more/law.instructions.md>"
+            ),
+            assistant("They are equal."),
+            user("And now?\n=== b.txt ===\nBeta"),
+        ],
+        suite={"metadata": {"system_prompt": "You are careful.\n"}},
+        files={
+            "style.instructions.md": "No jokes.\n",
+            "more/law.instructions.md": "\nNo law.",
+            "a.txt": "Alpha\r\n  indented\r\n",
+            "b.txt": "Beta",
+            "empty.txt": " \n",
+        },
+    ),
+    "guideline beside one message": Conversation(
+        [system([attached("style.instructions.md")]), user("Hello")],
+        [system("[[ ## Guidelines ## ]]\n\n=== style.instructions.md ===\nNo jokes."), user("Hello")],
+        files={"style.instructions.md": "No jokes.\n"},
+    ),
+    "assistant first": Conversation([assistant("How can I help?"), user("Not at all.")]),
+    "assistant alone": Conversation([assistant("The capital of France is")]),
+    "assistant last": Conversation([user("Capital of France?"), assistant("It is")]),
+    "only a system": Conversation([system("Say hello.")], [user("Say hello.")]),
+    "only systems": Conversation([system("Say hello."), system("In French.")], [system("Say hello.\n\nIn French.")]),
+    "nothing": Conversation([user("")]),
+    "nothing but blanks": Conversation([user(" \n"), assistant("")], [user("")]),
+}
+LONG = CONVERSATIONS["long conversation"].messages
+assert len(LONG) == 199
+
+
+def assert_same(api: str, name: str, ours: Received, theirs: Received, refused: bool) -> None:
+    """Our request is the client's, apart from the differences that are named."""
+    body = theirs.body
+    found = [one for one in DIFFERENCES[api].values() if name in one.where]
+    for difference in found:
+        changed = difference.change(body)
+        assert changed != body, f"no longer different: {difference.why}"
+        body = changed
+    assert ours.body == body
+    assert refused == any(one.refused for one in found)
+    assert (ours.method, ours.query) == (theirs.method, theirs.query)
+    before, after, _ = PATHS.get(api, ("", "", ""))
+    assert theirs.path.startswith(before)
+    assert ours.path == after + theirs.path.removeprefix(before)
+    for header in ("authorization", "api-key", "x-api-key", "x-goog-api-key", "anthropic-version"):
+        assert (ours.headers.get(header) != theirs.headers.get(header)) == (header in HEADERS.get(api, {})), header
+    assert ours.headers["content-type"] == theirs.headers["content-type"] == "application/json"
+    assert KEY in " ".join(ours.headers.values())
+
+
+@spec("R21", "R22", "R24", "R25", "R27", "R28", "R29", "R30", "R31", "R33", "R34")
+@spec("C6", "C8", "C9", "C10", "C11", "C12", "C13", "C14", "P2", "P11", "P12", "P13")
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("name", CONVERSATIONS)
+def test_a_conversation_is_sent_as_the_vendors_client_sends_it(lab: Lab, project: Project, api: str, name: str) -> None:
+    conversation = CONVERSATIONS[name]
+    for path, text in conversation.files.items():
+        project.write(path, text)
+    case = {"input_messages": conversation.messages, "checks": [{"match": "OK"}]}
+    run(project, {"targets": [target(lab, api)], "evals": [case], **conversation.suite})
+    [ours] = lab.server.requests
+    theirs, refused = lab.ask(api, conversation.sent or conversation.messages)
+    assert_same(api, name, ours, theirs, refused)
+
+
+@spec("R34", "P12", "P13")
+@pytest.mark.parametrize("api", APIS)
+def test_a_prompt_is_one_message_of_the_user(lab: Lab, project: Project, api: str) -> None:
+    case = {"prompt": "Capital of France?\n", "checks": [{"match": "OK"}]}
+    [result] = run(project, {"targets": [target(lab, api)], "evals": [case]})
+    [ours] = lab.server.requests
+    assert_same(api, "a prompt", ours, *lab.ask(api, [user("Capital of France?")]))
+    assert result["raw_request"]["chat_prompt"] is None
+
+
+@spec("R64", "P14", "R58")
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize(
+    ("name", "reply"), [("an empty reply", ""), ("a reply with blanks", "  Rome?\r\n\n"), ("an odd reply", ODD)]
+)
+def test_a_follow_up_is_sent_with_all_that_was_said(
+    lab: Lab, project: Project, api: str, name: str, reply: str
+) -> None:
+    lab.script[:] = [reply, "No.", "Paris"]
+    inner = [{"match": "Paris"}, {"prompt": "Really?", "checks": [{"match": "Paris"}]}]
+    checks = [{"match": "Paris"}, {"prompt": "Are you sure?", "checks": inner}]
+    case = {"input_messages": [system("Be brief."), user("Capital of France?")], "checks": checks}
+    [result] = run(project, {"targets": [target(lab, api, temperature=0.5)], "evals": [case]})
+    assert result["succeeded_on_turn"] == 3
+    first, second, third = lab.server.requests
+
+    said = [system("Be brief."), user("Capital of France?")]
+    name_of_first = "no reply yet"
+    for received, more, step in (
+        (first, [], name_of_first),
+        (second, [assistant(reply), user("Are you sure?")], name),
+        (third, [assistant("No."), user("Really?")], name),
+    ):
+        said += more
+        assert_same(api, step, received, *lab.ask(api, said, temperature=0.5))
+
+
+# Parameters.
+
+SAMPLING = {"temperature": 0.2, "top_p": 0.9}
+CHAT_EXTRA = {"metadata": {"suite": "weather"}, "logprobs": True}
+PARAMETERS: dict[str, dict[str, tuple[Raw, Raw]]] = {
+    "openai": {
+        "sampling": (SAMPLING, SAMPLING),
+        "zeros": ({"temperature": 0, "top_p": 0, "seed": 0}, {"temperature": 0, "top_p": 0, "seed": 0}),
+        "texts of the environment": ({"temperature": "0.2", "max_output_tokens": "300"}, {"temperature": 0.2}),
+        "limit": ({"max_output_tokens": 300}, {"max_completion_tokens": 300}),
+        "seed and stop": ({"seed": 7, "stop": ["END", "\n"]}, {"seed": 7, "stop": ["END", "\n"]}),
+        "reasoning_effort": ({"reasoning_effort": "low"}, {"reasoning_effort": "low"}),
+        "extra_body": ({"extra_body": CHAT_EXTRA}, {"extra_body": CHAT_EXTRA}),
+        "extra_body replaces": ({"seed": 7, "extra_body": {"seed": 8}}, {"seed": 7, "extra_body": {"seed": 8}}),
+    },
+    "responses": {
+        "sampling": (SAMPLING, SAMPLING),
+        "limit": ({"max_output_tokens": 300}, {"max_output_tokens": 300}),
+        "reasoning_effort": ({"reasoning_effort": "low"}, {"reasoning": {"effort": "low"}}),
+        "extra_body": ({"extra_body": {"store": False}}, {"extra_body": {"store": False}}),
+        "extra_body merged": (
+            {"reasoning_effort": "low", "extra_body": {"reasoning": {"summary": "auto"}}},
+            {"reasoning": {"effort": "low", "summary": "auto"}},
+        ),
+    },
+    "groq": {
+        "sampling": (SAMPLING, SAMPLING),
+        "limit": ({"max_output_tokens": 300}, {"max_tokens": 300}),
+        "stop": ({"stop": "END"}, {"stop": ["END"]}),
+    },
+    "anthropic": {
+        "sampling": (SAMPLING, SAMPLING),
+        "limit": ({"max_output_tokens": 300}, {"max_tokens": 300}),
+        "stop": ({"stop": ["END"]}, {"stop_sequences": ["END"]}),
+        "thinking_budget": (
+            {"thinking_budget": 2000},
+            {"thinking": {"type": "enabled", "budget_tokens": 2000}, "max_tokens": LIMIT + 2000},
+        ),
+        "thinking_budget and limit": (
+            {"thinking_budget": 2000, "max_output_tokens": 2001},
+            {"thinking": {"type": "enabled", "budget_tokens": 2000}, "max_tokens": 2001},
+        ),
+        "reasoning_effort": ({"reasoning_effort": "low"}, {"output_config": {"effort": "low"}}),
+        "extra_body": ({"extra_body": {"top_k": 5}}, {"extra_body": {"top_k": 5}}),
+    },
+    "gemini": {
+        "sampling": (SAMPLING, SAMPLING),
+        "limit": ({"max_output_tokens": 300}, {"max_output_tokens": 300}),
+        "seed and stop": ({"seed": 7, "stop": ["END"]}, {"seed": 7, "stop_sequences": ["END"]}),
+        "thinking_budget": ({"thinking_budget": -1}, {"thinking_config": {"thinking_budget": -1}}),
+        "reasoning_effort": ({"reasoning_effort": "low"}, {"thinking_config": {"thinking_level": "low"}}),
+        "extra_body": (
+            {"temperature": 0.2, "extra_body": {"generationConfig": {"topK": 5}, "store": False}},
+            {
+                "temperature": 0.2,
+                "http_options": {"extra_body": {"generationConfig": {"topK": 5}, "store": False}},
+            },
+        ),
+    },
+}
+PARAMETERS["openai"]["texts of the environment"][1]["max_completion_tokens"] = 300
+PARAMETERS["azure"] = PARAMETERS["azure v1"] = PARAMETERS["openai"]
+
+
+@spec("P11")
+@pytest.mark.parametrize(("api", "name"), [(api, name) for api in APIS for name in PARAMETERS[api]])
+def test_parameters_are_sent_as_the_vendors_client_sends_them(lab: Lab, project: Project, api: str, name: str) -> None:
+    given, options = PARAMETERS[api][name]
+    case = {"input_messages": [system("Be brief."), user("Capital of France?")], "checks": [{"match": "OK"}]}
+    run(project, {"targets": [target(lab, api, **given)], "evals": [case]})
+    [ours] = lab.server.requests
+    messages = [system("Be brief."), user("Capital of France?")]
+    assert_same(api, name, ours, *lab.ask(api, messages, **options))
+
+
+@pytest.mark.parametrize(
+    ("api", "settings"),
+    [
+        ("anthropic", {"seed": 1}),
+        ("responses", {"seed": 1}),
+        ("responses", {"stop": ["END"]}),
+        ("openai", {"thinking_budget": 100}),
+        ("groq", {"thinking_budget": 100}),
+        ("azure", {"thinking_budget": 100}),
+        ("anthropic", {"thinking_budget": 2000, "max_output_tokens": 2000}),
+        ("openai", {"temperature": "warm"}),
+        ("gemini", {"seed": "1.5"}),
+    ],
+)
+def test_a_parameter_that_cannot_be_sent_is_refused_before_anything_is(
+    lab: Lab, project: Project, api: str, settings: Raw
+) -> None:
+    suite = {"targets": [target(lab, api, **settings)], "evals": [{"prompt": "Hello", "checks": [{"match": "OK"}]}]}
+    write_suite(project, suite)
+    told = project.invoke("run", "evals.yaml")
+    assert told.exit_code == 2
+    assert any(name in told.output for name in settings)
+    assert lab.server.requests == []
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_headers_of_a_target_go_along_and_replace_ours(lab: Lab, project: Project, api: str) -> None:
+    more = {"headers": {"X-Team": "evals", "Content-Type": "application/json; charset=utf-8"}}
+    run(project, {"targets": [target(lab, api, **more)], "evals": [{"prompt": "Hello", "checks": [{"match": "OK"}]}]})
+    [ours] = lab.server.requests
+    assert ours.headers["x-team"] == "evals"
+    assert ours.headers["content-type"] == "application/json; charset=utf-8"
+
+
+# The words that are sent are the author's.
+
+
+@spec("P11", "R36", "C10")
+@pytest.mark.parametrize("api", FORMATS)
+def test_a_default_system_prompt_is_sent_only_where_one_is_configured(lab: Lab, project: Project, api: str) -> None:
+    silent = {"id": "silent", "prompt": "Hello", "checks": [{"match": "OK"}]}
+    spoken = {"id": "spoken", "input_messages": [system("Own words."), user("Hello")], "checks": [{"match": "OK"}]}
+    suite = {"targets": [target(lab, api)], "evals": [silent, spoken]}
+    run(project, suite, "--workers", "1")
+    run(project, suite | {"formatting": {"default_system_prompt": "You are a help."}}, "--workers", "1")
+    assert [said(api, received)[0] for received in lab.server.requests] == [
+        [],
+        ["Own words."],
+        ["You are a help."],
+        ["Own words."],
+    ]
+
+
+@spec("R23", "R47", "P16")
+@pytest.mark.parametrize("api", FORMATS)
+def test_markers_reach_an_api_in_the_legacy_profile_alone(lab: Lab, project: Project, api: str) -> None:
+    case = {"input_messages": [user("One"), assistant("Two"), user("Three")], "checks": [{"match": "OK"}]}
+    suite = {"targets": [target(lab, api)], "evals": [case]}
+    run(project, suite)
+    run(project, suite | {"formatting": {"profile": "legacy"}})
+    modern, legacy = lab.server.requests
+    assert said(api, modern) == ([], [("user", "One"), ("assistant", "Two"), ("user", "Three")])
+    assert said(api, legacy) == ([], [("user", "[User]:\nOne\n\n[Assistant]:\nTwo\n\n[User]:\nThree")])
+
+
+@spec("C15", "C16", "R37", "R41")
+@pytest.mark.parametrize("api", FORMATS)
+@pytest.mark.parametrize("name", ["plain", "system in the middle", "one role in a row"])
+def test_a_judge_is_shown_the_question_of_the_record(lab: Lab, project: Project, api: str, name: str) -> None:
+    lab.script[:] = ["Rome.", '{"score": 1, "hits": [], "misses": [], "reasoning": "good"}']
+    case = {"input_messages": CONVERSATIONS[name].messages, "checks": [{"llm_judge": {"criteria": "Good?"}}]}
+    [result] = run(project, {"targets": [target(lab, api)], "evals": [case]})
+    _, judging = lab.server.requests
+    systems, [(role, text)] = said(api, judging)
+    assert (len(systems), role) == (1, "user")
+    question = result["raw_request"]["question"]
+    assert f"[[ ## question ## ]]\n{question}\n\n[[ ## reference_answer ## ]]" in text
+    assert text.endswith("[[ ## candidate_answer ## ]]\nRome.")
+    assert ("@[User]:" in question) == (name != "plain")
+
+
+# Any conversation at all.
+
+
+def said(api: str, received: Received) -> tuple[list[str], Turns]:
+    """The texts of a request in their order, each with its speaker: those of the system, and the others'."""
+    body = received.body
+    if api == "openai":
+        turns = [one for message in body["messages"] for one in _chat_turns(message)]
+        return [text for role, text in turns if role == "system"], [one for one in turns if one[0] != "system"]
+    if api == "responses":
+        return [body["instructions"]] if "instructions" in body else [], [_item_turn(item) for item in body["input"]]
+    if api == "anthropic":
+        turns = [(message["role"], block) for message in body["messages"] for block in _blocks(message["content"])]
+        return [body["system"]] if "system" in body else [], [_block_turn(role, block) for role, block in turns]
+    parts = [(content["role"], part) for content in body["contents"] for part in content["parts"]]
+    systems = [part["text"] for part in body.get("systemInstruction", {}).get("parts", [])]
+    return systems, [_part_turn(role, part) for role, part in parts]
+
+
+def _chat_turns(message: Raw) -> Iterator[tuple[str, str]]:
+    if message["content"] is not None:
+        yield message["role"], message["content"]
+    for one in message.get("tool_calls", ()):
+        yield "call", f"{one['id']} {one['function']['name']} {json.loads(one['function']['arguments'])}"
+
+
+def _item_turn(item: Raw) -> tuple[str, str]:
+    if item.get("type") == "function_call":
+        return "call", f"{item['call_id']} {item['name']} {json.loads(item['arguments'])}"
+    if item.get("type") == "function_call_output":
+        return "tool", item["output"]
+    return item["role"], item["content"]
+
+
+def _block_turn(role: str, block: Raw) -> tuple[str, str]:
+    if block["type"] == "tool_use":
+        return "call", f"{block['id']} {block['name']} {block['input']}"
+    return ("tool", block["content"]) if block["type"] == "tool_result" else (role, block["text"])
+
+
+def _part_turn(role: str, part: Raw) -> tuple[str, str]:
+    if "functionCall" in part:
+        wanted = part["functionCall"]
+        return "call", f"{wanted['id']} {wanted['name']} {wanted['args']}"
+    if "functionResponse" in part:
+        return "tool", part["functionResponse"]["response"]["result"]
+    return ("assistant" if role == "model" else role), part["text"]
+
+
+def meant(messages: list[Raw]) -> tuple[list[str], Turns]:
+    """What a suite's messages are meant to say to any API: the same form, told from the rules and no code."""
+    texts = [(message, trim(message["content"])) for message in messages]
+    visible = [text for _, text in texts if text]
+    if len(visible) < 2 and not any(message["role"] in ("assistant", "tool") for message in messages):
+        return [], [("user", text) for text in visible]
+    systems = [text for message, text in texts if message["role"] == "system" and text]
+    turns: Turns = []
+    for message, text in texts:
+        role = "user" if message["role"] == "tool" and "tool_call_id" not in message else message["role"]
+        if role != "system" and (text or role == "tool"):
+            turns.append((role, text))
+        turns += [("call", f"{one['id']} {one['name']} {one['arguments']}") for one in message.get("tool_calls", ())]
+    return ["\n\n".join(systems)] if systems else [], turns
+
+
+def without_placeholders(turns: Turns) -> Turns:
+    return [(role, text) for role, text in turns if role == "tool" or text not in ("", EMPTY)]
+
+
+WORDS = (
+    "@[User]:",
+    "@[Assistant]: no",
+    "\n@[System]:\nyes",
+    "[Tool]:",
+    "=== a ===",
+    "<Attached: x>",
+    " ",
+    "\r\n",
+    "\n",
+)
+CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\x00{}")
+TEXTS = st.lists(st.sampled_from(WORDS) | st.text(CHARACTERS, max_size=12), max_size=4).map("".join)
+ARGUMENTS = st.dictionaries(st.text(CHARACTERS, max_size=5), st.integers(-9, 9) | st.text(CHARACTERS, max_size=5))
+MESSAGES = st.builds(lambda role, text: [{"role": role, "content": text}], st.sampled_from(["system", "user"]), TEXTS)
+REPLIES = st.builds(lambda role, text: [{"role": role, "content": text}], st.sampled_from(["assistant", "tool"]), TEXTS)
+
+
+@st.composite
+def rounds(draw: st.DrawFn) -> list[Raw]:
+    """Calls of an assistant with their results, in any order, and whoever may speak between them."""
+    count = draw(st.integers(1, 3))
+    calls = [call(draw(st.sampled_from(["look", "go"])), f"call_{number}", **{}) for number in range(count)]
+    for one in calls:
+        one["arguments"] = draw(ARGUMENTS)
+    results = [tool(draw(TEXTS), one["id"]) for one in draw(st.permutations(calls))]
+    between = [system(draw(TEXTS))] if draw(st.booleans()) else []
+    return [assistant(draw(TEXTS), *calls), *results[:1], *between, *results[1:]]
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[Raw]:
+    pieces = draw(st.lists(MESSAGES | REPLIES | rounds(), min_size=1, max_size=6))
+    numbers = itertools.count(1)
+    messages = [dict(message) for piece in pieces for message in piece]
+    renamed: dict[str, str] = {}
+    for message in messages:  # every call of a conversation has a name of its own
+        if "tool_calls" in message:
+            renamed = {one["id"]: f"call_{next(numbers)}" for one in message["tool_calls"]}
+            message["tool_calls"] = [one | {"id": renamed[one["id"]]} for one in message["tool_calls"]]
+        elif "tool_call_id" in message:
+            message["tool_call_id"] = renamed[message["tool_call_id"]]
+    return messages
+
+
+ANSWERS = st.builds(
+    Answer, TEXTS, tool_calls=st.lists(st.builds(ToolCall, st.just("look"), ARGUMENTS), max_size=2).map(tuple)
+)
+
+
+@spec("R9", "R21", "R23", "R25", "R27", "R30", "R31", "R64", "P1", "P2", "P12", "P13", "P14", "C8", "C9", "C14")
+@settings(
+    max_examples=EXAMPLES or 80,
+    derandomize=not EXAMPLES,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(messages=conversations(), answer=ANSWERS)
+def test_any_conversation_is_accepted_with_every_word_and_no_other(
+    lab: Lab, project: Project, messages: list[Raw], answer: Answer
+) -> None:
+    never = {"match": "never said, by nobody"}
+    checks = [never, {"prompt": "Go on.", "checks": [never]}]
+    suite = {
+        "targets": [target(lab, api) for api in FORMATS],
+        "evals": [{"input_messages": messages, "checks": checks}],
+    }
+    lab.server.reset()
+    lab.script[:] = [answer] * 2 * len(FORMATS)
+    results = run(project, suite, *(word for api in FORMATS for word in ("--target", api)), code=1)
+    assert [len(result["turns"]) for result in results] == [2] * len(FORMATS)
+
+    systems, turns = meant(messages)
+    markers = sum(text.count("@[") for message in messages for text in [message["content"]])
+    for api in FORMATS:
+        first, second = [received for received in lab.server.requests if received.path == path_of(api)]
+        assert said(api, first)[0] == systems
+        assert without_placeholders(said(api, first)[1]) == without_placeholders(turns)
+        assert sum(text.count("@[") for text in strings(first.body)) <= markers
+        spoken = [*turns, ("assistant", answer.text), ("user", "Go on.")]
+        assert said(api, second)[0] == systems
+        assert without_placeholders(said(api, second)[1]) == without_placeholders(spoken)
+
+
+def path_of(api: str) -> str:
+    return {
+        "openai": "/v1/chat/completions",
+        "responses": "/v1/responses",
+        "anthropic": "/v1/messages",
+        "gemini": "/v1beta/models/gemini-2.5-flash:generateContent",
+    }[api]
+
+
+def strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from strings(one)
+
+
+@pytest.mark.parametrize(
+    ("message", "key"),
+    [
+        (user("Hi") | {"tool_calls": [TIME]}, "tool_calls"),
+        (system("Hi") | {"tool_calls": [TIME]}, "tool_calls"),
+        (tool("Hi", "call_2") | {"tool_calls": [TIME]}, "tool_calls"),
+        (user("Hi") | {"tool_call_id": "call_2"}, "tool_call_id"),
+        (assistant("Hi") | {"tool_call_id": "call_2"}, "tool_call_id"),
+    ],
+)
+def test_tools_in_the_message_of_another_are_refused_by_us_and_not_by_the_api(
+    project: Project, message: Raw, key: str
+) -> None:
+    case = {"input_messages": [user("Hello"), message], "checks": [{"match": "*"}]}
+    [error] = project.errors({"evals": [case]})
+    assert (error["code"], error["path"]) == ("unknown-key", f"evals[0].input_messages[1].{key}")
