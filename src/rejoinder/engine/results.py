@@ -121,8 +121,8 @@ _NOTHING_USED = UsageRecord(0, 0, 0)
 def result_record(job: Job, outcome: Outcome, *, include_messages: bool = False) -> ResultRecord:
     """The object of `results.jsonl` for one conversation."""
     prepared, case, turns = job.prepared, job.prepared.case, outcome.turns
-    judges = [leaf for turn in turns for verdict in turn.verdicts for leaf in _leaves(verdict) if leaf.judged]
-    deciding = [leaf for verdict in turns[-1].verdicts for leaf in _leaves(verdict)] if turns and judges else []
+    judges = [leaf for turn in turns for leaf in _leaves(turn.verdicts) if leaf.judged]
+    deciding = list(_leaves(turns[-1].verdicts)) if turns and judges else []
     return ResultRecord(
         suite=prepared.suite_name,
         id=case.id,
@@ -140,14 +140,20 @@ def result_record(job: Job, outcome: Outcome, *, include_messages: bool = False)
         misses=[miss for verdict in deciding for miss in verdict.misses],
         reasoning=_reasoning(deciding),
         turns=[_turn_record(turn, prepared.target, include_messages) for turn in turns],
-        usage=_usage_record(sum((turn.usage for turn in turns), NO_USAGE)) if turns else _NOTHING_USED,
-        cost=add_costs(turn.reply.cost for turn in turns if turn.reply is not None),
+        usage=_total_usage(turns),
+        cost=add_costs([turn.reply.cost for turn in turns if turn.reply is not None]),
         judge_usage=_usage_record(sum((one.usage for one in judges), NO_USAGE)) if judges else _NOTHING_USED,
         judge_cost=add_costs(verdict.cost for verdict in judges),
         raw_request=prepared.raw_request,
         error=_error_record(outcome),
         cost_breakdown=_breakdown(turns),
     )
+
+
+def _total_usage(turns: tuple[Turn, ...]) -> UsageRecord:
+    if len(turns) == 1:
+        return _usage_record(turns[0].usage)
+    return _usage_record(sum((turn.usage for turn in turns), NO_USAGE)) if turns else _NOTHING_USED
 
 
 def _breakdown(turns: tuple[Turn, ...]) -> Cost | msgspec.UnsetType:
@@ -234,12 +240,12 @@ def _check_record(verdict: Verdict) -> CheckRecord:
     )
 
 
-def _leaves(verdict: Verdict) -> Iterator[Verdict]:
-    if verdict.children:
-        for child in verdict.children:
-            yield from _leaves(child)
-    else:
-        yield verdict
+def _leaves(verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
+    for verdict in verdicts:
+        if verdict.children:
+            yield from _leaves(verdict.children)
+        else:
+            yield verdict
 
 
 def _reasoning(verdicts: list[Verdict]) -> str | None:

@@ -10,10 +10,13 @@ from rejoinder.model import ChatMessage, Formatting, Mode
 
 def needs_markers(turns: tuple[Turn, ...], options: Formatting) -> bool:
     """One rule, on processed content: an assistant or tool message, or more than one turn with content."""
-    if any(turn.role in ("assistant", "tool") for turn in turns):
-        return True
-    counted = (turn for turn in turns if options.system_text_counts or turn.role != "system")
-    return sum(turn.visible for turn in counted) > 1
+    visible = 0
+    for turn in turns:
+        if turn.role in ("assistant", "tool"):
+            return True
+        if options.system_text_counts or turn.role != "system":
+            visible += turn.visible
+    return visible > 1
 
 
 def marked_turns(turns: tuple[Turn, ...], options: Formatting, mode: Mode) -> list[ChatMessage]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 def trim(text: str) -> str:
     """CRLF becomes LF, a BOM goes, leading blank lines and trailing whitespace go, indentation stays."""
-    if text and "\r" not in text and text[0] != "\ufeff" and not text[0].isspace():
+    if not text or ("\r" not in text and text[0] != "\ufeff" and not text[0].isspace()):
         return text.rstrip()  # as nearly all texts are
     return trim_start(text).rstrip()
 
