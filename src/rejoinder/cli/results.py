@@ -136,11 +136,9 @@ def _write_text(report: RunReport, verbose: bool) -> None:
 
 
 def _is_known(result: dict[str, Any], run: dict[str, Any]) -> bool:
-    """Did it end with its target? That is told once, and not for each conversation."""
+    """Did it end with its target or its judge? That is told once, and not for each conversation."""
     error = result["error"]
-    return error is not None and any(
-        one["target"] == result["target"] and one["message"] == error["message"] for one in run.get("given_up", ())
-    )
+    return error is not None and any(one["message"] in error["message"] for one in run.get("given_up", ()))
 
 
 def _label(result: dict[str, Any], targets: bool, trials: bool) -> str:

@@ -20,6 +20,7 @@ from rejoinder.engine.play import Call
 from rejoinder.model import Failure, Reply, Request, Target
 from rejoinder.providers import Provider, ProviderError
 
+PRICES_AFTER_S = 0.02
 LONGEST_WAIT_S = 600.0
 """A provider that asks for more than this has no room today; waiting is then for the user to decide."""
 
@@ -58,6 +59,10 @@ class Terms(Struct):
 class Desk(Protocol):
     def terms(self, target: Target) -> Terms: ...
 
+    def expect_answers(self) -> None:
+        """Answers are on their way."""
+        ...
+
     def price(self, terms: Terms, reply: Reply) -> dict[str, Any]:
         """The fields of a reply that say what it cost."""
         ...
@@ -74,9 +79,14 @@ class Live:
         self._desk = desk
         self._journal = journal
         self._on_retry = on_retry
+        self._asked_any = False
 
     async def answer(self, call: Call) -> Told | None:
         terms = self._desk.terms(call.target)
+        if not self._asked_any:
+            self._asked_any = True
+            # Once the first request is out there is time to look up prices, before its answer is here.
+            asyncio.get_running_loop().call_later(PRICES_AFTER_S, self._desk.expect_answers)
         if call.request.judging and terms.judge_slots is not None:
             async with terms.judge_slots:
                 return await self._call(call, terms)
@@ -100,7 +110,9 @@ class Live:
             except ProviderError as error:
                 delay = self._learn(error, terms, ticket, failures, refusals)
                 if delay is None:
-                    return await self._told(Told(call.key, failure=_failure(error), attempts=1 + failures + refusals))
+                    # Calls that were under way when their target ended share its cause, and not only its kind.
+                    failure = terms.ended if error.ends_target and terms.ended is not None else _failure(error)
+                    return await self._told(Told(call.key, failure=failure, attempts=1 + failures + refusals))
                 refusals += error.pressure is not None
                 failures += error.pressure is None
                 request = structs.replace(request, call=call.number_again())
@@ -129,6 +141,10 @@ class Live:
     def _learn(self, error: ProviderError, terms: Terms, ticket: int, failures: int, refusals: int) -> float | None:
         """What a failure teaches; the seconds after which the call is made again, or None where it is not."""
         retries, limiter = terms.retries, terms.provider.limiter
+        if error.retryable and error.retry_after_s is not None and error.retry_after_s > LONGEST_WAIT_S:
+            # Nobody else is to wait so long either, so the limiter does not hear of it.
+            error.message += f"; it asks to wait {error.retry_after_s / 60:.0f} minutes, which is left to you"
+            error.retryable, error.pressure, error.ends_target = False, None, True
         pressed = error.pressure is not None
         if limiter is not None:
             if error.pressure is not None:
@@ -137,9 +153,6 @@ class Live:
             else:
                 limiter.leave()
         again = error.retryable and (refusals < retries.most_refusals if pressed else failures < retries.most)
-        if again and error.retry_after_s is not None and error.retry_after_s > LONGEST_WAIT_S:
-            again = False
-            error.message += f"; it asks to wait {error.retry_after_s / 60:.0f} minutes, which is left to you"
         lost = error.type in _NOT_REACHED and not terms.answered
         if not again and (error.ends_target or lost) and terms.ended is None:
             terms.ended = _failure(error)

@@ -59,6 +59,15 @@ class TargetDesk:
     def limits(self) -> list[LimiterReport]:
         return self._exchange.reports()
 
+    def expect_answers(self) -> None:
+        """Load the table of prices aside, so that the first answers need not wait for it."""
+        if any(terms.target.provider in OVER_HTTP for terms in self._terms.values()):
+            from threading import Thread  # noqa: PLC0415
+
+            from rejoinder.providers.prices import load_table  # noqa: PLC0415
+
+            Thread(target=load_table, name="rejoinder-prices", daemon=True).start()
+
     def price(self, terms: Terms, reply: Reply) -> dict[str, Any]:
         """The fields of a reply that say what it cost; none where nobody knows."""
         target = terms.target

@@ -123,8 +123,8 @@ def _fill(template: str, request: Request, write: Callable[[str], str]) -> str:
 
 
 def _one_line(text: str) -> str:
-    """A header is one line; a line break in it would begin another header."""
-    return re.sub(r"[\r\n\0]+", " ", text)
+    """A header is one line of what can be seen; a line break in it would begin another header."""
+    return re.sub(r"[\x00-\x1f\x7f]+", " ", text)
 
 
 def _utf8(text: str) -> str:

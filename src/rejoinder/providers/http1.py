@@ -67,12 +67,14 @@ def _header(name: str, value: str) -> str:
 class AnswerReader:
     """Takes the bytes of one answer. `feed` says whether it is complete; then `answer` holds it."""
 
-    def __init__(self, *, most_body: int = MOST_BODY) -> None:
+    def __init__(self, *, most_body: int = MOST_BODY, tunnel: bool = False) -> None:
+        """`tunnel`: the request is a CONNECT, and what follows a good head is no body but what goes through it."""
         self.answer: HttpAnswer | None = None
         self.keep_alive = False
         """May another request follow on the same connection?"""
         self.began = False
         self._most = most_body
+        self._tunnel = tunnel
         self._buffer = b""
         self._status = 0
         self._headers: dict[str, str] | None = None
@@ -144,7 +146,7 @@ class AnswerReader:
     def _plan_body(self, headers: dict[str, str]) -> None:
         encodings = headers.get("transfer-encoding", "").lower()
         length = headers.get("content-length")
-        if self._status in (204, 304):
+        if self._status in (204, 304) or (self._tunnel and 200 <= self._status < 300):
             self._left = 0
         elif encodings:
             if encodings != "chunked":

@@ -151,7 +151,7 @@ class _Listing(Struct, frozen=True):
 def _find_listing(source: _Source, model: str, now: datetime) -> _Listing | None:
     if source.free and model.endswith(source.free):
         return _Listing(None, _FREE)
-    providers = _table()
+    providers = load_table()
     found = providers[source.table].find_model(model, all_providers=list(providers.values()))
     if found is None or found.prices == []:
         return None
@@ -160,7 +160,7 @@ def _find_listing(source: _Source, model: str, now: datetime) -> _Listing | None
 
 def _flat_price(model: ModelInfo, now: datetime) -> Price | None:
     """The rates as plain numbers, which is a hundred times faster than asking the library each time."""
-    from genai_prices.types import TieredPrices  # noqa: PLC0415 - see `_table`
+    from genai_prices.types import TieredPrices  # noqa: PLC0415 - see `load_table`
 
     prices = _settled_prices(model, now)
     if prices is None or any(getattr(prices, name) is not None for name in _OTHER_RATES):
@@ -178,7 +178,7 @@ def _flat_price(model: ModelInfo, now: datetime) -> Price | None:
 
 def _settled_prices(model: ModelInfo, now: datetime) -> ModelPrice | None:
     """The prices that hold from now on whatever the hour. The last in the list that is in force counts."""
-    from genai_prices.types import ModelPrice, StartDateConstraint  # noqa: PLC0415 - see `_table`
+    from genai_prices.types import ModelPrice, StartDateConstraint  # noqa: PLC0415 - see `load_table`
 
     if isinstance(model.prices, ModelPrice):
         return model.prices
@@ -189,7 +189,7 @@ def _settled_prices(model: ModelInfo, now: datetime) -> ModelPrice | None:
 
 def _charge(prices: ModelPrice, usage: Usage) -> Cost | None:
     """The library's own answer. It takes what has no price for free; here that has no cost."""
-    from genai_prices.types import Usage as Counts  # noqa: PLC0415 - see `_table`
+    from genai_prices.types import Usage as Counts  # noqa: PLC0415 - see `load_table`
 
     if prices.input_mtok is None or (usage.output_tokens and prices.output_mtok is None):
         return None
@@ -314,7 +314,7 @@ def filter_models(
 
 
 def table_version() -> str:
-    from genai_prices import __version__  # noqa: PLC0415 - see `_table`
+    from genai_prices import __version__  # noqa: PLC0415 - see `load_table`
 
     return __version__
 
@@ -323,7 +323,7 @@ def _models_of(provider: str, at: datetime) -> list[KnownModel]:
     source = _SOURCES[provider]
     return [
         _known_model(provider, model, source, at)
-        for model in _table()[source.table].models
+        for model in load_table()[source.table].models
         if any(_matches(pattern, model.id) for pattern in source.serves)
         # Some entries stand for many models, under a name that no model has.
         and model.prices != []
@@ -397,7 +397,7 @@ def _now() -> datetime:
 
 
 @lru_cache(maxsize=1)
-def _table() -> Mapping[str, Provider]:
+def load_table() -> Mapping[str, Provider]:
     """The package's own data, and not its current snapshot, which other code could have fetched from the network."""
     from genai_prices.data import providers  # noqa: PLC0415 - a fifth of a second, for those who need a price
 

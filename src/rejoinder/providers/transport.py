@@ -23,7 +23,6 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from msgspec import Struct
 
 from rejoinder._version import __version__
-from rejoinder.errors import UsageError
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.http1 import MOST_BODY, AnswerReader, HttpAnswer, NotHttp, TooLarge, write_request
 
@@ -104,9 +103,8 @@ class Transport:
             raise
         if not place.tls:
             return connection
-        target = f"{place.host}:{place.port}"
         try:
-            await connection.open_tunnel(target, proxy.headers)
+            await connection.open_tunnel(str(place), proxy.headers)
             await connection.secure(self._certificates(), place.host)
         except BaseException:
             connection.close()
@@ -116,13 +114,14 @@ class Transport:
     async def _dial(self, host: str, port: int, tls: ssl.SSLContext | None) -> _Connection:
         """A connection to the first address that takes one."""
         loop = asyncio.get_running_loop()
+        place = _authority(host, port)
         addresses = await self._find(host, port)
         for address in addresses:
             last = address is addresses[-1]
             try:
                 async with asyncio.timeout(None if last else ADDRESS_TIMEOUT_S):
                     _, connection = await loop.create_connection(
-                        lambda: _Connection(f"{host}:{port}"),
+                        lambda: _Connection(place),
                         address,
                         port,
                         ssl=tls,
@@ -132,7 +131,7 @@ class Transport:
                     return connection
             except (OSError, TimeoutError) as error:
                 if last or isinstance(error, ssl.SSLError):
-                    raise _explain(error, f"{host}:{port}") from None
+                    raise _explain(error, place) from None
         raise AssertionError("a host has at least one address")
 
     async def _find(self, host: str, port: int) -> list[str]:
@@ -176,7 +175,7 @@ class _Place(Struct, frozen=True):
     proxy: _Proxy | None = None
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+        return _authority(self.host, self.port)
 
 
 class _Route(Struct, frozen=True):
@@ -196,16 +195,17 @@ class _Connection(asyncio.Protocol):
         self._keep_alive = False
         self._idle_since = 0.0
 
-    async def exchange(self, request: bytes) -> HttpAnswer:
+    async def exchange(self, request: bytes, *, tunnel: bool = False) -> HttpAnswer:
         assert self._transport is not None
-        self._reader = AnswerReader(most_body=MOST_BODY)
+        self._reader = AnswerReader(most_body=MOST_BODY, tunnel=tunnel)
         self._waiter = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         return await self._waiter
 
     async def open_tunnel(self, target: str, headers: tuple[tuple[str, str], ...]) -> None:
-        answer = await self.exchange(write_request("CONNECT", target, {"host": target, **dict(headers)}, None))
-        if answer.status != 200:
+        request = write_request("CONNECT", target, {"host": target, **dict(headers)}, None)
+        answer = await self.exchange(request, tunnel=True)
+        if not 200 <= answer.status < 300:
             message = f"the proxy answered {answer.status} when asked for {target}"
             kind = "proxy" if answer.status < 500 else "connection"
             raise ProviderError(message, type=kind, status=answer.status, retryable=answer.status >= 500)
@@ -251,13 +251,8 @@ class _Connection(asyncio.Protocol):
         try:
             if not reader.feed(data):
                 return
-        except NotHttp as problem:
-            message = f"{self._place} does not answer in HTTP: {problem}"
-            self._fail(ProviderError(message, type="bad-response"))
-            return
-        except TooLarge:
-            message = f"the answer of {self._place} is longer than {MOST_BODY // (1024 * 1024)} MiB"
-            self._fail(ProviderError(message, type="too-large"))
+        except (NotHttp, TooLarge) as problem:
+            self._fail(self._refusal(problem))
             return
         self._succeed(reader, waiter)
 
@@ -270,12 +265,22 @@ class _Connection(asyncio.Protocol):
         if reader is None or waiter is None or waiter.done():
             return
         if exc is None:
-            with contextlib.suppress(NotHttp, TooLarge):
+            try:
                 if reader.end():
                     self._succeed(reader, waiter)
                     return
+            except (NotHttp, TooLarge) as problem:
+                self._fail(self._refusal(problem))
+                return
         where = "in the middle of the answer" if reader.began else "before the answer"
         self._fail(ProviderError(f"the connection to {self._place} broke off {where}", type="broken", retryable=True))
+
+    def _refusal(self, problem: NotHttp | TooLarge) -> ProviderError:
+        """What is wrong with an answer that came and cannot be used."""
+        if isinstance(problem, TooLarge):
+            message = f"the answer of {self._place} is longer than {MOST_BODY // (1024 * 1024)} MiB"
+            return ProviderError(message, type="too-large")
+        return ProviderError(f"{self._place} does not answer in HTTP: {problem}", type="bad-response")
 
     def _succeed(self, reader: AnswerReader, waiter: asyncio.Future[HttpAnswer]) -> None:
         assert reader.answer is not None
@@ -299,12 +304,12 @@ def _route(url: str, environment: Mapping[str, str]) -> _Route:
         parts, port, host = SplitResult("", "", "", "", ""), None, ""
     tls = parts.scheme == "https"
     if parts.scheme not in ("http", "https") or not host:
-        message = f"`{url}` is not an address; it has to begin with http:// or https:// and name a host"
+        shown = f"...@{url.rpartition('@')[2]}" if "@" in url else url  # before it may stand a password
+        message = f"`{shown}` is not an address; it has to begin with http:// or https:// and name a host"
         raise ProviderError(message, type="address", ends_target=True)
     port = port or (443 if tls else 80)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    shown = f"[{host}]" if ":" in host else host
-    authority = shown if port == (443 if tls else 80) else f"{shown}:{port}"
+    authority = _authority(host, None if port == (443 if tls else 80) else port)
     headers = {"host": authority, "user-agent": f"rejoinder/{__version__}", "accept": "application/json"}
     if parts.username is not None:
         headers["authorization"] = _basic(parts)
@@ -313,6 +318,12 @@ def _route(url: str, environment: Mapping[str, str]) -> _Route:
         path = f"http://{authority}{path}"
         headers |= dict(proxy.headers)
     return _Route(_Place(host, port, tls, proxy), _quoted(path), headers)
+
+
+def _authority(host: str, port: int | None) -> str:
+    """Host and port as they stand in addresses."""
+    shown = f"[{host}]" if ":" in host else host
+    return shown if port is None else f"{shown}:{port}"
 
 
 def _quoted(path: str) -> str:
@@ -331,19 +342,23 @@ def _proxy(scheme: str, host: str, port: int, environment: Mapping[str, str]) ->
     address = found.get(f"{scheme}_proxy") or found.get("all_proxy")
     if not address or any(_is_exempt(host, port, entry.strip()) for entry in found.get("no_proxy", "").split(",")):
         return None
-    parts = urlsplit(address if "://" in address else f"http://{address}")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(address if "://" in address else f"http://{address}")
+        tls, proxy_host, proxy_port = parts.scheme == "https", parts.hostname, parts.port
+    except ValueError:
+        parts, tls, proxy_host, proxy_port = SplitResult("", "", "", "", ""), False, None, None
+    if parts.scheme not in ("http", "https") or not proxy_host:
         message = f"the proxy that the environment names for {scheme} cannot be used; it has to begin with http://"
-        raise UsageError(message, f"Look at {scheme.upper()}_PROXY and ALL_PROXY.")
-    tls = parts.scheme == "https"
+        hint = f"; look at {scheme.upper()}_PROXY and ALL_PROXY"
+        raise ProviderError(message + hint, type="proxy", ends_target=True)
     headers = (("proxy-authorization", _basic(parts)),) if parts.username is not None else ()
-    return _Proxy(parts.hostname, parts.port or (443 if tls else 80), tls, headers)
+    return _Proxy(proxy_host, proxy_port or (443 if tls else 80), tls, headers)
 
 
 def _is_exempt(host: str, port: int, entry: str) -> bool:
     """Does an entry of NO_PROXY name the address? A domain stands for the hosts in it; `*` for all."""
     name, _, only_port = entry.lower().partition(":") if entry.count(":") == 1 else (entry.lower(), "", "")
-    name = name.removeprefix("*").lstrip(".") or name
+    name = name.removeprefix("*").lstrip(".").strip("[]") or name
     if not name or (only_port and only_port != str(port)):
         return False
     return name == "*" or host.lower() == name or host.lower().endswith(f".{name}")
@@ -359,7 +374,8 @@ def trusted_certificates(environment: Mapping[str, str]) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=file, capath=folder)
     except (OSError, ssl.SSLError) as error:
         message = f"the certificates in {file or folder} cannot be read: {error}"
-        raise UsageError(message, f"Look at {', '.join(_CERTIFICATE_FILES)} and SSL_CERT_DIR.") from None
+        hint = f"; look at {', '.join(_CERTIFICATE_FILES)} and SSL_CERT_DIR"
+        raise ProviderError(message + hint, type="tls", ends_target=True) from None
 
 
 async def _resolve(host: str, port: int) -> list[str]:
@@ -377,7 +393,10 @@ def _explain(error: Exception, place: str) -> ProviderError:
         message = f"the certificate of {place} is not trusted: {error.verify_message}; SSL_CERT_FILE can name others"
         return ProviderError(message, type="tls")
     if isinstance(error, ssl.SSLError):
-        return ProviderError(f"no secure connection to {place}: {error.reason or error}", type="tls")
+        reason = error.reason or str(error)
+        if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+            reason = "it does not speak TLS; perhaps its address begins with http://"
+        return ProviderError(f"no secure connection to {place}: {reason}", type="tls")
     if isinstance(error, TimeoutError):
         return ProviderError(f"no connection to {place}: it does not answer", type="connection", retryable=True)
     # asyncio puts the address into the words of the error; its number says what happened.
