@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
+import itertools
 import re
 import resource
 import socket
@@ -61,9 +62,9 @@ def write_head(first: str, headers: list[tuple[str, str]]) -> bytes:
 
 def merge(headers: list[tuple[str, str]]) -> dict[str, str]:
     merged: dict[str, str] = {}
-    for name, value in headers:
-        name, value = name.lower(), value.strip(" \t")
-        merged[name] = f"{merged[name]}, {value}" if name in merged else value
+    for written, value in headers:
+        name, plain = written.lower(), value.strip(" \t")
+        merged[name] = f"{merged[name]}, {plain}" if name in merged else plain
     return merged
 
 
@@ -124,7 +125,7 @@ def answers(draw: st.DrawFn) -> Written:
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
     ends = sorted({place % (len(data) + 1) for place in places} | {0, len(data)})
-    return [data[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+    return [data[start:end] for start, end in itertools.pairwise(ends)]
 
 
 cuts = st.lists(st.integers(0, 10_000), max_size=12)
@@ -933,7 +934,11 @@ def test_a_host_that_cannot_be_found() -> None:
     assert error.message == "the host `models.test` cannot be found"
 
 
-def test_the_system_resolver_says_that_a_host_cannot_be_found() -> None:
+def test_the_system_resolver_says_that_a_host_cannot_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_up(*_: Any, **__: Any) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
     error = refused("http://models.invalid/v1")
     assert error.type == "dns"
     assert "models.invalid" in error.message
@@ -1072,11 +1077,19 @@ def test_a_certificate_of_another_host(server_tls: ssl.SSLContext, bundle: Path)
 
 
 def test_plain_http_where_https_is_expected() -> None:
-    with FakeServer() as server:
-        error = refused(chat(server).replace("http://", "https://"))
-        assert server.requests == []
-    assert (error.type, error.retryable) == ("tls", False)
-    assert error.message.startswith(f"no secure connection to {server.url.removeprefix('http://')}: ")
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+        await reader.read()
+
+    async def work() -> None:
+        async with listening(talk) as port, opened() as client:
+            error = await fail(client, f"https://127.0.0.1:{port}/")
+            assert (error.type, error.retryable) == ("tls", False)
+            assert error.message.startswith(f"no secure connection to 127.0.0.1:{port}: ")
+            assert "http://" in error.message
+
+    go(work())
 
 
 def test_https_where_plain_http_is_expected(server_tls: ssl.SSLContext) -> None:
@@ -1320,9 +1333,9 @@ def test_hosts_without_a_proxy(variable: str, entries: str, url: str, exempt: bo
 @pytest.mark.parametrize("entry", ["::1", "[::1]"])
 def test_an_ipv6_address_without_a_proxy(entry: str) -> None:
     async def work() -> None:
-        async with listening(saying(OK), "::1") as port:
-            async with opened({"HTTP_PROXY": "http://127.0.0.1:1", "NO_PROXY": entry}) as client:
-                assert (await post(client, f"http://[::1]:{port}/")).body == b"ok"
+        environment = {"HTTP_PROXY": "http://127.0.0.1:1", "NO_PROXY": entry}
+        async with listening(saying(OK), "::1") as port, opened(environment) as client:
+            assert (await post(client, f"http://[::1]:{port}/")).body == b"ok"
 
     go(work())
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pytest
 
@@ -653,5 +653,372 @@ def test_prompts_arrive_intact_whatever_they_hold(where: str, project: Project) 
             "messages": [{"role": "user", "content": sent}],
         }
         shown = request.headers["x-prompt"].encode("latin-1").decode()
-        assert shown == "<{}>".format(" ".join(part for part in sent.splitlines() if part))
+        assert shown == re.sub(r"[\x00-\x1f]+", " ", f"<{sent}>"), "a header is one line"
         assert "x-evil" not in request.headers
+
+
+def test_placeholders_in_a_suite_are_not_the_suite_s_own_variables(project: Project) -> None:
+    body = {"ask": "{{ prompt }}", "where": "{{ var('where') }}", "who": "{{ env('LAB_WHO') }}", "turn": "{{ turn }}"}
+    with answers({"reply": "fine"}) as server:
+        project.write(".env", "LAB_WHO=me\n")
+        target = {"provider": "http", "url": f"{server.url}/x", "body": body, "reply_path": "reply"}
+        suite = suite_for(target, case("one", prompt="{{ prompt }}"), vars={"prompt": "filled in", "where": "here"})
+        run(project, suite)
+        assert only(server).body == {"ask": "filled in", "where": "here", "who": "me", "turn": 1}
+
+
+@spec("R64")
+def test_every_placeholder_and_a_conversation_that_goes_on(project: Project) -> None:
+    body = {
+        "prompt": "{{ prompt }}",
+        "messages": "{{ messages }}",
+        "as text": "all: {{messages}}",
+        "system": "{{ system }}",
+        "question": "{{ question }}",
+        "case": "{{ case_id }}",
+        "trial": "{{ trial }}",
+        "turn": "{{ turn }}",
+        "turn as text": "turn {{ turn }}",
+        "list": [1, True, None, "{{ turn }}"],
+    }
+    followed = case("one", {"match": "yes"}, {"prompt": "You said {{ response }}. Sure?", "checks": [{"match": "yes"}]})
+    with answers({"a": "no"}, {"a": "yes"}, {"a": "yes"}) as server:
+        target = {
+            "provider": "http",
+            "url": f"{server.url}/x",
+            "body": body,
+            "reply_path": "a",
+            "system_prompt": "Short.",
+        }
+        document = run(project, suite_for(target, followed), "-n", "2", "-w", "1")
+        first, second, again = (request.body for request in server.requests)
+    assert [result["succeeded_on_turn"] for result in document["results"]] == [2, 1]
+    system, asked = {"role": "system", "content": "Short."}, {"role": "user", "content": "Capital of France?"}
+    said, back = {"role": "assistant", "content": "no"}, {"role": "user", "content": "You said no. Sure?"}
+    assert first["messages"] == [system, asked]
+    assert second["messages"] == [system, asked, said, back]
+    assert json.loads(second["as text"].removeprefix("all: ")) == second["messages"]
+    assert (first["prompt"], second["prompt"]) == ("Capital of France?", "You said no. Sure?")
+    assert first["question"] == second["question"] == "Capital of France?"
+    assert (first["system"], first["case"]) == ("Short.", "one")
+    assert [(one["trial"], one["turn"]) for one in (first, second, again)] == [(1, 1), (1, 2), (2, 1)]
+    assert (second["turn as text"], second["list"]) == ("turn 2", [1, True, None, 2])
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("reply", {"reply": "Paris"}),
+        ("$.reply", {"reply": "Paris"}),
+        ("choices[0].message.content", {"choices": [{"message": {"content": "Paris"}}]}),
+        ("[-1].text", [{"text": "no"}, {"text": "Paris"}]),
+        ("['a.b'][\"c d\"]", {"a.b": {"c d": "Paris"}}),
+        ("$['0'].x-y", {"0": {"x-y": "Paris"}}),
+        ("größe", {"größe": "Paris"}),
+    ],
+)
+def test_where_the_reply_stands(path: str, body: Any, project: Project) -> None:
+    with answers(body) as server:
+        document = run(project, suite_for({"provider": "http", "url": f"{server.url}/x", "reply_path": path}))
+        assert only(server).body == {"messages": [{"role": "user", "content": "Capital of France?"}]}
+    assert document["results"][0]["turns"][0]["response"] == "Paris"
+
+
+def test_what_is_no_text_is_shown_as_json(project: Project) -> None:
+    with answers({"a": {"city": "Paris"}}) as server:
+        document = run(project, suite_for({"provider": "http", "url": f"{server.url}/x", "reply_path": "a"}))
+    assert json.loads(document["results"][0]["turns"][0]["response"]) == {"city": "Paris"}
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [("Paris", "text/plain"), ("Paris", "text/html; charset=utf-8"), ('"Paris"', "application/json")],
+)
+def test_a_plain_text_needs_no_path(body: str, content_type: str, project: Project) -> None:
+    with answers(body, content_type=content_type) as server:
+        document = run(project, suite_for({"provider": "http", "url": f"{server.url}/x"}))
+    assert document["results"][0]["turns"][0]["response"] == "Paris"
+
+
+def test_a_get_has_no_body(project: Project) -> None:
+    with answers({"a": "yes"}) as server:
+        target = {"provider": "http", "method": "GET", "url": f"{server.url}/x?q={{{{ prompt }}}}", "reply_path": "a"}
+        run(project, suite_for(target))
+        request = only(server)
+    assert (request.method, request.raw, request.query) == ("GET", b"", {"q": "Capital of France?"})
+    assert "content-length" not in request.headers
+
+
+@pytest.mark.parametrize(
+    ("body", "sent"),
+    [
+        ("Ask: {{ prompt }}", b'Ask: Say "hi"\nnow'),
+        ("{{ prompt }}", b'Say "hi"\nnow'),
+        ('{"q": "{{ prompt }}", "n": 1}', b'{"q":"Say \\"hi\\"\\nnow","n":1}'),
+        ('{"messages": {{ messages }}}', b'{"messages": [{"role":"user","content":"Say \\"hi\\"\\nnow"}]}'),
+    ],
+    ids=["text", "prompt-alone", "json-text", "almost-json"],
+)
+def test_a_body_may_be_a_text(body: str, sent: bytes, project: Project) -> None:
+    with answers({"a": "yes"}) as server:
+        target = {"provider": "http", "method": "PUT", "url": f"{server.url}/x", "body": body, "reply_path": "a"}
+        run(project, suite_for(target, case(prompt='Say "hi"\nnow')))
+        request = only(server)
+    assert (request.method, request.raw) == ("PUT", sent)
+
+
+def test_headers_of_a_service_replace_ours_and_may_hold_a_key(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_KEY", KEY)
+    headers = {"Authorization": "Bearer ${{ LAB_KEY }}", "Content-Type": "text/x-question", "X-Turn": "{{ turn }}"}
+    with answers({"a": f"I have seen {KEY}"}) as server:
+        target = {"provider": "http", "url": f"{server.url}/x", "headers": headers, "reply_path": "a"}
+        document = run(project, suite_for(target))
+        found = only(server).headers
+    assert (found["authorization"], found["content-type"], found["x-turn"]) == (f"Bearer {KEY}", "text/x-question", "1")
+    assert KEY not in json.dumps(document)
+
+
+UNREADABLE: dict[str, tuple[Raw, Any, tuple[str, ...]]] = {
+    "no-path": ({}, {"x": 1}, ("it is JSON", "`reply_path`")),
+    "no-key": ({"reply_path": "a.c"}, {"a": {"b": 1, "d": 2}}, ("`reply_path: a.c` finds no `c`", "`b`, `d`")),
+    "empty": ({"reply_path": "a.c"}, {"a": {}}, ("finds no `c`", "it is empty")),
+    "no-item": ({"reply_path": "a[5]"}, {"a": [1, 2]}, ("finds no `5`", "a list of 2")),
+    "list": ({"reply_path": "a.b"}, {"a": [1, 2]}, ("finds no `b`", "a list of 2")),
+    "text": ({"reply_path": "a.b"}, {"a": "no"}, ("finds no `b`", "str")),
+    "null": ({"reply_path": "a"}, {"a": None}, ("at `a`", "null")),
+    "no-json": ({"reply_path": "a"}, "<html>", ("6 bytes of application/json", "JSON is malformed")),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_an_answer_that_is_not_as_said_is_explained(name: str, project: Project) -> None:
+    target, body, words = UNREADABLE[name]
+    with answers(body) as server:
+        message = error_of(run(project, suite_for({"provider": "http", "url": f"{server.url}/x", **target}), code=3))
+    for word in words:
+        assert word in message
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ({"body": {"q": ["{{ promt }}"]}}, ("unknown `{{ promt }}`", "did you mean `prompt`?", "case_id")),
+        ({"headers": {"X": "{{ nobody }}"}}, ("unknown `{{ nobody }}`", "There are prompt, messages")),
+        ({"url": "http://127.0.0.1:9/{{ case }}"}, ("unknown `{{ case }}`",)),
+        ({"reply_path": "a[x]"}, ("`a[x]`", "cannot be read at `[x]`", "choices[0].message.content")),
+        ({"reply_path": "a..b"}, ("cannot be read at `..b`",)),
+        ({"reply_path": "a["}, ("cannot be read at `[`",)),
+    ],
+)
+def test_a_service_that_is_described_wrongly_is_not_asked(
+    target: Raw, words: tuple[str, ...], project: Project
+) -> None:
+    said = refusal(project, suite_for({"provider": "http", "url": "http://127.0.0.1:9/", **target}))
+    assert "target `it`" in said
+    for word in words:
+        assert word in said
+
+
+def test_a_service_s_own_words_about_a_failure_are_passed_on(project: Project) -> None:
+    with FakeServer(faults=[Fault("status", status=422, body={"detail": "q is too short"})]) as server:
+        message = error_of(run(project, suite_for({"provider": "http", "url": f"{server.url}/x"}), code=3))
+    assert "http answered 422" in message
+    assert "q is too short" in message
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1/x", "nowhere", "http://"])
+def test_what_is_no_address_is_said_once_for_all(url: str, project: Project) -> None:
+    document = run(project, suite_for({"provider": "http", "url": url}, case("one"), case("two")), "-w", "1", code=3)
+    assert [result["status"] for result in document["results"]] == ["error", "skipped"]
+    [ended] = document["run"]["given_up"]
+    assert "is not an address" in ended["message"]
+
+
+def test_nobody_at_the_address_is_told_in_plain_words(project: Project) -> None:
+    with FakeServer() as server:
+        url = server.url  # free again once the server is gone
+    message = error_of(run(project, suite_for({"provider": "http", "url": url}), code=3))
+    assert message == f"no connection to {url.removeprefix('http://')}: connection refused"
+
+
+# mock
+
+
+@spec("A12")
+@pytest.mark.parametrize(
+    ("settings", "least_s"),
+    [
+        ({}, 0),
+        ({"delayMs": 30}, 0.025),
+        ({"delay_ms": 30}, 0.025),
+        ({"delayMinMs": 30, "delayMaxMs": 40}, 0.025),
+        ({"delay_min_ms": 30, "delay_max_ms": 40}, 0.025),
+        ({"delayMinMs": 30}, 0.025),
+        ({"delayMaxMs": 5}, 0),
+        ({"settings": {"delayMs": 30}}, 0.025),
+    ],
+)
+def test_a_mock_says_the_same_to_everybody_after_a_while(settings: Raw, least_s: float, project: Project) -> None:
+    target = {"provider": "mock", "response": "Paris it is", **settings}
+    cases = [case("one", {"equals": "Paris it is"}), case("two", {"equals": "Paris it is"})]
+    document = run(project, suite_for(target, *cases))
+    for result in document["results"]:
+        assert result["turns"][0]["duration_s"] >= least_s
+        assert result["usage"]["output_tokens"] == 3
+    assert document["summary"]["cost"] is None
+
+
+@spec("A12")
+def test_a_mock_without_a_response_says_that_it_is_one(project: Project) -> None:
+    document = run(project, suite_for({"provider": "mock"}))
+    assert "mock" in json.loads(document["results"][0]["turns"][0]["response"])["answer"]
+
+
+# Judges
+
+
+def verdict(score: float) -> str:
+    return json.dumps({"score": score, "hits": ["clear"], "misses": [], "reasoning": "It says so."})
+
+
+def judging(request: Received) -> Answer:
+    """Candidates say Paris; judges, who are asked by another API, approve of it."""
+    if request.api == "anthropic":
+        approved = "Paris" in request.body["messages"][-1]["content"].rpartition("candidate_answer")[2]
+        return Answer(verdict(float(approved)), input_tokens=2000, output_tokens=30)
+    return Answer("Paris", input_tokens=1000, output_tokens=10)
+
+
+JUDGED = {
+    "check": {"evals": [case("one", {"llm_judge": {"criteria": "Is it right?", "target": "judge"}})]},
+    "suite": {"evals": [case("one", {"llm_judge": {"criteria": "Is it right?"}})], "judge_target": "judge"},
+    "target": {"evals": [case("one", {"llm_judge": {"criteria": "Is it right?"}})]},
+    "project": {"evals": [case("one", {"llm_judge": {"criteria": "Is it right?"}})]},
+}
+
+
+@spec("P27", "P28", "R37")
+@pytest.mark.parametrize("place", JUDGED)
+def test_a_judge_is_another_target_with_usage_and_cost_of_its_own(place: str, project: Project) -> None:
+    with FakeServer(judging) as server:
+        candidate: Raw = {"name": "it", "provider": "openai", "model": "gpt-5-mini", "base_url": f"{server.url}/v1"}
+        judge = {"name": "judge", "provider": "anthropic", "model": "claude-haiku-4-5", "base_url": server.url}
+        if place == "target":
+            candidate["judge_target"] = "judge"
+        if place == "project":
+            project.write(".rejoinder/config.yaml", {"judge_target": "judge"})
+        document = run(project, {**JUDGED[place], "targets": [candidate, judge], "target": "it"})
+        asked, judged = server.requests
+    assert (asked.api, judged.api) == ("openai", "anthropic")
+    assert "Capital of France?" in judged.body["messages"][0]["content"]
+    [result] = document["results"]
+    assert (result["passed"], result["hits"]) == (True, ["clear"])
+    assert (result["usage"]["total_tokens"], result["judge_usage"]["total_tokens"]) == (1010, 2030)
+    assert result["cost"] == pytest.approx((1000 * 0.25 + 10 * 2) / 1e6)
+    assert result["judge_cost"] == pytest.approx((2000 * 1 + 30 * 5) / 1e6)
+    summary = document["summary"]
+    assert (summary["cost"], summary["judge_cost"]) == (result["cost"], result["judge_cost"])
+    assert summary["total_tokens"] == 3040
+    assert list(summary["by_target"]) == ["it"], "a judge is no candidate"
+
+
+@spec("P26")
+def test_a_judge_that_fails_is_an_error_of_its_conversation(project: Project) -> None:
+    def answer(request: Received) -> Answer | Fault:
+        return Fault("status", status=400) if request.api == "anthropic" else Answer("Paris")
+
+    with FakeServer(answer) as server:
+        candidate = {"name": "it", "provider": "openai", "model": "m", "base_url": f"{server.url}/v1"}
+        judge = {"name": "judge", "provider": "anthropic", "model": "m", "base_url": server.url}
+        message = error_of(run(project, {**JUDGED["suite"], "targets": [candidate, judge], "target": "it"}, code=3))
+    assert "the judge could not be asked: anthropic answered 400" in message
+
+
+# What calls are known by
+
+
+def test_a_request_carries_the_journal_s_name_for_the_call(project: Project) -> None:
+    turns = iter(range(100))
+
+    def answer(request: Received) -> Answer | Fault:
+        if request.api == "anthropic":
+            return Answer(verdict(1))
+        return Fault("status", status=500) if next(turns) == 1 else Answer("no")
+
+    followed = {"prompt": "Sure?", "checks": [{"match": "yes"}, {"llm_judge": {"criteria": "ok?"}}]}
+    with FakeServer(answer) as server:
+        target = {"provider": "openai", "model": "m", "base_url": f"{server.url}/v1", "retry_initial_delay_ms": 0}
+        suite = suite_for(target, case("one", {"match": "yes"}, followed), judge_target="judge")
+        suite["targets"].append({"name": "judge", "provider": "anthropic", "model": "m", "base_url": server.url})
+        project.write("evals.yaml", suite)
+        project.run("run", "evals.yaml", "-n", "3", "-w", "1", "--max-retries", "2", code=1)
+        sent = [request.headers["x-client-request-id"] for request in server.requests]
+    [folder] = run_folders(project)
+    asked = [record["key"] for record in journal_of(folder) if record["type"] == "asked"]
+    assert sent == asked, "each call, in order"
+    assert len(asked) == 3 * 3 + 1, "one was made again, under the same name"
+    assert len(set(asked)) == 3 * 3
+
+
+# Killed
+
+
+@spec("R64", "R65")
+def test_after_a_kill_no_recorded_reply_is_asked_for_again(project: Project) -> None:
+    cases = [case(f"case-{number}", {"match": "*right*"}, RETRY) for number in range(12)]
+    with FakeServer(second_is_right, latency_s=0.15) as server:
+        project.write("evals.yaml", {"metadata": {"model": "openai/gpt-5-mini"}, "evals": cases})
+        environment = {**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{server.url}/v1"}
+        command = [sys.executable, "-m", "rejoinder", "run", "evals.yaml", "-w", "4"]
+        process = subprocess.Popen(
+            command, cwd=project.folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            wait_for_replies(project, 5)
+        finally:
+            process.kill()
+            process.wait(PATIENCE_S)
+        [folder] = run_folders(project)
+        before = journal_of(folder)
+        told = {record["key"] for record in before if record["type"] == "told"}
+        doubtful = {record["key"] for record in before if record["type"] == "asked"} - told
+        ended = subprocess.run(
+            [sys.executable, "-m", "rejoinder", "resume", "--format", "json"],
+            cwd=project.folder,
+            env=environment,
+            capture_output=True,
+            check=False,
+            timeout=PATIENCE_S,
+        )
+        asked = Counter(request.headers["x-client-request-id"] for request in server.requests)
+    assert 5 <= len(told) < 24
+    document = json.loads(ended.stdout)
+    assert (ended.returncode, document["run"]["status"], document["run"]["in_doubt"]) == (0, "completed", len(doubtful))
+    assert [result["succeeded_on_turn"] for result in document["results"]] == [2] * 12
+    assert len(asked) == 24
+    assert all(asked[key] == 1 for key in told)
+    assert {key for key, times in asked.items() if times > 1} <= doubtful
+    [after] = [path.read_bytes() for path in [folder / "journal.jsonl"]]
+    assert KEY.encode() not in after
+
+
+RETRY = {"prompt": "Try again.", "checks": [{"match": "*right*"}]}
+
+
+def second_is_right(request: Received) -> Answer:
+    right = len(request.body["messages"]) > 1
+    return Answer("right" if right else "wrong", input_tokens=100, output_tokens=10)
+
+
+def wait_for_replies(project: Project, number: int) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        for folder in run_folders(project):
+            if (folder / "journal.jsonl").exists() and (folder / "journal.jsonl").read_bytes().count(
+                b'"told"'
+            ) >= number:
+                return
+        time.sleep(0.002)
+    raise AssertionError(f"{number} replies were never recorded")

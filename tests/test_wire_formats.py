@@ -43,13 +43,9 @@ def fill_blanks(value: Any) -> Any:
     """`(empty)` in the place of texts that are empty."""
     if isinstance(value, list):
         return [fill_blanks(one) for one in value]
-    if isinstance(value, dict) and "tool_use_id" not in value:  # a result may be empty
-        return {name: fill_blanks(one) for name, one in value.items() if name != "role"} | _role(value)
+    if isinstance(value, dict):
+        return {name: fill_blanks(one) for name, one in value.items()}
     return EMPTY if value == "" else value
-
-
-def _role(value: Raw) -> Raw:
-    return {"role": value["role"]} if "role" in value else {}
 
 
 def join_messages(body: Raw) -> Raw:
@@ -168,9 +164,9 @@ DIFFERENCES: dict[str, dict[str, Difference]] = {
 
 HEADERS: dict[str, dict[str, str]] = {
     "anthropic": {
-        "x-api-key": "where keys have always stood, and where proxies read them; the client says Bearer",
+        "x-api-key": "the header that this API began with, and that proxies know; the client has changed to Bearer",
         "authorization": "the other side of the same",
-        "anthropic-version": "the version that has `temperature` and `top_p`, which suites set; the client's does not",
+        "anthropic-version": "what the adapter is written for; the client of the newer one has no `temperature`",
     },
     "azure v1": {
         "api-key": "Azure's own header, the same for all of its versions; the client is OpenAI's and says Bearer",
@@ -179,7 +175,7 @@ HEADERS: dict[str, dict[str, str]] = {
 }
 """Headers that differ: those of the key and of the API's version are compared."""
 
-PATHS = {"gemini": ("/v1/", "/v1beta/", "what the documentation of the HTTP API names; the client has moved to v1")}
+PATHS = {"gemini": ("/v1/", "/v1beta/", "what the adapter is written for; the client has moved to v1")}
 """The beginning of a path with the client, with us, and why."""
 
 
@@ -849,7 +845,7 @@ def meant(messages: list[Raw]) -> tuple[list[str], Turns]:
 
 
 def without_placeholders(turns: Turns) -> Turns:
-    return [(role, text) for role, text in turns if role == "tool" or text not in ("", EMPTY)]
+    return [(role, text) for role, text in turns if role == "tool" or text.strip() not in ("", EMPTY)]
 
 
 WORDS = (
@@ -935,6 +931,9 @@ def test_any_conversation_is_accepted_with_every_word_and_no_other(
         spoken = [*turns, ("assistant", answer.text), ("user", "Go on.")]
         assert said(api, second)[0] == systems
         assert without_placeholders(said(api, second)[1]) == without_placeholders(spoken)
+        blank_is_refused = api in ("anthropic", "gemini") and not answer.text.strip()
+        reply = EMPTY if blank_is_refused else answer.text
+        assert said(api, second)[1][-2:] == [("assistant", reply), ("user", "Go on.")]
 
 
 def path_of(api: str) -> str:
@@ -970,3 +969,214 @@ def test_tools_in_the_message_of_another_are_refused_by_us_and_not_by_the_api(
     case = {"input_messages": [user("Hello"), message], "checks": [{"match": "*"}]}
     [error] = project.errors({"evals": [case]})
     assert (error["code"], error["path"]) == ("unknown-key", f"evals[0].input_messages[1].{key}")
+
+
+# What is read.
+
+FULL = Answer(
+    "It is noon.",
+    thinking="Which time zone?",
+    tool_calls=(ToolCall("get_time", {"zone": "Zürich"}, "call_7"), ToolCall("ring", {}, "call_8")),
+    input_tokens=1000,
+    output_tokens=90,
+    cached_tokens=600,
+    cache_write_tokens=100,
+    reasoning_tokens=40,
+    model="the-model-that-answered",
+)
+USED = {
+    "input_tokens": 1000,
+    "output_tokens": 90,
+    "total_tokens": 1090,
+    "reasoning_tokens": 40,
+    "cached_tokens": 600,
+    "cache_write_tokens": 100,
+}
+
+
+def ask_once(lab: Lab, project: Project, api: str, answer: Answer | Fault, *checks: Raw, code: int = 0) -> Raw:
+    """The only turn of the only result."""
+    lab.script[:] = [answer]
+    case = {"prompt": "What time is it?", "checks": list(checks) or [{"not_match": "never said"}]}
+    [result] = run(project, {"targets": [target(lab, api)], "evals": [case]}, code=code)
+    assert result["usage"] == result["turns"][0]["usage"]
+    return result["turns"][0]
+
+
+@spec("R65", "R66")
+@pytest.mark.parametrize("api", APIS)
+def test_all_that_an_answer_tells_is_in_the_results(lab: Lab, project: Project, api: str) -> None:
+    turn = ask_once(lab, project, api, FULL)
+    assert turn["response"] == "It is noon."
+    assert turn["thinking"] == "Which time zone?"
+    assert turn["finish_reason"] == "tool_calls"
+    assert turn["model"] == "the-model-that-answered"
+    assert "refusal" not in turn
+    [first, second] = turn["tool_calls"]
+    assert (first["name"], json.loads(first["arguments"]), first["id"]) == ("get_time", {"zone": "Zürich"}, "call_7")
+    assert (second["name"], second["id"]) == ("ring", "call_8")
+    # Gemini tells neither what it wrote to its cache nor, in a header, the name of a request.
+    expected = {name: count for name, count in USED.items() if api != "gemini" or name != "cache_write_tokens"}
+    assert turn["usage"] == expected
+    assert bool(turn.get("request_id")) == (api != "gemini")
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_short_answer_tells_no_more_than_there_is(lab: Lab, project: Project, api: str) -> None:
+    turn = ask_once(lab, project, api, Answer("Noon.", input_tokens=12, output_tokens=3))
+    assert turn["usage"] == {"input_tokens": 12, "output_tokens": 3, "total_tokens": 15}
+    assert (turn["response"], turn["finish_reason"]) == ("Noon.", "stop")
+    assert not {"thinking", "tool_calls", "refusal"} & set(turn)
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("finish", ["stop", "length", "tool_calls", "content_filter"])
+def test_reasons_to_end_have_the_same_names_everywhere(lab: Lab, project: Project, api: str, finish: Any) -> None:
+    calls = (ToolCall("get_time"),) if finish == "tool_calls" else ()
+    turn = ask_once(lab, project, api, Answer("It is", finish=finish, tool_calls=calls))
+    # To Anthropic both are refusals, and a refusal marks the reply.
+    refused = api == "anthropic" and finish == "content_filter"
+    assert turn["finish_reason"] == ("refusal" if refused else finish)
+    assert turn.get("refusal", False) == refused
+    assert turn["response"] == "It is"
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_refusal_is_marked(lab: Lab, project: Project, api: str) -> None:
+    turn = ask_once(lab, project, api, Answer("", refusal="I will not say."))
+    if api == "gemini":  # which has filters and no refusals
+        assert (turn["finish_reason"], turn["response"]) == ("content_filter", "")
+        return
+    assert (turn["finish_reason"], turn["refusal"]) == ("refusal", True)
+    assert turn["response"] == ("" if api == "anthropic" else "I will not say.")
+
+
+@spec("P23")
+@pytest.mark.parametrize("api", APIS)
+def test_checks_of_length_leave_out_what_was_thought(lab: Lab, project: Project, api: str) -> None:
+    turn = ask_once(lab, project, api, FULL, {"max_tokens": 50}, {"min_tokens": 50})
+    assert [check["reason"] for check in turn["checks"]] == ["50 tokens", "50 tokens"]
+    ask_once(lab, project, api, FULL, {"max_tokens": 49}, code=1)
+    ask_once(lab, project, api, FULL, {"min_tokens": 51}, code=1)
+
+
+@spec("R66")
+@pytest.mark.parametrize("api", APIS)
+def test_usage_is_summed_over_the_turns(lab: Lab, project: Project, api: str) -> None:
+    lab.script[:] = [FULL, FULL]
+    checks = [{"match": "never said"}, {"prompt": "Again.", "checks": [{"match": "*noon*"}]}]
+    [result] = run(project, {"targets": [target(lab, api)], "evals": [{"prompt": "Time?", "checks": checks}]})
+    one = result["turns"][0]["usage"]
+    assert result["usage"] == {name: 2 * count for name, count in one.items()}
+
+
+@spec("R64", "P14")
+@pytest.mark.parametrize("api", FORMATS)
+def test_calls_that_nobody_answers_are_not_sent_back(lab: Lab, project: Project, api: str) -> None:
+    """An API refuses a call without its result, so a follow-up quotes the words of the reply alone."""
+    lab.script[:] = [FULL, "Noon."]
+    checks = [{"match": "Noon."}, {"prompt": "In one word.", "checks": [{"match": "Noon."}]}]
+    run(project, {"targets": [target(lab, api)], "evals": [{"prompt": "Time?", "checks": checks}]})
+    _, second = lab.server.requests
+    assert said(api, second)[1] == [("user", "Time?"), ("assistant", "It is noon."), ("user", "In one word.")]
+
+
+def completion(message: Raw, usage: Raw | None = None) -> Fault:
+    choices = [{"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop"}]
+    return Fault("status", status=200, body={"choices": choices, "model": "m", "usage": usage})
+
+
+CHUNKS = [
+    {"type": "thinking", "thinking": [{"type": "text", "text": "Hm, "}, {"type": "text", "text": "noon?"}]},
+    {"type": "text", "text": "It is "},
+    {"type": "reference", "reference_ids": [1]},
+    {"type": "text", "text": "noon."},
+]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": "It is noon.", "reasoning_content": "Hm, noon?"},
+        {"content": "It is noon.", "reasoning": "Hm, noon?", "refusal": ""},
+        {"content": CHUNKS},
+    ],
+    ids=["deepseek", "openrouter", "mistral"],
+)
+def test_servers_that_resemble_openai_say_what_they_thought_in_their_own_ways(
+    lab: Lab, project: Project, message: Raw
+) -> None:
+    turn = ask_once(lab, project, "groq", completion(message, {"prompt_tokens": 5, "completion_tokens": 9}))
+    assert (turn["response"], turn["thinking"]) == ("It is noon.", "Hm, noon?")
+    assert turn["finish_reason"] == "stop"
+    assert "refusal" not in turn
+
+
+@spec("P23")
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        (
+            {"prompt_tokens": 32, "completion_tokens": 103, "total_tokens": 135},
+            {"input_tokens": 32, "output_tokens": 103, "total_tokens": 135, "reasoning_tokens": 94},
+        ),
+        (  # xAI counts thoughts beside the completion
+            {"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 135},
+            {"input_tokens": 32, "output_tokens": 103, "total_tokens": 135, "reasoning_tokens": 94},
+        ),
+    ],
+    ids=["openai", "xai"],
+)
+def test_thoughts_are_counted_once(lab: Lab, project: Project, usage: Raw, expected: Raw) -> None:
+    counted = usage | {"completion_tokens_details": {"reasoning_tokens": 94}}
+    turn = ask_once(lab, project, "groq", completion({"content": "Noon."}, counted), {"max_tokens": 9})
+    assert turn["usage"] == expected
+    assert turn["checks"][0]["reason"] == "9 tokens"
+
+
+@spec("P23")
+def test_tokens_that_nobody_counted_are_estimated_and_called_so(lab: Lab, project: Project) -> None:
+    turn = ask_once(lab, project, "groq", completion({"content": "It is noon."}), {"max_tokens": 3})
+    assert turn["usage"] == {"input_tokens": 4, "output_tokens": 3, "total_tokens": 7}
+    assert turn["checks"][0]["reason"] == "approximate: 3 tokens"
+
+
+@spec("P26")
+@pytest.mark.parametrize(
+    ("api", "fault"),
+    [
+        ("openai", Fault("status", status=400, code="content_filter")),
+        ("azure", Fault("status", status=400, code="content_filter")),
+        ("gemini", Fault("status", status=200, body={"promptFeedback": {"blockReason": "SAFETY"}})),
+    ],
+)
+def test_a_prompt_that_is_filtered_is_an_error_with_that_name(
+    lab: Lab, project: Project, api: str, fault: Fault
+) -> None:
+    lab.script[:] = [fault]
+    suite = {"targets": [target(lab, api)], "evals": [{"prompt": "Hello", "checks": [{"match": "OK"}]}]}
+    [result] = run(project, suite, code=3)
+    assert result["error"]["type"] == "content_filter"
+    assert result["status"] == "error"
+
+
+@spec("P26")
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (200, b'{"choices": "\xff"}', "bad-response"),
+        (200, b"{}", "bad-response"),
+        (200, b"[]", "bad-response"),
+        (400, b'{"error": {"message": "\xff"}}', "status"),
+        (418, b"I am a teapot", "status"),
+    ],
+)
+def test_an_answer_that_cannot_be_read_is_an_error_that_says_so(
+    lab: Lab, project: Project, api: str, status: int, body: bytes, kind: str
+) -> None:
+    lab.script[:] = [Fault("status", status=status, body=body)]
+    suite = {"targets": [target(lab, api)], "evals": [{"prompt": "Hello", "checks": [{"match": "OK"}]}]}
+    [result] = run(project, suite, code=3)
+    assert (result["error"]["type"], result["error"]["status"]) == (kind, status)
+    assert result["turns"][0]["response"] is None

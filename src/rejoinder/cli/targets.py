@@ -13,6 +13,7 @@ from rejoinder.cli.output import show_problems, write_json
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite, Target, Usage
 from rejoinder.providers.settings import one_spelling
+from rejoinder.report.problems import printable
 from rejoinder.suite.paths import did_you_mean
 from rejoinder.suite.prices import read_prices
 from rejoinder.suite.project import open_project
@@ -86,7 +87,7 @@ def check(names: tuple[str, ...], targets_file: Path | None, suite_file: Path | 
     else:
         for probe in probes:
             for line in _lines(probe):
-                click.echo(line)
+                click.echo(printable(line))
     sys.exit(3 if any(probe.error for probe in probes) else 0)
 
 

@@ -63,6 +63,8 @@ async def try_target(target: Target, project: Suite) -> Probe:
     finally:
         await desk.close()
     seconds = time.perf_counter() - started
-    priced = structs.replace(reply, text=Mask(desk.secrets).hide_text(reply.text), **desk.price(terms, reply))
+    mask = Mask(desk.secrets)
+    model = reply.model and mask.hide_text(reply.model)
+    priced = structs.replace(reply, text=mask.hide_text(reply.text), model=model, **desk.price(terms, reply))
     left = terms.provider.limiter.left() if terms.provider.limiter is not None else {}
     return Probe(target, priced, seconds, left=left)

@@ -87,13 +87,14 @@ class ApiProvider:
         outgoing = self._wire.write(request)
         # The journal's name for the call goes along: a call in doubt can be looked up where it was answered.
         headers = {**self._headers, **outgoing.headers, "x-client-request-id": request.key}
+        sent = self.limiter.sending()
         answer = await self._transport.send(outgoing.method, outgoing.url, headers, outgoing.body)
-        self.limiter.read(answer.headers)
+        self.limiter.read(answer.headers, sent)
         if not 200 <= answer.status < 300:
             raise self._fault(answer)
         try:
             reply = self._wire.read(answer)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # JSON may be too deep to read
             raise self._unreadable(answer, str(error)) from None
         if reply.usage == NO_USAGE:
             sent = sum(len(message.content) for message in request.messages)
@@ -109,7 +110,7 @@ class ApiProvider:
         status = answer.status
         try:
             details = self._wire.explain(answer)
-        except UnicodeDecodeError:
+        except (UnicodeDecodeError, RecursionError):
             details = ErrorDetails(ends_target=status in ENDS_TARGET)
         told = {"true": True, "false": False}.get(answer.headers.get("x-should-retry", ""))
         retryable = status in self._retry_statuses if told is None else told

@@ -127,8 +127,8 @@ def _parts(message: ChatMessage, names: Mapping[str, str]) -> list[dict[str, Any
         response = {"id": message.tool_call_id, "name": name, "response": {"result": message.content}}
         return [{"functionResponse": response}]
     parts: list[dict[str, Any]] = []
-    if message.content.strip() or not message.tool_calls:
-        parts.append({"text": message.content if message.content.strip() else EMPTY})
+    if message.content or not message.tool_calls:
+        parts.append({"text": message.content or EMPTY})
     for call in message.tool_calls:
         parts.append({"functionCall": {"id": call.id, "name": call.name, "args": msgspec.Raw(call.arguments)}})
     return parts

@@ -80,4 +80,4 @@ def _overall(result: dict[str, Any], signs: Signs) -> str:
     if result["status"] == "skipped":
         return signs.skipped
     error = result["error"]
-    return f"{signs.error} (on turn {error['turn']}: {error['message']})"
+    return f"{signs.error} (on turn {error['turn']}: {_one_line(error['message'])})"

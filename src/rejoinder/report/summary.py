@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
+from rejoinder.report.problems import printable
+
 BAR_WIDTH = 20
 
 
@@ -27,7 +29,7 @@ def write_summary(run: dict[str, Any], summary: dict[str, Any]) -> Iterator[str]
     for report in run.get("limits", ()):
         yield f"  {'limits':10}{_limits(report)}"
     for one in run.get("given_up", ()):
-        yield f"  {'given up':10}`{one['target']}`: {one['message']}"
+        yield f"  {'given up':10}`{one['target']}`: {printable(one['message'])}"
     if run["in_doubt"]:
         calls = count(run["in_doubt"], "call")
         yield f"  {'in doubt':10}{calls} cut off before the answer was recorded; such a call may be paid for twice"

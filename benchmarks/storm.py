@@ -1,0 +1,187 @@
+"""A storm of 400 conversations against a server that lets 40 requests a second through and answers 429 above that.
+
+The time from the first request to the last is set against the ideal. The server's bucket, or its window, lets 40
+through at once, so the ideal is (400 - 40) / 40 = 9 s. The second table is of limits that last longer than a second;
+it simulates them, with the real limiter in an event loop whose time passes at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise, product
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests.storm_lab import CASES, IDEAL_S, LEARNT_AFTER_S, Aftermath, SimulatedLoop, Storm, rage, simulate
+
+from rejoinder.providers.limits import Limiter
+
+TIME_BOUND, REFUSED_BOUND = 1.3, 0.1
+LONG_TIME_BOUND = 2.0
+"""Without a word from the server, pauses that double may overshoot the end of a minute by half of it."""
+LONG_LEARNT_AFTER_S = 120.0
+ROUND_TRIP_S = 0.1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=2, help="storms at the same time (default: 2)")
+    parser.add_argument("--simulated", action="store_true", help="only the limits that are simulated")
+    given = parser.parse_args()
+    broken = 0 if given.simulated else show_storms(given.jobs)
+    return int(broken + show_simulated() > 0)
+
+
+def grid() -> Iterator[Storm]:
+    for kind, headers, retry_after, workers in product(
+        ("bucket", "window"), (None, "openai", "anthropic", "ietf"), (False, True), (50, 400)
+    ):
+        yield Storm(kind, headers, retry_after, workers)
+    for kind, headers in product(("bucket", "window"), (None, "openai")):
+        yield Storm(kind, headers, latency_s=0.5)
+
+
+def show_storms(jobs: int) -> int:
+    print(f"{CASES} conversations, the ideal is {IDEAL_S:g} s; refused after {LEARNT_AFTER_S:g} s is what counts")
+    print(f"{'kind':7} {'headers':9} {'retry-after':11} {'workers':>7} {'latency':>7}", end="  ")
+    print(f"{'s':>5} {'ratio':>5} {'requests':>8} {'refused':>7} {'after':>6} {'all pass':>8}")
+    broken = 0
+    storms = list(grid())
+    with ThreadPoolExecutor(jobs) as pool:
+        for storm, aftermath in zip(storms, pool.map(raised, storms), strict=True):
+            broken += not show_storm(storm, aftermath)
+    return broken
+
+
+def raised(storm: Storm) -> Aftermath:
+    with tempfile.TemporaryDirectory() as name:
+        return rage(storm, Path(name))
+
+
+def show_storm(storm: Storm, aftermath: Aftermath) -> bool:
+    ratio, late = aftermath.seconds / IDEAL_S, aftermath.refused_share(LEARNT_AFTER_S)
+    complete = aftermath.exit_code == 0 and aftermath.summary["passed"] == CASES
+    good = complete and ratio <= TIME_BOUND and late < REFUSED_BOUND
+    print(f"{storm.kind:7} {storm.headers or '-':9} {'yes' if storm.retry_after else '-':11}", end=" ")
+    print(f"{storm.workers:7} {storm.latency_s:7g}  {aftermath.seconds:5.1f} {ratio:5.2f}", end=" ")
+    print(f"{len(aftermath.requests):8} {aftermath.refused_share():7.1%} {late:6.1%}", end=" ")
+    print(f"{'yes' if complete else 'NO':>8}  {'PASS' if good else 'FAIL'}", flush=True)
+    return good
+
+
+# Simulated limits
+
+
+class Window(NamedTuple):
+    """Lets so many through in a period that begins with a request."""
+
+    most: int
+    seconds: float
+
+
+class Bucket(NamedTuple):
+    """Holds so many, and gets so many a second back."""
+
+    most: int
+    per_second: float
+
+
+class Gate:
+    """A limit at work."""
+
+    def __init__(self, limit: Window | Bucket) -> None:
+        self._limit = limit
+        self._left = float(limit.most)
+        self._at: float | None = None
+
+    def lets_through(self, now: float) -> bool:
+        limit = self._limit
+        since = 0.0 if self._at is None else now - self._at
+        if isinstance(limit, Bucket):
+            self._left, self._at = min(limit.most, self._left + since * limit.per_second), now
+        elif self._at is None or since >= limit.seconds:
+            self._left, self._at = limit.most, now
+        passes = self._left >= 1
+        self._left -= passes
+        return passes
+
+
+class Course(NamedTuple):
+    """What came of a simulated run: when each request arrived and whether it was let through."""
+
+    requests: list[tuple[float, bool]]
+
+    @property
+    def seconds(self) -> float:
+        return self.requests[-1][0] - self.requests[0][0]
+
+    def refused_share(self, after_s: float = 0.0) -> float:
+        first, _ = self.requests[0]
+        late = [passed for at, passed in self.requests if at - first >= after_s]
+        return late.count(False) / max(1, len(late))
+
+    @property
+    def longest_silence(self) -> float:
+        return max(later - earlier for (earlier, _), (later, _) in pairwise(self.requests))
+
+
+def play(gate: Callable[[float], bool], calls: int, workers: int, latency_s: float) -> Course:
+    async def work(loop: SimulatedLoop) -> Course:
+        limiter, requests, waiting = Limiter("simulated", clock=loop.time), [], calls
+
+        async def worker() -> None:
+            nonlocal waiting
+            while waiting:
+                waiting -= 1
+                passed = again = False
+                while not passed:
+                    ticket = await limiter.enter(again=again)
+                    limiter.sending()
+                    await asyncio.sleep(ROUND_TRIP_S * random.uniform(0.3, 0.7))
+                    passed, again = gate(loop.time()), True
+                    requests.append((loop.time(), passed))
+                    await asyncio.sleep(ROUND_TRIP_S / 2 + latency_s * random.uniform(0.5, 1.5) * passed)
+                    if passed:
+                        limiter.leave(tokens=100)
+                    else:
+                        limiter.refused(ticket, "rate", None, (1.0, 60.0))
+
+        await asyncio.gather(*(worker() for _ in range(workers)))
+        return Course(requests)
+
+    random.seed(0)
+    return simulate(work)
+
+
+def show_simulated() -> int:
+    limits: dict[str, tuple[Window | Bucket, int, float]] = {
+        "120 a minute, window": (Window(120, 60), 1200, (1200 - 120) / 2),
+        "120 a minute, bucket": (Bucket(120, 2), 1200, (1200 - 120) / 2),
+        "10 a minute, window": (Window(10, 60), 100, (100 - 10) * 6),
+        "2 a second, one by one": (Bucket(1, 2), 600, 599 / 2),
+    }
+    print("\nsimulated, no headers, no retry-after, 100 at once, 1.5 s thinking")
+    print(f"{'':24} {'s':>6} {'ideal':>6} {'ratio':>5} {'requests':>8} {'refused':>7}", end=" ")
+    print(f"{f'after {LONG_LEARNT_AFTER_S:g} s':>12} {'longest silence':>15}")
+    broken = 0
+    for name, (limit, calls, ideal) in limits.items():
+        course = play(Gate(limit).lets_through, calls, 100, 1.5)
+        ratio, late = course.seconds / ideal, course.refused_share(LONG_LEARNT_AFTER_S)
+        good = ratio <= LONG_TIME_BOUND and late < REFUSED_BOUND
+        broken += not good
+        print(f"{name:24} {course.seconds:6.1f} {ideal:6.1f} {ratio:5.2f} {len(course.requests):8}", end=" ")
+        print(f"{course.refused_share():7.1%} {late:12.1%} {course.longest_silence:13.1f} s", end="  ")
+        print("PASS" if good else "FAIL")
+    return broken
+
+
+if __name__ == "__main__":
+    sys.exit(main())
