@@ -723,4 +723,4 @@ def test_what_judges_use_is_counted_apart(project: Project, module: Callable[[st
     assert summary["usage"]["total_tokens"] == 20 and summary["judge_usage"]["total_tokens"] == 440
     assert (summary["cost"], summary["judge_cost"]) == (1.0, 1.0)
     text = project.run("run", "evals.yaml")
-    assert "460" in text and "$2.0000" in text
+    assert "460" in text and "$2.00" in text

@@ -88,7 +88,7 @@ def plan(suites: Iterable[Suite], options: RunOptions) -> Iterator[Job]:
         if suite.path not in names:
             names[suite.path] = suite.name or _relative(suite)
         if id(target) not in identities:
-            identities[id(target)] = _identity(target)
+            identities[id(target)] = identity_of(target)
         prepared = _tell_apart(prepare(pair, names[suite.path], identities[id(target)]), occurrences)
         for trial in range(1, options.repeat + 1):
             yield Job(number, prepared, trial)
@@ -220,7 +220,7 @@ def _relative(suite: Suite) -> str:
     return path.relative_to(suite.root).as_posix() if path.is_relative_to(suite.root) else path.name
 
 
-def _identity(target: Target) -> bytes:
+def identity_of(target: Target) -> bytes:
     """What a recorded answer depends on in a target."""
     identity: Any = (target.name, target.provider, target.settings)
     return msgspec.json.encode(identity, order="deterministic")

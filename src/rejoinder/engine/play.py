@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from rejoinder.checks import Context, grade, grade_plain
 from rejoinder.engine.conversation import Ask, Grade, converse
 from rejoinder.engine.journal import Told
-from rejoinder.engine.plan import Job, Prepared, judge_for
+from rejoinder.engine.plan import Job, Prepared, identity_of, judge_for
 from rejoinder.formatting import format_case
 from rejoinder.model import (
     ChatMessage,
@@ -107,7 +107,7 @@ class Player:
 
     async def ask_judge(self, turn: int, target: Target, messages: tuple[ChatMessage, ...]) -> Reply | Failure:
         state = self._state.copy()
-        state.update(f"judge {target.name} {target.provider}".encode())
+        state.update(b"judge " + identity_of(target))
         for message in messages:
             state.update(message.content.encode("utf-8", "surrogatepass"))
         equal = state.hexdigest()
