@@ -8,27 +8,21 @@ it simulates them, with the real limiter in an event loop whose time passes at o
 from __future__ import annotations
 
 import argparse
-import asyncio
-import random
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
-from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.storm_lab import CASES, IDEAL_S, LEARNT_AFTER_S, Aftermath, SimulatedLoop, Storm, rage, simulate
-
-from rejoinder.providers.limits import Limiter
+from tests.storm_lab import CASES, IDEAL_S, LEARNT_AFTER_S, Aftermath, Bucket, Gate, Storm, Window, play, rage
 
 TIME_BOUND, REFUSED_BOUND = 1.3, 0.1
 LONG_TIME_BOUND = 2.0
 """Without a word from the server, pauses that double may overshoot the end of a minute by half of it."""
 LONG_LEARNT_AFTER_S = 120.0
-ROUND_TRIP_S = 0.1
 
 
 def main() -> int:
@@ -77,90 +71,6 @@ def show_storm(storm: Storm, aftermath: Aftermath) -> bool:
     return good
 
 
-# Simulated limits
-
-
-class Window(NamedTuple):
-    """Lets so many through in a period that begins with a request."""
-
-    most: int
-    seconds: float
-
-
-class Bucket(NamedTuple):
-    """Holds so many, and gets so many a second back."""
-
-    most: int
-    per_second: float
-
-
-class Gate:
-    """A limit at work."""
-
-    def __init__(self, limit: Window | Bucket) -> None:
-        self._limit = limit
-        self._left = float(limit.most)
-        self._at: float | None = None
-
-    def lets_through(self, now: float) -> bool:
-        limit = self._limit
-        since = 0.0 if self._at is None else now - self._at
-        if isinstance(limit, Bucket):
-            self._left, self._at = min(limit.most, self._left + since * limit.per_second), now
-        elif self._at is None or since >= limit.seconds:
-            self._left, self._at = limit.most, now
-        passes = self._left >= 1
-        self._left -= passes
-        return passes
-
-
-class Course(NamedTuple):
-    """What came of a simulated run: when each request arrived and whether it was let through."""
-
-    requests: list[tuple[float, bool]]
-
-    @property
-    def seconds(self) -> float:
-        return self.requests[-1][0] - self.requests[0][0]
-
-    def refused_share(self, after_s: float = 0.0) -> float:
-        first, _ = self.requests[0]
-        late = [passed for at, passed in self.requests if at - first >= after_s]
-        return late.count(False) / max(1, len(late))
-
-    @property
-    def longest_silence(self) -> float:
-        return max(later - earlier for (earlier, _), (later, _) in pairwise(self.requests))
-
-
-def play(gate: Callable[[float], bool], calls: int, workers: int, latency_s: float) -> Course:
-    async def work(loop: SimulatedLoop) -> Course:
-        limiter, requests, waiting = Limiter("simulated", clock=loop.time), [], calls
-
-        async def worker() -> None:
-            nonlocal waiting
-            while waiting:
-                waiting -= 1
-                passed = again = False
-                while not passed:
-                    ticket = await limiter.enter(again=again)
-                    limiter.sending()
-                    await asyncio.sleep(ROUND_TRIP_S * random.uniform(0.3, 0.7))
-                    passed, again = gate(loop.time()), True
-                    requests.append((loop.time(), passed))
-                    await asyncio.sleep(ROUND_TRIP_S / 2 + latency_s * random.uniform(0.5, 1.5) * passed)
-                    if passed:
-                        limiter.leave(tokens=100)
-                    else:
-                        limiter.refused(ticket, "rate", None, (1.0, 60.0))
-
-        await asyncio.gather(*(worker() for _ in range(workers)))
-        return Course(requests)
-
-    random.seed(0)
-    return simulate(work)
-
-
 def show_simulated() -> int:
     limits: dict[str, tuple[Window | Bucket, int, float]] = {
         "120 a minute, window": (Window(120, 60), 1200, (1200 - 120) / 2),
@@ -173,7 +83,7 @@ def show_simulated() -> int:
     print(f"{f'after {LONG_LEARNT_AFTER_S:g} s':>12} {'longest silence':>15}")
     broken = 0
     for name, (limit, calls, ideal) in limits.items():
-        course = play(Gate(limit).lets_through, calls, 100, 1.5)
+        course = play(Gate(limit).lets_through, calls, workers=100, latency_s=1.5)
         ratio, late = course.seconds / ideal, course.refused_share(LONG_LEARNT_AFTER_S)
         good = ratio <= LONG_TIME_BOUND and late < REFUSED_BOUND
         broken += not good

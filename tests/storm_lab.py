@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import selectors
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from rejoinder.providers.limits import Limiter
 from rejoinder.testing import FakeServer, RateLimit, Received
 
 CASES = 400
@@ -24,6 +27,8 @@ IDEAL_S = (CASES - PER_SECOND) / PER_SECOND
 """The server lets a second's worth through at once. The last request can then arrive no earlier than this."""
 LEARNT_AFTER_S = 2.0
 PATIENCE_S = 120.0
+ROUND_TRIP_S = 0.1
+"""Of a simulated request that is refused."""
 
 T = TypeVar("T")
 
@@ -127,3 +132,86 @@ def simulate(work: Callable[[SimulatedLoop], Coroutine[Any, Any, T]]) -> T:
         return loop.run_until_complete(work(loop))
     finally:
         loop.close()
+
+
+class Window(NamedTuple):
+    """Lets so many through in a period that begins with a request."""
+
+    most: int
+    seconds: float
+
+
+class Bucket(NamedTuple):
+    """Holds so many, and gets so many a second back."""
+
+    most: int
+    per_second: float
+
+
+class Gate:
+    """A limit at work."""
+
+    def __init__(self, limit: Window | Bucket) -> None:
+        self._limit = limit
+        self._left = float(limit.most)
+        self._at: float | None = None
+
+    def lets_through(self, now: float) -> bool:
+        limit = self._limit
+        since = 0.0 if self._at is None else now - self._at
+        if isinstance(limit, Bucket):
+            self._left, self._at = min(limit.most, self._left + since * limit.per_second), now
+        elif self._at is None or since >= limit.seconds:
+            self._left, self._at = limit.most, now
+        passes = self._left >= 1
+        self._left -= passes
+        return passes
+
+
+class Course(NamedTuple):
+    """What came of a simulated run: when each request arrived and whether it was let through."""
+
+    requests: list[tuple[float, bool]]
+
+    @property
+    def seconds(self) -> float:
+        return self.requests[-1][0] - self.requests[0][0]
+
+    def refused_share(self, after_s: float = 0.0) -> float:
+        first, _ = self.requests[0]
+        late = [passed for at, passed in self.requests if at - first >= after_s]
+        return late.count(False) / max(1, len(late))
+
+    @property
+    def longest_silence(self) -> float:
+        return max(later - earlier for (earlier, _), (later, _) in pairwise(self.requests))
+
+
+def play(gate: Callable[[float], bool], calls: int, *, workers: int, latency_s: float, seed: int = 0) -> Course:
+    """Calls that pass the real limiter and meet a limit that refuses without a word."""
+
+    async def work(loop: SimulatedLoop) -> Course:
+        limiter, requests, waiting = Limiter("simulated", clock=loop.time), [], calls
+
+        async def worker() -> None:
+            nonlocal waiting
+            while waiting:
+                waiting -= 1
+                passed = again = False
+                while not passed:
+                    ticket = await limiter.enter(again=again)
+                    limiter.sending()
+                    await asyncio.sleep(ROUND_TRIP_S * random.uniform(0.3, 0.7))
+                    passed, again = gate(loop.time()), True
+                    requests.append((loop.time(), passed))
+                    await asyncio.sleep(ROUND_TRIP_S / 2 + latency_s * random.uniform(0.5, 1.5) * passed)
+                    if passed:
+                        limiter.leave(tokens=100)
+                    else:
+                        limiter.refused(ticket, "rate", None, (1.0, 60.0))
+
+        await asyncio.gather(*(worker() for _ in range(workers)))
+        return Course(requests)
+
+    random.seed(seed)
+    return simulate(work)

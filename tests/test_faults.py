@@ -21,6 +21,8 @@ from rejoinder.providers import transport
 from rejoinder.testing import Answer, FakeServer, Fault, Received
 from tests.conftest import Project
 
+spec = pytest.mark.spec
+
 Raw = dict[str, Any]
 
 KEY = "sk-fault-0123456789"
@@ -417,6 +419,7 @@ ENDINGS: list[tuple[Make, Fault, str]] = [
 ]
 
 
+@spec("P27")
 @pytest.mark.parametrize(("make", "fault", "kind"), ENDINGS)
 def test_what_every_other_call_would_get_ends_the_target(make: Make, fault: Fault, kind: str, project: Project) -> None:
     with FakeServer(fault) as server:
@@ -505,6 +508,7 @@ def test_another_target_goes_on(project: Project) -> None:
     assert [one["target"] for one in document["run"]["given_up"]] == ["model"]
 
 
+@spec("P26")
 def test_a_judge_whose_key_is_expired(project: Project) -> None:
     with FakeServer(expired) as server:
         judge = {"name": "judge", **openai(server), "model": "expired", **SOON}
@@ -810,6 +814,7 @@ def test_a_long_message_is_one_line_and_not_too_long(project: Project) -> None:
     assert len(message) < 700
 
 
+@spec("P26")
 def test_an_error_names_its_turn(project: Project) -> None:
     with FakeServer(faults=[None, status(400)]) as server:
         suite = suite_of(openai(server))

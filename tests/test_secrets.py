@@ -8,13 +8,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
 
 from rejoinder.engine.masking import Mask
+from rejoinder.model import Problem
 from rejoinder.providers.exchange import Exchange
 from rejoinder.providers.openai_chat import OpenAiChat
 from rejoinder.testing import Answer, FakeServer, Fault, Received
@@ -196,7 +196,7 @@ def failing(status: int) -> Callable[[Received], Reply]:
 
 def failing_with_the_key_as_type(received: Received) -> Reply:
     key = key_of(received)
-    return Fault("status", status=400, body=error_body(received, f"no {key}", key), headers={"x-request-id": PLAIN})
+    return Fault("status", status=400, body=error_body(received, f"no {key}", key), headers={"x-request-id": key})
 
 
 def reply_no_json(received: Received) -> Reply:
@@ -287,11 +287,8 @@ def test_a_key_in_a_header(headers: dict[str, str], provider: str, behaviour: st
         return Fault("status", status=401, body=error_body(received, text, "some_error"))
 
     with FakeServer(reply) as server:
-        target = {**make_target(provider, server), "headers": headers}
-        # Whatever the server says of its own accord is no secret of the target's.
-        said = PLAIN if AWKWARD in headers.values() else AWKWARD
-        if said:
-            target["headers"] = {**headers, "X-Other-Secret": said}
+        other = PLAIN if AWKWARD in headers.values() else AWKWARD
+        target = {**make_target(provider, server), "headers": {**headers, "X-Other-Secret": other}}
         assert_tight(project, suite_of(target), server)
         [(name, value)] = headers.items()
         assert server.requests[0].headers[name.lower()] == value
@@ -301,7 +298,7 @@ def test_a_key_in_a_header(headers: dict[str, str], provider: str, behaviour: st
 def test_a_key_in_the_body_or_the_query(behaviour: str, project: Project) -> None:
     with FakeServer(BEHAVIOURS[behaviour]) as server:
         target = make_target("http", server)
-        target["url"] += f"?key={quote(AWKWARD, safe='')}&b=c"
+        target["url"] += f"?key={quote(AWKWARD, safe='').replace('%2F', '%2f')}&b=c"
         target["body"] |= {"user": "me", "metadata": {"access_token": PLAIN}}
         assert_tight(project, suite_of(target), server)
         assert server.requests[0].query["key"] == AWKWARD
@@ -357,7 +354,9 @@ def test_a_password_in_an_address_of_the_environment(
         assert_tight(project, suite_of({"provider": "openai", "model": "m"}), server)
 
 
-@pytest.mark.parametrize("url", [f"ftp://user:{PLAIN}@host/v1", f"http://user:{PLAIN}/x@host", f"http//u:{PLAIN}@host"])
+@pytest.mark.parametrize(
+    "url", [f"ftp://user:{PLAIN}@host/v1", f"http://user:{PLAIN}/x@host", f"http://u:{PLAIN}@host:port"]
+)
 def test_a_password_in_a_wrong_address(url: str, project: Project) -> None:
     text = assert_tight(project, suite_of({"provider": "openai", "model": "m", "base_url": url}), mark="")
     assert "is not an address" in text
@@ -461,7 +460,7 @@ def test_a_bug_with_the_key_in_it(project: Project, monkeypatch: pytest.MonkeyPa
         raise RuntimeError(f"{answer.body!r} {answer.body.decode()}")
 
     monkeypatch.setattr(OpenAiChat, "read", read)
-    with FakeServer(reply_echo) as server:
+    with FakeServer(key_of) as server:
         suite = suite_of({**make_target("openai", server), "api_key": AWKWARD})
         text = assert_tight(project, suite, server, mark="<<api_key of target model")
     assert "internal error: RuntimeError" in text
@@ -470,13 +469,12 @@ def test_a_bug_with_the_key_in_it(project: Project, monkeypatch: pytest.MonkeyPa
     assert b"<<api_key of target model" in logs[0]
 
 
-@pytest.mark.parametrize("kind", ["raise ValueError(key)", "return {'text': key, 'cost': key}", "print(key); return 5"])
+@pytest.mark.parametrize("last", ["raise ValueError(key)", "return {'text': key, 'cost': key}", "return key"])
 def test_a_function_of_the_user_that_tells_a_key(
-    kind: str, project: Project, module: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    last: str, project: Project, module: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", PLAIN)
-    source = f"import os\ndef reply(request):\n    key = os.environ['OPENAI_API_KEY']\n    {kind}\n"
-    name = module(source.replace("print(key); ", ""))
+    name = module(f"import os\ndef reply(request):\n    key = os.environ['OPENAI_API_KEY']\n    {last}\n")
     with FakeServer() as server:
         judge = {"name": "judge", **make_target("openai", server)}
         suite = suite_of({"provider": "python", "call": f"{name}:reply"}, judge, cases=1)
@@ -507,7 +505,7 @@ def test_a_masked_reply_is_put_back_when_a_run_is_resumed(
         assert again["results"] == first["results"]
 
 
-@pytest.mark.parametrize("secret", [PLAIN, AWKWARD, "päss\tword ☃ \U0001f511", "a" * 8, "<<env X>>"])
+@pytest.mark.parametrize("secret", [PLAIN, AWKWARD, "päss\tword ☃ \U0001f511", "a" * 8, "a>>b<<c"])
 def test_masking_can_be_undone(secret: str) -> None:
     mask = Mask({secret: "env X", f"{secret}2": "env Y"})
     forms = [secret, f"{secret}2", json.dumps(secret), json.dumps(json.dumps(secret)), quote(secret, safe="")]
@@ -518,6 +516,24 @@ def test_masking_can_be_undone(secret: str) -> None:
             hidden = mask.hide(record)
             assert secret not in json.loads(hidden)["reply"]["text"]
             assert json.loads(mask.reveal(hidden)) == json.loads(record)
+
+
+def test_who_writes_a_marker_does_not_get_the_secret() -> None:
+    """A model may say the name of a secret; were the value put in its place, it would be sent to that very model."""
+    mask = Mask({PLAIN: "env X"})
+    marker = mask.hide_text(PLAIN)
+    assert marker == "<<env X>>"
+    for text in (
+        marker,
+        f"{marker}{PLAIN}",
+        "<<env X up to 9>>",
+        f"<<literal {marker[2:]}",
+        "<<env Y>>",
+        "<<<env X>>>",
+    ):
+        record = json.dumps({"type": "told", "reply": {"text": text}}).encode()
+        assert json.loads(mask.reveal(mask.hide(record))) == json.loads(record)
+        assert CORE not in mask.hide_text(text)
 
 
 def test_what_is_short_or_ours_is_left_alone() -> None:
@@ -625,6 +641,24 @@ def test_mistakes_beside_a_key(form: str, entry: str, project: Project) -> None:
     assert leaks(said) == []
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "api_key: ${{ KEY }}",
+        'api_key: "Bearer ${{ KEY }}"',
+        "api_key: {{ secret('key') }}",
+        "base_url: http://127.0.0.1:8080/v1",
+        "prompt: What is an API key?",
+        "max_tokens: 4096",
+    ],
+)
+def test_lines_without_a_key_are_shown_as_they_are(line: str) -> None:
+    assert Problem(code="x", message="y", file="z", source=line, suggestion=line).source == line
+    hidden = Problem(code="x", message="y", file="z", source=f"{line}, apiKey: {PLAIN}, m: n", suggestion=PLAIN)
+    assert hidden.source == f"{line}, apiKey: {'*' * len(PLAIN)}, m: n"  # of the same length, so the caret is right
+    assert hidden.suggestion is None
+
+
 def test_the_search_finds_what_it_looks_for() -> None:
     pair = base64.b64encode(f"user:{PLAIN}".encode())
     for text in (PLAIN, AWKWARD, json.dumps(AWKWARD), quote(AWKWARD, safe=""), repr(AWKWARD)):
@@ -633,4 +667,3 @@ def test_the_search_finds_what_it_looks_for() -> None:
         assert leaks([("here", base64.b64encode(b"x" * before + PLAIN.encode()))])
     assert leaks([("here", pair)])
     assert not leaks([("here", b"nothing")])
-    assert Path(__file__).name == "test_secrets.py"

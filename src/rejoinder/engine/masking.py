@@ -2,11 +2,18 @@
 
 The name is kept in place of the value, so that a resumed run can put the value back. Only texts are changed, never
 numbers, keys or the words that records are made of: a secret `1234` or `passed` must not garble them.
+
+Whoever repeats a secret may quote it as JSON, in a URL or in a traceback, and a long message may be cut in the middle
+of one. Each such form has a marker of its own, so that putting it back gives the very same text.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator
+from itertools import takewhile
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import msgspec
 
@@ -14,6 +21,10 @@ from rejoinder.model import trim
 
 SHORTEST_SECRET = 4
 """Shorter values occur by chance in any text; masking them would only garble records."""
+SHORTEST_BEGINNING = 8
+"""Of a value in the middle of which a text is cut, what is too much to show."""
+DEEPEST_QUOTING = 3
+"""JSON in JSON in JSON: an error that quotes an error that quotes a header."""
 
 _STRUCTURE = frozenset(
     {
@@ -22,8 +33,11 @@ _STRUCTURE = frozenset(
     }
 )
 """Keys whose values are words of ours and not of authors or models."""
-_FREE = frozenset({"variables", "metadata", "settings", "vars"})
-"""Keys below which everything is the author's."""
+_FREE = frozenset({"variables", "metadata", "settings", "vars", "failure", "error"})
+"""Keys below which everything is the author's, or the server's."""
+
+_CUT = re.compile(r" ?\.\.\.|['\"]?\Z")
+"""What follows a text that was cut."""
 
 
 class Mask:
@@ -31,15 +45,25 @@ class Mask:
 
     def __init__(self, secrets: dict[str, str]) -> None:
         """`secrets` maps each value to the expression that names it."""
-        # Prompts are trimmed before they are sent, so a value may stand there without the white space at its ends.
-        forms = {form: name for value, name in secrets.items() for form in (value, trim(value), value.strip())}
-        longest_first = sorted(forms.items(), key=lambda pair: -len(pair[0]))
-        self._pairs = [(value, f"<<{name}>>") for value, name in longest_first if len(value) >= SHORTEST_SECRET]
-        self._hints = [_escaped(value) for value, _ in self._pairs]
-        self._marks = [_escaped(marker) for _, marker in self._pairs]
+        self._names: dict[str, str] = {}
+        namesakes: dict[str, int] = {}
+        for value, name in secrets.items():
+            namesakes[name] = number = namesakes.get(name, 0) + 1
+            own = name if number == 1 else f"{name} ({number})"
+            for form, way in _forms(value):
+                if len(form) >= SHORTEST_SECRET:
+                    self._names.setdefault(form, f"{own}{way}")
+        longest_first = sorted(self._names, key=len, reverse=True)
+        self._values = {self._names[form]: form for form in reversed(longest_first)}
+        names = "|".join(map(re.escape, sorted(self._values, key=len, reverse=True)))
+        # Who writes a marker as a text of his own must not get the secret for it; so such a text is marked as well.
+        self._marker = re.compile(rf"<<((?:literal )*)({names})(?: up to (\d+))?>>")
+        self._found = re.compile("|".join((*map(re.escape, longest_first), self._marker.pattern)))
+        beginnings = (form[:SHORTEST_BEGINNING] for form in longest_first)
+        self._hints = list(dict.fromkeys(map(_escaped, (*beginnings, *self._values))))
 
     def __bool__(self) -> bool:
-        return bool(self._pairs)
+        return bool(self._names)
 
     def hide(self, record: bytes) -> bytes:
         """A line of JSON without the secrets."""
@@ -50,19 +74,70 @@ class Mask:
 
     def reveal(self, record: bytes) -> bytes:
         """A line of JSON with the secrets put back."""
-        if not any(mark in record for mark in self._marks):
+        if not self._names or b"<<" not in record:
             return record
         return _again(record, self._reveal_text)
 
     def hide_text(self, text: str) -> str:
-        for value, marker in self._pairs:
-            text = text.replace(value, marker)
+        if not self._names:
+            return text
+        text = self._found.sub(lambda found: self._hidden(found[0]), text)
+        for form, name in self._names.items():
+            if len(form) > SHORTEST_BEGINNING and form[:SHORTEST_BEGINNING] in text:
+                text = _hide_beginnings(text, form, name)
         return text
 
+    def _hidden(self, found: str) -> str:
+        name = self._names.get(found)
+        return f"<<literal {found[2:]}" if name is None else f"<<{name}>>"
+
     def _reveal_text(self, text: str) -> str:
-        for value, marker in self._pairs:
-            text = text.replace(marker, value)
-        return text
+        def value(found: re.Match[str]) -> str:
+            if found[1]:
+                return found[0].replace("literal ", "", 1)
+            form = self._values[found[2]]
+            return form[: int(found[3])] if found[3] else form
+
+        return self._marker.sub(value, text)
+
+
+def _forms(value: str) -> Iterator[tuple[str, str]]:
+    """The ways in which a value may be written, each with words that tell it from the others."""
+    yield value, ""
+    # Prompts are trimmed before they are sent, so a value may stand there without the white space at its ends.
+    yield trim(value), ", trimmed"
+    yield value.strip(), ", stripped"
+    yield quote(value, safe=""), ", in a query"
+    yield quote(value), ", in a path"
+    yield quote_plus(value), ", in a form"
+    level = {value: ""}
+    for _ in range(DEEPEST_QUOTING):
+        level = {write(form): f"{way}, in {name}" for form, way in level.items() for name, write in _QUOTINGS.items()}
+        yield from level.items()
+
+
+_QUOTINGS: dict[str, Callable[[str], str]] = {
+    "Python": lambda text: repr(text)[1:-1],
+    "JSON": lambda text: _escaped(text).decode(),
+    "ASCII": lambda text: re.sub(r"[^\0-\x7f]", _in_ascii, _escaped(text).decode()),
+}
+
+
+def _in_ascii(found: re.Match[str]) -> str:
+    """A character as JSON writes it for those who know no other letters."""
+    units = found[0].encode("utf-16-be")
+    return "".join(f"\\u{units[n]:02x}{units[n + 1]:02x}" for n in range(0, len(units), 2))
+
+
+def _hide_beginnings(text: str, form: str, name: str) -> str:
+    """The text without the beginnings of a value in the middle of which it was cut."""
+    start = text.find(form[:SHORTEST_BEGINNING])
+    while start >= 0:
+        length = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(form, text[start:], strict=False))))
+        marker = f"<<{name} up to {length}>>" if _CUT.match(text, start + length) else text[start : start + length]
+        text = text[:start] + marker + text[start + length :]
+        start = text.find(form[:SHORTEST_BEGINNING], start + len(marker))
+    return text
 
 
 def _again(record: bytes, change: Any) -> bytes:

@@ -57,8 +57,11 @@ async def try_target(target: Target, project: Suite) -> Probe:
             key="targets-check",
         )
         reply = await ask_within(terms.timeout_s, terms.provider, request)
-    except RejoinderError as error:
-        message = error.message + (f" ({error.hint})" if error.hint else "")
+    except Exception as error:
+        if isinstance(error, RejoinderError):
+            message = error.message + (f" ({error.hint})" if error.hint else "")
+        else:  # a bug must not touch other targets, nor show what it knows
+            message = f"internal error: {type(error).__name__}: {error}"
         return Probe(target, seconds=time.perf_counter() - started, error=Mask(desk.secrets).hide_text(message))
     finally:
         await desk.close()

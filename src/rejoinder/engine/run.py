@@ -115,7 +115,9 @@ class Session:
         self.targets = TargetDesk(options)
         if ask:
             self.targets.open_all(self.survey.targets)
-            self.secrets.update(self.targets.secrets)
+        for suite in suites:
+            self.targets.hide_settings(suite.targets.values())
+        self.secrets.update(self.targets.secrets)
         self.mask = Mask(self.secrets)
         self._failed_fast = False
 
@@ -305,7 +307,11 @@ def _work(session: Session, run: Record, history: History | None) -> RunReport:
         "in_doubt": ending.in_doubt,
         "limits": [msgspec.to_builtins(one) for one in ending.limits if one.refused or one.waited_s],
         "given_up": [
-            {"target": target.name, "type": why.type, "message": session.mask.hide_text(why.message)}
+            {
+                "target": target.name,
+                "type": session.mask.hide_text(why.type),
+                "message": session.mask.hide_text(why.message),
+            }
             for target, why in ending.given_up
         ],
         "duration_s": duration,

@@ -36,6 +36,8 @@ class _Turn(Struct):
     duration_s: float
     cost_breakdown: _Breakdown | None = None
     unpriced: str | None = None
+    model: str | None = None
+    """The model that an API says has answered."""
 
 
 class _Result(Struct):
@@ -220,7 +222,8 @@ class _TargetTally:
         self.usage[1] += result.usage.output_tokens
         if result.spent:
             self.costs.append(result.cost)
-        self.seconds += [turn.duration_s for turn in result.turns if turn.duration_s]
+        # How fast a script answers says nothing about it.
+        self.seconds += [turn.duration_s for turn in result.turns if turn.model is not None]
 
     def summary(self) -> Record:
         counts = self.counts

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
+
+_KEY = re.compile(
+    r"""((?i:api_?key|authorization)["']?\s*:\s*+["'\[]*+(?:(?:Bearer|Basic)\s+)?+)(?!\$?\{\{)([^\s"'\],}]{4,})"""
+    r"""|(//[^\s/@:]*:)([^\s/@]+)(?=@)"""
+)
+"""A key or a password that stands in a line as it is."""
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -22,6 +29,13 @@ class Problem(Struct, frozen=True, kw_only=True):
     first_line: int | None = None
     source: str | None = None
     """The line itself."""
+
+    def __post_init__(self) -> None:
+        if self.source is not None and _KEY.search(self.source):
+            # Errors end in logs that others read. A line to paste is of no use without the key, so there is none.
+            shown = _KEY.sub(lambda found: (found[1] or found[3]) + "*" * len(found[2] or found[4]), self.source)
+            structs.force_setattr(self, "source", shown)
+            structs.force_setattr(self, "suggestion", None)
 
     @property
     def place(self) -> str:

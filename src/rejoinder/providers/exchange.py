@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, unquote_plus, urlsplit
 
 from rejoinder.providers.limits import Limiter, LimiterReport
 
@@ -12,7 +15,10 @@ if TYPE_CHECKING:
     from rejoinder.providers.transport import Transport
 
 _SECRET_HEADER = re.compile(r"key|token|secret|auth|cookie|pass", re.IGNORECASE)
-_PASSWORD = re.compile(r"//[^/@\s]*:([^/@\s]+)@")
+_SECRET_FIELD = re.compile(r"(?:^|[_-]|(?<=[a-z])(?=[A-Z]))(?i:api_?key|key|token|secret|password|authorization)$")
+SHORTEST_COOKIE = 8
+"""Shorter ones are settings such as `theme=dark`, and hiding them would garble texts."""
+_ADDRESSES = frozenset({"base_url", "endpoint", "url"})
 
 
 class Exchange:
@@ -26,9 +32,9 @@ class Exchange:
         if self._transport is None:
             from rejoinder.providers.transport import Transport  # noqa: PLC0415 - brings the HTTP client
 
-            for name in environment:
-                if name.lower().endswith("_proxy"):
-                    self._hide_passwords(environment[name], name)
+            for name, value in environment.items():
+                if "@" in value and ("://" in value or name.lower().endswith("_proxy")):
+                    self._hide_address(value, name)
             self._transport = Transport(environment)
         return self._transport
 
@@ -39,19 +45,18 @@ class Exchange:
         return self._limiters[place]
 
     def hide(self, value: str, name: str) -> None:
-        self.secrets.setdefault(value, name)
+        if value and "{{" not in value:  # what is filled in is hidden where it comes from
+            self.secrets.setdefault(value, name)
 
     def hide_settings(self, target: str, settings: Mapping[str, Any]) -> None:
         """Secrets that a target's settings hold as they are, and not as the name of a variable."""
         for name, value in settings.items():
-            if isinstance(value, str):
-                self._hide_passwords(value, f"{name} of target {target}")
-        for name, value in dict(settings.get("headers") or {}).items():
-            if _SECRET_HEADER.search(name):
-                self.hide(value, f"header {name} of target {target}")
-                scheme, space, rest = value.partition(" ")
-                if space and scheme.isalpha():  # `Bearer TOKEN`: the token alone is as secret
-                    self.hide(rest.strip(), f"header {name} of target {target}")
+            if name == "headers":
+                for header, text in dict(value or {}).items():
+                    if _SECRET_HEADER.search(header):
+                        self._hide_header(str(text), f"header {header} of target {target}")
+            else:
+                self._hide_field(name, value, f"{name} of target {target}")
 
     def reports(self) -> list[LimiterReport]:
         return [limiter.report() for limiter in self._limiters.values()]
@@ -60,6 +65,54 @@ class Exchange:
         if self._transport is not None:
             await self._transport.close()
 
-    def _hide_passwords(self, text: str, name: str) -> None:
-        for password in _PASSWORD.findall(text):
-            self.hide(password, f"password in {name}")
+    def _hide_field(self, name: str, value: Any, title: str) -> None:
+        if isinstance(value, dict):
+            for inner, one in value.items():
+                self._hide_field(str(inner), one, title)
+        elif isinstance(value, list):
+            for one in value:
+                self._hide_field(name, one, title)
+        elif isinstance(value, str):
+            if _SECRET_FIELD.search(name):
+                self.hide(value.strip(), title)
+            elif name in _ADDRESSES or "//" in value:
+                self._hide_address(value, title)
+
+    def _hide_header(self, value: str, title: str) -> None:
+        """The whole, and what servers read out of it: `Bearer TOKEN`, `Basic PAIR`, `session=ID; theme=dark`."""
+        self.hide(value, title)
+        scheme, space, rest = value.partition(" ")
+        if space and scheme.isalpha():
+            self.hide(rest.strip(), title)
+        if scheme.lower() == "basic":
+            with contextlib.suppress(ValueError):
+                self.hide(a2b_base64(rest).decode().partition(":")[2], title)
+        for pair in value.split(";"):
+            if len(cookie := pair.partition("=")[2].strip()) >= SHORTEST_COOKIE:
+                self.hide(cookie, title)
+
+    def _hide_address(self, text: str, name: str) -> None:
+        """User and password, as they stand there and as they are sent, and keys in the query."""
+        user, colon, password = _userinfo(text).partition(":")
+        if user or colon:
+            secret = password if colon else user
+            self.hide(secret, f"password in {name}")
+            self.hide(unquote(secret), f"password in {name}")
+            sent = f"{unquote(user)}:{unquote(password)}".encode()
+            self.hide(b2a_base64(sent, newline=False).decode(), f"password in {name}")
+        for pair in text.partition("?")[2].split("&"):
+            field, _, value = pair.partition("=")
+            if _SECRET_FIELD.search(field):
+                self.hide(value, f"{field} in {name}")
+                self.hide(unquote_plus(value), f"{field} in {name}")
+
+
+def _userinfo(address: str) -> str:
+    """What stands before the host; also where the address is wrong, and so more of it may be a password."""
+    place = (address.partition("//")[2] or address).split(maxsplit=1)[:1]
+    try:
+        parts = urlsplit(f"//{''.join(place)}")
+        _ = parts.port
+    except ValueError:
+        return "".join(place).rpartition("@")[0]
+    return parts.netloc.rpartition("@")[0]

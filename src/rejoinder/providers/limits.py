@@ -39,8 +39,6 @@ SHRINK = 0.7
 """What is left of the window after an overload."""
 LONGEST_HOLD_S = 60.0
 """For so long a header is believed that nothing is left; then the next call asks again."""
-LONGEST_PAUSE_S = 600.0
-"""Who asks for a longer pause is not waited for: that is for the user to decide."""
 VAGUE_S = 5.0
 """A reset nearer than this is not waited for where it is told in whole seconds, which may be twice the truth, nor
 where a rate is known, which is closer to it."""
@@ -143,7 +141,7 @@ class Limiter:
             told = retry_after_s is not None or self._is_told_when(now)
             if self._locked_out > 1 or not told:
                 self._pause_until(self._ended.ended + self._own_pause(pressure, *back_off))
-        if retry_after_s is not None and retry_after_s <= LONGEST_PAUSE_S:
+        if retry_after_s is not None:
             self._pause_until(now + retry_after_s)
         self._stretch.pause_s = max(self._stretch.pause_s, self._paused_until - now)
         self._pump()
@@ -247,12 +245,14 @@ class Limiter:
         ended.rate, ended.window, ended.locked_out = self._rate, self._window, self._locked_out
         ended.under_way = self._in_flight + 1
         ended.jitter = random.uniform(1, 1.25)
+        self._next_at = now  # if this was a trial, it is over
         self._stretch = _Stretch(ended.number + 1)
 
     def _settle(self, pressure: str) -> None:
         """Draw the conclusions from a wave of refusals, with each of them anew."""
         ended = self._ended
-        passed = ended.sent - ended.refused
+        # Who has too much to do may be at work for others that were sent long ago.
+        passed = (ended.sent if pressure == "rate" else ended.under_way) - ended.refused
         self._rate, self._window = ended.rate, ended.window
         if passed <= 0:
             self._locked_out = ended.locked_out + 1
@@ -264,7 +264,7 @@ class Limiter:
             self._rate = self._cut_rate(passed)
         else:
             most = ended.under_way if ended.window is None else min(ended.window, ended.under_way)
-            self._window = max(1.0, min(SHRINK * most, ended.under_way - ended.refused))
+            self._window = max(1.0, min(SHRINK * most, passed))
 
     def _cut_rate(self, passed: int) -> float:
         """A little less than what was let through since the last cut."""

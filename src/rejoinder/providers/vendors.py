@@ -68,7 +68,6 @@ _GEMINI = Vendor(
 )
 _AZURE_KEYS = ("AZURE_OPENAI_API_KEY",)
 _AZURE_ADDRESSES = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_RESOURCE_NAME")
-_AZURE_DEPLOYMENTS = ("AZURE_OPENAI_DEPLOYMENT", "AZURE_OPENAI_DEPLOYMENT_NAME")
 _AZURE_VERSIONS = ("AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION")
 
 
@@ -126,11 +125,7 @@ class _Opening:
             endpoint = f"https://{endpoint}" if "." in endpoint else f"https://{endpoint}.openai.azure.com"
         address = endpoint.rstrip("/").removesuffix("/openai")
         key = self._needed_key(_AZURE_KEYS)
-        deployment = (
-            settings.text("deployment") or settings.text("model") or settings.from_environment(_AZURE_DEPLOYMENTS)
-        )
-        if deployment is None:
-            raise settings.error("needs a `deployment`", "Write it in the target, or set AZURE_OPENAI_DEPLOYMENT.")
+        deployment = settings.text("deployment") or settings.needed("model")
         version = settings.text("version") or settings.from_environment(_AZURE_VERSIONS) or AZURE_VERSION
         path = f"{address}/openai/deployments/{quote(deployment, safe='')}/chat/completions?api-version={version}"
         url = f"{address}/openai/v1/chat/completions" if version == "v1" else path
