@@ -20,7 +20,8 @@ from rejoinder.testing import Answer, FakeServer
 
 ROOT = Path(__file__).parent.parent
 _BLOCK = re.compile(
-    r"^<!-- (?P<comment>new folder|env \w+=.*?|fake models: .*?) -->$|^```(?P<language>\w+)(?: (?P<name>\S+))?\n(?P<body>.*?)^```$",
+    r"^<!-- (?P<comment>new folder|env \w+=.*?|fake models: .*?) -->$"
+    r"|^```(?P<language>\w+)(?: (?P<name>\S+))?\n(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 
@@ -44,7 +45,7 @@ class Session:
 
     def fake_models(self, text: str) -> None:
         """From here on the APIs of all vendors are on this machine."""
-        self.server = server = FakeServer(Answer(text, input_tokens=14, output_tokens=8), extra_fields=["prompt"]).start()
+        self.server = server = FakeServer(Answer(text, input_tokens=14, output_tokens=8)).start()
         self.environment |= {
             "OPENAI_BASE_URL": server.openai_url,
             "ANTHROPIC_BASE_URL": server.anthropic_url,

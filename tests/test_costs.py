@@ -415,7 +415,7 @@ def test_a_reply_may_cost_so_much_and_no_more(limit: float, status: str, project
         "check": f"cost {limit:g}",
         "passed": status == "passed",
         "score": float(status == "passed"),
-        "reason": "$0.000450",
+        "reason": f"$0.000450 is {'not ' if status == 'passed' else ''}more than ${limit}",
     }
 
 
@@ -449,7 +449,7 @@ def test_the_limit_is_shown_as_a_number(project: Project, serve: Any) -> None:
     project.write("evals.yaml", suite_on("openai/gpt-5-mini", case("one", {"cost": 0.0004})))
     text = project.run("run", "evals.yaml", code=1)
     assert "FAIL cost 0.0004\n" in text
-    assert "cost 0.0004: $0.000450" in text
+    assert "cost 0.0004: $0.000450 is more than $0.0004" in text
 
 
 @spec("P19", "P20")

@@ -322,7 +322,6 @@ def in_address(server: FakeServer, userinfo: str, scheme: str = "http://") -> st
     ("userinfo", "scheme"),
     [
         (f"user:{PLAIN}", "http://"),
-        (f"user:{PLAIN}", ""),
         (f"user:{quote(AWKWARD, safe='')}", "http://"),
         (f"user:p@{PLAIN}", "http://"),
         (f"{PLAIN}", "http://"),
@@ -339,8 +338,6 @@ def test_a_password_in_an_address(userinfo: str, scheme: str, behaviour: str, pr
 
     with FakeServer(reply) as server:
         target = {"provider": "openai", "model": "m", "base_url": in_address(server, userinfo, scheme)}
-        if not scheme:  # such an address gets its path itself
-            target["base_url"] = target["base_url"].removesuffix("/v1")
         assert_tight(project, suite_of(target), server)
         assert server.requests[0].headers["authorization"].startswith("Basic ")
 
@@ -359,7 +356,7 @@ def test_a_password_in_an_address_of_the_environment(
 )
 def test_a_password_in_a_wrong_address(url: str, project: Project) -> None:
     text = assert_tight(project, suite_of({"provider": "openai", "model": "m", "base_url": url}), mark="")
-    assert "is not an address" in text
+    assert "is not an address" in text or "begins with neither http:// nor https://" in text
 
 
 @pytest.mark.parametrize("password", [PLAIN, quote(AWKWARD, safe="")])

@@ -1137,7 +1137,7 @@ def test_thoughts_are_counted_once(lab: Lab, project: Project, usage: Raw, expec
 @spec("P23")
 def test_tokens_that_nobody_counted_are_estimated_and_called_so(lab: Lab, project: Project) -> None:
     turn = ask_once(lab, project, "groq", completion({"content": "It is noon."}), {"max_tokens": 3})
-    assert turn["usage"] == {"input_tokens": 4, "output_tokens": 3, "total_tokens": 7}
+    assert turn["usage"] == {"input_tokens": 4, "output_tokens": 3, "total_tokens": 7, "approximate": True}
     assert turn["checks"][0]["reason"] == "approximate: 3 tokens"
 
 

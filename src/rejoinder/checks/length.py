@@ -34,11 +34,13 @@ def judge_latency(check: Latency, context: Context) -> Verdict:
 
 
 def judge_cost(check: MaxCost, context: Context) -> Verdict:
-    label, cost = f"cost {check.limit:g}", context.reply.cost
+    limit = f"{check.limit:.9f}".rstrip("0").rstrip(".")
+    label, cost = f"cost {limit}", context.reply.cost
     if cost is None:
         reason = "nobody knows what the reply cost; `prices` in the configuration can say what its tokens cost"
         return error_verdict(check, label, reason)
-    return verdict(check, label, cost <= check.limit, f"${cost:.6f}")
+    enough = cost <= check.limit
+    return verdict(check, label, enough, f"${cost:.6f} is {'not ' if enough else ''}more than ${limit}")
 
 
 def _tokens(context: Context) -> tuple[int, str]:

@@ -10,8 +10,9 @@ from typing import Any
 
 import click
 
-from rejoinder.cli.output import write_machine
+from rejoinder.cli.output import count, write_machine
 from rejoinder.engine.folder import runs_folder
+from rejoinder.engine.results import Outline
 from rejoinder.engine.run import RunReport
 from rejoinder.errors import UsageError
 from rejoinder.report.conversation import write_conversation, write_reasons
@@ -102,28 +103,21 @@ def _machine(report: RunReport, form: str) -> Iterator[str]:
 
 def _write_text(report: RunReport, verbose: bool) -> None:
     signs = signs_for(sys.stdout)
-    shown = left_out = 0
-    reasons: list[str] = []
     several = len(report.summary["by_target"]) > 1, report.run["options"].get("repeat", 1) > 1
-    numbers: dict[tuple[str, str], int] = {}
-    for outline in report.results.outlines():
-        number = numbers.setdefault((outline.suite, outline.id), len(numbers) + 1)
-        if not verbose and outline.status == "passed" and outline.succeeded_on_turn == 1:
-            continue
-        if not verbose and (outline.status == "skipped" or shown >= MOST_SHOWN):
-            left_out += outline.status != "skipped"
-            continue
+    chosen, left_out = _choose(report, verbose)
+    reasons: list[str] = []
+    for number, outline in chosen:
         result = outline.read()
-        if not verbose and _is_known(result, report.run):
-            continue
-        shown += 1
-        for line in write_conversation(number, result, label=_label(result, *several), signs=signs):
+        label = _label(result, *several)
+        for line in write_conversation(number, result, label=label, signs=signs):
             click.echo(line)
         click.echo()
-        if len(reasons) < MOST_SHOWN:
-            reasons += write_reasons(number, result)
+        if len(reasons) < MOST_SHOWN or not verbose:
+            reasons += write_reasons(number, result, label)
+    for status, number in left_out.items():
+        click.echo(f"{count(number, 'more conversation')} {status}; --verbose shows all")
     if left_out:
-        click.echo(f"{left_out} more conversations failed or recovered; --verbose shows them all\n")
+        click.echo()
     if reasons:
         click.echo("Not passed:")
         for line in reasons:
@@ -135,10 +129,39 @@ def _write_text(report: RunReport, verbose: bool) -> None:
     click.echo(f"\nNext: {_next_command(report)}")
 
 
-def _is_known(result: dict[str, Any], run: dict[str, Any]) -> bool:
+def _choose(report: RunReport, verbose: bool) -> tuple[list[tuple[int, Outline]], dict[str, int]]:
+    """What is shown of a run, in document order, and how much is not: failures come before recoveries."""
+    numbers: dict[tuple[str, str], int] = {}
+    failed: list[tuple[int, Outline]] = []
+    recovered: list[tuple[int, Outline]] = []
+    left_out = {"did not pass": 0, "recovered": 0}
+    for outline in report.results.outlines():
+        number = numbers.setdefault((outline.suite, outline.id), len(numbers) + 1)
+        if verbose:
+            failed.append((number, outline))
+        elif outline.status == "passed" and outline.succeeded_on_turn != 1:
+            _keep(recovered, (number, outline), left_out, "recovered")
+        elif outline.status in ("failed", "error") and not _is_known(outline, report.run):
+            _keep(failed, (number, outline), left_out, "did not pass")
+    room = len(recovered) if verbose else max(0, MOST_SHOWN - len(failed))
+    left_out["recovered"] += len(recovered[room:])
+    chosen = sorted(failed + recovered[:room], key=lambda one: one[0]) if not verbose else failed
+    return chosen, {status: number for status, number in left_out.items() if number}
+
+
+def _keep(kept: list[tuple[int, Outline]], one: tuple[int, Outline], left_out: dict[str, int], status: str) -> None:
+    if len(kept) < MOST_SHOWN:
+        kept.append(one)
+    else:
+        left_out[status] += 1
+
+
+def _is_known(outline: Outline, run: dict[str, Any]) -> bool:
     """Did it end with its target or its judge? That is told once, and not for each conversation."""
-    error = result["error"]
-    return error is not None and any(one["message"] in error["message"] for one in run.get("given_up", ()))
+    if outline.status != "error" or not run.get("given_up"):
+        return False
+    error = outline.read()["error"]
+    return error is not None and any(one["message"] in error["message"] for one in run["given_up"])
 
 
 def _label(result: dict[str, Any], targets: bool, trials: bool) -> str:
@@ -150,10 +173,10 @@ def _label(result: dict[str, Any], targets: bool, trials: bool) -> str:
 def _next_command(report: RunReport) -> str:
     here = find_root(Path.cwd(), Path.cwd())
     name = report.folder.id if report.folder.path.parent == runs_folder(here) else _relative(report.folder.path)
+    if report.summary["errors"]:
+        return f"rejoinder resume {name} --retry-errors"
     if report.run["status"] != "completed":
         return f"rejoinder resume {name}"
-    if report.run.get("given_up"):
-        return f"rejoinder resume {name} --retry-errors"
     return f"rejoinder show {name} --verbose"
 
 

@@ -22,9 +22,18 @@ from rejoinder.suite.project import find_root
 @click.argument("run", required=False)
 @click.option("--workers", "-w", type=click.IntRange(1), help="Conversations at the same time.")
 @click.option("--retry-errors", is_flag=True, help="Ask again what ended in an error.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For each request.")
+@click.option("--max-retries", type=click.IntRange(0), help="How often a failed request is sent again.")
 @output_options
-def command(
-    run: str | None, workers: int | None, retry_errors: bool, form: str, out: Path | None, verbose: bool
+def command(  # noqa: PLR0913, PLR0917 - one parameter an option
+    run: str | None,
+    workers: int | None,
+    retry_errors: bool,
+    timeout: float | None,
+    max_retries: int | None,
+    form: str,
+    out: Path | None,
+    verbose: bool,
 ) -> None:
     """Go on with a run that was interrupted or killed (the latest when RUN is not given).
 
@@ -33,8 +42,8 @@ def command(
     """
     folder = find_run(find_root(Path.cwd(), Path.cwd()), run)
     options = read_options(folder)
-    if workers is not None:
-        options = structs.replace(options, workers=workers)
+    given = {"workers": workers, "timeout_s": timeout, "max_retries": max_retries}
+    options = structs.replace(options, **{name: value for name, value in given.items() if value is not None})
     check_out(out)
     display = LiveDisplay(sys.stderr, width_of(sys.stderr))
     report = resume_run(folder, suites_of(folder), options, display, retry_errors=retry_errors)

@@ -40,6 +40,7 @@ _format_option = click.option(
 @click.pass_context
 def command(ctx: click.Context, targets_file: Path | None, suite_file: Path | None, form: str) -> None:
     """List the project's targets, and what each lacks to be asked. Nothing is sent."""
+    ctx.obj = (targets_file, suite_file)
     if ctx.invoked_subcommand is not None:
         return
     from rejoinder.engine.probe import find_lack  # noqa: PLC0415 - `check` and `--help` do without
@@ -63,7 +64,10 @@ def command(ctx: click.Context, targets_file: Path | None, suite_file: Path | No
 @_targets_option
 @_suite_option
 @_format_option
-def check(names: tuple[str, ...], targets_file: Path | None, suite_file: Path | None, form: str) -> None:
+@click.pass_context
+def check(
+    ctx: click.Context, names: tuple[str, ...], targets_file: Path | None, suite_file: Path | None, form: str
+) -> None:
     """Ask each target one tiny question: does it answer, how fast, as which model, within what limits?
 
     NAME is a target or provider/model; without any, every target of the project is asked. Exit code 3 when one does
@@ -73,7 +77,8 @@ def check(names: tuple[str, ...], targets_file: Path | None, suite_file: Path | 
 
     from rejoinder.engine.probe import try_target  # noqa: PLC0415
 
-    project = _read_project(targets_file, suite_file)
+    before = ctx.obj  # options may stand before `check` as well
+    project = _read_project(targets_file or before[0], suite_file or before[1])
     chosen = [_find(name, project) for name in names] or list(project.targets.values())
     if not chosen:
         raise UsageError("there are no targets to check", "Name one, for example openai/gpt-5-mini.")
@@ -121,8 +126,9 @@ def _read_project(targets_file: Path | None, suite_file: Path | None) -> Suite:
 def _find(name: str, project: Suite) -> Target:
     target = resolve(name, project.targets)
     if target is None:
-        hint = f"The targets are {', '.join(project.targets)}." if project.targets else None
-        raise UsageError(f"there is no target `{name}`{did_you_mean(name, project.targets)}", hint)
+        hint = f"The targets are {', '.join(project.targets)}." if project.targets else ""
+        hint += " Targets that a suite brings itself are found with --suite FILE."
+        raise UsageError(f"there is no target `{name}`{did_you_mean(name, project.targets)}", hint.strip())
     return target
 
 

@@ -8,6 +8,7 @@ A failure that every other call of the target would share ends the target.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import Callable
@@ -16,11 +17,10 @@ from typing import Any, Protocol
 from msgspec import Struct, structs
 
 from rejoinder.engine.journal import Asked, Journal, Told
-from rejoinder.engine.play import Call
+from rejoinder.engine.play import Call, Unanswered
 from rejoinder.model import Failure, Reply, Request, Target
 from rejoinder.providers import Provider, ProviderError
 
-PRICES_AFTER_S = 0.02
 LONGEST_WAIT_S = 600.0
 """A provider that asks for more than this has no room today; waiting is then for the user to decide."""
 
@@ -36,7 +36,7 @@ class Retries(Struct, frozen=True):
     """How often a call may be turned away because of too many: it is our pace that is wrong, not the call."""
 
     def delay(self, attempt: int) -> float:
-        ceiling = min(self.longest_delay_s, self.first_delay_s * self.factor**attempt)
+        ceiling = min(self.longest_delay_s, self.first_delay_s * self.factor ** min(attempt, 60))
         return random.uniform(0, ceiling)
 
 
@@ -52,6 +52,8 @@ class Terms(Struct):
     judge_slots: asyncio.Semaphore | None
     """Candidates are limited by whole conversations; a judge is asked from within them, call by call."""
     answered: bool = False
+    refused_since: float | None = None
+    """Since when nothing was let through."""
     ended: Failure | None = None
     """Why no further call is made: every one would fail in the same way."""
 
@@ -59,16 +61,12 @@ class Terms(Struct):
 class Desk(Protocol):
     def terms(self, target: Target) -> Terms: ...
 
-    def expect_answers(self) -> None:
-        """Answers are on their way."""
-        ...
-
     def price(self, terms: Terms, reply: Reply) -> dict[str, Any]:
         """The fields of a reply that say what it cost."""
         ...
 
 
-_NOT_REACHED = frozenset({"connection", "dns", "tls", "address"})
+_NOT_REACHED = frozenset({"connection", "dns", "tls", "address", "timeout"})
 """Failures that say nothing about the call, but that nobody was there to take it."""
 
 
@@ -79,14 +77,14 @@ class Live:
         self._desk = desk
         self._journal = journal
         self._on_retry = on_retry
-        self._asked_any = False
+        self._stopped = asyncio.Event()
+
+    def stop(self) -> None:
+        """Make no call again that fails from now on: it is left to another day."""
+        self._stopped.set()
 
     async def answer(self, call: Call) -> Told | None:
         terms = self._desk.terms(call.target)
-        if not self._asked_any:
-            self._asked_any = True
-            # Once the first request is out there is time to look up prices, before its answer is here.
-            asyncio.get_running_loop().call_later(PRICES_AFTER_S, self._desk.expect_answers)
         if call.request.judging and terms.judge_slots is not None:
             async with terms.judge_slots:
                 return await self._call(call, terms)
@@ -99,26 +97,31 @@ class Live:
         while True:
             if limiter is not None:
                 ticket = await limiter.enter(again=refusals > 0)
-            if terms.ended is not None:
+            if terms.ended is not None or (self._stopped.is_set() and failures + refusals):
                 if limiter is not None:
                     limiter.leave()
+                if terms.ended is None:
+                    raise Unanswered
                 return await self._told(Told(call.key, failure=terms.ended, attempts=1 + failures + refusals))
             self._journal.asked(record, outside=provider.outside)
             started = time.perf_counter()
             try:
                 reply = await ask_within(terms.timeout_s, provider, request)
             except ProviderError as error:
-                delay = self._learn(error, terms, ticket, failures, refusals)
+                delay = self._learn(error, terms, call.key, ticket, failures, refusals)
                 if delay is None:
                     # Calls that were under way when their target ended share its cause, and not only its kind.
-                    failure = terms.ended if error.ends_target and terms.ended is not None else _failure(error)
-                    return await self._told(Told(call.key, failure=failure, attempts=1 + failures + refusals))
+                    attempts = 1 + failures + refusals
+                    alike = error.ends_target or error.type in _NOT_REACHED
+                    failure = (terms.ended if alike else None) or _failure(error, attempts)
+                    return await self._told(Told(call.key, failure=failure, attempts=attempts))
                 refusals += error.pressure is not None
                 failures += error.pressure is None
                 request = structs.replace(request, call=call.number_again())
                 self._on_retry()
                 if delay:
-                    await asyncio.sleep(delay)
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._stopped.wait(), delay)
                 continue
             except BaseException:
                 if limiter is not None:
@@ -127,7 +130,7 @@ class Live:
             seconds = time.perf_counter() - started  # before anything else: the first price takes time to find
             if limiter is not None:
                 limiter.leave(tokens=reply.usage.total_tokens)
-            terms.answered = True
+            terms.answered, terms.refused_since = True, None
             changes: dict[str, Any] = self._desk.price(terms, reply)
             if not reply.latency_s:
                 changes["latency_s"] = round(seconds, 6)
@@ -138,13 +141,21 @@ class Live:
         await self._journal.told(told)
         return told
 
-    def _learn(self, error: ProviderError, terms: Terms, ticket: int, failures: int, refusals: int) -> float | None:
+    def _learn(
+        self, error: ProviderError, terms: Terms, key: str, ticket: int, failures: int, refusals: int
+    ) -> float | None:
         """What a failure teaches; the seconds after which the call is made again, or None where it is not."""
         retries, limiter = terms.retries, terms.provider.limiter
         if error.retryable and error.retry_after_s is not None and error.retry_after_s > LONGEST_WAIT_S:
             # Nobody else is to wait so long either, so the limiter does not hear of it.
             error.message += f"; it asks to wait {error.retry_after_s / 60:.0f} minutes, which is left to you"
             error.retryable, error.pressure, error.ends_target = False, None, True
+        if error.pressure is not None:
+            terms.refused_since = terms.refused_since or time.monotonic()
+            if time.monotonic() - terms.refused_since > LONGEST_WAIT_S:
+                error.message += f"; nothing was let through for {LONGEST_WAIT_S / 60:.0f} minutes"
+                error.retryable, error.ends_target = False, True
+            self._journal.refused(key)
         pressed = error.pressure is not None
         if limiter is not None:
             if error.pressure is not None:
@@ -155,7 +166,7 @@ class Live:
         again = error.retryable and (refusals < retries.most_refusals if pressed else failures < retries.most)
         lost = error.type in _NOT_REACHED and not terms.answered
         if not again and (error.ends_target or lost) and terms.ended is None:
-            terms.ended = _failure(error)
+            terms.ended = _failure(error, 1 + failures + refusals)
         if not again:
             return None
         if pressed:
@@ -163,8 +174,9 @@ class Live:
         return error.retry_after_s if error.retry_after_s is not None else retries.delay(failures)
 
 
-def _failure(error: ProviderError) -> Failure:
-    return Failure(error.type, error.message, error.status)
+def _failure(error: ProviderError, attempts: int = 1) -> Failure:
+    message = f"{error.message} (tried {attempts} times)" if attempts > 1 else error.message
+    return Failure(error.type, message, error.status)
 
 
 async def ask_within(timeout_s: float | None, provider: Provider, request: Request) -> Reply:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from msgspec import structs
 from rejoinder.engine.asking import Retries, Terms
 from rejoinder.engine.plan import RunOptions
 from rejoinder.model import Failure, Reply, Suite, Target
-from rejoinder.providers import OVER_HTTP, open_provider
+from rejoinder.providers import FREE, OVER_HTTP, RUNS_CODE, open_provider
 from rejoinder.providers.exchange import Exchange
 from rejoinder.providers.settings import one_spelling
 
@@ -28,7 +29,7 @@ class TargetDesk:
 
     def __init__(self, options: RunOptions) -> None:
         self._options = options
-        self._exchange = Exchange()
+        self._exchange = Exchange(_load_prices_aside)
         self._terms: dict[int, Terms] = {}
         self._suites: dict[int, Suite] = {}
         """For each target a suite that names it: prices and environment are its project's."""
@@ -42,37 +43,31 @@ class TargetDesk:
 
     def open_all(self, targets: Iterable[tuple[Suite, Target]]) -> None:
         for suite, target in targets:
-            if not any(terms.target == target for terms in self._terms.values()):
+            known = self._known(suite, target)
+            if known is None:
                 self._open(suite, target)
+            else:
+                self._terms[id(target)] = self._terms[id(known)]
+                self._suites[id(target)] = suite
 
     def hide_settings(self, targets: Iterable[Target]) -> None:
         """Learn the secrets of targets that are not asked: a run's copy of its suites has them too."""
         for target in targets:
-            if target.provider not in ("scripted", "mock"):  # they have no keys, but may have very many replies
+            if target.provider not in FREE:  # they have no keys, but may have very many replies
                 self._exchange.hide_settings(target.name, one_spelling(target.settings))
 
     def terms(self, target: Target) -> Terms:
-        found = self._terms.get(id(target))
-        if found is None or found.target is not target:
-            # An equal target of another suite is the same one.
-            found = next(one for one in self._terms.values() if one.target == target)
-        return found
+        return self._terms[id(target)]
+
+    def is_given_up(self, target: Target) -> bool:
+        return self._terms[id(target)].ended is not None
 
     def endings(self) -> list[tuple[Target, Failure]]:
         """Targets that were given up, and why."""
-        return [(one.target, one.ended) for one in self._terms.values() if one.ended is not None]
+        return [(one.target, one.ended) for one in self._all_terms() if one.ended is not None]
 
     def limits(self) -> list[LimiterReport]:
         return self._exchange.reports()
-
-    def expect_answers(self) -> None:
-        """Load the table of prices aside, so that the first answers need not wait for it."""
-        if any(terms.target.provider in OVER_HTTP for terms in self._terms.values()):
-            from threading import Thread  # noqa: PLC0415
-
-            from rejoinder.providers.prices import load_table  # noqa: PLC0415
-
-            Thread(target=load_table, name="rejoinder-prices", daemon=True).start()
 
     def price(self, terms: Terms, reply: Reply) -> dict[str, Any]:
         """The fields of a reply that say what it cost; none where nobody knows."""
@@ -80,13 +75,32 @@ class TargetDesk:
         if reply.cost is not None or (target.provider not in OVER_HTTP and not self._suites[id(target)].prices):
             return {}
         prices = self._price_lists.get(id(target)) or self._prices_of(target)
-        cost = prices.price(target.provider, terms.model, reply.usage, reported_model=reply.model, target=target.name)
+        try:
+            cost = prices.price(
+                target.provider, terms.model, reply.usage, reported_model=reply.model, target=target.name
+            )
+        except (ArithmeticError, ImportError, LookupError, TypeError, ValueError):
+            return {}  # a reply that was paid for is not lost because its price cannot be told
         return {} if cost is None else {"cost": cost.total, "price": cost}
 
     async def close(self) -> None:
-        for terms in self._terms.values():
+        for terms in self._all_terms():
             await terms.provider.close()
         await self._exchange.close()
+
+    def _all_terms(self) -> Iterable[Terms]:
+        return {id(terms): terms for terms in self._terms.values()}.values()
+
+    def _known(self, suite: Suite, target: Target) -> Target | None:
+        """A target that is open already and is the same in all respects, with the same keys and prices."""
+        for terms in self._all_terms():
+            one, other = terms.target, self._suites[id(terms.target)]
+            same_place = other.root == suite.root and (
+                Path(other.path).parent == Path(suite.path).parent if target.provider in RUNS_CODE else True
+            )
+            if one == target and same_place and self._environment(other, one) == self._environment(suite, target):
+                return one
+        return None
 
     def _prices_of(self, target: Target) -> PriceList:
         from rejoinder.providers.prices import PriceList  # noqa: PLC0415 - not before the first reply is here
@@ -137,4 +151,17 @@ class TargetDesk:
         given = one_spelling(target.settings).get("timeout_seconds")
         if given is not None:
             return float(given)
-        return None if target.provider in ("scripted", "mock") else DEFAULT_TIMEOUT_S
+        return None if target.provider in FREE else DEFAULT_TIMEOUT_S
+
+
+def _load_prices_aside() -> None:
+    """The first request is out: there is time to load the table of prices before its answer is here."""
+    from threading import Thread  # noqa: PLC0415 - only where something is sent
+
+    def load() -> None:
+        with contextlib.suppress(ImportError, OSError):  # whoever needs a price then is told
+            from rejoinder.providers.prices import load_table  # noqa: PLC0415
+
+            load_table()
+
+    Thread(target=load, name="rejoinder-prices", daemon=True).start()

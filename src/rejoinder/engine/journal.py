@@ -62,7 +62,13 @@ class Told(Struct, frozen=True, tag="told", omit_defaults=True):
     attempts: int = 1
 
 
-Record: TypeAlias = Opened | Asked | Told
+class Refused(Struct, frozen=True, tag="refused"):
+    """A call that was turned away unheard: it is not in doubt, and may be made again."""
+
+    key: str
+
+
+Record: TypeAlias = Opened | Asked | Told | Refused
 _Entry: TypeAlias = tuple[bytes, asyncio.Future[None] | None]
 """A line, and whoever waits for it to be on the disk."""
 
@@ -99,6 +105,8 @@ def read_journal(path: Path, mask: Mask) -> History:
                 asked.discard(record.key)
             elif isinstance(record, Asked):
                 asked.add(record.key)
+            elif isinstance(record, Refused):
+                asked.discard(record.key)
             elif record.format != FORMAT:
                 raise JournalError(
                     f"{path} has format {record.format}, and this version reads format {FORMAT}",
@@ -150,6 +158,11 @@ class Journal:
         self.open_calls.discard(record.key)  # what was gathered is written, even if nobody waits any more
         reached("told.queued")
         await waiter
+
+    def refused(self, key: str) -> None:
+        """The call was turned away. Nobody has to wait for this to be on the disk."""
+        self.open_calls.discard(key)
+        self._gather((self._line(Refused(key)), None))
 
     def close(self) -> None:
         """Write what waits and let go of the file."""

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
@@ -220,10 +219,14 @@ def _relative(suite: Suite) -> str:
     return path.relative_to(suite.root).as_posix() if path.is_relative_to(suite.root) else path.name
 
 
+_NO_MATTER = re.compile(r"api_?key|headers|timeout_?seconds|max_?retries|retry_?\w+|workers", re.IGNORECASE)
+"""Settings that change how a target is asked, and not what it answers."""
+
+
 def identity_of(target: Target) -> bytes:
     """What a recorded answer depends on in a target."""
-    identity: Any = (target.name, target.provider, target.settings)
-    return msgspec.json.encode(identity, order="deterministic")
+    settings = {name: value for name, value in target.settings.items() if not _NO_MATTER.fullmatch(name)}
+    return msgspec.json.encode((target.name, target.provider, settings), order="deterministic")
 
 
 def _digest(case: Case, target: bytes, prompt: Prompt) -> bytes:

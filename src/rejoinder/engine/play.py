@@ -55,11 +55,15 @@ class Unanswered(Exception):
 class Recorded:
     """The answers that a journal holds."""
 
-    def __init__(self, told: dict[str, Told]) -> None:
+    def __init__(self, told: dict[str, Told], price: Callable[[Target, Reply], Reply]) -> None:
         self._told = told
+        self._price = price
 
     async def answer(self, call: Call) -> Told | None:
-        return self._told.get(call.key)
+        told = self._told.get(call.key)
+        if told is None or told.reply is None or told.reply.cost is not None:
+            return told
+        return structs.replace(told, reply=self._price(call.target, told.reply))
 
 
 class Player:

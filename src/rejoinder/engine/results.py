@@ -33,7 +33,7 @@ from rejoinder.model import (
     Usage,
     Verdict,
 )
-from rejoinder.providers import OVER_HTTP
+from rejoinder.providers import FREE
 
 Record = dict[str, Any]
 
@@ -45,6 +45,8 @@ class UsageRecord(Struct, frozen=True):
     reasoning_tokens: int | msgspec.UnsetType = msgspec.UNSET
     cached_tokens: int | msgspec.UnsetType = msgspec.UNSET
     cache_write_tokens: int | msgspec.UnsetType = msgspec.UNSET
+    approximate: bool | msgspec.UnsetType = msgspec.UNSET
+    """True where nobody counted and we estimated."""
 
 
 class CheckRecord(Struct, frozen=True):
@@ -175,48 +177,36 @@ def add_costs(costs: Iterable[float | None]) -> float | None:
 def _usage_record(usage: Usage) -> UsageRecord:
     given, made = usage.input_tokens, usage.output_tokens
     reasoning, cached = usage.reasoning_tokens or msgspec.UNSET, usage.cached_tokens or msgspec.UNSET
-    return UsageRecord(given, made, given + made, reasoning, cached, usage.cache_write_tokens or msgspec.UNSET)
+    written, guessed = usage.cache_write_tokens or msgspec.UNSET, usage.approximate or msgspec.UNSET
+    return UsageRecord(given, made, given + made, reasoning, cached, written, guessed)
 
 
 def _turn_record(turn: Turn, target: Target, include_messages: bool) -> TurnRecord:
     reply = turn.reply
-    if reply is not None and target.provider in OVER_HTTP:
-        return _api_turn_record(turn, reply, target, include_messages)
-    return TurnRecord(
-        turn.turn,
-        turn.depth,
-        turn.prompt,
-        turn.response,
-        turn.passed,
-        [_check_record(verdict) for verdict in turn.verdicts],
-        _usage_record(turn.usage),
-        None if reply is None else reply.cost,
-        0.0 if reply is None else reply.latency_s,
-        messages=turn.messages if include_messages else msgspec.UNSET,
-    )
-
-
-def _api_turn_record(turn: Turn, reply: Reply, target: Target, include_messages: bool) -> TurnRecord:
-    """What an API tells beside its text."""
+    checks = [_check_record(verdict) for verdict in turn.verdicts]
+    messages = turn.messages if include_messages else msgspec.UNSET
+    if reply is None:
+        place = turn.turn, turn.depth, turn.prompt
+        return TurnRecord(*place, None, turn.passed, checks, _NOTHING_USED, None, 0.0, messages=messages)
     return TurnRecord(
         turn.turn,
         turn.depth,
         turn.prompt,
         reply.text,
         turn.passed,
-        [_check_record(verdict) for verdict in turn.verdicts],
+        checks,
         _usage_record(reply.usage),
         reply.cost,
         reply.latency_s,
         cost_breakdown=reply.price or msgspec.UNSET,
-        unpriced=_model_name(target, reply) if reply.cost is None else msgspec.UNSET,
+        unpriced=_model_name(target, reply) if reply.cost is None and target.provider not in FREE else msgspec.UNSET,
         model=reply.model or msgspec.UNSET,
         finish_reason=reply.finish_reason or msgspec.UNSET,
         refusal=reply.refusal or msgspec.UNSET,
         tool_calls=reply.tool_calls or msgspec.UNSET,
         thinking=reply.thinking or msgspec.UNSET,
         request_id=reply.request_id or msgspec.UNSET,
-        messages=turn.messages if include_messages else msgspec.UNSET,
+        messages=messages,
     )
 
 

@@ -34,7 +34,7 @@ from rejoinder.engine.results import Outline, Record, Spool, read_outlines, resu
 from rejoinder.engine.scheduler import Executor, LocalExecutor
 from rejoinder.engine.summary import exit_code, summarise
 from rejoinder.errors import UsageError
-from rejoinder.model import Failure, Outcome, Suite, Target, Trouble
+from rejoinder.model import Failure, Outcome, Reply, Suite, Target, Trouble
 from rejoinder.providers.limits import LimiterReport
 
 
@@ -124,9 +124,10 @@ class Session:
     async def play(self, spool: Spool, history: History | None) -> Ending:
         """Have all conversations that can be had."""
         journal = Journal(self.folder.journal, self.mask, history) if self.ask else None
-        sources: tuple[Source, ...] = (Recorded(history.told),) if history else ()
-        if journal is not None:
-            sources = (*sources, Live(self.targets, journal, self.observer.retried))
+        sources: tuple[Source, ...] = (Recorded(history.told, self._priced),) if history else ()
+        live = Live(self.targets, journal, self.observer.retried) if journal is not None else None
+        if live is not None:
+            sources = (*sources, live)
         jobs = plan(self.suites, self.options)
         executor = LocalExecutor(self.options.workers or default_workers(self.survey))
         failure: JournalError | None = None
@@ -135,6 +136,8 @@ class Session:
 
         def finish() -> None:
             executor.stop()
+            if live is not None:
+                live.stop()
             self.observer.stopping()
 
         # What the user's own code prints must not get between the results.
@@ -166,8 +169,15 @@ class Session:
 
     def _is_given_up(self, job: Job) -> bool:
         """Would the conversation ask a target that is not asked any more?"""
-        ended = [target for target, _ in self.targets.endings()]
-        return bool(ended) and any(one in ended for one in (job.prepared.target, *judges_of(job.prepared)))
+        if not self.ask or not self.targets.endings():
+            return False
+        return any(self.targets.is_given_up(one) for one in (job.prepared.target, *judges_of(job.prepared)))
+
+    def _priced(self, target: Target, reply: Reply) -> Reply:
+        """A recorded reply whose price nobody knew then, and which may have one now."""
+        if not self.ask or reply.cost is not None:
+            return reply
+        return structs.replace(reply, **self.targets.price(self.targets.terms(target), reply))
 
     def failure(self, error: BaseException) -> JournalError:
         """Why the run's folder can no longer be written, and how to go on."""
@@ -180,7 +190,10 @@ class Session:
         return JournalError(message, hint)
 
     async def _perform(self, job: Job, sources: tuple[Source, ...], spool: Spool, executor: Executor) -> None:
-        if self._is_given_up(job):
+        given_up = self._is_given_up(job)
+        if given_up:
+            sources = sources[:-1]  # what is recorded stands, and nothing more is asked
+        if given_up and not sources:
             self._skip(job, spool)
             self.observer.conversation_skipped(job)
             return
@@ -189,6 +202,8 @@ class Session:
         try:
             outcome = await player.play()
         except Unanswered:
+            if given_up:
+                self._skip(job, spool)
             return
         except (JournalError, asyncio.CancelledError):
             raise

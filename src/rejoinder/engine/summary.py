@@ -23,6 +23,32 @@ class _Usage(Struct):
     input_tokens: int
     output_tokens: int
     total_tokens: int
+    reasoning_tokens: int = 0
+    cached_tokens: int = 0
+    approximate: bool = False
+
+
+class _Tokens:
+    """Tokens, added up."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._counts = dict.fromkeys(("input_tokens", "output_tokens", "total_tokens"), 0)
+        self._more = dict.fromkeys(("reasoning_tokens", "cached_tokens"), 0)
+        self._approximate = False
+
+    def add(self, usage: _Usage) -> None:
+        self.total += usage.total_tokens
+        self._counts["input_tokens"] += usage.input_tokens
+        self._counts["output_tokens"] += usage.output_tokens
+        self._counts["total_tokens"] += usage.total_tokens
+        self._more["reasoning_tokens"] += usage.reasoning_tokens
+        self._more["cached_tokens"] += usage.cached_tokens
+        self._approximate = self._approximate or usage.approximate
+
+    def record(self) -> Record:
+        more = {name: number for name, number in self._more.items() if number}
+        return {**self._counts, **more, **({"approximate": True} if self._approximate else {})}
 
 
 class _Breakdown(Struct):
@@ -70,8 +96,8 @@ class Tally:
         self.scores: list[tuple[float, str]] = []
         self.at_risk: dict[int, int] = {}
         self.recovered: dict[int, int] = {}
-        self.usage = [0, 0]
-        self.judge_usage = [0, 0]
+        self.usage = _Tokens()
+        self.judge_usage = _Tokens()
         self.costs: list[float | None] = []
         self.judge_costs: list[float | None] = []
         self.recovery_tokens = 0
@@ -85,9 +111,8 @@ class Tally:
         if result.score is not None:
             self.scores.append((result.score, result.id))
         self._add_recovery(result)
-        for total, usage in ((self.usage, result.usage), (self.judge_usage, result.judge_usage)):
-            total[0] += usage.input_tokens
-            total[1] += usage.output_tokens
+        self.usage.add(result.usage)
+        self.judge_usage.add(result.judge_usage)
         if result.spent:
             self.costs.append(result.cost)
         if result.judge_usage.total_tokens or result.judge_cost is not None:
@@ -136,16 +161,21 @@ class Tally:
                 for depth in sorted(self.at_risk)
             ],
             "recovery_tokens": self.recovery_tokens,
-            "usage": _usage(self.usage),
+            "usage": self.usage.record(),
             "cost": add_costs(self.costs),
             "cost_breakdown": self._breakdown(),
             "unpriced": self.unpriced,
-            "judge_usage": _usage(self.judge_usage),
+            "judge_usage": self.judge_usage.record(),
             "judge_cost": add_costs(self.judge_costs),
-            "total_tokens": sum(self.usage) + sum(self.judge_usage),
+            "total_cost": self._total_cost(),
+            "total_tokens": self.usage.total + self.judge_usage.total,
             "duration_s": duration_s,
             "by_target": {name: one.summary() for name, one in self.by_target.items()},
         }
+
+    def _total_cost(self) -> float | None:
+        """What models and judges cost together; None where a part of it is unknown."""
+        return add_costs([*self.costs, *self.judge_costs])
 
     def _breakdown(self) -> Record | None:
         """Input and output of every call that has a price."""
@@ -200,17 +230,13 @@ def exit_code(summary: Record, status: str) -> int:
     return 1 if summary["failed"] or summary["skipped"] else 0
 
 
-def _usage(counts: list[int]) -> dict[str, int]:
-    return {"input_tokens": counts[0], "output_tokens": counts[1], "total_tokens": sum(counts)}
-
-
 class _TargetTally:
     """What one target's results add up to."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = dict.fromkeys(("passed", "failed", "error", "skipped"), 0)
         self.first_try = 0
-        self.usage = [0, 0]
+        self.usage = _Tokens()
         self.costs: list[float | None] = []
         self.seconds: list[float] = []
         """How long each reply took."""
@@ -218,8 +244,7 @@ class _TargetTally:
     def add(self, result: _Result) -> None:
         self.counts[result.status] += 1
         self.first_try += result.succeeded_on_turn == 1
-        self.usage[0] += result.usage.input_tokens
-        self.usage[1] += result.usage.output_tokens
+        self.usage.add(result.usage)
         if result.spent:
             self.costs.append(result.cost)
         # How fast a script answers says nothing about it.
@@ -237,7 +262,7 @@ class _TargetTally:
             "first_try": self.first_try,
             "pass_rate": counts["passed"] / finished if finished else None,
             "pass_rate_interval": wilson(counts["passed"], finished),
-            "usage": _usage(self.usage),
+            "usage": self.usage.record(),
             "cost": add_costs(self.costs),
             "duration_s": round(_median(self.seconds), 6) if self.seconds else None,
         }

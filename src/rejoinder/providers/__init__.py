@@ -20,6 +20,8 @@ OVER_HTTP = frozenset(
 )
 """Providers that are asked over HTTP; named here, so that the rest need not load what they need."""
 AVAILABLE = OVER_HTTP | {"scripted", "python", "mock"}
+FREE = frozenset({"scripted", "mock"})
+"""Providers that ask nobody: they answer at once, and nobody is paid."""
 RUNS_CODE = frozenset({"python"})
 """Providers that run the user's own code."""
 
@@ -50,4 +52,4 @@ def open_provider(
     )
 
 
-__all__ = ["AVAILABLE", "OVER_HTTP", "RUNS_CODE", "Provider", "ProviderError", "open_provider"]
+__all__ = ["AVAILABLE", "FREE", "OVER_HTTP", "RUNS_CODE", "Provider", "ProviderError", "open_provider"]

@@ -72,7 +72,8 @@ class AnthropicMessages:
         except msgspec.MsgspecError:
             return ErrorDetails(ends_target=ends)
         ends = ends or error.type in _ENDING_TYPES
-        return ErrorDetails(type=error.type, message=error.message, ends_target=ends)
+        overloaded = error.type == "overloaded_error"
+        return ErrorDetails(type=error.type, message=error.message, ends_target=ends, overloaded=overloaded)
 
 
 def _parameters(sampling: Sampling) -> dict[str, Any]:

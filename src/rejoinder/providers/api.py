@@ -24,6 +24,8 @@ ENDS_TARGET = frozenset({401, 402, 404})
 """Statuses that every other request of the target would get as well: key, account, model or address are wrong."""
 OVERLOADED = frozenset({503, 529})
 LONGEST_MESSAGE = 500
+LONGEST_QUOTE = 160
+"""Of a body that nobody understands."""
 
 EMPTY = "(empty)"
 """Stands in the place of an empty text where an API refuses one."""
@@ -48,6 +50,7 @@ class ErrorDetails(Struct, frozen=True, kw_only=True):
     final: bool = False
     """Is it no use to try again, whatever the status says?"""
     content_filter: bool = False
+    overloaded: bool = False
 
 
 class Wire(Protocol):
@@ -75,12 +78,14 @@ class ApiProvider:
         limiter: Limiter,
         headers: Mapping[str, str],
         retry_statuses: frozenset[int] | None = None,
+        key_name: str | None = None,
     ) -> None:
         self.limiter = limiter
         self._name = name
         self._wire = wire
         self._transport = transport
         self._headers = headers
+        self._key_name = key_name
         self._retry_statuses = RETRYABLE if retry_statuses is None else retry_statuses
 
     async def reply(self, request: Request) -> Reply:
@@ -89,7 +94,7 @@ class ApiProvider:
         headers = {**self._headers, **outgoing.headers, "x-client-request-id": request.key}
         sent = self.limiter.sending()
         answer = await self._transport.send(outgoing.method, outgoing.url, headers, outgoing.body)
-        self.limiter.read(answer.headers, sent)
+        self.limiter.read(answer.headers, sent, failed=answer.status >= 400)
         if not 200 <= answer.status < 300:
             raise self._fault(answer)
         try:
@@ -97,8 +102,8 @@ class ApiProvider:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # JSON may be too deep to read
             raise self._unreadable(answer, str(error)) from None
         if reply.usage == NO_USAGE:
-            sent = sum(len(message.content) for message in request.messages)
-            reply = structs.replace(reply, usage=estimate_usage(sent, len(reply.text)))
+            asked = sum(len(message.content) for message in request.messages)
+            reply = structs.replace(reply, usage=estimate_usage(asked, len(reply.text)))
         request_id = answer.request_id
         return structs.replace(reply, request_id=request_id) if request_id else reply
 
@@ -114,7 +119,8 @@ class ApiProvider:
             details = ErrorDetails(ends_target=status in ENDS_TARGET)
         told = {"true": True, "false": False}.get(answer.headers.get("x-should-retry", ""))
         retryable = status in self._retry_statuses if told is None else told
-        pressure: Pressure | None = "rate" if status == 429 else "overload" if status in OVERLOADED else None
+        overloaded = details.overloaded or status in OVERLOADED
+        pressure: Pressure | None = "rate" if status == 429 else "overload" if overloaded else None
         ends_target = details.ends_target or status == 401
         if details.final or ends_target or details.content_filter:
             retryable, pressure = False, None
@@ -138,6 +144,8 @@ class ApiProvider:
             text += f": {shortened(details.message)}"
         elif answer.body:
             text += f" with {_described(answer)}"
+        if answer.status == 401 and self._key_name:
+            text += f" (the key is the {self._key_name})"
         return text + _request_id(answer)
 
     def _unreadable(self, answer: HttpAnswer, reason: str) -> ProviderError:
@@ -145,10 +153,10 @@ class ApiProvider:
         return ProviderError(message + _request_id(answer), type="bad-response", status=answer.status)
 
 
-def shortened(text: str) -> str:
+def shortened(text: str, longest: int = LONGEST_MESSAGE) -> str:
     """One line, and not too long a one."""
     line = re.sub(r"\s+", " ", text).strip()
-    return line if len(line) <= LONGEST_MESSAGE else f"{line[:LONGEST_MESSAGE]} ..."
+    return line if len(line) <= longest else f"{line[:longest]} ..."
 
 
 def merged(body: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,7 +169,9 @@ def merged(body: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
 
 def _described(answer: HttpAnswer) -> str:
     kind = answer.content_type or "no content type"
-    return f"{len(answer.body):,} bytes of {kind}"
+    size = f"{len(answer.body):,} bytes of {kind}"
+    beginning = shortened(answer.body[: 4 * LONGEST_QUOTE].decode("utf-8", "replace"), LONGEST_QUOTE)
+    return f"{size} ({beginning})" if beginning else size
 
 
 def _request_id(answer: HttpAnswer) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, unquote_plus, urlsplit
 
@@ -22,7 +22,8 @@ _ADDRESSES = frozenset({"base_url", "endpoint", "url"})
 
 
 class Exchange:
-    def __init__(self) -> None:
+    def __init__(self, on_first_request: Callable[[], None] | None = None) -> None:
+        self._on_first_request = on_first_request
         self.secrets: dict[str, str] = {}
         """Values that must never be shown, with the name to show instead."""
         self._transport: Transport | None = None
@@ -35,7 +36,7 @@ class Exchange:
             for name, value in environment.items():
                 if "@" in value and ("://" in value or name.lower().endswith("_proxy")):
                     self._hide_address(value, name)
-            self._transport = Transport(environment)
+            self._transport = Transport(environment, on_first_request=self._on_first_request)
         return self._transport
 
     def limiter(self, provider: str, address: str, key: str | None) -> Limiter:

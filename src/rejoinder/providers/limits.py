@@ -30,9 +30,9 @@ from math import isfinite
 
 from msgspec import Struct
 
-BELOW = 0.9
+BELOW = 0.92
 """Of what was let through, what is asked for after a refusal."""
-LEAST_GROWTH, MOST_GROWTH = 0.005, 0.1
+LEAST_GROWTH, MOST_GROWTH = 0.003, 0.1
 """By what share the rate grows in a second: the least where the limit was last, the most far from there."""
 SHORTEST_RATE = 0.05
 SHRINK = 0.7
@@ -41,12 +41,12 @@ LONGEST_HOLD_S = 60.0
 """For so long a header is believed that nothing is left; then the next call asks again."""
 VAGUE_S = 5.0
 """A reset nearer than this is not waited for where it is told in whole seconds, which may be twice the truth, nor
-where a rate is known, which is closer to it."""
+where a rate is known, which is closer to it, unless a call was refused."""
 TRIAL_S = 0.5
 """After a lock-out one call goes ahead of the others, for as long as a refusal takes to come back."""
 ON_THE_WAY_S = 0.2
 """The longest that a request is thought to be on its way; the rest of the time until its answer is the model's."""
-_CATCH_UP_S = 0.02
+_CATCH_UP_S = 0.05
 """A late timer is made up for, but not by a burst."""
 
 
@@ -146,15 +146,18 @@ class Limiter:
         self._stretch.pause_s = max(self._stretch.pause_s, self._paused_until - now)
         self._pump()
 
-    def read(self, headers: Mapping[str, str], sent: Sent) -> None:
-        """Learn from the headers of an answer what was left when its request arrived, and until when."""
+    def read(self, headers: Mapping[str, str], sent: Sent, *, failed: bool = False) -> None:
+        """Learn from the headers of an answer what was left when its request arrived, and until when.
+
+        A failure is told at once, so its figures are fresh. Other answers are as old as the model took to think.
+        """
         now = self._clock()
-        arrived = min(now, sent.at + ON_THE_WAY_S)
+        arrived = now if failed else min(now, sent.at + ON_THE_WAY_S)
         for kind, left_name, reset_name in _FAMILIES:
             left, until = _number(headers.get(left_name, "")), _until(headers.get(reset_name, ""), arrived, now)
             if left is None or left < 0 or until is None:
                 continue
-            vague = until.moment - now < VAGUE_S and (until.rounded or self._rate is not None)
+            vague = until.moment - now < VAGUE_S and (until.rounded or (self._rate is not None and not failed))
             # What went out later was not counted yet.
             news = _Allowance(left, until.moment, now, self._requests - sent.number, vague)
             known = self._allowances.get(kind)
@@ -244,7 +247,7 @@ class Limiter:
         ended.ended = now
         ended.rate, ended.window, ended.locked_out = self._rate, self._window, self._locked_out
         ended.under_way = self._in_flight + 1
-        ended.jitter = random.uniform(1, 1.25)
+        ended.jitter = random.uniform(1, 1.1)
         self._next_at = now  # if this was a trial, it is over
         self._stretch = _Stretch(ended.number + 1)
 
@@ -305,7 +308,8 @@ class Limiter:
             self._window += 1 / self._window
         if self._rate is not None:
             # In a second there are as many answers as the rate says, so this is the share by which it grows.
-            share = min(MOST_GROWTH, max(LEAST_GROWTH, abs(self._rate / self._ceiling - 1) / 5))
+            beyond = self._rate / self._ceiling - 1
+            share = min(MOST_GROWTH, max(LEAST_GROWTH, beyond / 3, -beyond / 8))
             self._rate += min(share, self._rate / 50)
 
 

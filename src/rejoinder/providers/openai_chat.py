@@ -13,7 +13,8 @@ import msgspec
 from msgspec import Struct, field
 
 from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
-from rejoinder.providers.api import ENDS_TARGET, ErrorDetails, Outgoing, merged
+from rejoinder.providers.api import ENDS_TARGET, OVERLOADED, RETRYABLE, ErrorDetails, Outgoing, merged, shortened
+from rejoinder.providers.base import ProviderError
 from rejoinder.providers.http1 import HttpAnswer
 from rejoinder.providers.settings import Sampling
 
@@ -30,8 +31,10 @@ class OpenAiChat:
         extra_body: Mapping[str, Any],
         *,
         limit_field: str = "max_tokens",
+        empty: str = "",
     ) -> None:
         self._url = url
+        self._empty = empty
         self._fixed = _parameters(sampling, limit_field)
         self._model = model
         self._extra = extra_body
@@ -39,6 +42,10 @@ class OpenAiChat:
     def write(self, request: Request) -> Outgoing:
         # An empty list is refused, an empty text is not.
         messages = [_message(message) for message in request.messages] or [{"role": "user", "content": ""}]
+        if self._empty:
+            for message in messages:
+                if message["role"] == "assistant" and not message["content"] and "tool_calls" not in message:
+                    message["content"] = self._empty
         body: dict[str, Any] = {"messages": messages, "model": self._model, **self._fixed}
         if self._extra:
             body = merged(body, self._extra)
@@ -46,9 +53,13 @@ class OpenAiChat:
 
     def read(self, answer: HttpAnswer) -> Reply:
         completion = _DECODER.decode(answer.body)
+        if completion.error is not None and not completion.choices:
+            raise told_inside(completion.error)
         if not completion.choices:
             raise msgspec.ValidationError("there are no choices in it")
         choice = completion.choices[0]
+        if choice.error is not None or choice.finish_reason == "error":
+            raise told_inside(choice.error or OpenAiError(code="error"))
         message = choice.message
         content, thoughts = _spoken(message.content)
         finish = _FINISHES.get(choice.finish_reason or "", choice.finish_reason)
@@ -72,9 +83,12 @@ class OpenAiChat:
 def explain_openai_error(answer: HttpAnswer) -> ErrorDetails:
     """The error object of OpenAI, and the looser ones of servers that follow it."""
     try:
-        error = _ERROR_DECODER.decode(answer.body).error
+        body = _ERROR_DECODER.decode(answer.body)
     except msgspec.MsgspecError:
         return ErrorDetails(ends_target=answer.status in ENDS_TARGET)
+    error = body.error
+    if error is None:  # vLLM and Mistral have the fields themselves; others say `detail`
+        error = OpenAiError(body.message or body.detail_text(), body.type, body.code)
     if isinstance(error, str):
         return ErrorDetails(message=error, ends_target=answer.status in ENDS_TARGET)
     code = error.code if isinstance(error.code, str) else None
@@ -85,6 +99,23 @@ def explain_openai_error(answer: HttpAnswer) -> ErrorDetails:
         final=final,
         ends_target=final or answer.status in ENDS_TARGET,
         content_filter=code in ("content_filter", "content_policy_violation"),
+    )
+
+
+_PASSING = {"rate_limit_exceeded": 429, "server_error": 500, "overloaded": 503, "error": 500}
+"""What words in an answer of status 200 would be as a status."""
+
+
+def told_inside(error: OpenAiError) -> ProviderError:
+    """An error that comes with status 200, as some gateways have it."""
+    status = error.code if isinstance(error.code, int) else _PASSING.get(error.code or error.type or "")
+    kind = str(error.code or error.type or "error")
+    return ProviderError(
+        f"the answer tells of an error ({kind}): {shortened(error.message or 'it does not say which')}",
+        type=kind,
+        retryable=status in RETRYABLE,
+        status=status,
+        pressure="rate" if status == 429 else "overload" if status in OVERLOADED else None,
     )
 
 
@@ -166,9 +197,16 @@ class _Message(Struct):
     reasoning: str | None = None
 
 
+class OpenAiError(Struct):
+    message: str | None = None
+    type: str | None = None
+    code: str | int | None = None
+
+
 class _Choice(Struct):
-    message: _Message
+    message: _Message = field(default_factory=_Message)
     finish_reason: str | None = None
+    error: OpenAiError | None = None
 
 
 class _InputDetails(Struct):
@@ -191,19 +229,23 @@ class _Usage(Struct):
 
 
 class _Completion(Struct):
-    choices: list[_Choice]
+    choices: list[_Choice] = field(default_factory=list[_Choice])
+    error: OpenAiError | None = None
     model: str | None = None
     usage: _Usage | None = None
 
 
-class _Error(Struct):
+class _ErrorBody(Struct):
+    error: OpenAiError | str | None = None
     message: str | None = None
     type: str | None = None
     code: str | int | None = None
+    detail: Any = None
 
-
-class _ErrorBody(Struct):
-    error: _Error | str
+    def detail_text(self) -> str | None:
+        if self.detail is None or isinstance(self.detail, str):
+            return self.detail
+        return msgspec.json.encode(self.detail).decode()
 
 
 _DECODER = msgspec.json.Decoder(_Completion)

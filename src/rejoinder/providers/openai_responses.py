@@ -14,7 +14,7 @@ from msgspec import Struct
 from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
 from rejoinder.providers.api import ErrorDetails, Outgoing, merged
 from rejoinder.providers.http1 import HttpAnswer
-from rejoinder.providers.openai_chat import explain_openai_error
+from rejoinder.providers.openai_chat import OpenAiError, explain_openai_error, told_inside
 from rejoinder.providers.settings import Sampling
 
 
@@ -39,8 +39,8 @@ class OpenAiResponses:
 
     def read(self, answer: HttpAnswer) -> Reply:
         response = _DECODER.decode(answer.body)
-        if response.error is not None and response.status == "failed":
-            raise msgspec.ValidationError(f"it says that it failed: {response.error.get('message', 'no reason given')}")
+        if response.status not in (None, "completed", "incomplete"):
+            raise told_inside(response.error or OpenAiError(message=f"its status is {response.status}"))
         parts = [part for item in response.output if item.type == "message" for part in item.content or ()]
         refusals = [part.refusal for part in parts if part.type == "refusal" and part.refusal]
         texts = [part.text for part in parts if part.type == "output_text" and part.text]
@@ -132,7 +132,7 @@ class _Response(Struct):
     status: str | None = None
     usage: _Usage | None = None
     incomplete_details: dict[str, Any] | None = None
-    error: dict[str, Any] | None = None
+    error: OpenAiError | None = None
 
 
 _DECODER = msgspec.json.Decoder(_Response)

@@ -32,6 +32,10 @@ def one_spelling(settings: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
+_BELOW_ZERO = frozenset({"seed", "thinking_budget"})
+"""Whole numbers that may be below zero; Gemini has -1 for a budget of its own choice."""
+
+
 class Sampling(Struct, frozen=True, kw_only=True):
     """What a request asks of the model beside the messages. None is not sent."""
 
@@ -104,6 +108,6 @@ class Settings:
         value = self._number(name)
         if value is None:
             return None
-        if value != int(value):
-            raise self.error(f"has `{name}: {value:g}`, which is not a whole number")
+        if value != int(value) or (value < 0 and name not in _BELOW_ZERO):
+            raise self.error(f"has `{name}: {value:g}`, which is not a whole number from 0 on")
         return int(value)

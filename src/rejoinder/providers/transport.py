@@ -17,6 +17,7 @@ import ssl
 import time
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import zip_longest
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -42,7 +43,13 @@ Resolver = Callable[[str, int], Awaitable[list[str]]]
 class Transport:
     """Opens connections in the event loop that uses it, when they are needed, and keeps them for the next request."""
 
-    def __init__(self, environment: Mapping[str, str], resolver: Resolver | None = None) -> None:
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        resolver: Resolver | None = None,
+        on_first_request: Callable[[], None] | None = None,
+    ) -> None:
+        self._on_first_request = on_first_request
         self._environment = environment
         self._resolve = resolver or _resolve
         self._routes: dict[str, _Route] = {}
@@ -58,10 +65,16 @@ class Transport:
         except (ValueError, UnicodeEncodeError) as error:
             raise ProviderError(f"the request cannot be sent: {error}", type="request") from None
         connection = self._take(route.place) or await self._connect(route.place)
+        if self._on_first_request is not None:
+            # Called as soon as we wait for the answer, and so after the request was written.
+            asyncio.get_running_loop().call_soon(self._on_first_request)
+            self._on_first_request = None
         try:
             answer = await connection.exchange(request)
-        except BaseException:
+        except BaseException as error:
             connection.close()
+            if isinstance(error, ProviderError) and error.type == "broken":
+                self._drop_idle(route.place)  # what else was idle there is likely to be dead as well
             raise
         if connection.is_reusable():
             self._idle.setdefault(route.place, []).append(connection)
@@ -73,6 +86,10 @@ class Transport:
                 connection.close()
         self._idle.clear()
         await asyncio.sleep(0)  # sockets are closed by the loop's next turn
+
+    def _drop_idle(self, place: _Place) -> None:
+        for connection in self._idle.pop(place, []):
+            connection.close()
 
     def _take(self, place: _Place) -> _Connection | None:
         idle = self._idle.get(place)
@@ -115,11 +132,13 @@ class Transport:
         """A connection to the first address that takes one."""
         loop = asyncio.get_running_loop()
         place = _authority(host, port)
-        addresses = await self._find(host, port)
+        known = await self._find(host, port)
+        addresses = list(known)
+        share = min(ADDRESS_TIMEOUT_S, CONNECT_TIMEOUT_S / len(addresses))
         for address in addresses:
             last = address is addresses[-1]
             try:
-                async with asyncio.timeout(None if last else ADDRESS_TIMEOUT_S):
+                async with asyncio.timeout(None if last else share):
                     _, connection = await loop.create_connection(
                         lambda: _Connection(place),
                         address,
@@ -128,7 +147,10 @@ class Transport:
                         server_hostname=host if tls else None,
                         ssl_handshake_timeout=CONNECT_TIMEOUT_S if tls else None,
                     )
-                    return connection
+                if known[0] != address and address in known:
+                    known.remove(address)
+                    known.insert(0, address)  # the next one need not try the dead ones again
+                return connection
             except (OSError, TimeoutError) as error:
                 if last or isinstance(error, ssl.SSLError):
                     raise _explain(error, place) from None
@@ -384,7 +406,11 @@ async def _resolve(host: str, port: int) -> list[str]:
 
         return [str(ip_address(host))]  # nothing to look up
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(info[4][0]) for info in found))
+    by_family: dict[int, list[str]] = {}
+    for family, _, _, _, address in found:
+        by_family.setdefault(family, []).append(str(address[0]))
+    # By turns, so that a network where one family leads nowhere costs one attempt.
+    return list(dict.fromkeys(one for turn in zip_longest(*by_family.values()) for one in turn if one is not None))
 
 
 def _explain(error: Exception, place: str) -> ProviderError:

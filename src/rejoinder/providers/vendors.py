@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Target
 from rejoinder.providers.anthropic import VERSION, AnthropicMessages
-from rejoinder.providers.api import ApiProvider, Wire
+from rejoinder.providers.api import EMPTY, ApiProvider, Wire
 from rejoinder.providers.exchange import Exchange
 from rejoinder.providers.gemini import GeminiContent
 from rejoinder.providers.http import TemplatedHttp
@@ -34,6 +34,12 @@ class Vendor(Struct, frozen=True, kw_only=True):
     addresses: tuple[str, ...] = ()
     limit_field: str = "max_tokens"
     """What the most tokens of an answer are called."""
+    host_variable: str | None = None
+    """A variable with a host, or a host and a port, or an address without the path of the API."""
+    organizations: tuple[str, ...] = ()
+    """Variables with the organization to ask for."""
+    empty: str = ""
+    """What stands for an assistant's empty text where the API refuses one."""
 
 
 _CHAT_VENDORS = {
@@ -42,12 +48,15 @@ _CHAT_VENDORS = {
         keys=("OPENAI_API_KEY",),
         addresses=("OPENAI_BASE_URL",),
         limit_field="max_completion_tokens",
+        organizations=("OPENAI_ORG_ID",),
     ),
     "openrouter": Vendor(
         address="https://openrouter.ai/api/v1", keys=("OPENROUTER_API_KEY",), addresses=("OPENROUTER_BASE_URL",)
     ),
     "groq": Vendor(address="https://api.groq.com/openai/v1", keys=("GROQ_API_KEY",), addresses=("GROQ_BASE_URL",)),
-    "mistral": Vendor(address="https://api.mistral.ai/v1", keys=("MISTRAL_API_KEY",), addresses=("MISTRAL_BASE_URL",)),
+    "mistral": Vendor(
+        address="https://api.mistral.ai/v1", keys=("MISTRAL_API_KEY",), addresses=("MISTRAL_BASE_URL",), empty=EMPTY
+    ),
     "deepseek": Vendor(
         address="https://api.deepseek.com/v1", keys=("DEEPSEEK_API_KEY",), addresses=("DEEPSEEK_BASE_URL",)
     ),
@@ -56,7 +65,7 @@ _CHAT_VENDORS = {
         address="https://api.together.xyz/v1", keys=("TOGETHER_API_KEY",), addresses=("TOGETHER_BASE_URL",)
     ),
     # Servers on one's own machine: they need no key.
-    "ollama": Vendor(address="http://127.0.0.1:11434/v1", addresses=("OLLAMA_BASE_URL", "OLLAMA_HOST")),
+    "ollama": Vendor(address="http://127.0.0.1:11434/v1", addresses=("OLLAMA_BASE_URL",), host_variable="OLLAMA_HOST"),
     "vllm": Vendor(address="http://127.0.0.1:8000/v1", addresses=("VLLM_BASE_URL",)),
     "lmstudio": Vendor(address="http://127.0.0.1:1234/v1", addresses=("LMSTUDIO_BASE_URL",)),
 }
@@ -96,15 +105,14 @@ class _Opening:
         self.settings = settings
         self.exchange = exchange
         self.name = settings.target.provider
+        self.key_name: str | None = None
 
     def chat(self) -> ApiProvider:
         vendor, settings = _CHAT_VENDORS[self.name], self.settings
         address, key = self._address(vendor), self._key(vendor)
         model, extra = settings.needed("model"), settings.mapping("extra_body")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        organization = settings.text("organization") or (
-            settings.from_environment(("OPENAI_ORG_ID",)) if self.name == "openai" else None
-        )
+        organization = settings.text("organization") or settings.from_environment(vendor.organizations)
         if organization:
             headers["OpenAI-Organization"] = organization
         if settings.text("api") == "responses":
@@ -113,7 +121,7 @@ class _Opening:
         else:
             sampling = settings.sampling("thinking_budget", why="the chat completions API")
             url = f"{address}/chat/completions"
-            wire = OpenAiChat(url, model, sampling, extra, limit_field=vendor.limit_field)
+            wire = OpenAiChat(url, model, sampling, extra, limit_field=vendor.limit_field, empty=vendor.empty)
         return self._provider(wire, address, key, headers)
 
     def azure(self) -> ApiProvider:
@@ -123,7 +131,7 @@ class _Opening:
             raise settings.error("needs an `endpoint`", "Write it in the target, or set AZURE_OPENAI_ENDPOINT.")
         if "://" not in endpoint:
             endpoint = f"https://{endpoint}" if "." in endpoint else f"https://{endpoint}.openai.azure.com"
-        address = endpoint.rstrip("/").removesuffix("/openai")
+        address = endpoint.rstrip("/").removesuffix("/v1").removesuffix("/openai")
         key = self._needed_key(_AZURE_KEYS)
         deployment = settings.text("deployment") or settings.needed("model")
         version = settings.text("version") or settings.from_environment(_AZURE_VERSIONS) or AZURE_VERSION
@@ -152,7 +160,7 @@ class _Opening:
         settings = self.settings
         address, key = self._address(_GEMINI).removesuffix("/v1beta"), self._key(_GEMINI)
         model = settings.text("model") or settings.text("deployment") or GEMINI_MODEL
-        url = f"{address}/v1beta/models/{quote(model.removeprefix('models/'), safe='')}:generateContent"
+        url = f"{address}/v1beta/models/{quote(model.removeprefix('models/'), safe='/')}:generateContent"
         wire = GeminiContent(url, settings.sampling(), settings.mapping("extra_body"))
         return self._provider(wire, address, key, {"x-goog-api-key": key} if key else {})
 
@@ -173,14 +181,19 @@ class _Opening:
             self.exchange.limiter(self.name, address, key),
             _one_case({"content-type": "application/json", **headers}, more),
             None if statuses is None else frozenset(statuses),
+            self.key_name,
         )
 
     def _address(self, vendor: Vendor) -> str:
         given = self.settings.text("base_url") or self.settings.from_environment(vendor.addresses)
+        if given is None and vendor.host_variable is not None:
+            given = _from_host(self.settings.from_environment((vendor.host_variable,)), vendor.address)
         if given is None:
             return vendor.address
-        if "://" not in given:  # Ollama's own variable is a host and a port
-            given = f"http://{given}/v1"
+        if not given.startswith(("http://", "https://")):
+            shown = given.rpartition("@")[2]  # whatever stands before it is nobody's business
+            what = f"has the address `{shown}`, which begins with neither http:// nor https://"
+            raise self.settings.error(what, f"Write it out: https://{shown.partition('://')[2] or shown}")
         return given.rstrip("/")
 
     def _key(self, vendor: Vendor) -> str | None:
@@ -206,7 +219,21 @@ class _Opening:
             if not key.isprintable() or not key.isascii():
                 raise self.settings.error("has a key with characters that cannot be sent", f"Look at {where}.")
             self.exchange.hide(key, where)
+            self.key_name = where.removeprefix("env ") if where.startswith("env ") else where
         return key
+
+
+def _from_host(host: str | None, usual: str) -> str | None:
+    """The address of a server whose host is given as Ollama has it: `gpu-box`, `:8080`, `0.0.0.0`, `http://gpu-box`."""
+    if host is None:
+        return None
+    scheme, mark, rest = host.rstrip("/").partition("://")
+    scheme, rest = (scheme, rest) if mark else ("http", scheme)
+    place, slash, path = rest.partition("/")
+    name, colon, port = place.rpartition(":") if ":" in place and not place.endswith("]") else (place, "", "")
+    name = "127.0.0.1" if name in ("", "0.0.0.0") else name  # where a server listens on all, we ask on our own
+    port = port if colon else str(urlsplit(usual).port)
+    return f"{scheme}://{name}:{port}/{path if slash else urlsplit(usual).path.lstrip('/')}"
 
 
 def _one_case(headers: Mapping[str, str], more: Mapping[str, Any]) -> dict[str, str]:

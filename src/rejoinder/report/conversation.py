@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from rejoinder.report.money import describe_spending
 from rejoinder.report.problems import printable
 from rejoinder.report.signs import UNICODE, Signs
 
@@ -26,18 +27,22 @@ def write_conversation(
         for check in turn["checks"]:
             yield from _check(check, "    ", signs)
     yield f"  Overall: {_overall(result, signs)}"
+    if any("model" in turn for turn in result["turns"]):  # what a script would use says nothing
+        for turn in result["turns"] if len(result["turns"]) > 1 else ():
+            yield f"  Turn {turn['turn']} used {describe_spending(turn)}"
+        yield f"  Used: {describe_spending(result)}"
 
 
-def write_reasons(number: int, result: dict[str, Any]) -> Iterator[str]:
+def write_reasons(number: int, result: dict[str, Any], label: str = "") -> Iterator[str]:
     """Why a conversation did not pass, with the id to call it by; the blocks above say what happened."""
     if result["status"] == "error":
-        yield f"  Eval {number}, {result['id']}: {_one_line(result['error']['message'])}"
+        yield f"  Eval {number}, {result['id']}{label}: {_one_line(result['error']['message'])}"
     if result["status"] != "failed":
         return
     for check in result["turns"][-1]["checks"]:
         if not check["passed"]:
             title = check.get("name") or describe_check(check["check"])
-            yield f"  Eval {number}, {result['id']}: {_one_line(title)}: {_one_line(check['reason'])}"
+            yield f"  Eval {number}, {result['id']}{label}: {_one_line(title)}: {_one_line(check['reason'])}"
 
 
 def _one_line(text: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
+from rejoinder.report.money import describe_tokens, dollars
 from rejoinder.report.problems import printable
 
 BAR_WIDTH = 20
@@ -77,6 +78,8 @@ def _score(score: dict[str, Any]) -> Iterator[str]:
         return
     figures = ", ".join(f"{name} {score[name]:.3g}" for name in ("mean", "median", "min", "max", "stdev"))
     yield f"  {'score':10}{figures}"
+    if score["min"] == score["max"]:
+        return  # there is nothing to rank
     most = max(score["histogram"])
     for position, number in enumerate(score["histogram"]):
         low, high = position / len(score["histogram"]), (position + 1) / len(score["histogram"])
@@ -95,7 +98,7 @@ def _targets(by_target: dict[str, dict[str, Any]]) -> Iterator[str]:
         rate = "-" if one["pass_rate"] is None else f"{one['pass_rate']:.0%} ({low:.0%} to {high:.0%})"
         cost = "-" if one["cost"] is None else dollars(one["cost"])
         reply = "-" if one["duration_s"] is None else f"{one['duration_s']:.2f} s"
-        counts = f"{one['passed']}/{one['total']}", rate, str(one["first_try"]), str(one["errors"])
+        counts = f"{one['passed']}/{one['total'] - one['skipped']}", rate, str(one["first_try"]), str(one["errors"])
         rows.append((name, *counts, f"{one['usage']['total_tokens']:,}", cost, reply))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
@@ -105,7 +108,8 @@ def _targets(by_target: dict[str, dict[str, Any]]) -> Iterator[str]:
 
 def _tokens(summary: dict[str, Any]) -> str:
     usage, judges = summary["usage"], summary["judge_usage"]
-    text = f"{summary['total_tokens']:,} ({usage['input_tokens']:,} in, {usage['output_tokens']:,} out"
+    about = "about " if usage.get("approximate") or judges.get("approximate") else ""
+    text = f"{about}{summary['total_tokens']:,} ({describe_tokens(usage)}"
     if judges["total_tokens"]:
         text += f", {judges['total_tokens']:,} by judges"
     return f"{text})"
@@ -122,7 +126,10 @@ def _cost(summary: dict[str, Any]) -> Iterator[str]:
         inner = [f"{dollars(breakdown[kind])} {kind}" for kind in ("input", "output")] if breakdown else []
         if summary["judge_cost"]:
             inner.append(f"{dollars(summary['judge_cost'])} by judges")
-        parts.append(dollars(sum(known)) + (f" ({', '.join(inner)})" if inner else ""))
+        about = "about " if summary["usage"].get("approximate") else ""
+        parts.append(about + dollars(sum(known)) + (f" ({', '.join(inner)})" if inner else ""))
+    # Functions of one's own may well cost nothing; they are named where they make a sum incomplete.
+    unpriced = {name: calls for name, calls in unpriced.items() if known or "/" in name}
     if unpriced:
         names = ", ".join(f"{name} ({count(calls, 'call')})" for name, calls in unpriced.items())
         parts.append(f"{'and' if known else 'unknown:'} no price for {names}; `prices` in the configuration can say it")
@@ -130,13 +137,6 @@ def _cost(summary: dict[str, Any]) -> Iterator[str]:
         parts.append(f"{'and' if parts else 'unknown:'} no price for what judges used")
     if parts:
         yield f"  {'cost':10}{' '.join(parts)}"
-
-
-def dollars(amount: float) -> str:
-    """Cents matter in a large sum, and millionths in the price of one reply."""
-    if amount == 0 or amount >= 1:
-        return f"${amount:,.2f}"
-    return f"${amount:.4f}" if amount >= 0.01 else f"${amount:.6f}"
 
 
 def _limits(report: dict[str, Any]) -> str:
