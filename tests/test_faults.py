@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import trustme
 
-from rejoinder.providers import transport
 from rejoinder.errors import UsageError
+from rejoinder.providers import transport
 from rejoinder.testing import Answer, FakeServer, Fault, Received
 from tests.conftest import Project
 
