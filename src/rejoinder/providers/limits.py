@@ -154,6 +154,8 @@ class Limiter:
         now = self._clock()
         arrived = now if failed else min(now, sent.at + ON_THE_WAY_S)
         for kind, left_name, reset_name in _FAMILIES:
+            if left_name not in headers:
+                continue
             left, until = _number(headers.get(left_name, "")), _until(headers.get(reset_name, ""), arrived, now)
             if left is None or left < 0 or until is None:
                 continue
@@ -256,7 +258,11 @@ class Limiter:
         ended = self._ended
         # Who has too much to do may be at work for others that were sent long ago.
         passed = (ended.sent if pressure == "rate" else ended.under_way) - ended.refused
-        self._rate, self._window = ended.rate, ended.window
+        # A wave may have both kinds of refusals; each undoes and draws its own conclusion only.
+        if pressure == "rate":
+            self._rate = ended.rate
+        else:
+            self._window = ended.window
         if passed <= 0:
             self._locked_out = ended.locked_out + 1
             self._stretch.after = ended.after
@@ -291,7 +297,7 @@ class Limiter:
         """How long to hold back where the provider does not say."""
         ended = self._ended
         if self._locked_out:
-            return min(longest, first * 2 ** (self._locked_out - 1) * ended.jitter)
+            return min(longest, first * 2 ** min(self._locked_out - 1, 60) * ended.jitter)
         if pressure == "rate" and ended.rate is not None:
             return min(first, 4 / ended.rate)  # the rate is known by now, and was exceeded by a little
         if pressure == "overload" and ended.window is not None:
