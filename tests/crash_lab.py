@@ -444,6 +444,8 @@ def read_journal(data: bytes) -> Journal:
         elif record["type"] == "told":
             told.add(calls[record["key"]])
             doubtful.discard(calls[record["key"]])
+        elif record["type"] == "failed":
+            doubtful.discard(calls[record["key"]])
         else:
             in_doubt += len(doubtful)
             doubtful.clear()

@@ -20,6 +20,7 @@ from rejoinder.engine.journal import Asked, Journal, Told
 from rejoinder.engine.play import Call, Unanswered
 from rejoinder.model import Failure, Reply, Request, Target
 from rejoinder.providers import Provider, ProviderError
+from rejoinder.providers.limits import Closed
 
 LONGEST_WAIT_S = 600.0
 """A provider that asks for more than this has no room today; waiting is then for the user to decide."""
@@ -61,6 +62,10 @@ class Terms(Struct):
 class Desk(Protocol):
     def terms(self, target: Target) -> Terms: ...
 
+    def stop_waiting(self) -> None:
+        """Send away whoever waits to be let through."""
+        ...
+
     def price(self, terms: Terms, reply: Reply) -> dict[str, Any]:
         """The fields of a reply that say what it cost."""
         ...
@@ -68,6 +73,10 @@ class Desk(Protocol):
 
 _NOT_REACHED = frozenset({"connection", "dns", "tls", "address", "timeout"})
 """Failures that say nothing about the call, but that nobody was there to take it."""
+
+
+_UNCERTAIN = frozenset({"timeout", "broken"})
+"""Failures after which nobody knows whether the call was carried out."""
 
 
 class Live:
@@ -80,8 +89,9 @@ class Live:
         self._stopped = asyncio.Event()
 
     def stop(self) -> None:
-        """Make no call again that fails from now on: it is left to another day."""
+        """Make no call again that fails from now on, and none that still waits: it is left to another day."""
         self._stopped.set()
+        self._desk.stop_waiting()
 
     async def answer(self, call: Call) -> Told | None:
         terms = self._desk.terms(call.target)
@@ -96,7 +106,10 @@ class Live:
         failures = refusals = ticket = 0
         while True:
             if limiter is not None:
-                ticket = await limiter.enter(again=refusals > 0)
+                try:
+                    ticket = await limiter.enter(again=refusals > 0)
+                except Closed:
+                    raise Unanswered from None
             if terms.ended is not None or (self._stopped.is_set() and failures + refusals):
                 if limiter is not None:
                     limiter.leave()
@@ -155,7 +168,8 @@ class Live:
             if time.monotonic() - terms.refused_since > LONGEST_WAIT_S:
                 error.message += f"; nothing was let through for {LONGEST_WAIT_S / 60:.0f} minutes"
                 error.retryable, error.ends_target = False, True
-            self._journal.refused(key)
+        if error.type not in _UNCERTAIN:
+            self._journal.failed(key)
         pressed = error.pressure is not None
         if limiter is not None:
             if error.pressure is not None:

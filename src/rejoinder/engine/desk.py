@@ -66,6 +66,9 @@ class TargetDesk:
         """Targets that were given up, and why."""
         return [(one.target, one.ended) for one in self._all_terms() if one.ended is not None]
 
+    def stop_waiting(self) -> None:
+        self._exchange.stop_waiting()
+
     def limits(self) -> list[LimiterReport]:
         return self._exchange.reports()
 

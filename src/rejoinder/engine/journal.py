@@ -62,13 +62,13 @@ class Told(Struct, frozen=True, tag="told", omit_defaults=True):
     attempts: int = 1
 
 
-class Refused(Struct, frozen=True, tag="refused"):
-    """A call that was turned away unheard: it is not in doubt, and may be made again."""
+class Failed(Struct, frozen=True, tag="failed"):
+    """An attempt that is known to have come to nothing: it is not in doubt, and may be made again."""
 
     key: str
 
 
-Record: TypeAlias = Opened | Asked | Told | Refused
+Record: TypeAlias = Opened | Asked | Told | Failed
 _Entry: TypeAlias = tuple[bytes, asyncio.Future[None] | None]
 """A line, and whoever waits for it to be on the disk."""
 
@@ -105,7 +105,7 @@ def read_journal(path: Path, mask: Mask) -> History:
                 asked.discard(record.key)
             elif isinstance(record, Asked):
                 asked.add(record.key)
-            elif isinstance(record, Refused):
+            elif isinstance(record, Failed):
                 asked.discard(record.key)
             elif record.format != FORMAT:
                 raise JournalError(
@@ -159,10 +159,10 @@ class Journal:
         reached("told.queued")
         await waiter
 
-    def refused(self, key: str) -> None:
-        """The call was turned away. Nobody has to wait for this to be on the disk."""
+    def failed(self, key: str) -> None:
+        """The attempt has failed for certain. Nobody has to wait for this to be on the disk."""
         self.open_calls.discard(key)
-        self._gather((self._line(Refused(key)), None))
+        self._gather((self._line(Failed(key)), None))
 
     def close(self) -> None:
         """Write what waits and let go of the file."""

@@ -33,7 +33,7 @@ from rejoinder.model import (
     Usage,
     Verdict,
 )
-from rejoinder.providers import FREE
+from rejoinder.providers import FREE, RUNS_CODE
 
 Record = dict[str, Any]
 
@@ -211,6 +211,8 @@ def _turn_record(turn: Turn, target: Target, include_messages: bool) -> TurnReco
 
 
 def _model_name(target: Target, reply: Reply) -> str:
+    if target.provider in RUNS_CODE:
+        return target.name
     model = target.settings.get("model") or reply.model
     if model and "${{" in model:
         model = reply.model

@@ -59,6 +59,10 @@ class Exchange:
             else:
                 self._hide_field(name, value, f"{name} of target {target}")
 
+    def stop_waiting(self) -> None:
+        for limiter in self._limiters.values():
+            limiter.close()
+
     def reports(self) -> list[LimiterReport]:
         return [limiter.report() for limiter in self._limiters.values()]
 

@@ -50,6 +50,10 @@ _CATCH_UP_S = 0.05
 """A late timer is made up for, but not by a burst."""
 
 
+class Closed(Exception):
+    """Nobody is let in any more."""
+
+
 class LimiterReport(Struct, frozen=True):
     """What a limiter did."""
 
@@ -80,6 +84,7 @@ class Limiter:
         self._waiters: deque[asyncio.Future[int]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._in_flight = 0
+        self._closed = False
         # What holds calls back
         self._paused_until = 0.0
         self._next_at = 0.0
@@ -102,17 +107,26 @@ class Limiter:
         now = self._clock()
         if not self._is_anyone_waiting() and self._delay(now) <= 0:
             return self._let_in(now)
+        if self._closed:
+            raise Closed
         waiter: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         (self._returned if again else self._waiters).append(waiter)
         self._pump()
         try:
             ticket = await waiter
         except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled():
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
                 self._turn_back(waiter.result())
             raise
         self._waited_s += self._clock() - now
         return ticket
+
+    def close(self) -> None:
+        """Send away whoever waits, and whoever would have to."""
+        self._closed = True
+        for waiter in (*self._returned, *self._waiters):
+            if not waiter.done():
+                waiter.set_exception(Closed())
 
     def sending(self) -> Sent:
         """A request goes out now. What comes back is handed in with the headers of its answer."""

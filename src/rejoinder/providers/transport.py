@@ -32,6 +32,9 @@ ADDRESS_TIMEOUT_S = 8.0
 """For one of several addresses of a host, so that a dead one does not keep us from the next."""
 IDLE_S = 50.0
 """Most servers close what was idle for a minute; a request must not meet them at it."""
+WARY_S = 2.0
+"""How long no connection is used again where one was closed behind our back: longer than a first retry waits, so that
+a call whose server hangs up after each answer meets that once, and not until its retries are used up."""
 REMEMBER_ADDRESSES_S = 60.0
 
 _CERTIFICATE_FILES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -54,6 +57,7 @@ class Transport:
         self._resolve = resolver or _resolve
         self._routes: dict[str, _Route] = {}
         self._idle: dict[_Place, list[_Connection]] = {}
+        self._wary_until: dict[_Place, float] = {}
         self._addresses: dict[tuple[str, int], tuple[float, asyncio.Future[list[str]]]] = {}
         self._trusted: ssl.SSLContext | None = None
 
@@ -64,7 +68,8 @@ class Transport:
             request = write_request(method, route.path, {**route.headers, **headers}, body)
         except (ValueError, UnicodeEncodeError) as error:
             raise ProviderError(f"the request cannot be sent: {error}", type="request") from None
-        connection = self._take(route.place) or await self._connect(route.place)
+        used = self._take(route.place)
+        connection = used or await self._connect(route.place)
         if self._on_first_request is not None:
             # Called as soon as we wait for the answer, and so after the request was written.
             asyncio.get_running_loop().call_soon(self._on_first_request)
@@ -75,8 +80,12 @@ class Transport:
             connection.close()
             if isinstance(error, ProviderError) and error.type == "broken":
                 self._drop_idle(route.place)  # what else was idle there is likely to be dead as well
+                if used is not None:
+                    self._wary_until[route.place] = time.monotonic() + WARY_S
             raise
-        if connection.is_reusable():
+        if self._is_wary(route.place):
+            connection.close()
+        elif connection.is_reusable():
             self._idle.setdefault(route.place, []).append(connection)
         return answer
 
@@ -86,6 +95,9 @@ class Transport:
                 connection.close()
         self._idle.clear()
         await asyncio.sleep(0)  # sockets are closed by the loop's next turn
+
+    def _is_wary(self, place: _Place) -> bool:
+        return bool(self._wary_until) and time.monotonic() < self._wary_until.get(place, 0.0)
 
     def _drop_idle(self, place: _Place) -> None:
         for connection in self._idle.pop(place, []):

@@ -160,7 +160,8 @@ class _Opening:
         settings = self.settings
         address, key = self._address(_GEMINI).removesuffix("/v1beta"), self._key(_GEMINI)
         model = settings.text("model") or settings.text("deployment") or GEMINI_MODEL
-        url = f"{address}/v1beta/models/{quote(model.removeprefix('models/'), safe='/')}:generateContent"
+        name = model if "/" in model else f"models/{model}"  # a model of one's own is `tunedModels/...`
+        url = f"{address}/v1beta/{quote(name, safe='/')}:generateContent"
         wire = GeminiContent(url, settings.sampling(), settings.mapping("extra_body"))
         return self._provider(wire, address, key, {"x-goog-api-key": key} if key else {})
 
