@@ -369,7 +369,7 @@ def http_date(seconds: float) -> str:
         ({"retry-after-ms": "1500"}, 1.5, 1.5),
         ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5, 1.5),
         ({"retry-after-ms": "soon", "retry-after": "9"}, 9, 9),
-        ({"retry-after": http_date(90)}, 60, 90),
+        ({"retry-after": http_date(90_000)}, 60, 90_000),
         ({"retry-after": http_date(-90)}, 0, 0),
     ],
 )

@@ -21,6 +21,7 @@ from rejoinder.model import Case, Formatting, Suite, Target
 from rejoinder.suite.prices import read_prices
 from rejoinder.suite.project import open_project
 from rejoinder.suite.templates import find_secret_by_expression
+from rejoinder.suite.walk import LaidAside
 
 
 def write_receipt(folder: RunFolder, suites: list[Suite], options: RunOptions, survey: Survey) -> Record:
@@ -69,8 +70,12 @@ def suite_record(suites: list[Suite], options: RunOptions) -> Record:
 def case_lines(suites: list[Suite]) -> Iterator[tuple[int, Any]]:
     """Every case of every suite, with the number of its suite."""
     for number, suite in enumerate(suites):
-        for case in suite.cases:
-            yield number, case
+        if isinstance(suite.cases, LaidAside):  # they are encoded already
+            for line in suite.cases.lines():
+                yield number, msgspec.Raw(line.rstrip())
+        else:
+            for case in suite.cases:
+                yield number, case
 
 
 def now() -> str:

@@ -64,6 +64,15 @@ def _header(name: str, value: str) -> str:
     return f"{name}: {value}"
 
 
+@lru_cache(maxsize=512)
+def _read_header(line: str) -> tuple[str, str]:
+    """A header's name and value. Most are the same in every answer."""
+    name, colon, value = line.partition(":")
+    if not colon or not _TOKEN.fullmatch(name):
+        raise NotHttp(f"it has the header {line[:40]!r}")
+    return name.lower(), value.strip(" \t")
+
+
 class AnswerReader:
     """Takes the bytes of one answer. `feed` says whether it is complete; then `answer` holds it."""
 
@@ -130,10 +139,7 @@ class AnswerReader:
         self._status = int(found[2])
         headers: dict[str, str] = {}
         for line in lines:
-            name, colon, value = line.partition(":")
-            if not colon or not _TOKEN.fullmatch(name):
-                raise NotHttp(f"it has the header {line[:40]!r}")
-            name, value = name.lower(), value.strip(" \t")
+            name, value = _read_header(line)
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
         if 100 <= self._status < 200:
             return True  # go on with the one that counts

@@ -65,12 +65,15 @@ class LaidAside:
         self._stream.write(self._encode(case) + b"\n")
 
     def __iter__(self) -> Iterator[Case]:
+        decode = msgspec.json.Decoder(Case).decode
+        return (decode(line) for line in self.lines())
+
+    def lines(self) -> Iterator[bytes]:
+        """The cases as they lie there, one JSON object a line."""
         if not self._stream.closed:
             self._stream.close()  # everything was added
-        decode = msgspec.json.Decoder(Case).decode
         with self._path.open("rb", buffering=1 << 20) as stream:
-            for line in stream:
-                yield decode(line)
+            yield from stream
 
 
 def _throw_away(stream: BinaryIO, path: Path) -> None:
