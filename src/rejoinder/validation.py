@@ -15,11 +15,11 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from rejoinder.errors import UsageError
-from rejoinder.formatting import MOST_ALTERNATIVES, count_alternatives, diagnose_case, is_guideline
+from rejoinder.formatting import MOST_ALTERNATIVES, count_alternatives, diagnose_case, is_guideline, lone_text
 from rejoinder.formatting.markers import has_marker_line
 from rejoinder.formatting.question import needs_markers
 from rejoinder.formatting.turns import Turn, take_turns
-from rejoinder.model import Case, Diagnostic, FilePart, Formatting, OtherPart, Problem, Suite, TextPart, trim
+from rejoinder.model import Case, Diagnostic, FilePart, Formatting, OtherPart, Problem, Suite
 from rejoinder.suite.cases import CasePlace
 from rejoinder.suite.files import in_quotes
 from rejoinder.suite.load import LoadOptions, read_suite
@@ -129,11 +129,9 @@ def review_case(built: Built, suite: Source, options: Formatting) -> Iterator[Pr
 
 
 def _is_plain(case: Case, options: Formatting) -> bool:
-    """Is it one text of the user, as most cases are? Then there is nothing to say, unless it looks like a marker."""
-    if len(case.messages) != 1 or case.messages[0].role != "user" or len(case.messages[0].parts) != 1:
-        return False
-    part = case.messages[0].parts[0]
-    return isinstance(part, TextPart) and bool(trim(part.text)) and not has_marker_line(part.text, options.marker)
+    """Is it one text of the user? Then there is nothing to say, unless it looks like a marker."""
+    lone = lone_text(case)
+    return lone is not None and not has_marker_line(lone.text, options.marker)
 
 
 def _no_user_message(case: Case, turns: tuple[Turn, ...], options: Formatting, failed: bool) -> str | None:

@@ -123,7 +123,7 @@ _NOTHING_USED = UsageRecord(0, 0, 0)
 def result_record(job: Job, outcome: Outcome, *, include_messages: bool = False) -> ResultRecord:
     """The object of `results.jsonl` for one conversation."""
     prepared, case, turns = job.prepared, job.prepared.case, outcome.turns
-    judges = [leaf for turn in turns for leaf in _leaves(turn.verdicts) if leaf.judged]
+    judges = [leaf for turn in turns for leaf in _leaves(turn.verdicts) if leaf.judged] if _asked_any(turns) else []
     deciding = list(_leaves(turns[-1].verdicts)) if turns and judges else []
     return ResultRecord(
         suite=prepared.suite_name,
@@ -150,6 +150,15 @@ def result_record(job: Job, outcome: Outcome, *, include_messages: bool = False)
         error=_error_record(outcome),
         cost_breakdown=_breakdown(turns),
     )
+
+
+def _asked_any(turns: tuple[Turn, ...]) -> bool:
+    """May a judge have been asked? Most suites have none."""
+    for turn in turns:
+        for verdict in turn.verdicts:
+            if verdict.judged or verdict.children:
+                return True
+    return False
 
 
 def _total_usage(turns: tuple[Turn, ...]) -> UsageRecord:

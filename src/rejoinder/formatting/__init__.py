@@ -7,7 +7,7 @@ from rejoinder.formatting.judge import (
     format_judge_prompts,
     reference_answer,
 )
-from rejoinder.formatting.prompt import diagnose_case, format_case
+from rejoinder.formatting.prompt import diagnose_case, format_case, lone_text
 from rejoinder.formatting.toon import to_toon
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "format_judge_prompt",
     "format_judge_prompts",
     "is_guideline",
+    "lone_text",
     "reference_answer",
     "to_toon",
 ]

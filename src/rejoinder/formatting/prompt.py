@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rejoinder.formatting.chat import write_chat, write_flat_request
+from rejoinder.formatting.markers import has_marker_line
 from rejoinder.formatting.question import (
     flat_turns,
     marked_turns,
@@ -13,11 +14,14 @@ from rejoinder.formatting.question import (
 )
 from rejoinder.formatting.toon import to_toon
 from rejoinder.formatting.turns import Turns, take_turns
-from rejoinder.model import Case, Diagnostic, Formatting, Mode, Prompt, trim
+from rejoinder.model import Case, ChatMessage, Diagnostic, Formatting, Mode, Prompt, TextPart, trim
 
 
 def format_case(case: Case, options: Formatting, mode: Mode = "lm") -> Prompt:
     """What the case's first request looks like, as a transcript and as chat messages."""
+    lone = lone_text(case)
+    if lone is not None and options.marker_in_text != "escape" and not options.toon:
+        return _format_lone_text(case, lone, options)
     turns = take_turns(case.messages, options)
     marked = needs_markers(turns.turns, options)
     shown = (marked_turns if marked else flat_turns)(turns.turns, options, mode)
@@ -43,6 +47,29 @@ def format_case(case: Case, options: Formatting, mode: Mode = "lm") -> Prompt:
         turns=tuple(shown),
         diagnostics=turns.diagnostics + _nothing_visible(case, turns, marked),
         question_toon=to_toon(shown) if options.toon else None,
+    )
+
+
+def lone_text(case: Case) -> TextPart | None:
+    """The text of a case that is nothing but one message of the user, as most are: there is little to decide."""
+    if len(case.messages) != 1 or case.messages[0].role != "user" or len(case.messages[0].parts) != 1:
+        return None
+    part = case.messages[0].parts[0]
+    return part if isinstance(part, TextPart) and trim(part.text) else None
+
+
+def _format_lone_text(case: Case, part: TextPart, options: Formatting) -> Prompt:
+    text = trim(part.text)
+    system_prompt = trim(case.system_prompt) or trim(options.default_system_prompt)
+    marked = has_marker_line(text, options.marker)
+    return Prompt(
+        question=text,
+        role_markers=False,
+        guidelines="",
+        chat_prompt=None,
+        messages=write_flat_request(text, system_prompt, ""),
+        turns=(ChatMessage("user", text),),
+        diagnostics=(Diagnostic("marker-in-text", part.at),) if marked else (),
     )
 
 

@@ -103,6 +103,8 @@ _KEY_END = re.compile(r'"\s*:')
 
 def survey(values: Any) -> tuple[int, int]:
     """How many keys a value has on all its levels, and how many levels there are; it stops where these are too many."""
+    if isinstance(values, dict) and not any(isinstance(one, dict | list) for one in values.values()):
+        return len(values), 1  # as most rows are
     keys = depth = 0
     level = [values]
     while level and depth <= MOST_DEPTH:
