@@ -22,6 +22,8 @@ ERRORS = {
     "empty-pattern": "A pattern is empty.",
     "empty-prompt": "A prompt is empty.",
     "invalid-regex": "A regular expression cannot be read.",
+    "invalid-path": "A JSON path cannot be read.",
+    "invalid-schema": "A JSON Schema cannot be used.",
     "no-check-at-level": "A level has follow-ups but no check that could fail.",
     "prompt-without-checks": "A follow-up has no checks.",
     "checks-without-prompt": "Nested checks have no prompt.",

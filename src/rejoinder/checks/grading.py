@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from rejoinder.checks import length, text
+from rejoinder.checks import ending, json_text, length, likeness, text
 from rejoinder.checks.base import Context, Reach, error_verdict, scored_verdict
 from rejoinder.model import (
     And,
@@ -15,10 +15,17 @@ from rejoinder.model import (
     Contains,
     ContainsAll,
     ContainsAny,
+    ContainsJson,
     EndsWith,
     Equals,
+    FinishReason,
     IContains,
+    IsJson,
+    IsRefusal,
+    JsonPath,
+    JsonSchema,
     Latency,
+    Levenshtein,
     LlmJudge,
     Match,
     MaxCost,
@@ -30,7 +37,9 @@ from rejoinder.model import (
     NotMatch,
     Or,
     Regex,
+    RougeL,
     Semantic,
+    Similar,
     StartsWith,
     Verdict,
 )
@@ -52,6 +61,15 @@ _PLAIN: dict[type, Callable[[Any, Context], Verdict]] = {
     MaxWords: length.judge_max_words,
     Latency: length.judge_latency,
     MaxCost: length.judge_cost,
+    IsJson: json_text.judge_is_json,
+    ContainsJson: json_text.judge_contains_json,
+    JsonSchema: json_text.judge_json_schema,
+    JsonPath: json_text.judge_json_path,
+    Levenshtein: likeness.judge_levenshtein,
+    RougeL: likeness.judge_rouge_l,
+    Similar: likeness.judge_similar,
+    IsRefusal: ending.judge_is_refusal,
+    FinishReason: ending.judge_finish_reason,
 }
 """What looks at the reply and nothing else."""
 

@@ -89,6 +89,49 @@ class MaxCost(Check, frozen=True, tag="cost"):
     limit: float
 
 
+class IsJson(Check, frozen=True, tag="is_json"):
+    wanted: bool = True
+
+
+class ContainsJson(Check, frozen=True, tag="contains_json"):
+    wanted: bool = True
+
+
+class JsonSchema(Check, frozen=True, tag="json_schema"):
+    document: str
+    """The schema as JSON text."""
+
+
+class JsonPath(Check, frozen=True, tag="json_path"):
+    """Something is found at a path: anything at all, a value, or a text that a check of its own accepts."""
+
+    path: str
+    expected: str | None = None
+    """The wanted value as JSON text."""
+    check: AnyCheck | None = None
+
+
+class Levenshtein(Check, frozen=True, tag="levenshtein"):
+    expected: str
+    most: int
+
+
+class RougeL(Check, frozen=True, tag="rouge_l"):
+    expected: tuple[str, ...]
+
+
+class Similar(Check, frozen=True, tag="similar"):
+    expected: tuple[str, ...]
+
+
+class IsRefusal(Check, frozen=True, tag="is_refusal"):
+    wanted: bool = True
+
+
+class FinishReason(Check, frozen=True, tag="finish_reason"):
+    reasons: tuple[str, ...]
+
+
 class Semantic(Check, frozen=True, tag="semantic"):
     expected: tuple[str, ...]
 
@@ -160,6 +203,15 @@ AnyCheck: TypeAlias = (
     | MaxWords
     | Latency
     | MaxCost
+    | IsJson
+    | ContainsJson
+    | JsonSchema
+    | JsonPath
+    | Levenshtein
+    | RougeL
+    | Similar
+    | IsRefusal
+    | FinishReason
     | Semantic
     | LlmJudge
     | Code

@@ -160,6 +160,23 @@ class CaseBuilder:
             self.problem("file-not-found", at, self.around.finder.explain_missing(value))
         return expand_judge_prompt(value, self.scope, self._reporter(at))
 
+    def tree(self, value: Any, at: str) -> Any:
+        return expand_tree(value, self.scope, self._reporter(at))
+
+    def read_data(self, value: str, at: str) -> Any:
+        path = self.text(value, at)
+        found = self.around.finder.find(path)
+        if found is None:
+            self.problem("file-not-found", at, self.around.finder.explain_missing(path))
+            return None
+        try:
+            return msgspec.json.decode(self.around.finder.read(found))
+        except FileFault as fault:
+            self.problem(fault.code, at, fault.message)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            self.problem("json-syntax", at, f"{path} is not valid JSON: {error}")
+        return None
+
     def target(self, value: str, at: str) -> str:
         name = self.text(value, at)
         if not self.around.only_format:

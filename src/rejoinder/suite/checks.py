@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import msgspec
+
 from rejoinder.model import (
     And,
     AnyCheck,
@@ -13,14 +15,21 @@ from rejoinder.model import (
     Contains,
     ContainsAll,
     ContainsAny,
+    ContainsJson,
     EndsWith,
     Equals,
+    FinishReason,
     FollowUp,
     IContains,
+    IsJson,
+    IsRefusal,
     Item,
+    JsonPath,
+    JsonSchema,
     JudgeVariable,
     Latency,
     Level,
+    Levenshtein,
     LlmJudge,
     Match,
     MaxCost,
@@ -33,7 +42,9 @@ from rejoinder.model import (
     Or,
     Quote,
     Regex,
+    RougeL,
     Semantic,
+    Similar,
     StartsWith,
 )
 
@@ -46,6 +57,11 @@ class Texts(Protocol):
     def judge_prompt(self, value: str, at: str) -> tuple[str | JudgeVariable, ...]: ...
     def problem(self, code: str, at: str, message: str) -> None: ...
     def target(self, value: str, at: str) -> str: ...
+    def tree(self, value: Any, at: str) -> Any: ...
+
+    def read_data(self, value: str, at: str) -> Any:
+        """What a JSON or YAML file holds; None, with a problem noted, where it cannot be read."""
+        ...
 
 
 def read_items(checks: Any, at: str, texts: Texts) -> tuple[Item, ...]:
@@ -143,13 +159,72 @@ def _regex(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyChec
     return Regex(pattern=pattern, flags=flags, **shared)
 
 
+def _flag(make: Callable[..., AnyCheck]) -> Reader:
+    def read(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:  # noqa: ARG001 - one signature
+        return make(wanted=value, **shared)
+
+    return read
+
+
+def _json_schema(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+    """A schema as it stands, or a file that holds one. That it is one is found out here, and not by the first reply."""
+    document = texts.read_data(value, at) if isinstance(value, str) else value
+    if document is not None:
+        from jsonschema_rs import ValidationError, meta  # noqa: PLC0415 - few suites need it
+
+        try:
+            meta.validate(document)
+        except (ValidationError, ValueError) as error:
+            reason = getattr(error, "message", str(error))
+            texts.problem("invalid-schema", at, f"this is not a JSON Schema: {reason}")
+    return JsonSchema(document=msgspec.json.encode(document).decode(), **shared)
+
+
+def _json_path(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+    path = texts.text(value if isinstance(value, str) else value["path"], at)
+    _compile_path(path, at, texts)
+    if isinstance(value, str):
+        return JsonPath(path=path, **shared)
+    expected = msgspec.json.encode(texts.tree(value["equals"], f"{at}.equals")).decode() if "equals" in value else None
+    check = _read_check(value["check"], f"{at}.check", texts) if "check" in value else None
+    return JsonPath(path=path, expected=expected, check=check, **shared)
+
+
+def _compile_path(path: str, at: str, texts: Texts) -> None:
+    from jsonpath import JSONPathEnvironment, JSONPathError  # noqa: PLC0415 - few suites need it
+
+    try:
+        JSONPathEnvironment(strict=True).compile(path)
+    except (JSONPathError, ValueError, RecursionError) as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        texts.problem("invalid-path", at, f"this is not a JSON path: {first}")
+
+
+def _levenshtein(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+    return Levenshtein(expected=texts.text(value["expected"], f"{at}.expected"), most=value["max"], **shared)
+
+
+def _likeness(make: Callable[..., AnyCheck]) -> Reader:
+    def read(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+        return make(expected=_expected(value, at, texts), **{**shared, "threshold": value["threshold"]})
+
+    return read
+
+
+def _finish_reason(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:  # noqa: ARG001
+    return FinishReason(reasons=(value,) if isinstance(value, str) else tuple(value), **shared)
+
+
 def _semantic(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+    return Semantic(expected=_expected(value, at, texts), **{**shared, "threshold": value["threshold"]})
+
+
+def _expected(value: dict[str, Any], at: str, texts: Texts) -> tuple[str, ...]:
+    """One text, or several of which one is enough."""
     expected = value["expected"]
     if isinstance(expected, str):
-        found = (texts.text(expected, f"{at}.expected"),)
-    else:
-        found = tuple(texts.text(text, f"{at}.expected[{i}]") for i, text in enumerate(expected))
-    return Semantic(expected=found, **{**shared, "threshold": value["threshold"]})
+        return (texts.text(expected, f"{at}.expected"),)
+    return tuple(texts.text(text, f"{at}.expected[{i}]") for i, text in enumerate(expected))
 
 
 def _llm_judge(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
@@ -188,6 +263,15 @@ _READERS: dict[str, Reader] = {
     "max_words": _limit(MaxWords),
     "latency": _limit(Latency, float),
     "cost": _limit(MaxCost, float),
+    "is_json": _flag(IsJson),
+    "contains_json": _flag(ContainsJson),
+    "json_schema": _json_schema,
+    "json_path": _json_path,
+    "levenshtein": _levenshtein,
+    "rouge_l": _likeness(RougeL),
+    "similar": _likeness(Similar),
+    "is_refusal": _flag(IsRefusal),
+    "finish_reason": _finish_reason,
     "semantic": _semantic,
     "llm_judge": _llm_judge,
     "or": _or,

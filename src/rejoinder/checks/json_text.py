@@ -1,0 +1,162 @@
+"""Checks on the JSON in a reply, and how it is found there."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from rejoinder.checks.base import Context, error_verdict, scored_verdict, verdict
+from rejoinder.model import ContainsJson, IsJson, JsonPath, JsonSchema, Reply, Verdict
+
+MOST_STARTS = 200
+"""Opening brackets that are tried in a reply's prose."""
+_FENCE = re.compile(r"```[\w+-]*[ \t]*\n(.*?)```", re.DOTALL)
+_NOTHING = object()
+
+
+def judge_is_json(check: IsJson, context: Context) -> Verdict:
+    found = _decode(context.reply.text) is not _NOTHING
+    reason = "it is JSON" if found else "it is not JSON as a whole"
+    if not found and find_json(context.reply.text) is not _NOTHING:
+        reason += "; there is JSON in it, which `contains_json` accepts"
+    return verdict(check, f"is_json {_word(check.wanted)}", found == check.wanted, reason)
+
+
+def judge_contains_json(check: ContainsJson, context: Context) -> Verdict:
+    found = find_json(context.reply.text) is not _NOTHING
+    reason = "there is JSON in it" if found else "there is no JSON in it"
+    return verdict(check, f"contains_json {_word(check.wanted)}", found == check.wanted, reason)
+
+
+def judge_json_schema(check: JsonSchema, context: Context) -> Verdict:
+    data = find_json(context.reply.text)
+    if data is _NOTHING:
+        return verdict(check, "json_schema", False, "there is no JSON in the reply")
+    try:
+        errors = list(_validator(check.document).iter_errors(data))
+    except (ValueError, RecursionError) as error:
+        return error_verdict(check, "json_schema", f"the schema cannot be used: {error}")
+    if not errors:
+        return verdict(check, "json_schema", True, "satisfies the schema")
+    first = errors[0]
+    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first.instance_path)
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return verdict(check, "json_schema", False, f"${place}: {first.message}{more}")
+
+
+def judge_json_path(check: JsonPath, context: Context) -> Verdict:
+    """The first thing at the path decides that passes; with neither value nor check anything will do."""
+    label = f"json_path {check.path}"
+    data = find_json(context.reply.text)
+    if data is _NOTHING:
+        return verdict(check, label, False, "there is no JSON in the reply")
+    try:
+        found = _path(check.path).findall(data)
+    except (ValueError, RecursionError) as error:
+        return error_verdict(check, label, f"the path cannot be followed: {error}")
+    if not found:
+        return verdict(check, label, False, f"there is nothing at {check.path}")
+    if check.expected is not None:
+        wanted = msgspec.json.decode(check.expected)
+        passed = any(_equal(one, wanted) for one in found)
+        return verdict(
+            check, label, passed, f"there is {_shown(found)}" + ("" if passed else f", not {check.expected}")
+        )
+    if check.check is None:
+        return verdict(check, label, True, f"there is {_shown(found)}")
+    return _judge_inner(check, label, found, context)
+
+
+def _judge_inner(check: JsonPath, label: str, found: list[Any], context: Context) -> Verdict:
+    from rejoinder.checks.grading import grade_plain  # noqa: PLC0415 - it knows us
+
+    assert check.check is not None
+    last: Verdict | None = None
+    for one in found:
+        text = one if isinstance(one, str) else msgspec.json.encode(one).decode()
+        inner = Context(context.case, Reply(text, context.reply.usage), context.turn, context.port)
+        verdicts = grade_plain((check.check,), inner)
+        if verdicts is None:
+            return error_verdict(check, label, "a check inside `json_path` cannot ask anybody")
+        last = verdicts[0]
+        if last.passed:
+            break
+    assert last is not None
+    if last.state == "error":
+        return error_verdict(check, label, last.reason, children=(last,))
+    return scored_verdict(check, label, last.passed, f"there is {_shown(found)}", score=last.score, children=(last,))
+
+
+def find_json(text: str) -> Any:
+    """The JSON of a reply: all of it, else a code block, else the longest object or list in the prose."""
+    whole = _decode(text)
+    if whole is not _NOTHING:
+        return whole
+    for block in _FENCE.findall(text):
+        data = _decode(block)
+        if data is not _NOTHING:
+            return data
+    return max(_in_prose(text), key=lambda pair: pair[0], default=(0, _NOTHING))[1]
+
+
+def _in_prose(text: str) -> Iterator[tuple[int, Any]]:
+    decoder = json.JSONDecoder()
+    position = 0
+    for _ in range(MOST_STARTS):
+        starts = [at for at in (text.find("{", position), text.find("[", position)) if at >= 0]
+        if not starts:
+            return
+        position = min(starts)
+        try:
+            data, end = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            position += 1
+            continue
+        yield end - position, data
+        position = end
+
+
+def _decode(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text.strip())
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return _NOTHING
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Equal as JSON: a number is not a truth value."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_equal, one, other))
+    return one == other
+
+
+def _shown(found: list[Any]) -> str:
+    text = ", ".join(msgspec.json.encode(one).decode() for one in found[:3])
+    return text if len(text) <= 120 and len(found) <= 3 else f"{text[:120]}..."
+
+
+def _word(wanted: bool) -> str:
+    return "true" if wanted else "false"
+
+
+@lru_cache(maxsize=64)
+def _validator(document: str) -> Any:
+    from jsonschema_rs import validator_for  # noqa: PLC0415 - few suites need it
+
+    return validator_for(msgspec.json.decode(document))
+
+
+@lru_cache(maxsize=256)
+def _path(path: str) -> Any:
+    from jsonpath import JSONPathEnvironment  # noqa: PLC0415
+
+    return JSONPathEnvironment(strict=True).compile(path)
