@@ -64,7 +64,7 @@ _PLAIN: dict[type, Callable[[Any, Context], Verdict]] = {
     IsJson: json_text.judge_is_json,
     ContainsJson: json_text.judge_contains_json,
     JsonSchema: json_text.judge_json_schema,
-    JsonPath: json_text.judge_json_path,
+    JsonPath: lambda check, context: json_text.judge_json_path(check, context, grade_plain),
     Levenshtein: likeness.judge_levenshtein,
     RougeL: likeness.judge_rouge_l,
     Similar: likeness.judge_similar,

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from rejoinder.checks.base import Context, error_verdict, scored_verdict, verdict
-from rejoinder.model import ContainsJson, IsJson, JsonPath, JsonSchema, Reply, Verdict
+from rejoinder.model import AnyCheck, ContainsJson, IsJson, JsonPath, JsonSchema, Reply, Verdict
 
 MOST_STARTS = 200
 """Opening brackets that are tried in a reply's prose."""
 _FENCE = re.compile(r"```[\w+-]*[ \t]*\n(.*?)```", re.DOTALL)
 _NOTHING = object()
+Grade: TypeAlias = Callable[[tuple[AnyCheck, ...], Context], tuple[Verdict, ...] | None]
+"""Grades checks that ask nobody; None where one has to."""
 
 
 def judge_is_json(check: IsJson, context: Context) -> Verdict:
@@ -49,7 +51,7 @@ def judge_json_schema(check: JsonSchema, context: Context) -> Verdict:
     return verdict(check, "json_schema", False, f"${place}: {first.message}{more}")
 
 
-def judge_json_path(check: JsonPath, context: Context) -> Verdict:
+def judge_json_path(check: JsonPath, context: Context, grade: Grade) -> Verdict:
     """The first thing at the path decides that passes; with neither value nor check anything will do."""
     label = f"json_path {check.path}"
     data = find_json(context.reply.text)
@@ -69,18 +71,16 @@ def judge_json_path(check: JsonPath, context: Context) -> Verdict:
         )
     if check.check is None:
         return verdict(check, label, True, f"there is {_shown(found)}")
-    return _judge_inner(check, label, found, context)
+    return _judge_inner(check, label, found, context, grade)
 
 
-def _judge_inner(check: JsonPath, label: str, found: list[Any], context: Context) -> Verdict:
-    from rejoinder.checks.grading import grade_plain  # noqa: PLC0415 - it knows us
-
+def _judge_inner(check: JsonPath, label: str, found: list[Any], context: Context, grade: Grade) -> Verdict:
     assert check.check is not None
     last: Verdict | None = None
     for one in found:
         text = one if isinstance(one, str) else msgspec.json.encode(one).decode()
         inner = Context(context.case, Reply(text, context.reply.usage), context.turn, context.port)
-        verdicts = grade_plain((check.check,), inner)
+        verdicts = grade((check.check,), inner)
         if verdicts is None:
             return error_verdict(check, label, "a check inside `json_path` cannot ask anybody")
         last = verdicts[0]
