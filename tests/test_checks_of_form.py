@@ -34,6 +34,7 @@ PROSE = f"Here is the order:\n```json\n{ORDER}\n```\nAnything else?"
         ({"contains_json": True}, f"The order is {ORDER}, as you said.", PASS),
         ({"contains_json": True}, "no {braces} here", FAIL),
         ({"contains_json": False}, "no {braces} here", PASS),
+        ({"contains_json": True}, "12", FAIL),
         ({"json_schema": {"type": "object", "required": ["id", "items"]}}, PROSE, PASS),
         ({"json_schema": {"type": "object", "required": ["address"]}}, PROSE, FAIL),
         ({"json_schema": {"type": "object"}}, "no JSON", FAIL),
