@@ -116,7 +116,7 @@ class Live:
                 if terms.ended is None:
                     raise Unanswered
                 return await self._told(Told(call.key, failure=terms.ended, attempts=1 + failures + refusals))
-            self._journal.asked(record, outside=provider.outside)
+            await self._note(record, provider)
             started = time.perf_counter()
             try:
                 reply = await ask_within(terms.timeout_s, provider, request)
@@ -149,6 +149,18 @@ class Live:
                 changes["latency_s"] = round(seconds, 6)
             reply = structs.replace(reply, **changes) if changes else reply
             return await self._told(Told(call.key, reply, attempts=1 + failures + refusals))
+
+    async def _note(self, record: Asked, provider: Provider) -> None:
+        """Have it on record that the call is made, before it is."""
+        if not provider.outside:
+            self._journal.asked_within(record)
+            return
+        try:
+            await self._journal.asked(record)
+        except BaseException:
+            if provider.limiter is not None:
+                provider.limiter.leave()
+            raise
 
     async def _told(self, told: Told) -> Told:
         await self._journal.told(told)

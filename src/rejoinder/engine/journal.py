@@ -3,8 +3,9 @@
 An append-only file with one JSON record a line. `asked` is handed to the operating system before a call is made;
 `told` is written after it, and waited for until it is on the disk. So a call that was asked and not told is *in
 doubt*: only such calls can be made twice. One thread commits what was told: it takes all that waits, one write, one
-fdatasync, and wakes the waiters. What one turn of the event loop tells is handed to that thread together, so that the
-two do not get in each other's way for every record. There is no timer, so a lone record never waits for company.
+fdatasync, and wakes the waiters. What one turn of the event loop asks is one write, and what it tells is handed to
+that thread together, so that the two do not get in each other's way for every record. There is no timer, so a lone
+record never waits for company.
 
 A last line that was torn by a crash is cut off when the journal is opened again. A line that is damaged elsewhere is
 an error that names it: nothing is guessed.
@@ -132,25 +133,32 @@ class Journal:
         self.open_calls: set[str] = set()
         """Calls that were asked and not told: in doubt, should the run end now."""
         self._writing = threading.Lock()
+        self._to_ask: list[_Entry] = []
+        """What this turn of the event loop is about to ask."""
         self._pending: list[_Entry] = []
-        """What this turn of the event loop has brought."""
+        """What else it has brought."""
         self._queue: SimpleQueue[list[_Entry] | None] = SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._commit_for_ever, name="rejoinder-journal", daemon=True)
         self._thread.start()
         self._append(self._line(Opened(FORMAT, history.in_doubt if history else 0)))
 
-    def asked(self, record: Asked, *, outside: bool = True) -> None:
-        """Hand the record to the operating system before the call is made: it survives the end of this process.
-
-        A call that does not leave the process cannot be in doubt; its record may wait for the next commit.
-        """
-        if not outside:
-            self._gather((self._line(record), None))
-            return
+    async def asked(self, record: Asked) -> None:
+        """Returns when the operating system has the record: it survives the end of this process. Then call."""
+        waiter = self._loop.create_future()
+        if not self._to_ask:
+            self._loop.call_soon(self._write_asked)
+        self._to_ask.append((self._line(record), waiter))
         self.open_calls.add(record.key)
-        self._append(self._line(record))
-        reached("asked.written")
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            self.failed(record.key)  # the call is not made
+            raise
+
+    def asked_within(self, record: Asked) -> None:
+        """A call that does not leave the process cannot be in doubt; its record may wait for the next commit."""
+        self._gather((self._line(record), None))
 
     async def told(self, record: Told) -> None:
         waiter = self._loop.create_future()
@@ -166,10 +174,24 @@ class Journal:
 
     def close(self) -> None:
         """Write what waits and let go of the file."""
+        self._write_asked()
         self._hand_over()
         self._queue.put(None)
         self._thread.join()
         os.close(self._file)
+
+    def _write_asked(self) -> None:
+        batch, self._to_ask = self._to_ask, []
+        if not batch:
+            return
+        failure: JournalError | None = None
+        try:
+            self._append(b"".join(line for line, _ in batch))
+            for _ in batch:
+                reached("asked.written")
+        except JournalError as error:
+            failure = error
+        _wake([waiter for _, waiter in batch if waiter is not None], failure)
 
     def _gather(self, entry: _Entry) -> None:
         if not self._pending:

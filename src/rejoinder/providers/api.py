@@ -91,9 +91,10 @@ class ApiProvider:
     async def reply(self, request: Request) -> Reply:
         outgoing = self._wire.write(request)
         # The journal's name for the call goes along: a call in doubt can be looked up where it was answered.
-        headers = {**self._headers, **outgoing.headers, "x-client-request-id": request.key}
+        own = (("x-client-request-id", request.key),)
+        headers = {**self._headers, **outgoing.headers} if outgoing.headers else self._headers
         sent = self.limiter.sending()
-        answer = await self._transport.send(outgoing.method, outgoing.url, headers, outgoing.body)
+        answer = await self._transport.send(outgoing.method, outgoing.url, headers, outgoing.body, own)
         self.limiter.read(answer.headers, sent, failed=answer.status >= 400)
         if not 200 <= answer.status < 300:
             raise self._fault(answer)

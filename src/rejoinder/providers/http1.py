@@ -46,22 +46,28 @@ class HttpAnswer(Struct, frozen=True):
         return self.headers.get("x-request-id") or self.headers.get("request-id")
 
 
-def write_request(method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
-    """A request. Raises ValueError for a header that would break out of its line."""
-    lines = [f"{method} {path} HTTP/1.1"]
-    lines += [_header(name, value) for name, value in headers.items()]
-    if body is not None:
-        lines.append(f"Content-Length: {len(body)}")
-    lines.append("\r\n")
-    return "\r\n".join(lines).encode("latin-1") + (body or b"")
+def write_request(
+    method: str, path: str, headers: Mapping[str, str], body: bytes | None, once: tuple[tuple[str, str], ...] = ()
+) -> bytes:
+    """A request; `once` are headers that no other has. Raises ValueError for one that would break out of its line."""
+    head = _head(method, path, tuple(headers.items()))
+    for name, value in once:
+        head += _header(name, value)
+    if body is None:
+        return f"{head}\r\n".encode("latin-1")
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode("latin-1") + body
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
+def _head(method: str, path: str, headers: tuple[tuple[str, str], ...]) -> str:
+    """What the requests of a target have in common."""
+    return f"{method} {path} HTTP/1.1\r\n" + "".join(_header(name, value) for name, value in headers)
+
+
 def _header(name: str, value: str) -> str:
-    """A header's line. Most are the same in every request."""
     if _FORBIDDEN_IN_VALUE.search(value) or not _TOKEN.fullmatch(name):
         raise ValueError(f"the header {name!r} cannot be sent")
-    return f"{name}: {value}"
+    return f"{name}: {value}\r\n"
 
 
 @lru_cache(maxsize=512)
@@ -75,6 +81,22 @@ def _read_header(line: str) -> tuple[str, str]:
 
 class AnswerReader:
     """Takes the bytes of one answer. `feed` says whether it is complete; then `answer` holds it."""
+
+    __slots__ = (
+        "_buffer",
+        "_chunked",
+        "_headers",
+        "_in_trailer",
+        "_left",
+        "_most",
+        "_pieces",
+        "_size",
+        "_status",
+        "_tunnel",
+        "answer",
+        "began",
+        "keep_alive",
+    )
 
     def __init__(self, *, most_body: int = MOST_BODY, tunnel: bool = False) -> None:
         """`tunnel`: the request is a CONNECT, and what follows a good head is no body but what goes through it."""

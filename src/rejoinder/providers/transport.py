@@ -61,11 +61,21 @@ class Transport:
         self._addresses: dict[tuple[str, int], tuple[float, asyncio.Future[list[str]]]] = {}
         self._trusted: ssl.SSLContext | None = None
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> HttpAnswer:
-        """One request and its answer. It is never sent twice from here: whether it may be is for the caller to say."""
+    async def send(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        once: tuple[tuple[str, str], ...] = (),
+    ) -> HttpAnswer:
+        """One request and its answer; `once` are headers that differ from request to request.
+
+        It is never sent twice from here: whether it may be is for the caller to say.
+        """
         route = self._routes.get(url) or self._route(url)
         try:
-            request = write_request(method, route.path, {**route.headers, **headers}, body)
+            request = write_request(method, route.path, {**route.headers, **headers}, body, once)
         except (ValueError, UnicodeEncodeError) as error:
             raise ProviderError(f"the request cannot be sent: {error}", type="request") from None
         used = self._take(route.place)

@@ -33,7 +33,8 @@ class LiveDisplay(Observer):
         self._under_way -= 1
         self._done += 1
         self._passed += outcome.status == "passed"
-        self._tokens += sum(turn.usage.total_tokens for turn in outcome.turns)
+        for turn in outcome.turns:
+            self._tokens += turn.usage.total_tokens
         self._draw()
 
     def conversation_skipped(self, job: Job) -> None:  # noqa: ARG002
