@@ -691,9 +691,9 @@ def test_the_summary_says_that_the_candidate_judges_itself(project: Project) -> 
     suite = {"metadata": {"name": "small", "model": "script"}, "targets": [target, other]}
     suite["evals"] = [{"prompt": "Q", "checks": [JUDGE]}]
     project.write("evals.yaml", suite)
-    assert "judge" in project.run("run", "evals.yaml")
+    assert "judged its own" in project.run("run", "evals.yaml")
     project.write("evals.yaml", {**suite, "judge_target": "other"})
-    assert "judge" not in project.run("run", "evals.yaml")
+    assert "judged its own" not in project.run("run", "evals.yaml")
 
 
 @spec("P27", "R66")

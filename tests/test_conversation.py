@@ -84,9 +84,13 @@ def have(case: Raw, replies: Callable[[int], Reply | Failure], judge: Judge, sui
             def question(self) -> Prompt:
                 return prompt
 
-            async def ask_judge(self, system: str, user: str, target: str | None) -> Reply | Failure:
-                judged.append(user)
-                return judge(self.turn, user)
+            def judge_name(self, target: str | None) -> str:
+                return target or "judge"
+
+            async def ask_judge(self, messages: tuple[ChatMessage, ...], target: str | None) -> Reply | Failure:
+                if len(messages) == 2:  # not asked once more
+                    judged.append(messages[1].content)
+                return judge(self.turn, messages[1].content)
 
         conversation = converse(opening)
         effect = next(conversation)

@@ -789,14 +789,14 @@ JUDGE = {"llm_judge": {"criteria": "kind?"}}
     ("checks", "words"),
     [
         ([{"mach": "x"}], "unknown-check"),
-        ([SEMANTIC], "semantic"),
-        ([match("x"), follow("more", SEMANTIC)], "semantic"),
-        ([{"or": [match("x"), SEMANTIC]}], "semantic"),
-        ([{"or": [match("x"), follow("more", SEMANTIC)]}], "semantic"),
-        ([{"not": SEMANTIC}], "semantic"),
-        ([{"or": [{"and": [match("x"), {"or": [SEMANTIC]}]}]}], "semantic"),
-        ([{"or": [match("y"), {"and": [match("x"), follow("more", SEMANTIC)]}]}], "semantic"),
-        ([{"or": [{"or": [{**match("x"), **follow("more", match("x"), follow("again", SEMANTIC))}]}]}], "semantic"),
+        ([SEMANTIC], "gives embeddings"),
+        ([match("x"), follow("more", SEMANTIC)], "gives embeddings"),
+        ([{"or": [match("x"), SEMANTIC]}], "gives embeddings"),
+        ([{"or": [match("x"), follow("more", SEMANTIC)]}], "gives embeddings"),
+        ([{"not": SEMANTIC}], "gives embeddings"),
+        ([{"or": [{"and": [match("x"), {"or": [SEMANTIC]}]}]}], "gives embeddings"),
+        ([{"or": [match("y"), {"and": [match("x"), follow("more", SEMANTIC)]}]}], "gives embeddings"),
+        ([{"or": [{"or": [{**match("x"), **follow("more", match("x"), follow("again", SEMANTIC))}]}]}], "gives embeddings"),
     ],
     ids=["unknown", "plain", "follow-up", "or", "or-follow-up", "not", "deep", "and-in-or-follow-up", "deeper"],
 )
@@ -804,9 +804,9 @@ def test_checks_that_cannot_be_carried_out_are_refused(checks: list[Raw], words:
     assert words in refuse(project, suite_of([case("a", *checks)], scripted(["no"] * 5)))
 
 
-def test_evaluators_that_cannot_be_carried_out_are_refused(project: Project) -> None:
-    evals = [{**ANY, "evaluators": [CODE]}]
-    assert "code" in refuse(project, suite_of(evals, scripted(["yes"])))
+def test_a_target_without_embeddings_is_refused(project: Project) -> None:
+    said = refuse(project, suite_of([case("a", SEMANTIC)], {"name": "own", "provider": "mock"}, embedding_target="own"))
+    assert "target `own` has the provider `mock`, which gives no embeddings" in said
 
 
 @pytest.mark.parametrize(

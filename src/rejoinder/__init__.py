@@ -13,15 +13,20 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rejoinder.api import run
+    from rejoinder.checks.plugins import check
     from rejoinder.errors import RejoinderError, SuiteError, UsageError
     from rejoinder.formatting import format_case, format_judge_prompts, to_toon
+    from rejoinder.model import Evidence, Opinion
     from rejoinder.suite import load
     from rejoinder.validation import validate
 
 _HOMES = {
+    "Evidence": "rejoinder.model",
+    "Opinion": "rejoinder.model",
     "RejoinderError": "rejoinder.errors",
     "SuiteError": "rejoinder.errors",
     "UsageError": "rejoinder.errors",
+    "check": "rejoinder.checks.plugins",
     "format_case": "rejoinder.formatting",
     "format_judge_prompts": "rejoinder.formatting",
     "load": "rejoinder.suite",
@@ -31,10 +36,13 @@ _HOMES = {
 }
 
 __all__ = [
+    "Evidence",
+    "Opinion",
     "RejoinderError",
     "SuiteError",
     "UsageError",
     "__version__",
+    "check",
     "format_case",
     "format_judge_prompts",
     "load",

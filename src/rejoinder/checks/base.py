@@ -6,23 +6,79 @@ those that must ask somebody are coroutines. None keeps anything between calls.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
 
-from rejoinder.model import Case, Check, Failure, Prompt, Reply, State, Verdict
+from rejoinder.model import Case, ChatMessage, Check, Evidence, Failure, Prompt, Reply, State, Verdict
+
+PASS_MARK = 0.5
+"""The least score that passes where a check does not say another."""
+
+
+class CheckFault(Exception):
+    """A script, a function or an address of the user's gave no verdict. The message says why."""
+
+
+class Work(Struct, frozen=True):
+    """Something that is done for a check, once: what came of it is recorded, and not done again."""
+
+    label: str
+    content: bytes
+    """What the outcome depends on. The conversation is known already."""
+    perform: Callable[[], Awaitable[str]]
+    """Raises CheckFault."""
+
+
+class Post(Struct, frozen=True):
+    """A request to an address of the user's."""
+
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+    timeout_s: float
 
 
 class Port(Protocol):
-    """How a check that needs more than the reply reaches it."""
+    """How a check that needs more than the reply reaches it. What has to be asked of somebody is numbered when the
+    method is called, and asked when its result is awaited."""
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The suite's folder and the project's root, where the user's own code lies."""
+        ...
 
     def question(self) -> Prompt:
         """The question of this turn: the conversation as judges see it."""
         ...
 
-    def ask_judge(self, system: str, user: str, target: str | None) -> Awaitable[Reply | Failure]:
-        """Ask a judge with the texts it is shown; a check may name the target."""
+    def evidence(self) -> Evidence:
+        """All that a check of the user's own is told."""
+        ...
+
+    def judge_name(self, target: str | None) -> str:
+        """The name of the target that judges; a check may name it."""
+        ...
+
+    def ask_judge(self, messages: tuple[ChatMessage, ...], target: str | None) -> Awaitable[Reply | Failure]:
+        """Ask a judge with the messages it is shown; a check may name the target."""
+        ...
+
+    def ask_other(self, target: str) -> Awaitable[Reply | Failure]:
+        """Put this turn of the conversation to another target."""
+        ...
+
+    def embed(self, text: str, target: str | None) -> Awaitable[Reply | Failure]:
+        """The meaning of a text, as a vector."""
+        ...
+
+    def carry_out(self, work: Work) -> Awaitable[Reply | Failure]:
+        """Do something on this machine."""
+        ...
+
+    def post(self, post: Post) -> Awaitable[Reply | Failure]:
+        """Send something to an address."""
         ...
 
 
@@ -57,3 +113,7 @@ def scored_verdict(check: Check, label: str, passed: bool, reason: str, **more: 
 
 def error_verdict(check: Check, label: str, reason: str, **more: Any) -> Verdict:
     return Verdict(check=label, state="error", score=None, reason=reason, name=check.name, **more)
+
+
+def pass_mark(check: Check) -> float:
+    return PASS_MARK if check.threshold is None else check.threshold

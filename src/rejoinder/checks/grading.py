@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from importlib import import_module
 from typing import Any
 
+from msgspec import structs
+
 from rejoinder.checks import ending, json_text, length, likeness, text
-from rejoinder.checks.base import Context, Reach, error_verdict, scored_verdict
+from rejoinder.checks.base import Context, Reach, error_verdict, pass_mark, scored_verdict
 from rejoinder.model import (
     And,
     AnyCheck,
     Code,
+    Compare,
     Contains,
     ContainsAll,
     ContainsAny,
     ContainsJson,
+    Custom,
     EndsWith,
     Equals,
     FinishReason,
+    Group,
     IContains,
     IsJson,
     IsRefusal,
     JsonPath,
     JsonSchema,
+    Judged,
     Latency,
     Levenshtein,
     LlmJudge,
@@ -36,12 +43,17 @@ from rejoinder.model import (
     Not,
     NotMatch,
     Or,
+    PythonCheck,
     Regex,
     RougeL,
+    Rubric,
     Semantic,
     Similar,
     StartsWith,
     Verdict,
+    Webhook,
+    parts_of,
+    walk_check,
 )
 
 _PLAIN: dict[type, Callable[[Any, Context], Verdict]] = {
@@ -73,8 +85,17 @@ _PLAIN: dict[type, Callable[[Any, Context], Verdict]] = {
 }
 """What looks at the reply and nothing else."""
 
-_MISSING: dict[type, str] = {Semantic: "semantic", Code: "code"}
-"""Checks that suites may hold and that this version cannot carry out."""
+_ASKING: dict[type, tuple[str, str]] = {
+    LlmJudge: ("judge", "judge_llm_judge"),
+    Rubric: ("rubric", "judge_rubric"),
+    Compare: ("compare", "judge_compare"),
+    Semantic: ("semantic", "judge_semantic"),
+    Code: ("own", "judge_code"),
+    PythonCheck: ("own", "judge_python"),
+    Custom: ("own", "judge_custom"),
+    Webhook: ("own", "judge_webhook"),
+}
+"""What has to ask somebody: the module, which is imported when a suite has such a check, and the function in it."""
 
 
 def grade_plain(checks: tuple[AnyCheck, ...], context: Context) -> tuple[Verdict, ...] | None:
@@ -84,7 +105,8 @@ def grade_plain(checks: tuple[AnyCheck, ...], context: Context) -> tuple[Verdict
         judge = _PLAIN.get(type(check))
         if judge is None:
             return None
-        verdicts.append(judge(check, context))
+        found = judge(check, context)
+        verdicts.append(found if check.metric is None else _counted(check, found))
     return tuple(verdicts)
 
 
@@ -103,24 +125,11 @@ async def grade(checks: tuple[AnyCheck, ...], context: Context) -> tuple[Verdict
 
 def reach_of(check: AnyCheck) -> Reach:
     """What a check and everything in it needs."""
-    inner = [item.check for item in check.items if item.check] if isinstance(check, Or | And) else []
-    if isinstance(check, Not):
-        inner = [check.check]
-    parts = [reach_of(one) for one in inner]
+    parts = list(walk_check(check))
     return Reach(
-        judge=isinstance(check, LlmJudge) or any(part.judge for part in parts),
-        code=isinstance(check, Code) or any(part.code for part in parts),
+        judge=any(isinstance(part, Judged) for part in parts),
+        code=any(isinstance(part, Code | PythonCheck | Custom) for part in parts),
     )
-
-
-def unavailable(check: AnyCheck) -> str | None:
-    """The name of the first check in it that this version cannot carry out."""
-    if isinstance(check, Or | And):
-        found = (unavailable(item.check) for item in check.items if item.check)
-        return next((name for name in found if name), None)
-    if isinstance(check, Not):
-        return unavailable(check.check)
-    return _MISSING.get(type(check))
 
 
 _Pending = Verdict | asyncio.Task[Verdict] | Callable[[], Coroutine[Any, Any, Verdict]]
@@ -129,19 +138,22 @@ _Pending = Verdict | asyncio.Task[Verdict] | Callable[[], Coroutine[Any, Any, Ve
 def _begin(check: AnyCheck, context: Context, tasks: list[asyncio.Task[Verdict]]) -> _Pending:
     judge = _PLAIN.get(type(check))
     if judge is not None:
-        return judge(check, context)
-    if isinstance(check, Or | And):
-        children = [_begin(item.check, context, tasks) for item in check.items if item.check]
-        return lambda: _group(check, children)
-    if isinstance(check, Not):
-        inner = _begin(check.check, context, tasks)
-        return lambda: _not(check, inner)
-    if isinstance(check, LlmJudge):
-        from rejoinder.checks.judge import judge_llm_judge  # noqa: PLC0415 - suites without judges do without
+        return _counted(check, judge(check, context))
+    if isinstance(check, Or | And | Group | Not):
+        inner = [_begin(part, context, tasks) for part in parts_of(check)]
+        return lambda: _group(check, inner)
+    tasks.append(asyncio.ensure_future(_ask(check, context)))
+    return tasks[-1]
 
-        tasks.append(asyncio.ensure_future(judge_llm_judge(check, context)))
-        return tasks[-1]
-    return error_verdict(check, type(check).__name__.lower(), "this version cannot carry out this check")
+
+async def _ask(check: AnyCheck, context: Context) -> Verdict:
+    module, function = _ASKING[type(check)]
+    return _counted(check, await getattr(import_module(f"rejoinder.checks.{module}"), function)(check, context))
+
+
+def _counted(check: AnyCheck, verdict: Verdict) -> Verdict:
+    """The verdict with the name of the measure that it counts for."""
+    return verdict if check.metric is None else structs.replace(verdict, metric=check.metric)
 
 
 async def _finish(pending: _Pending) -> Verdict:
@@ -150,13 +162,21 @@ async def _finish(pending: _Pending) -> Verdict:
     return await (pending if isinstance(pending, asyncio.Task) else pending())
 
 
-async def _group(check: Or | And, pending: list[_Pending]) -> Verdict:
+async def _group(check: Or | And | Group | Not, pending: list[_Pending]) -> Verdict:
     children = tuple([await _finish(one) for one in pending])
+    if isinstance(check, Not):
+        return _counted(check, _not(check, children[0]))
+    if isinstance(check, Group):
+        return _counted(check, _some(check, children))
+    return _counted(check, _all_or_any(check, children))
+
+
+def _all_or_any(check: Or | And, children: tuple[Verdict, ...]) -> Verdict:
     states = [child.state for child in children]
     scores = [child.score for child in children if child.score is not None]
     wanted, label = ("passed", "or") if isinstance(check, Or) else ("failed", "and")
     decided = wanted in states
-    count = f"{states.count('passed')} of {len(children)} passed"
+    count = _count(children)
     if not decided and "error" in states:
         return error_verdict(check, label, f"{count}; {states.count('error')} could not be decided", children=children)
     passed = decided if isinstance(check, Or) else not decided
@@ -164,8 +184,47 @@ async def _group(check: Or | And, pending: list[_Pending]) -> Verdict:
     return scored_verdict(check, label, passed, count, score=score, children=children)
 
 
-async def _not(check: Not, pending: _Pending) -> Verdict:
-    inner = await _finish(pending)
+def _some(check: Group, children: tuple[Verdict, ...]) -> Verdict:
+    """So many of the checks, or a mean of their scores."""
+    states = [child.state for child in children]
+    passed, errors, count = states.count("passed"), states.count("error"), _count(children)
+    lacking = [
+        child.name or child.check
+        for part, child in zip(parts_of(check), children, strict=True)
+        if part.required and child.state == "failed"
+    ]
+    weights = [part.weight for part in parts_of(check)]
+    scored = [(w, child.score) for w, child in zip(weights, children, strict=True) if child.score is not None]
+    score = _weighted_mean(scored)
+    if lacking:
+        reason = f"{count}; required and not passed: {', '.join(lacking)}"
+        return scored_verdict(check, "group", False, reason, score=score, children=children)
+    if check.at_least is not None:
+        undecided = passed < check.at_least <= passed + errors
+        reached, reason = passed >= check.at_least, f"{count}, and {check.at_least} are needed"
+    else:
+        undecided = errors > 0
+        reached = score is not None and score >= pass_mark(check)
+        reason = f"{count}, their mean is {score or 0:.3g}, and {pass_mark(check):g} is needed"
+    if undecided or score is None:
+        return error_verdict(check, "group", f"{count}; {errors} could not be decided", children=children)
+    return scored_verdict(check, "group", reached, reason, score=score, children=children)
+
+
+def _weighted_mean(scored: list[tuple[float, float]]) -> float | None:
+    if not scored:
+        return None
+    weights = sum(weight for weight, _ in scored)
+    if not weights:  # where nothing weighs anything, everything weighs the same
+        return sum(score for _, score in scored) / len(scored)
+    return sum(weight * score for weight, score in scored) / weights
+
+
+def _count(children: tuple[Verdict, ...]) -> str:
+    return f"{sum(child.passed for child in children)} of {len(children)} passed"
+
+
+def _not(check: Not, inner: Verdict) -> Verdict:
     if inner.state == "error":
         return error_verdict(check, "not", inner.reason, children=(inner,))
     score = None if inner.score is None else 1.0 - inner.score

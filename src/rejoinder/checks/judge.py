@@ -1,67 +1,202 @@
 """`llm_judge`: a model is asked about the reply, and its answer is read as a score.
 
 The judge's contract is a JSON object with `score` (0 to 1), `hits`, `misses` and `reasoning`. An answer that cannot be
-read is an error, never a silent zero.
+read is asked for once more, in the same conversation; then it is an error, never a silent zero.
+
+What holds for every check that a model is asked for is here too: votes, second chances, what they cost.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Struct
 
-from rejoinder.checks.base import Context, error_verdict, scored_verdict
-from rejoinder.formatting import format_judge_prompt
-from rejoinder.model import Failure, LlmJudge, Verdict
+from rejoinder.checks.base import Context, error_verdict, pass_mark, scored_verdict
+from rejoinder.formatting import ASK_AGAIN, format_judge_prompt, judge_digest
+from rejoinder.model import (
+    NO_USAGE,
+    ChatMessage,
+    Failure,
+    Judged,
+    JudgePrompt,
+    LlmJudge,
+    Reply,
+    Usage,
+    Verdict,
+)
 
-PASS_MARK = 0.5
 MOST_POINTS = 4
 """Hits and misses that are kept, each."""
 MOST_BRACES = 200
 """Opening braces that are tried in a judge's prose."""
 
+T = TypeVar("T")
+
+
+class Judgement(Struct, frozen=True):
+    """What one vote says."""
+
+    score: float
+    hits: tuple[str, ...] = ()
+    misses: tuple[str, ...] = ()
+    reasoning: str | None = None
+
+
+class Answer(Struct):
+    """What came of asking a judge once, or once more: something that could be read, or why there is nothing."""
+
+    value: Any = None
+    trouble: str | None = None
+    unreadable: bool = False
+    replies: list[Reply] = []
+
 
 async def judge_llm_judge(check: LlmJudge, context: Context) -> Verdict:
     label = f"llm_judge {check.criteria}" if check.criteria else "llm_judge"
     shown = format_judge_prompt(check, context.case, context.port.question(), context.reply.text)
-    answer = await context.port.ask_judge(shown.system, shown.user, check.target)
-    if isinstance(answer, Failure):
-        reason = f"the judge could not be asked: {answer.message}"
-        return error_verdict(check, label, reason, diagnostics=shown.diagnostics)
-    spent = {"usage": answer.usage, "cost": answer.cost, "judged": True, "diagnostics": shown.diagnostics}
-    judgement = read_judgement(answer.text)
-    if judgement is None:
-        return error_verdict(check, label, f"the judge's answer cannot be read: {_shorten(answer.text)}", **spent)
-    score = judgement["score"]
-    threshold = PASS_MARK if check.threshold is None else check.threshold
-    reason = judgement["reasoning"] or f"scored {score:g}"
-    return scored_verdict(check, label, score >= threshold, reason, **judgement, **spent)
+    answers = await ask_votes(check, context, shown, read_judgement)
+    spent = spending(check, context, shown, answers)
+    if trouble := first_trouble(check, answers):
+        return error_verdict(check, label, trouble, **spent)
+    judgement, votes = combine(check, [answer.value or Judgement(0.0) for answer in answers])
+    reason = judgement.reasoning or unread(answers) or f"scored {judgement.score:g}"
+    return scored_verdict(
+        check,
+        label,
+        judgement.score >= _mark(check),
+        reason,
+        score=judgement.score,
+        hits=judgement.hits,
+        misses=judgement.misses,
+        reasoning=judgement.reasoning,
+        votes=votes,
+        **spent,
+    )
 
 
-def read_judgement(text: str) -> dict[str, Any] | None:
+# What all judges share.
+
+
+def ask_votes(
+    check: Judged, context: Context, shown: JudgePrompt, read: Callable[[str], T | None]
+) -> Awaitable[list[Answer]]:
+    """Ask a judge as often as it has votes, at the same time. The calls are numbered here, in document order."""
+    messages = (ChatMessage("system", shown.system), ChatMessage("user", shown.user))
+    first = [context.port.ask_judge(messages, check.target) for _ in range(check.votes)]
+    return asyncio.gather(*(_ask_once(check, context, messages, one, read) for one in first))
+
+
+async def _ask_once(
+    check: Judged,
+    context: Context,
+    messages: tuple[ChatMessage, ...],
+    asked: Awaitable[Reply | Failure],
+    read: Callable[[str], T | None],
+) -> Answer:
+    """The answer of a judge, with a second chance where the first cannot be read."""
+    replies: list[Reply] = []
+    for again in (False, True):
+        reply = await asked
+        if isinstance(reply, Failure):
+            when = "the judge could not be asked again" if again else "the judge could not be asked"
+            return Answer(trouble=f"{when}: {reply.message}", replies=replies)
+        replies.append(reply)
+        value = read(reply.text)
+        if value is not None:
+            return Answer(value=value, replies=replies)
+        if not again:
+            messages = (*messages, ChatMessage("assistant", reply.text), ChatMessage("user", ASK_AGAIN))
+            asked = context.port.ask_judge(messages, check.target)
+    trouble = f"the judge's answer cannot be read: {_shorten(replies[-1].text)}"
+    return Answer(trouble=trouble, unreadable=True, replies=replies)
+
+
+def first_trouble(check: Judged, answers: Sequence[Answer]) -> str | None:
+    """Why there is no verdict. An answer that nobody can read is none where `on_invalid: zero` says so."""
+    forgiven = check.on_invalid == "zero"
+    return next((one.trouble for one in answers if one.trouble and not (one.unreadable and forgiven)), None)
+
+
+def unread(answers: Sequence[Answer]) -> str | None:
+    """What to say of answers that count as zero."""
+    found = next((one.trouble for one in answers if one.unreadable), None)
+    return f"{found}; counted as 0" if found else None
+
+
+def spending(check: Judged, context: Context, shown: JudgePrompt, answers: Sequence[Answer]) -> dict[str, Any]:
+    """What stands in the verdict of every judge: who it was, what it was told, what it used."""
+    replies = [reply for answer in answers for reply in answer.replies]
+    costs = [reply.cost for reply in replies]
+    return {
+        "usage": sum((reply.usage for reply in replies), NO_USAGE) if replies else Usage(),
+        "cost": None if None in costs or not costs else math.fsum(cost for cost in costs if cost is not None),
+        "judged": bool(replies),
+        "judge": context.port.judge_name(check.target),
+        "judged_by": judge_digest(check),
+        "threshold": _mark(check),
+        "diagnostics": shown.diagnostics,
+    }
+
+
+def combine(check: Judged, votes: Sequence[Judgement]) -> tuple[Judgement, tuple[float, ...]]:
+    """One judgement of several, and the scores of all of them where there were several."""
+    if len(votes) == 1:
+        return votes[0], ()
+    scores = tuple(vote.score for vote in votes)
+    if check.combine == "majority":
+        score = sum(one >= pass_mark(check) for one in scores) / len(scores)
+    else:
+        score = math.fsum(scores) / len(scores)
+    # The words of the vote that lies nearest to the outcome, so that reason and score do not contradict each other.
+    nearest = min(votes, key=lambda vote: abs(vote.score - score))
+    return Judgement(score, nearest.hits, nearest.misses, nearest.reasoning), scores
+
+
+def _mark(check: Judged) -> float:
+    """The least score that passes; a majority is more than half of the votes, whatever each of them needs."""
+    if check.votes > 1 and check.combine == "majority":
+        return (check.votes // 2 + 1) / check.votes
+    return pass_mark(check)
+
+
+def read_judgement(text: str) -> Judgement | None:
     """The judge's JSON: the whole answer, or the last object with a score in its prose; None when there is none."""
-    for data in _objects(text):
-        score = data.get("score")
-        if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+    for data in read_objects(text):
+        score = read_score(data.get("score"))
+        if score is None:
             continue
-        reasoning = data.get("reasoning")
-        return {
-            "score": min(1.0, max(0.0, float(score))),
-            "hits": _points(data.get("hits")),
-            "misses": _points(data.get("misses")),
-            "reasoning": reasoning if isinstance(reasoning, str) and reasoning else None,
-        }
+        reasoning = read_words(data.get("reasoning"))
+        return Judgement(
+            min(1.0, max(0.0, score)), read_points(data.get("hits")), read_points(data.get("misses")), reasoning
+        )
     return None
 
 
-def _objects(text: str) -> Iterator[dict[str, Any]]:
+def read_score(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        score = float(value)  # a whole number may be too long for it
+    except OverflowError:
+        return None
+    return score if math.isfinite(score) else None
+
+
+def read_words(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def read_objects(text: str) -> Iterator[dict[str, Any]]:
     """The JSON objects in a text, the whole of it first and then the last one first."""
     try:
         whole = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         whole = None
     if isinstance(whole, dict):
         yield whole
@@ -80,7 +215,7 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
             yield data
 
 
-def _points(value: Any) -> tuple[str, ...]:
+def read_points(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list):
         return ()
     return tuple(point for point in value if isinstance(point, str) and point.strip())[:MOST_POINTS]

@@ -23,6 +23,7 @@ COMMANDS = {
     "resume": "Go on with a run that was interrupted or killed.",
     "show": "Show a recorded run.",
     "runs": "List and delete recorded runs.",
+    "judge": "Test a judge against replies that people have labelled.",
     "schema": "Print the JSON Schema of suites, targets or configuration.",
     "completion": "Print the completion script of a shell.",
 }

@@ -36,6 +36,9 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--out", type=click.Path(path_type=Path), help="Write the results to a file as well."),
         click.option("--verbose", "-v", is_flag=True, help="Show every conversation, turn by turn."),
+        click.option(
+            "--corrected", is_flag=True, help="Show what judges' pass rates come to when their errors are counted in."
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -54,20 +57,20 @@ def check_out(out: Path | None) -> None:
         raise UsageError(f"{out} cannot be written: {(error.strerror or str(error)).lower()}") from None
 
 
-def write_report(report: RunReport, form: str, out: Path | None, *, verbose: bool) -> None:
+def write_report(report: RunReport, form: str, out: Path | None, *, verbose: bool, corrected: bool = False) -> None:
     """Machine-readable results alone on standard output; for people, conversations and a summary."""
     if out is not None:
         _write_file(report, form, out)
     try:
-        _write_output(report, form, verbose)
+        _write_output(report, form, verbose, corrected)
     except BrokenPipeError:
         # Whoever read our output has enough of it. How the run went is still to be told by the exit code.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _write_output(report: RunReport, form: str, verbose: bool) -> None:
+def _write_output(report: RunReport, form: str, verbose: bool, corrected: bool) -> None:
     if form == "text":
-        _write_text(report, verbose)
+        _write_text(report, verbose, corrected)
         return
     for piece in _machine(report, form):
         write_machine(piece)
@@ -101,7 +104,7 @@ def _machine(report: RunReport, form: str) -> Iterator[str]:
             yield "---\n" + yaml.safe_dump(result, allow_unicode=True, sort_keys=False)
 
 
-def _write_text(report: RunReport, verbose: bool) -> None:
+def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
     signs = signs_for(sys.stdout)
     several = len(report.summary["by_target"]) > 1, report.run["options"].get("repeat", 1) > 1
     chosen, left_out = _choose(report, verbose)
@@ -123,7 +126,7 @@ def _write_text(report: RunReport, verbose: bool) -> None:
         for line in reasons:
             click.echo(line)
         click.echo()
-    for line in write_summary(report.run, report.summary):
+    for line in write_summary(report.run, report.summary, corrected=corrected):
         click.echo(line)
     click.echo(f"  {'run':10}{_relative(report.folder.path)}")
     click.echo(f"\nNext: {_next_command(report)}")

@@ -34,6 +34,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     form: str,
     out: Path | None,
     verbose: bool,
+    corrected: bool,
 ) -> None:
     """Go on with a run that was interrupted or killed (the latest when RUN is not given).
 
@@ -47,5 +48,5 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     check_out(out)
     display = LiveDisplay(sys.stderr, width_of(sys.stderr))
     report = resume_run(folder, suites_of(folder), options, display, retry_errors=retry_errors)
-    write_report(report, form, out, verbose=verbose)
+    write_report(report, form, out, verbose=verbose, corrected=corrected)
     sys.exit(report.summary["exit_code"])

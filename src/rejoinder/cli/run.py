@@ -78,6 +78,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     form: str,
     out: Path | None,
     verbose: bool,
+    corrected: bool,
 ) -> None:
     """Have the conversations of suites and check the replies.
 
@@ -114,5 +115,5 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         dump(suites, options, dump_prompts)
     display = LiveDisplay(sys.stderr, width_of(sys.stderr))
     report = start_run(suites, options, display)
-    write_report(report, form, out, verbose=verbose)
+    write_report(report, form, out, verbose=verbose, corrected=corrected)
     sys.exit(report.summary["exit_code"])

@@ -17,11 +17,11 @@ from rejoinder.suite.project import find_root
 @click.command("show")
 @click.argument("run", required=False)
 @output_options
-def command(run: str | None, form: str, out: Path | None, verbose: bool) -> None:
+def command(run: str | None, form: str, out: Path | None, verbose: bool, corrected: bool) -> None:
     """Show a recorded run (the latest when RUN is not given).
 
     RUN is an id, the beginning or end of one, or a run's folder.
     """
     folder = find_run(find_root(Path.cwd(), Path.cwd()), run)
     report = read_run(folder) or derive_run(folder, suites_of(folder), read_options(folder))
-    write_report(report, form, out, verbose=verbose)
+    write_report(report, form, out, verbose=verbose, corrected=corrected)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import time
 from collections.abc import Callable
@@ -16,12 +17,15 @@ from typing import Any, Protocol
 
 from msgspec import Struct, structs
 
+from rejoinder.checks import CheckFault, Post
 from rejoinder.engine.journal import Asked, Journal, Told
 from rejoinder.engine.play import Call, Unanswered
 from rejoinder.model import Failure, Reply, Request, Target
 from rejoinder.providers import Provider, ProviderError
 from rejoinder.providers.limits import Closed
 
+MOST_LOCAL = 4
+"""Scripts and functions of checks that run at the same time, on a machine with fewer processors."""
 LONGEST_WAIT_S = 600.0
 """A provider that asks for more than this has no room today; waiting is then for the user to decide."""
 
@@ -70,6 +74,10 @@ class Desk(Protocol):
         """The fields of a reply that say what it cost."""
         ...
 
+    async def post(self, post: Post) -> str:
+        """Send something to an address of the user's, and the body of its answer. Raises ProviderError."""
+        ...
+
 
 _NOT_REACHED = frozenset({"connection", "dns", "tls", "address", "timeout"})
 """Failures that say nothing about the call, but that nobody was there to take it."""
@@ -87,6 +95,7 @@ class Live:
         self._journal = journal
         self._on_retry = on_retry
         self._stopped = asyncio.Event()
+        self._local = asyncio.Semaphore(max(MOST_LOCAL, os.cpu_count() or 1))
 
     def stop(self) -> None:
         """Make no call again that fails from now on, and none that still waits: it is left to another day."""
@@ -94,6 +103,8 @@ class Live:
         self._desk.stop_waiting()
 
     async def answer(self, call: Call) -> Told | None:
+        if call.target is None:
+            return await self._carry_out(call)
         terms = self._desk.terms(call.target)
         if call.request.judging and terms.judge_slots is not None:
             async with terms.judge_slots:
@@ -130,7 +141,7 @@ class Live:
                     return await self._told(Told(call.key, failure=failure, attempts=attempts))
                 refusals += error.pressure is not None
                 failures += error.pressure is None
-                request = structs.replace(request, call=call.number_again())
+                request = structs.replace(request, call=call.attempts.next())
                 self._on_retry()
                 if delay:
                     with contextlib.suppress(TimeoutError):
@@ -149,6 +160,27 @@ class Live:
                 changes["latency_s"] = round(seconds, 6)
             reply = structs.replace(reply, **changes) if changes else reply
             return await self._told(Told(call.key, reply, attempts=1 + failures + refusals))
+
+    async def _carry_out(self, call: Call) -> Told:
+        """Work of a check: done once, and what came of it is recorded like an answer."""
+        if self._stopped.is_set():
+            raise Unanswered
+        work, request = call.work, call.request
+        record = Asked(call.key, request.case_id, request.target, request.trial, request.turn, judging=True)
+        started = time.perf_counter()
+        try:
+            if isinstance(work, Post):
+                await self._journal.asked(record)
+                text = await self._desk.post(work)
+            else:
+                assert work is not None
+                async with self._local:
+                    self._journal.asked_within(record)
+                    text = await work.perform()
+        except (CheckFault, ProviderError) as error:
+            return await self._told(Told(call.key, failure=Failure("check", str(error))))
+        seconds = round(time.perf_counter() - started, 6)
+        return await self._told(Told(call.key, Reply(text, latency_s=seconds)))
 
     async def _note(self, record: Asked, provider: Provider) -> None:
         """Have it on record that the call is made, before it is."""

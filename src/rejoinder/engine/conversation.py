@@ -25,6 +25,7 @@ from rejoinder.model import (
     Failure,
     FollowUp,
     FollowUps,
+    Group,
     Item,
     Level,
     Or,
@@ -163,7 +164,7 @@ def _collect(items: tuple[Item, ...], verdicts: tuple[Verdict, ...], found: list
             position += 1
             if verdict.state != "failed":
                 continue
-            if isinstance(check, Or | And):
+            if isinstance(check, Or | And | Group):
                 _collect(check.items, verdict.children, found)
         if item.follow_up is not None:
             found.append(item.follow_up)
@@ -176,7 +177,7 @@ def persistent_items(level: Level) -> tuple[Item, ...]:
 
 
 def _without_follow_ups(check: AnyCheck) -> AnyCheck:
-    if not isinstance(check, Or | And):
+    if not isinstance(check, Or | And | Group):
         return check
     inner = tuple(Item(_without_follow_ups(item.check)) for item in check.items if item.check is not None)
     return structs.replace(check, items=inner)

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from rejoinder.checks import Post
 from rejoinder.engine.asking import Retries, Terms
 from rejoinder.engine.plan import RunOptions
 from rejoinder.model import Failure, Reply, Suite, Target
-from rejoinder.providers import FREE, OVER_HTTP, RUNS_CODE, open_provider
+from rejoinder.providers import FREE, OVER_HTTP, RUNS_CODE, ProviderError, open_provider
 from rejoinder.providers.exchange import Exchange
 from rejoinder.providers.settings import one_spelling
 
 if TYPE_CHECKING:
     from rejoinder.providers.limits import LimiterReport
     from rejoinder.providers.prices import PriceList
+    from rejoinder.providers.transport import Transport
 
 DEFAULT_TIMEOUT_S = 300.0
 
@@ -35,6 +38,7 @@ class TargetDesk:
         """For each target a suite that names it: prices and environment are its project's."""
         self._environments: dict[str, Mapping[str, str]] = {}
         self._price_lists: dict[int, PriceList] = {}
+        self._poster: Transport | None = None
 
     @property
     def secrets(self) -> dict[str, str]:
@@ -86,7 +90,25 @@ class TargetDesk:
             return {}  # a reply that was paid for is not lost because its price cannot be told
         return {} if cost is None else {"cost": cost.total, "price": cost}
 
+    async def post(self, post: Post) -> str:
+        """Send what a check has for an address of the user's; a refusal is no verdict."""
+        from rejoinder.providers.transport import Transport  # noqa: PLC0415 - only for webhooks
+
+        if self._poster is None:
+            self._poster = Transport(os.environ)
+        try:
+            async with asyncio.timeout(post.timeout_s):
+                answer = await self._poster.send("POST", post.url, post.headers, post.body)
+        except TimeoutError:
+            raise ProviderError(f"no answer within {post.timeout_s:g} s", type="timeout") from None
+        body = answer.body.decode("utf-8", "replace")
+        if not 200 <= answer.status < 300:
+            raise ProviderError(f"it answered {answer.status}: {body[:200]}".rstrip(": "), status=answer.status)
+        return body
+
     async def close(self) -> None:
+        if self._poster is not None:
+            await self._poster.close()
         for terms in self._all_terms():
             await terms.provider.close()
         await self._exchange.close()

@@ -63,6 +63,11 @@ class RunFolder:
         return self.path.name
 
     @property
+    def root(self) -> Path:
+        """The project that the run belongs to."""
+        return self.path.parents[2]
+
+    @property
     def journal(self) -> Path:
         return self.path / "journal.jsonl"
 
@@ -127,7 +132,7 @@ class RunFolder:
 
     def log(self, message: str) -> None:
         stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
-        with (self.path / "run.log").open("a", encoding="utf-8") as stream:
+        with (self.path / "run.log").open("a", encoding="utf-8", errors="backslashreplace") as stream:
             stream.write(f"{stamp} {message}\n")
 
 

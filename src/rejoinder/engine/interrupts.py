@@ -1,10 +1,13 @@
-"""Ctrl-C: once to finish what is under way, twice to stop at once. What is durable stays in either case."""
+"""Ctrl-C: once to finish what is under way, twice to stop at once, as SIGTERM and a closed terminal do. What is durable
+stays in either case, and what was started on this machine is ended."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 from collections.abc import Callable
+
+_AT_ONCE = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
@@ -20,6 +23,8 @@ class Interrupts:
     def __enter__(self) -> Interrupts:
         try:
             self._loop.add_signal_handler(signal.SIGINT, self._interrupt)
+            for one in _AT_ONCE:
+                self._loop.add_signal_handler(one, self._stop)
             self._installed = True
         except (ValueError, RuntimeError, NotImplementedError):
             self._installed = False  # not the main thread: whoever called us handles signals
@@ -27,11 +32,17 @@ class Interrupts:
 
     def __exit__(self, *_: object) -> None:
         if self._installed:
-            self._loop.remove_signal_handler(signal.SIGINT)
+            for one in (signal.SIGINT, *_AT_ONCE):
+                self._loop.remove_signal_handler(one)
 
     def _interrupt(self) -> None:
         self.count += 1
         if self.count == 1:
             self._finish()
-        elif self._task is not None:
+        else:
+            self._stop()
+
+    def _stop(self) -> None:
+        self.count += 1
+        if self._task is not None:
             self._task.cancel()

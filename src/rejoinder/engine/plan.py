@@ -10,12 +10,26 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.checks import reach_of, unavailable
+from rejoinder.checks import reach_of
 from rejoinder.engine.conversation import Opening
 from rejoinder.errors import UsageError
 from rejoinder.formatting import format_case
-from rejoinder.model import And, AnyCheck, Case, Item, Level, LlmJudge, Not, Or, Prompt, Suite, Target, for_target
-from rejoinder.providers import AVAILABLE, RUNS_CODE
+from rejoinder.model import (
+    AnyCheck,
+    Case,
+    Compare,
+    Item,
+    Judged,
+    Level,
+    Prompt,
+    Semantic,
+    Suite,
+    Target,
+    for_target,
+    groups_of,
+    walk_check,
+)
+from rejoinder.providers import AVAILABLE, EMBEDS, RUNS_CODE, is_available
 from rejoinder.suite.paths import did_you_mean
 from rejoinder.suite.targets import resolve
 
@@ -105,7 +119,7 @@ def pairs(suites: Iterable[Suite], options: RunOptions) -> Iterator[Pair]:
             if options.limit is not None and taken > options.limit:
                 return
             for target_name in dict.fromkeys(options.targets) or (case.target,):
-                yield _pair(suite, case, target_name)
+                yield pair_of(suite, case, target_name)
 
 
 class Survey(Struct, frozen=True):
@@ -134,10 +148,10 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
     judges_itself = False
     for pair in pairs(suites, options):
         count += 1
-        judges = list(judges_of(pair))
-        _refuse(pair, judges, options)
-        judges_itself = judges_itself or pair.target in judges
-        for target in (pair.target, *judges):
+        others = list(asked_besides(pair))
+        _refuse(pair, others, options)
+        judges_itself = judges_itself or pair.target in judges_of(pair)
+        for target in (pair.target, *others):
             found.setdefault((pair.suite.path, target.name), (pair.suite, target))
     threads = max((suite.threads for suite in suites if suite.threads), default=None)
     return Survey(count * options.repeat, list(found.values()), threads, judges_itself)
@@ -177,26 +191,27 @@ def is_selected(case: Case, options: RunOptions) -> bool:
     return not options.tags or any(tag in case.tags for tag in options.tags)
 
 
-def _pair(suite: Suite, case: Case, target_name: str | None) -> Pair:
+def pair_of(suite: Suite, case: Case, target_name: str | None) -> Pair:
+    """A case, the target that it is put to, and who judges there."""
     if target_name is None:
         raise UsageError(
             f"case `{case.id}` of {suite.path} has no target",
             "Name one with --target, or as `metadata.model` in the suite; `scripted` targets need no key.",
         )
-    target = _find(suite, target_name)
+    target = find_target(suite, target_name)
     if target is None:
         known = f", and the targets are {', '.join(suite.targets)}" if suite.targets else ""
         hint = f"A model is named as provider/model, for example openai/gpt-5-mini{known}."
         raise UsageError(f"there is no target `{target_name}`{did_you_mean(target_name, suite.targets)}", hint)
     case = for_target(case, target)
     judge_name = case.judge_target or target.judge_target or suite.judge_target
-    judge = _find(suite, judge_name) if judge_name else target
+    judge = find_target(suite, judge_name) if judge_name else target
     if judge is None:
         raise UsageError(f"there is no target `{judge_name}`, which is to judge the replies of `{target.name}`")
     return Pair(suite, case, target, judge)
 
 
-def _find(suite: Suite, name: str) -> Target | None:
+def find_target(suite: Suite, name: str) -> Target | None:
     """A target by name or as `provider/model`; the same object whenever it is asked for."""
     target = suite.targets.get(name)
     if target is None and (target := resolve(name, suite.targets)) is not None:
@@ -244,11 +259,11 @@ def _tell_apart(prepared: Prepared, occurrences: dict[bytes, int]) -> Prepared:
     return structs.replace(prepared, content=prepared.content + b"%d" % earlier) if earlier else prepared
 
 
-def _refuse(pair: Pair, judges: list[Target], options: RunOptions) -> None:
+def _refuse(pair: Pair, others: list[Target], options: RunOptions) -> None:
     """What this version or this command cannot do is refused before anything is sent."""
     target, case = pair.target, pair.case
-    for one in (target, *judges):
-        if one.provider not in AVAILABLE:
+    for one in (target, *others):
+        if not is_available(one.provider):
             raise UsageError(
                 f"target `{one.name}` needs the provider `{one.provider}`, which this version cannot run"
                 + did_you_mean(one.provider, AVAILABLE),
@@ -257,52 +272,79 @@ def _refuse(pair: Pair, judges: list[Target], options: RunOptions) -> None:
         if options.no_code and one.provider in RUNS_CODE:
             raise UsageError(f"target `{one.name}` runs code of the project, and --no-code refuses that")
     for check in _all_checks(case.level):
-        missing = unavailable(check)
-        if missing:
-            raise UsageError(
-                f"case `{case.id}` uses `{missing}`, which this version cannot carry out",
-                "Remove the check, or wait for the version that brings it; nothing was sent.",
-            )
         if options.no_code and reach_of(check).code:
             raise UsageError(f"case `{case.id}` runs code of the project, and --no-code refuses that")
+        for part in walk_check(check):
+            if isinstance(part, Semantic):
+                _refuse_embedder(pair, part)
+
+
+def _refuse_embedder(pair: Pair, check: Semantic) -> None:
+    embedder = embedder_for(pair, check.target)
+    if embedder is None:
+        raise UsageError(
+            f"case `{pair.case.id}` compares meanings, and no target is named that gives embeddings",
+            "Name one as `embedding_target` in the suite or in .rejoinder/config.yaml, for example"
+            " openai/text-embedding-3-small, or as `target` of the check.",
+        )
+    if embedder.provider not in EMBEDS:
+        raise UsageError(
+            f"target `{embedder.name}` has the provider `{embedder.provider}`, which gives no embeddings",
+            f"The providers that do are {', '.join(sorted(EMBEDS))}.",
+        )
+
+
+def named_target(pair: Pair, name: str) -> Target | None:
+    return find_target(pair.suite, name)
+
+
+def embedder_for(pair: Pair, name: str | None) -> Target | None:
+    """The target that a check names for embeddings, or the suite's."""
+    wanted = name or pair.suite.embedding_target
+    return find_target(pair.suite, wanted) if wanted else None
 
 
 def judge_for(pair: Pair, name: str | None) -> Target | None:
     """The target that a check names as its judge, or the judge of the case."""
-    return _find(pair.suite, name) if name else pair.judge
+    return find_target(pair.suite, name) if name else pair.judge
 
 
 def judges_of(pair: Pair) -> Iterator[Target]:
     """The targets of every judge of the case, in follow-ups too."""
     for check in _all_checks(pair.case.level):
-        for judge in _judge_checks(check):
-            target = judge_for(pair, judge.target)
-            if target is not None:
-                yield target
+        for part in walk_check(check):
+            if isinstance(part, Judged) and (judge := judge_for(pair, part.target)) is not None:
+                yield judge
 
 
-def _judge_checks(check: AnyCheck) -> Iterator[LlmJudge]:
-    if isinstance(check, LlmJudge):
-        yield check
-    elif isinstance(check, Or | And):
-        for item in check.items:
-            if item.check is not None:
-                yield from _judge_checks(item.check)
-    elif isinstance(check, Not):
-        yield from _judge_checks(check.check)
+def asked_besides(pair: Pair) -> Iterator[Target]:
+    """Every target that the checks of a case may ask, the judges among them."""
+    for check in _all_checks(pair.case.level):
+        for part in walk_check(check):
+            if isinstance(part, Judged):
+                yield from _known(judge_for(pair, part.target))
+            if isinstance(part, Compare) and part.other_target:
+                yield from _known(named_target(pair, part.other_target))
+            if isinstance(part, Semantic):
+                yield from _known(embedder_for(pair, part.target))
+
+
+def _known(target: Target | None) -> Iterator[Target]:
+    if target is not None:
+        yield target
 
 
 def _all_checks(level: Level) -> Iterator[AnyCheck]:
+    """The checks of a level and those of every follow-up in it; what is inside a group is found by walking that."""
     for item in level.items:
         yield from _checks_of(item)
 
 
 def _checks_of(item: Item) -> Iterator[AnyCheck]:
-    """The check of an item, and those of every follow-up in it, however deep in groups they stand."""
     if item.check is not None:
         yield item.check
-        if isinstance(item.check, Or | And):
-            for inner in item.check.items:
-                yield from _checks_of(inner)
+        for inner in groups_of(item.check):
+            if inner.follow_up is not None:
+                yield from _all_checks(inner.follow_up.level)
     if item.follow_up is not None:
         yield from _all_checks(item.follow_up.level)

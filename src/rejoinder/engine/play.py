@@ -7,39 +7,66 @@ request, the target, the trial and all that was said since. So an edited suite f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from hashlib import blake2b
+from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct, structs
 
-from rejoinder.checks import Context, grade, grade_plain
+from rejoinder.checks import Context, Post, Work, grade, grade_plain
 from rejoinder.engine.conversation import Ask, Grade, converse
 from rejoinder.engine.journal import Told
-from rejoinder.engine.plan import Job, Prepared, identity_of, judge_for
-from rejoinder.formatting import format_case
+from rejoinder.engine.plan import Job, Prepared, embedder_for, identity_of, judge_for, named_target
+from rejoinder.engine.vectors import Vectors
+from rejoinder.formatting import format_case, gather_evidence
 from rejoinder.model import (
     ChatMessage,
+    Evidence,
     Failure,
     Message,
     Outcome,
     Prompt,
     Reply,
     Request,
+    Said,
     Target,
     TextPart,
     Verdict,
 )
+from rejoinder.providers import FREE
 
 
 class Call(Struct, frozen=True):
-    """A call that somebody has to answer."""
+    """A call that somebody has to answer: a target, or this machine, which has some work to do."""
 
     key: str
-    target: Target
     request: Request
-    number_again: Callable[[], int]
-    """The number of a further attempt, in the order in which the conversation makes its calls."""
+    attempts: Attempts
+    target: Target | None = None
+    work: Work | Post | None = None
+
+
+class Attempts:
+    """The numbers of a call's attempts, in the order in which its conversation makes calls of one kind."""
+
+    __slots__ = ("_calls", "_kind", "_made")
+
+    def __init__(self, calls: dict[tuple[str, bool], int], kind: tuple[str, bool]) -> None:
+        self._calls = calls
+        self._kind = kind
+        self._made = 1
+
+    def next(self) -> int:
+        """The number of a further attempt."""
+        self._made += 1
+        self._calls[self._kind] = number = self._calls.get(self._kind, 0) + 1
+        return number - 1
+
+    def settle(self, made: int) -> None:
+        """So many attempts were made in all: a recorded answer stands for those that it took."""
+        if made != self._made:
+            self._calls[self._kind] = self._calls.get(self._kind, 0) + made - self._made
 
 
 class Source(Protocol):
@@ -61,7 +88,7 @@ class Recorded:
 
     async def answer(self, call: Call) -> Told | None:
         told = self._told.get(call.key)
-        if told is None or told.reply is None or told.reply.cost is not None:
+        if told is None or told.reply is None or told.reply.cost is not None or call.target is None:
             return told
         return structs.replace(told, reply=self._price(call.target, told.reply))
 
@@ -69,10 +96,11 @@ class Recorded:
 class Player:
     """Plays one conversation with the answers of its sources."""
 
-    def __init__(self, job: Job, sources: tuple[Source, ...]) -> None:
+    def __init__(self, job: Job, sources: tuple[Source, ...], vectors: Vectors) -> None:
         self.job = job
         self.turn = 1
         self._sources = sources
+        self._vectors = vectors
         self._state = blake2b(job.prepared.content, digest_size=16)
         self._state.update(b"%d" % job.trial)
         self._calls: dict[tuple[str, bool], int] = {}
@@ -95,7 +123,7 @@ class Player:
         if ask.turn > 1:
             self._say(ask.messages[-1].content)
         key = self._state.hexdigest()
-        answer = await self._answer(key, prepared.target, ask.turn, ask.messages, judging=False)
+        answer = await self._answer(self._call(key, prepared.target, ask.turn, ask.messages))
         if isinstance(answer, Reply):
             self._say(answer.text)
         return answer
@@ -109,45 +137,74 @@ class Player:
         verdicts = grade_plain(effect.checks, context)
         return verdicts if verdicts is not None else await grade(effect.checks, context)
 
-    async def ask_judge(self, turn: int, target: Target, messages: tuple[ChatMessage, ...]) -> Reply | Failure:
+    def ask_judge(
+        self, turn: int, target: Target, messages: tuple[ChatMessage, ...], role: bytes = b"judge "
+    ) -> Awaitable[Reply | Failure]:
         state = self._state.copy()
-        state.update(b"judge " + identity_of(target))
+        state.update(role + identity_of(target))
         for message in messages:
             state.update(message.content.encode("utf-8", "surrogatepass"))
-        equal = state.hexdigest()
-        self._equal[equal] = ordinal = self._equal.get(equal, -1) + 1
-        return await self._answer(f"{equal}-{ordinal}", target, turn, messages, judging=True)
+        judging = role == b"judge "
+        return self._answer(self._call(self._numbered(state.hexdigest()), target, turn, messages, judging=judging))
 
-    async def _answer(
-        self, key: str, target: Target, turn: int, messages: tuple[ChatMessage, ...], *, judging: bool
-    ) -> Reply | Failure:
-        job, counter = self.job, (target.name, judging)
-        call_number = self._calls.get(counter, 0)
-        self._calls[counter] = call_number + 1
+    def embed(self, turn: int, target: Target, text: str) -> Awaitable[Reply | Failure]:
+        """A text means the same in every conversation, so its key is its content alone."""
+        state = blake2b(b"embed " + identity_of(target), digest_size=16)
+        state.update(text.encode("utf-8", "surrogatepass"))
+        key = state.hexdigest()
+        free = target.provider in FREE
+        return self._vectors.get(key, lambda: self._answer(self._call(key, target, turn, (), embed=text)), free=free)
+
+    def carry_out(self, turn: int, work: Work | Post) -> Awaitable[Reply | Failure]:
+        state = self._state.copy()
+        if isinstance(work, Work):
+            state.update(b"work " + work.content)
+        else:
+            state.update(b"post %b %b" % (work.url.encode("utf-8", "surrogatepass"), work.body))
+        return self._answer(self._call(self._numbered(state.hexdigest()), None, turn, (), work=work))
+
+    def _numbered(self, equal: str) -> str:
+        """Whoever is asked the very same twice gives two answers."""
+        self._equal[equal] = ordinal = self._equal.get(equal, -1) + 1
+        return f"{equal}-{ordinal}"
+
+    def _call(
+        self,
+        key: str,
+        target: Target | None,
+        turn: int,
+        messages: tuple[ChatMessage, ...],
+        *,
+        judging: bool = False,
+        embed: str | None = None,
+        work: Work | Post | None = None,
+    ) -> Call:
+        """A call, with its number in the order in which the conversation makes them."""
+        job = self.job
+        name = target.name if target is not None else work.label if isinstance(work, Work) else "webhook"
+        counter = (name, judging)
+        number = self._calls.get(counter, 0)
+        if embed is None:  # embeddings are shared, so whoever asks for one first is an accident
+            self._calls[counter] = number + 1
         request = Request(
-            target=target.name,
+            target=name,
             case_id=job.prepared.case.id,
             trial=job.trial,
             turn=turn,
-            call=call_number,
+            call=number,
             messages=messages,
             question=job.prepared.prompt.question,
             judging=judging,
+            embed=embed,
             key=key,
         )
-        numbered = 1
+        return Call(key, request, Attempts(self._calls, counter), target, work)
 
-        def number_again() -> int:
-            nonlocal numbered
-            numbered += 1
-            self._calls[counter] += 1
-            return self._calls[counter] - 1
-
-        call = Call(key, target, request, number_again)
+    async def _answer(self, call: Call) -> Reply | Failure:
         for source in self._sources:
             told = await source.answer(call)
             if told is not None:
-                self._calls[counter] += told.attempts - numbered
+                call.attempts.settle(told.attempts)
                 return told.reply if told.reply is not None else told.failure or Failure("unknown", "no answer")
         raise Unanswered
 
@@ -161,15 +218,56 @@ class _Port:
         self._player = player
         self._effect = effect
 
+    @property
+    def folders(self) -> tuple[str, ...]:
+        suite = self._player.job.prepared.suite
+        return str(Path(suite.path).parent), suite.root
+
     def question(self) -> Prompt:
         return question_at(self._player.job.prepared, self._effect.prompts, self._effect.replies)
 
-    async def ask_judge(self, system: str, user: str, target: str | None) -> Reply | Failure:
+    def evidence(self) -> Evidence:
+        job, effect = self._player.job, self._effect
+        prepared = job.prepared
+        asked = (prepared.opening.question, *effect.prompts)
+        said = tuple(Said(turn, *pair) for turn, pair in enumerate(zip(asked, effect.replies, strict=True), 1))
+        facts = (prepared.case, self.question(), said, effect.reply, prepared.suite.formatting)
+        return gather_evidence(*facts, target=prepared.target.name, trial=job.trial)
+
+    def judge_name(self, target: str | None) -> str:
+        judge = judge_for(self._player.job.prepared, target)
+        return judge.name if judge is not None else str(target)
+
+    def ask_judge(self, messages: tuple[ChatMessage, ...], target: str | None) -> Awaitable[Reply | Failure]:
         judge = judge_for(self._player.job.prepared, target)
         if judge is None:
-            return Failure("target", f"there is no target `{target}`")
-        messages = (ChatMessage("system", system), ChatMessage("user", user))
-        return await self._player.ask_judge(self._effect.turn, judge, messages)
+            return _missing(target)
+        return self._player.ask_judge(self._effect.turn, judge, messages)
+
+    def ask_other(self, target: str) -> Awaitable[Reply | Failure]:
+        other = named_target(self._player.job.prepared, target)
+        if other is None:
+            return _missing(target)
+        messages = list(self._player.job.prepared.opening.messages)
+        for reply, prompt in zip(self._effect.replies, self._effect.prompts, strict=False):
+            messages += [ChatMessage("assistant", reply), ChatMessage("user", prompt)]
+        return self._player.ask_judge(self._effect.turn, other, tuple(messages), b"other ")
+
+    def embed(self, text: str, target: str | None) -> Awaitable[Reply | Failure]:
+        embedder = embedder_for(self._player.job.prepared, target)
+        if embedder is None:
+            return _missing(target)
+        return self._player.embed(self._effect.turn, embedder, text)
+
+    def carry_out(self, work: Work) -> Awaitable[Reply | Failure]:
+        return self._player.carry_out(self._effect.turn, work)
+
+    def post(self, post: Post) -> Awaitable[Reply | Failure]:
+        return self._player.carry_out(self._effect.turn, post)
+
+
+async def _missing(target: str | None) -> Failure:
+    return Failure("target", f"there is no target `{target}`")
 
 
 def question_at(prepared: Prepared, prompts: tuple[str, ...], replies: tuple[str, ...]) -> Prompt:

@@ -12,7 +12,7 @@ from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import RunOptions
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import ChatMessage, Reply, Request, Suite, Target
-from rejoinder.providers import AVAILABLE
+from rejoinder.providers import is_available
 
 QUESTION = "Reply with the single word OK."
 
@@ -30,7 +30,7 @@ class Probe(Struct, frozen=True):
 
 def find_lack(target: Target, project: Suite) -> RejoinderError | None:
     """What keeps a target from being asked; None when it can be. Nothing is sent."""
-    if target.provider not in AVAILABLE:
+    if not is_available(target.provider):
         return UsageError(f"the provider `{target.provider}` cannot be run by this version")
     try:
         TargetDesk(RunOptions()).open_all([(project, target)])

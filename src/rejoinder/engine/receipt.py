@@ -60,6 +60,7 @@ def suite_record(suites: list[Suite], options: RunOptions) -> Record:
                 "formatting": suite.formatting,
                 "targets": suite.targets,
                 "judge_target": suite.judge_target,
+                "embedding_target": suite.embedding_target,
                 "secrets": sorted(suite.secrets.values()),
             }
             for suite in suites
@@ -91,6 +92,7 @@ class _StoredSuite(Struct):
     formatting: Formatting
     targets: dict[str, Target]
     judge_target: str | None = None
+    embedding_target: str | None = None
 
 
 class _Stored(Struct):
@@ -139,6 +141,7 @@ def read_stored_suite(folder: RunFolder, number: int) -> Suite:
         targets=stored.targets,
         prices=read_prices(project.config),
         judge_target=stored.judge_target,
+        embedding_target=stored.embedding_target,
         secrets=secrets,
     )
 

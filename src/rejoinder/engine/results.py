@@ -58,6 +58,14 @@ class CheckRecord(Struct, frozen=True):
     error: bool | msgspec.UnsetType = msgspec.UNSET
     children: list[CheckRecord] | msgspec.UnsetType = msgspec.UNSET
     diagnostics: tuple[Diagnostic, ...] | msgspec.UnsetType = msgspec.UNSET
+    threshold: float | msgspec.UnsetType = msgspec.UNSET
+    """The least score that passes, where the score is not 0 or 1."""
+    judge: str | msgspec.UnsetType = msgspec.UNSET
+    """The target that judged."""
+    judged_by: str | msgspec.UnsetType = msgspec.UNSET
+    """What the judge was told to do, as a digest."""
+    votes: tuple[float, ...] | msgspec.UnsetType = msgspec.UNSET
+    metric: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class TurnRecord(Struct, frozen=True):
@@ -123,8 +131,9 @@ _NOTHING_USED = UsageRecord(0, 0, 0)
 def result_record(job: Job, outcome: Outcome, *, include_messages: bool = False) -> ResultRecord:
     """The object of `results.jsonl` for one conversation."""
     prepared, case, turns = job.prepared, job.prepared.case, outcome.turns
-    judges = [leaf for turn in turns for leaf in _leaves(turn.verdicts) if leaf.judged] if _asked_any(turns) else []
-    deciding = list(_leaves(turns[-1].verdicts)) if turns and judges else []
+    worded = _are_worded(turns)
+    judges = [one for turn in turns for one in _opinions(turn.verdicts) if one.judged] if worded else []
+    deciding = list(_opinions(turns[-1].verdicts)) if worded else []
     return ResultRecord(
         suite=prepared.suite_name,
         id=case.id,
@@ -152,11 +161,11 @@ def result_record(job: Job, outcome: Outcome, *, include_messages: bool = False)
     )
 
 
-def _asked_any(turns: tuple[Turn, ...]) -> bool:
-    """May a judge have been asked? Most suites have none."""
+def _are_worded(turns: tuple[Turn, ...]) -> bool:
+    """May somebody have been asked for an opinion? In most suites nobody is."""
     for turn in turns:
         for verdict in turn.verdicts:
-            if verdict.judged or verdict.children:
+            if verdict.judged or verdict.children or verdict.reasoning or verdict.hits or verdict.misses:
                 return True
     return False
 
@@ -238,13 +247,19 @@ def _check_record(verdict: Verdict) -> CheckRecord:
         True if verdict.state == "error" else msgspec.UNSET,
         [_check_record(child) for child in verdict.children] if verdict.children else msgspec.UNSET,
         verdict.diagnostics or msgspec.UNSET,
+        msgspec.UNSET if verdict.threshold is None else verdict.threshold,
+        verdict.judge or msgspec.UNSET,
+        verdict.judged_by or msgspec.UNSET,
+        verdict.votes or msgspec.UNSET,
+        verdict.metric or msgspec.UNSET,
     )
 
 
-def _leaves(verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
+def _opinions(verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
+    """The verdicts of whoever has something to say: a judge speaks for the criteria of its rubric."""
     for verdict in verdicts:
-        if verdict.children:
-            yield from _leaves(verdict.children)
+        if verdict.children and not verdict.judged:
+            yield from _opinions(verdict.children)
         else:
             yield verdict
 

@@ -26,13 +26,14 @@ from rejoinder.engine.folder import RunFolder, create_run, write_lines
 from rejoinder.engine.interrupts import Interrupts
 from rejoinder.engine.journal import History, Journal, JournalError, read_journal
 from rejoinder.engine.masking import Mask
-from rejoinder.engine.plan import Job, RunOptions, Survey, default_workers, judges_of, plan, survey_plan
+from rejoinder.engine.plan import Job, RunOptions, Survey, asked_besides, default_workers, plan, survey_plan
 from rejoinder.engine.play import Player, Recorded, Source, Unanswered
 from rejoinder.engine.points import reached
 from rejoinder.engine.receipt import case_lines, now, suite_record, write_receipt
-from rejoinder.engine.results import Outline, Record, Spool, read_outlines, result_record
+from rejoinder.engine.results import Outline, Record, Spool, add_costs, read_outlines, result_record
 from rejoinder.engine.scheduler import Executor, LocalExecutor
 from rejoinder.engine.summary import exit_code, summarise
+from rejoinder.engine.vectors import Vectors
 from rejoinder.errors import UsageError
 from rejoinder.model import Failure, Outcome, Reply, Suite, Target, Trouble
 from rejoinder.providers.limits import LimiterReport
@@ -119,6 +120,7 @@ class Session:
             self.targets.hide_settings(suite.targets.values())
         self.secrets.update(self.targets.secrets)
         self.mask = Mask(self.secrets)
+        self.vectors = Vectors()
         self._failed_fast = False
 
     async def play(self, spool: Spool, history: History | None) -> Ending:
@@ -150,6 +152,7 @@ class Session:
                 cancelled = True
             finally:
                 self.observer.finished()
+                await self.vectors.close()
                 if journal is not None:
                     journal.close()
                 await self.targets.close()
@@ -171,7 +174,7 @@ class Session:
         """Would the conversation ask a target that is not asked any more?"""
         if not self.ask or not self.targets.endings():
             return False
-        return any(self.targets.is_given_up(one) for one in (job.prepared.target, *judges_of(job.prepared)))
+        return any(self.targets.is_given_up(one) for one in (job.prepared.target, *asked_besides(job.prepared)))
 
     def _priced(self, target: Target, reply: Reply) -> Reply:
         """A recorded reply whose price nobody knew then, and which may have one now."""
@@ -198,7 +201,7 @@ class Session:
             self.observer.conversation_skipped(job)
             return
         self.observer.conversation_started(job)
-        player = Player(job, sources)
+        player = Player(job, sources, self.vectors)
         try:
             outcome = await player.play()
         except Unanswered:
@@ -285,6 +288,7 @@ def read_run(folder: RunFolder) -> RunReport | None:
     run, summary = folder.read("run.json"), folder.read("summary.json")
     if run is None or summary is None or run["status"] == "running" or not folder.results.exists():
         return None
+    _add_passports(summary, run, folder)  # a judge may have been tested since
     return RunReport(_shown(run), summary, folder)
 
 
@@ -344,11 +348,32 @@ def _write_down(session: Session, run: Record, spool: Spool) -> Record:
     summary = summarise(spool.finish(), run["planned"], run["duration_s"])
     summary["exit_code"] = exit_code(summary, run["status"])
     summary["limits"] = run.get("limits", [])
+    _add_embeddings(summary, session.vectors)
+    _add_passports(summary, run, session.folder)
     session.folder.write("summary.json", summary)
     reached("summary.written")
     session.folder.write("run.json", run)
     reached("run.closed")
     return summary
+
+
+def _add_embeddings(summary: Record, vectors: Vectors) -> None:
+    """What embeddings used: they belong to the run, because conversations share them."""
+    cost = None if None in vectors.costs else add_costs(sorted(one for one in vectors.costs if one is not None))
+    tokens = vectors.usage.input_tokens
+    summary["embeddings"] = {"texts": len(vectors.costs), "tokens": tokens, "cost": cost}
+    summary["total_tokens"] += tokens
+    if cost is not None and summary["total_cost"] is not None:
+        summary["total_cost"] += cost
+    elif vectors.costs and cost is None and vectors.paid:
+        summary["total_cost"] = None  # a part of it is not known
+
+
+def _add_passports(summary: Record, run: Record, folder: RunFolder) -> None:
+    if summary.get("judges"):
+        from rejoinder.engine.passports import add_passports  # noqa: PLC0415 - most runs have no judge
+
+        add_passports(summary["judges"], run, folder.root)
 
 
 def _shown(run: Record) -> Record:

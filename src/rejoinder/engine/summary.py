@@ -56,8 +56,20 @@ class _Breakdown(Struct):
     output: float = 0.0
 
 
+class _Check(Struct):
+    check: str
+    passed: bool
+    score: float | None
+    error: bool = False
+    metric: str | None = None
+    judge: str | None = None
+    judged_by: str | None = None
+    children: list[_Check] | None = None
+
+
 class _Turn(Struct):
     depth: int
+    checks: list[_Check]
     usage: _Usage
     duration_s: float
     cost_breakdown: _Breakdown | None = None
@@ -104,6 +116,9 @@ class Tally:
         self.breakdown: list[tuple[float, float]] = []
         self.unpriced: dict[str, int] = {}
         self.by_target: dict[str, _TargetTally] = {}
+        self.metrics: dict[str, dict[str, list[float]]] = {}
+        """The scores of each named measure, by case."""
+        self.judges: dict[tuple[str, str], _JudgeTally] = {}
 
     def add(self, result: _Result) -> None:
         self.counts[result.status] += 1
@@ -117,6 +132,8 @@ class Tally:
             self.costs.append(result.cost)
         if result.judge_usage.total_tokens or result.judge_cost is not None:
             self.judge_costs.append(result.judge_cost)
+        if result.turns:
+            self._add_checks(result.turns[-1].checks, result.id)
         for turn in result.turns:
             if turn.cost_breakdown is not None:
                 self.breakdown.append((turn.cost_breakdown.input, turn.cost_breakdown.output))
@@ -125,6 +142,19 @@ class Tally:
         if result.target not in self.by_target:
             self.by_target[result.target] = _TargetTally()
         self.by_target[result.target].add(result)
+
+    def _add_checks(self, checks: list[_Check], case_id: str) -> None:
+        """Measures and judges, by the level that decided."""
+        for check in checks:
+            if check.metric is not None and check.score is not None:
+                self.metrics.setdefault(check.metric, {}).setdefault(case_id, []).append(check.score)
+            if check.judge is not None and check.judged_by is not None:
+                place = check.judge, check.judged_by
+                if place not in self.judges:
+                    self.judges[place] = _JudgeTally(check.check)
+                self.judges[place].add(check)
+            if check.children is not None:
+                self._add_checks(check.children, case_id)
 
     def _add_recovery(self, result: _Result) -> None:
         if len(result.turns) < 2:
@@ -171,6 +201,10 @@ class Tally:
             "total_tokens": self.usage.total + self.judge_usage.total,
             "duration_s": duration_s,
             "by_target": {name: one.summary() for name, one in self.by_target.items()},
+            "metrics": {name: _metric(by_case) for name, by_case in self.metrics.items()},
+            "judges": [
+                {"target": target, "digest": digest, **one.record()} for (target, digest), one in self.judges.items()
+            ],
         }
 
     def _total_cost(self) -> float | None:
@@ -228,6 +262,33 @@ def exit_code(summary: Record, status: str) -> int:
     if summary["errors"] or summary["unfinished"] or status == "error":
         return 3
     return 1 if summary["failed"] or summary["skipped"] else 0
+
+
+class _JudgeTally:
+    """What one judge, told to do one thing, said of the replies that decided."""
+
+    def __init__(self, check: str) -> None:
+        self._check = check
+        self._passed = self._judged = self._errors = 0
+
+    def add(self, check: _Check) -> None:
+        if check.error:
+            self._errors += 1
+        else:
+            self._judged += 1
+            self._passed += check.passed
+
+    def record(self) -> Record:
+        return {"check": self._check, "judged": self._judged, "passed": self._passed, "errors": self._errors}
+
+
+def _metric(by_case: dict[str, list[float]]) -> Record:
+    """The mean over cases, each of which counts once however often it was repeated."""
+    means = [fsum(scores) / len(scores) for scores in by_case.values()]
+    n = len(means)
+    mean = fsum(means) / n
+    error = sqrt(fsum((one - mean) ** 2 for one in means) / (n * (n - 1))) if n > 1 else None
+    return {"mean": mean, "cases": n, "standard_error": error, "min": min(means), "max": max(means)}
 
 
 class _TargetTally:

@@ -1,25 +1,35 @@
 """Formatting: from a case to what is sent and logged. Pure: no files, no network, no clock."""
 
+from rejoinder.formatting.evidence import gather_evidence
 from rejoinder.formatting.globs import MOST_ALTERNATIVES, count_alternatives, is_guideline
 from rejoinder.formatting.judge import (
+    ASK_AGAIN,
     find_judges,
+    format_comparison,
     format_judge_prompt,
     format_judge_prompts,
+    judge_digest,
+    other_answer,
     reference_answer,
 )
 from rejoinder.formatting.prompt import diagnose_case, format_case, lone_text
 from rejoinder.formatting.toon import to_toon
 
 __all__ = [
+    "ASK_AGAIN",
     "MOST_ALTERNATIVES",
     "count_alternatives",
     "diagnose_case",
     "find_judges",
     "format_case",
+    "format_comparison",
     "format_judge_prompt",
     "format_judge_prompts",
+    "gather_evidence",
     "is_guideline",
+    "judge_digest",
     "lone_text",
+    "other_answer",
     "reference_answer",
     "to_toon",
 ]

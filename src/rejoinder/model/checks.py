@@ -7,7 +7,8 @@ follow-ups inside it apply to the whole block.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Iterator
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -20,6 +21,8 @@ class Check(Struct, frozen=True, kw_only=True):
     required: bool = False
     threshold: float | None = None
     every_turn: bool = False
+    metric: str | None = None
+    """The named measure that this check's score counts for, over all cases."""
     at: str = ""
 
 
@@ -134,6 +137,8 @@ class FinishReason(Check, frozen=True, tag="finish_reason"):
 
 class Semantic(Check, frozen=True, tag="semantic"):
     expected: tuple[str, ...]
+    target: str | None = None
+    """The target whose embeddings are compared; None: the suite's."""
 
 
 JUDGE_VARIABLES = (
@@ -154,7 +159,22 @@ class JudgeVariable(Struct, frozen=True, tag="variable"):
     name: str
 
 
-class LlmJudge(Check, frozen=True, tag="llm_judge"):
+class Judged(Check, frozen=True, kw_only=True):
+    """What all checks share that a model is asked for."""
+
+    target: str | None = None
+    """The target that judges; None: the suite's."""
+    votes: int = 1
+    """How often the judge is asked the same."""
+    combine: Literal["mean", "majority"] = "mean"
+    """How several votes become one score: their mean, or the share of those that pass."""
+    on_invalid: Literal["error", "zero"] = "error"
+    """What an answer that cannot be read twice in a row counts for."""
+    written: str = ""
+    """What the judge is asked as the author wrote it, before variables are filled in."""
+
+
+class LlmJudge(Judged, frozen=True, tag="llm_judge"):
     """A judgement by a model. Without `criteria` and `prompt` the case's outcome is what is judged.
 
     `prompt` is a template when it holds a judge variable, and criteria when it does not. The author's own variables
@@ -163,15 +183,72 @@ class LlmJudge(Check, frozen=True, tag="llm_judge"):
 
     criteria: str | None = None
     prompt: tuple[str | JudgeVariable, ...] | None = None
-    target: str | None = None
+
+
+class ScoreRange(Struct, frozen=True):
+    """What a score of a criterion means, from `least` to `most` of ten."""
+
+    least: int
+    most: int
+    meaning: str
+
+
+class Criterion(Struct, frozen=True, kw_only=True):
+    """One demand of a rubric. With ranges it is scored from 0 to 10; without, it is met or not."""
+
+    id: str
+    text: str
+    weight: float = 1.0
+    required: bool = False
+    min_score: float | None = None
+    """The least share of its score with which it counts as met; only with ranges."""
+    ranges: tuple[ScoreRange, ...] = ()
+
+
+class Rubric(Judged, frozen=True, kw_only=True, tag="rubric"):
+    criteria: tuple[Criterion, ...]
+
+
+class Compare(Judged, frozen=True, tag="compare"):
+    """Is the reply at least as good as another one? The other is written down, or another target's."""
+
+    other: str | None = None
+    """The other reply; None: the one that `other_target` gives, or the case's reference answer."""
+    other_target: str | None = None
+    criteria: str | None = None
 
 
 class Code(Check, frozen=True, tag="code"):
     """A script that reads the case and the reply as JSON and prints its verdict as JSON."""
 
     script: tuple[str, ...]
+    """One entry is a command line for the shell; several are the words of a command."""
     cwd: str | None = None
     timeout_s: float | None = None
+
+
+class PythonCheck(Check, frozen=True, tag="python"):
+    """A function of the user's, run in this process."""
+
+    call: str
+    """`module:function`."""
+    arguments: dict[str, Any] = {}
+    timeout_s: float | None = None
+
+
+class Webhook(Check, frozen=True, tag="webhook"):
+    """An address that is sent the case and the reply as JSON and answers with its verdict."""
+
+    url: str
+    headers: dict[str, str] = {}
+    timeout_s: float | None = None
+
+
+class Custom(Check, frozen=True, tag="check"):
+    """A check that the project or an installed package brings, by its name."""
+
+    kind: str
+    arguments: dict[str, Any] = {}
 
 
 class Or(Check, frozen=True, tag="or"):
@@ -180,6 +257,13 @@ class Or(Check, frozen=True, tag="or"):
 
 class And(Check, frozen=True, tag="and"):
     items: tuple[Item, ...]
+
+
+class Group(Check, frozen=True, tag="group"):
+    """Passes when so many of its checks do, or, without a count, when their weighted mean reaches the threshold."""
+
+    items: tuple[Item, ...]
+    at_least: int | None = None
 
 
 class Not(Check, frozen=True, tag="not"):
@@ -214,11 +298,43 @@ AnyCheck: TypeAlias = (
     | FinishReason
     | Semantic
     | LlmJudge
+    | Rubric
+    | Compare
     | Code
+    | PythonCheck
+    | Webhook
+    | Custom
     | Or
     | And
+    | Group
     | Not
 )
+
+
+def parts_of(check: AnyCheck) -> Iterator[AnyCheck]:
+    """The checks directly inside another one."""
+    if isinstance(check, Or | And | Group):
+        for item in check.items:
+            if item.check is not None:
+                yield item.check
+    elif isinstance(check, Not):
+        yield check.check
+
+
+def groups_of(check: AnyCheck) -> Iterator[Item]:
+    """The items in a check that is a group, and in the groups inside it."""
+    if isinstance(check, Or | And | Group):
+        for item in check.items:
+            yield item
+            if item.check is not None:
+                yield from groups_of(item.check)
+
+
+def walk_check(check: AnyCheck) -> Iterator[AnyCheck]:
+    """A check and everything in it, follow-ups left out."""
+    yield check
+    for part in parts_of(check):
+        yield from walk_check(part)
 
 
 class Item(Struct, frozen=True):

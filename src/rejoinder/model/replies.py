@@ -57,6 +57,8 @@ class Request(Struct, frozen=True, kw_only=True):
     question: str
     judging: bool = False
     """Is a judge asked, and not the candidate?"""
+    embed: str | None = None
+    """The text whose meaning is wanted as a vector; there are no messages then."""
     key: str = ""
     """What the journal knows this call by. Providers send it along, so that a call in doubt can be looked up."""
 
@@ -80,6 +82,8 @@ class Reply(Struct, frozen=True, omit_defaults=True):
     """The provider's name for the call."""
     price: Cost | None = None
     """The cost, split into input and output."""
+    vector: bytes = b""
+    """The meaning of a text, where that was asked for: 32-bit floats, least significant byte first."""
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):

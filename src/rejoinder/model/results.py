@@ -33,7 +33,16 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
     diagnostics: tuple[Diagnostic, ...] = ()
     judged: bool = False
-    """Was somebody asked for it?"""
+    """Was a model asked for it?"""
+    judge: str | None = None
+    """The target that judged."""
+    judged_by: str | None = None
+    """What the judge was told to do, as a digest: a judge's passport holds for it alone."""
+    threshold: float | None = None
+    """The least score that passes, where the score is not 0 or 1."""
+    votes: tuple[float, ...] = ()
+    """The scores of the single votes, where there were several."""
+    metric: str | None = None
 
     @property
     def passed(self) -> bool:

@@ -56,6 +56,8 @@ class Suite(Struct, frozen=True, kw_only=True):
     targets: dict[str, Target] = field(default_factory=dict[str, Target])
     judge_target: str | None = None
     """The project's judge, where neither the case, the suite nor the target names one."""
+    embedding_target: str | None = None
+    """Whose embeddings the check `semantic` compares, where it names nobody itself."""
     threads: int | None = None
     """How many conversations the suite itself asks to run at the same time."""
     prices: dict[str, Price] = field(default_factory=dict[str, Price])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rejoinder.errors import UsageError
 from rejoinder.model import Target
 from rejoinder.providers.base import Provider, ProviderError
+from rejoinder.suite.plugins import PROVIDERS_GROUP, find_entry_point
 
 if TYPE_CHECKING:
     from rejoinder.providers.exchange import Exchange
@@ -19,11 +20,18 @@ OVER_HTTP = frozenset(
     }
 )
 """Providers that are asked over HTTP; named here, so that the rest need not load what they need."""
-AVAILABLE = OVER_HTTP | {"scripted", "python", "mock"}
-FREE = frozenset({"scripted", "mock"})
+AVAILABLE = OVER_HTTP | {"scripted", "python", "mock", "local_embeddings"}
+FREE = frozenset({"scripted", "mock", "local_embeddings"})
 """Providers that ask nobody: they answer at once, and nobody is paid."""
 RUNS_CODE = frozenset({"python"})
 """Providers that run the user's own code."""
+EMBEDS = (OVER_HTTP - {"anthropic", "http"}) | {"scripted", "local_embeddings"}
+"""Providers that can turn a text into a vector; a server that resembles OpenAI's may still have no model for it."""
+
+
+def is_available(provider: str) -> bool:
+    """Can this version, or an installed package, run it?"""
+    return provider in AVAILABLE or find_entry_point(PROVIDERS_GROUP, provider) is not None
 
 
 def open_provider(
@@ -35,21 +43,40 @@ def open_provider(
 
         return ScriptedProvider(target)
     if target.provider == "python":
-        from rejoinder.providers.python import PythonProvider  # noqa: PLC0415
+        from rejoinder.providers.python import open_function  # noqa: PLC0415
 
-        return PythonProvider(target, folders)
+        return open_function(target, folders)
     if target.provider == "mock":
         from rejoinder.providers.mock import MockProvider  # noqa: PLC0415
 
         return MockProvider(target)
+    if target.provider == "local_embeddings":
+        from rejoinder.providers.local_embeddings import LocalEmbeddings  # noqa: PLC0415
+
+        return LocalEmbeddings(target, folders)
     if target.provider in OVER_HTTP:
         from rejoinder.providers.vendors import open_api  # noqa: PLC0415
 
         return open_api(target, environment, exchange)
+    from rejoinder.providers.plugins import open_plugin  # noqa: PLC0415
+
+    plugin = open_plugin(target)
+    if plugin is not None:
+        return plugin
     raise UsageError(
         f"target `{target.name}` needs the provider `{target.provider}`, which this version cannot run",
         f"The providers that run are {', '.join(sorted(AVAILABLE))}.",
     )
 
 
-__all__ = ["AVAILABLE", "FREE", "OVER_HTTP", "RUNS_CODE", "Provider", "ProviderError", "open_provider"]
+__all__ = [
+    "AVAILABLE",
+    "EMBEDS",
+    "FREE",
+    "OVER_HTTP",
+    "RUNS_CODE",
+    "Provider",
+    "ProviderError",
+    "is_available",
+    "open_provider",
+]

@@ -17,6 +17,7 @@ from rejoinder.providers.base import Pressure, ProviderError
 from rejoinder.providers.http1 import HttpAnswer
 from rejoinder.providers.limits import Limiter, retry_after
 from rejoinder.providers.transport import Transport
+from rejoinder.providers.vectors import no_embeddings
 
 RETRYABLE = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 """Statuses after which a request may succeed when it is sent again."""
@@ -67,13 +68,20 @@ class Wire(Protocol):
         ...
 
 
+class Wires(Struct, frozen=True):
+    """The wire formats of one API: of its replies, and of its embeddings where it has any."""
+
+    replies: Wire
+    embeddings: Wire | None = None
+
+
 class ApiProvider:
     outside = True
 
     def __init__(
         self,
         name: str,
-        wire: Wire,
+        wires: Wires,
         transport: Transport,
         limiter: Limiter,
         headers: Mapping[str, str],
@@ -82,14 +90,17 @@ class ApiProvider:
     ) -> None:
         self.limiter = limiter
         self._name = name
-        self._wire = wire
+        self._wires = wires
         self._transport = transport
         self._headers = headers
         self._key_name = key_name
         self._retry_statuses = RETRYABLE if retry_statuses is None else retry_statuses
 
     async def reply(self, request: Request) -> Reply:
-        outgoing = self._wire.write(request)
+        wire = self._wires.replies if request.embed is None else self._wires.embeddings
+        if wire is None:
+            raise no_embeddings(self._name)
+        outgoing = wire.write(request)
         # The journal's name for the call goes along: a call in doubt can be looked up where it was answered.
         own = (("x-client-request-id", request.key),)
         headers = {**self._headers, **outgoing.headers} if outgoing.headers else self._headers
@@ -97,13 +108,13 @@ class ApiProvider:
         answer = await self._transport.send(outgoing.method, outgoing.url, headers, outgoing.body, own)
         self.limiter.read(answer.headers, sent, failed=answer.status >= 400)
         if not 200 <= answer.status < 300:
-            raise self._fault(answer)
+            raise self._fault(wire, answer)
         try:
-            reply = self._wire.read(answer)
+            reply = wire.read(answer)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # JSON may be too deep to read
             raise self._unreadable(answer, str(error)) from None
         if reply.usage == NO_USAGE:
-            asked = sum(len(message.content) for message in request.messages)
+            asked = sum(len(message.content) for message in request.messages) + len(request.embed or "")
             reply = structs.replace(reply, usage=estimate_usage(asked, len(reply.text)))
         request_id = answer.request_id
         return structs.replace(reply, request_id=request_id) if request_id else reply
@@ -111,11 +122,11 @@ class ApiProvider:
     async def close(self) -> None:
         pass  # the transport is everybody's
 
-    def _fault(self, answer: HttpAnswer) -> ProviderError:
+    def _fault(self, wire: Wire, answer: HttpAnswer) -> ProviderError:
         """Told by status and type, never by the words of a message."""
         status = answer.status
         try:
-            details = self._wire.explain(answer)
+            details = wire.explain(answer)
         except (UnicodeDecodeError, RecursionError):
             details = ErrorDetails(ends_target=status in ENDS_TARGET)
         told = {"true": True, "false": False}.get(answer.headers.get("x-should-retry", ""))

@@ -1,7 +1,9 @@
-"""Google's Gemini: `generateContent`.
+"""Google's Gemini: `generateContent`, and `batchEmbedContents` for vectors.
 
 The system message is `systemInstruction`, assistants are called `model`, and consecutive messages of one role become
 parts of one. Texts must not be empty, and a call of a tool cannot come first: `(empty)` stands in their place.
+
+A vector is asked for as Google's own client does: by a batch, although it has one text.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from rejoinder.providers.api import EMPTY, ENDS_TARGET, ErrorDetails, Outgoing, 
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.http1 import HttpAnswer
 from rejoinder.providers.settings import Sampling
+from rejoinder.providers.vectors import pack_vector
 
 _ENDING_STATUSES = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_FOUND"})
 _FILTERED = frozenset(
@@ -69,21 +72,49 @@ class GeminiContent:
         )
 
     def explain(self, answer: HttpAnswer) -> ErrorDetails:
-        ends = answer.status in ENDS_TARGET
-        try:
-            error = _ERROR_DECODER.decode(answer.body).error
-        except msgspec.MsgspecError:
-            return ErrorDetails(ends_target=ends)
-        reasons = {detail.reason for detail in error.details}
-        # A wrong key comes as a 400, told from other bad requests by its reason alone.
-        ends = ends or error.status in _ENDING_STATUSES or "API_KEY_INVALID" in reasons
-        delays = [detail.retry_delay for detail in error.details if detail.retry_delay]
-        return ErrorDetails(
-            type="API_KEY_INVALID" if "API_KEY_INVALID" in reasons else error.status,
-            message=error.message,
-            retry_after_s=_seconds(delays[0]) if delays else None,
-            ends_target=ends,
-        )
+        return _explain(answer)
+
+
+class GeminiEmbeddings:
+    def __init__(self, url: str, name: str, extra_body: Mapping[str, Any]) -> None:
+        self._url = url
+        self._name = name
+        """The model as the API calls it, `models/...`."""
+        self._extra = extra_body
+
+    def write(self, request: Request) -> Outgoing:
+        content = {"parts": [{"text": request.embed}], "role": "user"}
+        # The batch has no fields of its own: what a target adds is for the one request in it.
+        one = merged({"content": content, "model": self._name}, self._extra)
+        return Outgoing(self._url, msgspec.json.encode({"requests": [one]}))
+
+    def read(self, answer: HttpAnswer) -> Reply:
+        response = _BATCH_DECODER.decode(answer.body)
+        if len(response.embeddings) != 1:
+            found = len(response.embeddings)
+            raise msgspec.ValidationError(f"there are {found} vectors in it, and one was asked for")
+        return Reply("", _usage(response.usage_metadata), vector=pack_vector(response.embeddings[0].values))
+
+    def explain(self, answer: HttpAnswer) -> ErrorDetails:
+        return _explain(answer)
+
+
+def _explain(answer: HttpAnswer) -> ErrorDetails:
+    ends = answer.status in ENDS_TARGET
+    try:
+        error = _ERROR_DECODER.decode(answer.body).error
+    except msgspec.MsgspecError:
+        return ErrorDetails(ends_target=ends)
+    reasons = {detail.reason for detail in error.details}
+    # A wrong key comes as a 400, told from other bad requests by its reason alone.
+    ends = ends or error.status in _ENDING_STATUSES or "API_KEY_INVALID" in reasons
+    delays = [detail.retry_delay for detail in error.details if detail.retry_delay]
+    return ErrorDetails(
+        type="API_KEY_INVALID" if "API_KEY_INVALID" in reasons else error.status,
+        message=error.message,
+        retry_after_s=_seconds(delays[0]) if delays else None,
+        ends_target=ends,
+    )
 
 
 def _parameters(sampling: Sampling) -> dict[str, Any]:
@@ -194,6 +225,15 @@ class _Response(Struct, rename="camel"):
     prompt_feedback: _Feedback | None = None
 
 
+class _Embedding(Struct):
+    values: list[float] = field(default_factory=list[float])
+
+
+class _Batch(Struct, rename="camel"):
+    embeddings: list[_Embedding] = field(default_factory=list[_Embedding])
+    usage_metadata: _Usage | None = None
+
+
 class _Detail(Struct, rename="camel"):
     reason: str | None = None
     retry_delay: str | None = None
@@ -210,4 +250,5 @@ class _ErrorBody(Struct):
 
 
 _DECODER = msgspec.json.Decoder(_Response)
+_BATCH_DECODER = msgspec.json.Decoder(_Batch)
 _ERROR_DECODER = msgspec.json.Decoder(_ErrorBody)

@@ -7,6 +7,7 @@ import random
 
 from rejoinder.model import Reply, Request, Target, Usage
 from rejoinder.providers.settings import one_spelling
+from rejoinder.providers.vectors import no_embeddings
 
 DEFAULT_RESPONSE = '{"answer": "A mock answered. Give the target a `response` to have it say something else."}'
 
@@ -23,7 +24,8 @@ class MockProvider:
         self._delays = (least / 1000, max(least, settings.get("delay_max_ms", least)) / 1000)
 
     async def reply(self, request: Request) -> Reply:
-        del request  # whatever is asked
+        if request.embed is not None:
+            raise no_embeddings("mock")
         delay = random.uniform(*self._delays)
         if delay:
             await asyncio.sleep(delay)

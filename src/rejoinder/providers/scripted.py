@@ -2,6 +2,8 @@
 
 It keeps nothing between calls: which reply is due follows from how many calls the conversation has made. So each
 conversation starts at the beginning, however many run at once, and a resumed one goes on where it stopped.
+
+`embeddings` are a mapping, from a text to its vector: what a text means does not depend on what was asked before.
 """
 
 from __future__ import annotations
@@ -13,6 +15,10 @@ import msgspec
 
 from rejoinder.model import Reply, Request, Target, Usage
 from rejoinder.providers.base import ProviderError
+from rejoinder.providers.vectors import pack_vector
+
+LONGEST_TEXT = 80
+"""Of a text that is named in an error."""
 
 
 class ScriptedProvider:
@@ -24,9 +30,14 @@ class ScriptedProvider:
         self._name = target.name
         self._replies: Any = settings.get("replies", [])
         self._judge: list[Any] = settings.get("judge", [])
+        self._embeddings: dict[str, Any] = settings.get("embeddings") or {}
         self._delay_s = settings.get("delay_ms", 0) / 1000
 
     async def reply(self, request: Request) -> Reply:
+        if request.embed is not None:
+            if self._delay_s:
+                await asyncio.sleep(self._delay_s)
+            return Reply("", vector=self._vector(request.embed))
         script = self._judge if request.judging else self._script(request.case_id)
         if request.call >= len(script):
             what = "verdicts of judges" if request.judging else f"replies for case `{request.case_id}`"
@@ -39,6 +50,16 @@ class ScriptedProvider:
 
     async def close(self) -> None:
         pass
+
+    def _vector(self, text: str) -> bytes:
+        numbers = self._embeddings.get(text, self._embeddings.get("*"))
+        shown = repr(text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}...")
+        if numbers is None:
+            raise ProviderError(f"target `{self._name}` has no vector for {shown} among its `embeddings`, nor for `*`")
+        try:
+            return pack_vector(msgspec.convert(numbers, list[float]))
+        except msgspec.ValidationError as error:
+            raise ProviderError(f"target `{self._name}` has a vector for {shown} that is none: {error}") from None
 
     def _script(self, case_id: str) -> list[Any]:
         if isinstance(self._replies, dict):

@@ -14,11 +14,12 @@ from msgspec import Struct
 from rejoinder.errors import UsageError
 from rejoinder.model import Target
 from rejoinder.providers.anthropic import VERSION, AnthropicMessages
-from rejoinder.providers.api import EMPTY, ApiProvider, Wire
+from rejoinder.providers.api import EMPTY, ApiProvider, Wire, Wires
 from rejoinder.providers.exchange import Exchange
-from rejoinder.providers.gemini import GeminiContent
+from rejoinder.providers.gemini import GeminiContent, GeminiEmbeddings
 from rejoinder.providers.http import TemplatedHttp
 from rejoinder.providers.openai_chat import OpenAiChat
+from rejoinder.providers.openai_embeddings import OpenAiEmbeddings
 from rejoinder.providers.openai_responses import OpenAiResponses
 from rejoinder.providers.settings import Settings
 
@@ -122,7 +123,8 @@ class _Opening:
             sampling = settings.sampling("thinking_budget", why="the chat completions API")
             url = f"{address}/chat/completions"
             wire = OpenAiChat(url, model, sampling, extra, limit_field=vendor.limit_field, empty=vendor.empty)
-        return self._provider(wire, address, key, headers)
+        embeddings = OpenAiEmbeddings(f"{address}/embeddings", model, extra)
+        return self._provider(wire, address, key, headers, embeddings)
 
     def azure(self) -> ApiProvider:
         settings = self.settings
@@ -135,13 +137,14 @@ class _Opening:
         key = self._needed_key(_AZURE_KEYS)
         deployment = settings.text("deployment") or settings.needed("model")
         version = settings.text("version") or settings.from_environment(_AZURE_VERSIONS) or AZURE_VERSION
-        path = f"{address}/openai/deployments/{quote(deployment, safe='')}/chat/completions?api-version={version}"
-        url = f"{address}/openai/v1/chat/completions" if version == "v1" else path
+        place, query = f"{address}/openai/deployments/{quote(deployment, safe='')}", f"?api-version={version}"
+        if version == "v1":
+            place, query = f"{address}/openai/v1", ""
         sampling = settings.sampling("thinking_budget", why="the chat completions API")
-        wire = OpenAiChat(
-            url, deployment, sampling, settings.mapping("extra_body"), limit_field="max_completion_tokens"
-        )
-        return self._provider(wire, address, key, {"api-key": key})
+        url, extra = f"{place}/chat/completions{query}", settings.mapping("extra_body")
+        wire = OpenAiChat(url, deployment, sampling, extra, limit_field="max_completion_tokens")
+        embeddings = OpenAiEmbeddings(f"{place}/embeddings{query}", deployment, extra)
+        return self._provider(wire, address, key, {"api-key": key}, embeddings)
 
     def anthropic(self) -> ApiProvider:
         settings = self.settings
@@ -161,23 +164,31 @@ class _Opening:
         address, key = self._address(_GEMINI).removesuffix("/v1beta"), self._key(_GEMINI)
         model = settings.text("model") or settings.text("deployment") or GEMINI_MODEL
         name = model if "/" in model else f"models/{model}"  # a model of one's own is `tunedModels/...`
-        url = f"{address}/v1beta/{quote(name, safe='/')}:generateContent"
-        wire = GeminiContent(url, settings.sampling(), settings.mapping("extra_body"))
-        return self._provider(wire, address, key, {"x-goog-api-key": key} if key else {})
+        url, extra = f"{address}/v1beta/{quote(name, safe='/')}", settings.mapping("extra_body")
+        wire = GeminiContent(f"{url}:generateContent", settings.sampling(), extra)
+        embeddings = GeminiEmbeddings(f"{url}:batchEmbedContents", name, extra)
+        return self._provider(wire, address, key, {"x-goog-api-key": key} if key else {}, embeddings)
 
     def http(self) -> ApiProvider:
         wire = TemplatedHttp(self.settings)
         return self._provider(wire, self.settings.needed("url"), None, {}, own_headers=False)
 
     def _provider(
-        self, wire: Wire, address: str, key: str | None, headers: dict[str, str], *, own_headers: bool = True
+        self,
+        wire: Wire,
+        address: str,
+        key: str | None,
+        headers: dict[str, str],
+        embeddings: Wire | None = None,
+        *,
+        own_headers: bool = True,
     ) -> ApiProvider:
         settings = self.settings
         more: dict[str, Any] = settings.mapping("headers") if own_headers else {}
         statuses = settings.values.get("retry_status_codes")
         return ApiProvider(
             self.name,
-            wire,
+            Wires(wire, embeddings),
             self.exchange.transport(settings.environment),
             self.exchange.limiter(self.name, address, key),
             _one_case({"content-type": "application/json", **headers}, more),

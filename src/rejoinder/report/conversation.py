@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rejoinder.report.money import describe_spending
@@ -10,7 +10,7 @@ from rejoinder.report.problems import printable
 from rejoinder.report.signs import UNICODE, Signs
 
 _NUMERIC = frozenset({"min_tokens", "max_tokens", "min_words", "max_words", "latency", "cost"})
-_GROUPS = frozenset({"or", "and", "not"})
+_GROUPS = frozenset({"or", "and", "not", "group"})
 
 
 def write_conversation(
@@ -27,6 +27,10 @@ def write_conversation(
         for check in turn["checks"]:
             yield from _check(check, "    ", signs)
     yield f"  Overall: {_overall(result, signs)}"
+    for turn in result["turns"]:
+        for check in _scored(turn["checks"]):
+            when = f"Turn {turn['turn']} scored" if len(result["turns"]) > 1 else "Scored"
+            yield f"  {when} {_one_line(check.get('name') or describe_check(check['check']))}: {_score(check)}"
     if any("model" in turn for turn in result["turns"]):  # what a script would use says nothing
         for turn in result["turns"] if len(result["turns"]) > 1 else ():
             yield f"  Turn {turn['turn']} used {describe_spending(turn)}"
@@ -43,6 +47,22 @@ def write_reasons(number: int, result: dict[str, Any], label: str = "") -> Itera
         if not check["passed"]:
             title = check.get("name") or describe_check(check["check"])
             yield f"  Eval {number}, {result['id']}{label}: {_one_line(title)}: {_one_line(check['reason'])}"
+
+
+def _scored(checks: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Checks whose score is more than yes or no; a judge speaks for what is inside it."""
+    for check in checks:
+        if "threshold" in check and check["score"] is not None:
+            yield check
+        elif "children" in check:
+            yield from _scored(check["children"])
+
+
+def _score(check: dict[str, Any]) -> str:
+    text = f"{check['score']:.3g}, and {check['threshold']:.3g} is needed"
+    if "votes" in check:
+        text += f" (votes {', '.join(f'{vote:.3g}' for vote in check['votes'])})"
+    return f"{text}; judged by {check['judge']}" if "judge" in check else text
 
 
 def _one_line(text: str) -> str:

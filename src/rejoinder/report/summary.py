@@ -10,9 +10,12 @@ from rejoinder.report.money import describe_tokens, dollars
 from rejoinder.report.problems import printable
 
 BAR_WIDTH = 20
+MOST_JUDGES = 5
+"""Judges that are listed; a suite with a judge for each case has hundreds."""
 
 
-def write_summary(run: dict[str, Any], summary: dict[str, Any]) -> Iterator[str]:
+def write_summary(run: dict[str, Any], summary: dict[str, Any], *, corrected: bool = False) -> Iterator[str]:
+    """`corrected`: with the pass rates that people would see where a judge's errors are known."""
     names = ", ".join(dict.fromkeys(suite["name"] or PurePath(suite["path"]).name for suite in run["suites"]))
     targets = ", ".join(summary["by_target"])
     yield f"{names} on {targets}: {count(summary['total'], 'conversation')}"
@@ -21,7 +24,14 @@ def write_summary(run: dict[str, Any], summary: dict[str, Any]) -> Iterator[str]
         yield f"  {'pass rate':10}{bar(summary)} {_rate(summary['pass_rate'], summary['pass_rate_interval'])}"
     yield from _recovery(summary)
     yield from _score(summary["score"])
+    yield from _metrics(summary.get("metrics", {}))
     yield from _targets(summary["by_target"])
+    for position, judge in enumerate(summary.get("judges", ())[:MOST_JUDGES]):
+        yield f"  {'' if position else 'judges':10}{_judge(judge)}"
+        if corrected:
+            yield f"  {'':10}{_corrected(judge)}"
+    if len(summary.get("judges", ())) > MOST_JUDGES:
+        yield f"  {'':10}and {count(len(summary['judges']) - MOST_JUDGES, 'more judge')}; --format json shows all"
     if run.get("judges_itself"):
         yield f"  {'judge':10}the target judged its own replies; name another with `judge_target`"
     yield f"  {'tokens':10}{_tokens(summary)}"
@@ -88,6 +98,40 @@ def _score(score: dict[str, Any]) -> Iterator[str]:
         yield f"  {title:10}{', '.join(_scored(one) for one in names)}"
 
 
+def _metrics(metrics: dict[str, dict[str, Any]]) -> Iterator[str]:
+    for position, (name, one) in enumerate(metrics.items()):
+        error = "" if one["standard_error"] is None else f", standard error {one['standard_error']:.3g}"
+        text = f"{printable(name)} {one['mean']:.3g} over {count(one['cases'], 'case')}{error}"
+        yield f"  {'' if position else 'metrics':10}{text}"
+
+
+def _judge(judge: dict[str, Any]) -> str:
+    """What a judge passed, and what is known about how far to trust it."""
+    errors = f", {count(judge['errors'], 'error')}" if judge["errors"] else ""
+    text = f"{judge['model']} on {_shortened(judge['check'])}: {judge['passed']} of {judge['judged']} passed{errors}; "
+    passport = judge.get("passport")
+    if passport is None:
+        return text + "uncalibrated"
+    figures = passport["figures"]
+    parts = [f"agrees with people on {figures['agreement']:.0%}"] if figures.get("agreement") is not None else []
+    if figures.get("kappa") is not None:
+        parts.append(f"kappa {figures['kappa']:.2f}")
+    return f"{text}{', '.join(parts)} ({count(passport['labels'], 'label')})"
+
+
+def _corrected(judge: dict[str, Any]) -> str:
+    found = judge.get("corrected")
+    if found is None:
+        return "no corrected pass rate: it needs a passport of a judge that tells what people pass from what they fail"
+    low, high = found["interval"]
+    return f"corrected pass rate {found['rate']:.1%} (95 % interval {low:.1%} to {high:.1%}, {found['method']})"
+
+
+def _shortened(text: str) -> str:
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= 60 else f"{line[:57]}..."
+
+
 def _targets(by_target: dict[str, dict[str, Any]]) -> Iterator[str]:
     """One line a target, where there are several to compare."""
     if len(by_target) < 2:
@@ -112,6 +156,8 @@ def _tokens(summary: dict[str, Any]) -> str:
     text = f"{about}{summary['total_tokens']:,} ({describe_tokens(usage)}"
     if judges["total_tokens"]:
         text += f", {judges['total_tokens']:,} by judges"
+    if summary.get("embeddings", {}).get("tokens"):
+        text += f", {summary['embeddings']['tokens']:,} for embeddings"
     return f"{text})"
 
 
@@ -119,13 +165,16 @@ def _cost(summary: dict[str, Any]) -> Iterator[str]:
     """What is known, and what is not: a model without a price is not free."""
     parts: list[str] = []
     breakdown, unpriced = summary["cost_breakdown"], summary["unpriced"]
-    known = [cost for cost in (summary["cost"], summary["judge_cost"]) if cost is not None]
+    embedded = summary.get("embeddings", {}).get("cost")
+    known = [cost for cost in (summary["cost"], summary["judge_cost"], embedded) if cost is not None]
     if breakdown is not None and summary["cost"] is None:
         known.append(breakdown["input"] + breakdown["output"])
     if known:
         inner = [f"{dollars(breakdown[kind])} {kind}" for kind in ("input", "output")] if breakdown else []
         if summary["judge_cost"]:
             inner.append(f"{dollars(summary['judge_cost'])} by judges")
+        if embedded:
+            inner.append(f"{dollars(embedded)} for embeddings")
         about = "about " if summary["usage"].get("approximate") else ""
         parts.append(about + dollars(sum(known)) + (f" ({', '.join(inner)})" if inner else ""))
     # Functions of one's own may well cost nothing; they are named where they make a sum incomplete.

@@ -32,8 +32,9 @@ from rejoinder.model import (
 from rejoinder.suite.checks import read_evaluators, read_items
 from rejoinder.suite.files import FileFault, Finder
 from rejoinder.suite.paths import did_you_mean
+from rejoinder.suite.plugins import known_checks
 from rejoinder.suite.source import RowSource, Source
-from rejoinder.suite.targets import PROVIDERS, resolve
+from rejoinder.suite.targets import PROVIDERS, is_known_provider, resolve
 from rejoinder.suite.templates import (
     Report,
     Scope,
@@ -176,6 +177,9 @@ class CaseBuilder:
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             self.problem("json-syntax", at, f"{path} is not valid JSON: {error}")
         return None
+
+    def known_checks(self) -> list[str]:
+        return known_checks(self.around.finder.root)
 
     def target(self, value: str, at: str) -> str:
         name = self.text(value, at)
@@ -335,7 +339,7 @@ def check_target(name: str, targets: Mapping[str, Target], *, complete: bool = T
         elif not hint:
             hint = "; name a model as openai/gpt-5-mini, or define targets in .rejoinder/targets.yaml"
         return [("unknown-target", f"there is no target `{name}`{hint}", "error")] if complete else []
-    if name not in targets and found.provider not in PROVIDERS:
+    if name not in targets and not is_known_provider(found.provider):
         other = f"; a model of another vendor can be reached as openrouter/{name}"
         hint = did_you_mean(found.provider, PROVIDERS) or other
         return [("unknown-provider", f"unknown provider `{found.provider}`{hint}", "warning")]

@@ -12,14 +12,18 @@ from rejoinder.model import (
     And,
     AnyCheck,
     Code,
+    Compare,
     Contains,
     ContainsAll,
     ContainsAny,
     ContainsJson,
+    Criterion,
+    Custom,
     EndsWith,
     Equals,
     FinishReason,
     FollowUp,
+    Group,
     IContains,
     IsJson,
     IsRefusal,
@@ -40,13 +44,19 @@ from rejoinder.model import (
     Not,
     NotMatch,
     Or,
+    PythonCheck,
     Quote,
     Regex,
     RougeL,
+    Rubric,
+    ScoreRange,
     Semantic,
     Similar,
     StartsWith,
+    Webhook,
 )
+from rejoinder.suite.paths import did_you_mean, list_words
+from rejoinder.suite.plugins import CHECKS_FILE
 
 
 class Texts(Protocol):
@@ -58,6 +68,10 @@ class Texts(Protocol):
     def problem(self, code: str, at: str, message: str) -> None: ...
     def target(self, value: str, at: str) -> str: ...
     def tree(self, value: Any, at: str) -> Any: ...
+
+    def known_checks(self) -> list[str]:
+        """The checks that the project and installed packages bring."""
+        ...
 
     def read_data(self, value: str, at: str) -> Any:
         """What a JSON or YAML file holds; None, with a problem noted, where it cannot be read."""
@@ -95,7 +109,10 @@ def _read_check(item: dict[str, Any], at: str, texts: Texts) -> AnyCheck | None:
     for kind, value in item.items():
         if kind in _READERS:
             place = f"{at}.{kind}"
-            return _READERS[kind](value, place, texts, _shared(item, at, place, texts))
+            check = _READERS[kind](value, place, texts, _shared(item, at, place, texts))
+            if isinstance(check, Custom) and "with" in item:
+                check = msgspec.structs.replace(check, arguments=texts.tree(item["with"], f"{at}.with"))
+            return check
     return None
 
 
@@ -104,6 +121,8 @@ def _shared(item: dict[str, Any], at: str, place: str, texts: Texts) -> dict[str
     shared: dict[str, Any] = {"at": place}
     if "name" in item:
         shared["name"] = texts.text(item["name"], f"{at}.name")
+    if "metric" in item:
+        shared["metric"] = texts.text(item["metric"], f"{at}.metric")
     for key in ("weight", "required", "threshold", "every_turn"):
         if key in item:
             shared[key] = item[key]
@@ -216,7 +235,9 @@ def _finish_reason(value: Any, at: str, texts: Texts, shared: dict[str, Any]) ->
 
 
 def _semantic(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
-    return Semantic(expected=_expected(value, at, texts), **{**shared, "threshold": value["threshold"]})
+    target = texts.target(value["target"], f"{at}.target") if "target" in value else None
+    given = {**shared, "threshold": value["threshold"]}
+    return Semantic(expected=_expected(value, at, texts), target=target, **given)
 
 
 def _expected(value: dict[str, Any], at: str, texts: Texts) -> tuple[str, ...]:
@@ -228,8 +249,103 @@ def _expected(value: dict[str, Any], at: str, texts: Texts) -> tuple[str, ...]:
 
 
 def _llm_judge(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
-    target = texts.target(value["target"], f"{at}.target") if "target" in value else None
-    return LlmJudge(criteria=texts.text(value["criteria"], f"{at}.criteria"), target=target, **shared)
+    return LlmJudge(
+        criteria=texts.text(value["criteria"], f"{at}.criteria") if "criteria" in value else None,
+        prompt=texts.judge_prompt(value["prompt"], f"{at}.prompt") if "prompt" in value else None,
+        **_judging(value, at, texts, ("criteria", "prompt")),
+        **shared,
+    )
+
+
+def _judging(value: dict[str, Any], at: str, texts: Texts, asked: tuple[str, ...]) -> dict[str, Any]:
+    """How a judge is asked. `asked` are the keys that say what for."""
+    given: dict[str, Any] = {key: value[key] for key in ("votes", "combine", "on_invalid") if key in value}
+    if "target" in value:
+        given["target"] = texts.target(value["target"], f"{at}.target")
+    written = {key: value[key] for key in asked if key in value}
+    return {**given, "written": msgspec.json.encode(written, order="sorted").decode()}
+
+
+def _rubric(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+    given = {"criteria": value} if isinstance(value, list) else value
+    place = at if isinstance(value, list) else f"{at}.criteria"
+    criteria = tuple(_criterion(one, number, place, texts) for number, one in enumerate(given["criteria"]))
+    twice = next((one.id for i, one in enumerate(criteria) if one.id in {other.id for other in criteria[:i]}), None)
+    if twice is not None:
+        texts.problem("duplicate-id", place, f"two criteria of this rubric have the id `{twice}`")
+    return Rubric(criteria=criteria, **_judging(given, at, texts, ("criteria",)), **shared)
+
+
+def _criterion(value: Any, number: int, at: str, texts: Texts) -> Criterion:
+    place = f"{at}[{number}]"
+    if isinstance(value, str):
+        return Criterion(id=str(number + 1), text=texts.text(value, place))
+    words = value.get("criterion", value.get("outcome"))
+    if words is None:
+        texts.problem("missing-field", f"{place}.criterion", "a criterion needs words: `criterion: ...`")
+    ranges = tuple(
+        _score_range(one, f"{place}.score_ranges[{i}]", texts) for i, one in enumerate(value.get("score_ranges", ()))
+    )
+    return Criterion(
+        id=value.get("id", str(number + 1)),
+        text=texts.text(words or "", f"{place}.criterion"),
+        weight=value.get("weight", 1.0),
+        required=value.get("required", False),
+        min_score=value.get("min_score"),
+        ranges=ranges,
+    )
+
+
+def _score_range(value: dict[str, Any], at: str, texts: Texts) -> ScoreRange:
+    least, most = value["score_range"]
+    if least > most:
+        texts.problem("out-of-range", f"{at}.score_range", f"a range begins with its lower end: [{most}, {least}]")
+    return ScoreRange(least, most, texts.text(value.get("meaning", value.get("outcome", "")), at))
+
+
+def _compare(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+    return Compare(
+        other=texts.text(value["reply"], f"{at}.reply") if "reply" in value else None,
+        other_target=texts.target(value["reply_of"], f"{at}.reply_of") if "reply_of" in value else None,
+        criteria=texts.text(value["criteria"], f"{at}.criteria") if "criteria" in value else None,
+        **_judging(value, at, texts, ("criteria",)),
+        **shared,
+    )
+
+
+def _code(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+    given: dict[str, Any] = {"script": value} if isinstance(value, str) else value
+    script = given["script"]
+    words = (script,) if isinstance(script, str) else tuple(script)
+    place = at if isinstance(value, str) else f"{at}.script"
+    return Code(
+        script=tuple(texts.text(word, place) for word in words),
+        cwd=texts.text(given["cwd"], f"{at}.cwd") if "cwd" in given else None,
+        timeout_s=given.get("timeout"),
+        **shared,
+    )
+
+
+def _python(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+    given: dict[str, Any] = {"call": value} if isinstance(value, str) else value
+    arguments = texts.tree(given["with"], f"{at}.with") if "with" in given else {}
+    return PythonCheck(call=given["call"], arguments=arguments, timeout_s=given.get("timeout"), **shared)
+
+
+def _webhook(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+    given: dict[str, Any] = {"url": value} if isinstance(value, str) else value
+    headers = texts.tree(given["headers"], f"{at}.headers") if "headers" in given else {}
+    url = texts.text(given["url"], at if isinstance(value, str) else f"{at}.url")
+    return Webhook(url=url, headers=headers, timeout_s=given.get("timeout"), **shared)
+
+
+def _custom(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+    known = texts.known_checks()
+    if value not in known:
+        hint = did_you_mean(value, known) or (f"; there are {list_words(known)}" if known else "")
+        bring = f"; {CHECKS_FILE} or an installed package has to bring it" if not known else hint
+        texts.problem("unknown-check", at, f"there is no check `{value}`{bring}")
+    return Custom(kind=value, **shared)
 
 
 def _or(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
@@ -238,6 +354,11 @@ def _or(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
 
 def _and(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
     return And(items=_read_list(value, at, texts), **shared)
+
+
+def _group(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+    items = _read_list(value["checks"], f"{at}.checks", texts)
+    return Group(items=items, at_least=value.get("at_least"), **shared)
 
 
 def _not(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
@@ -274,29 +395,23 @@ _READERS: dict[str, Reader] = {
     "finish_reason": _finish_reason,
     "semantic": _semantic,
     "llm_judge": _llm_judge,
+    "rubric": _rubric,
+    "compare": _compare,
+    "code": _code,
+    "python": _python,
+    "webhook": _webhook,
+    "check": _custom,
     "or": _or,
     "and": _and,
+    "group": _group,
     "not": _not,
 }
 
 
 def _read_evaluator(evaluator: dict[str, Any], at: str, texts: Texts) -> AnyCheck:
-    shared = _shared(evaluator, at, at, texts)
-    if evaluator["type"] == "code":
-        script = evaluator["script"]
-        words = (script,) if isinstance(script, str) else tuple(script)
-        return Code(
-            script=tuple(texts.text(word, f"{at}.script") for word in words),
-            cwd=texts.text(evaluator["cwd"], f"{at}.cwd") if "cwd" in evaluator else None,
-            timeout_s=evaluator.get("timeout"),
-            **shared,
-        )
-    return LlmJudge(
-        criteria=texts.text(evaluator["criteria"], f"{at}.criteria") if "criteria" in evaluator else None,
-        prompt=texts.judge_prompt(evaluator["prompt"], f"{at}.prompt") if "prompt" in evaluator else None,
-        target=texts.target(evaluator["target"], f"{at}.target") if "target" in evaluator else None,
-        **shared,
-    )
+    """An evaluator of AgentV's is a check in another order of words."""
+    read = _code if evaluator["type"] == "code" else _llm_judge
+    return read(evaluator, at, texts, _shared(evaluator, at, at, texts))
 
 
 def _compile(pattern: str, at: str, texts: Texts, flags: str = "") -> None:

@@ -112,6 +112,7 @@ class Finder:
     """Finds and reads the files of one suite; those that were used last are kept."""
 
     def __init__(self, folder: Path, root: Path, working: Path) -> None:
+        self.root = root
         self.roots = _unique([*_upward(folder, root), root, working])
         self._found: dict[str, Path | None] = {}
         self._texts: dict[Path, str | FileFault] = {}

@@ -145,6 +145,7 @@ class _SuiteReader:
             secrets=self.secrets,
             threads=metadata.get("threads"),
             judge_target=self._project_judge(),
+            embedding_target=self._embedder(),
         )
 
     # What the schema and the rules say.
@@ -294,6 +295,15 @@ class _SuiteReader:
             if value:
                 return self._known_target(self._text(value, at) or "", at, source)
         return None
+
+    def _embedder(self) -> str | None:
+        """Whose embeddings are compared: the suite says so, or the project."""
+        value = self.data.get("embedding_target")
+        if value:
+            return self._known_target(self._text(value, "embedding_target") or "", "embedding_target", self.source)
+        value = self.project.config.get("embedding_target")
+        source = self.project.config_sources.get("embedding_target", self.source)
+        return self._known_target(value, "embedding_target", source) if value else None
 
     def _project_judge(self) -> str | None:
         """The judge of targets that name none, in suites that name none."""

@@ -73,10 +73,23 @@ class CheckRules:
         for group in ("or", "and"):
             if isinstance(item.get(group), list):
                 self._list(item[group], (*path, group), depth, negated=negated)
+        if isinstance(item.get("group"), dict) and isinstance(item["group"].get("checks"), list):
+            self._group(item["group"], (*path, "group"), depth, negated=negated)
+        if "with" in item and "check" not in item:
+            message = "`with` holds the arguments of a `check: NAME`; no other check takes it"
+            self.found.errors.append(Violation("unknown-key", (*path, "with"), message, key=True))
         if isinstance(item.get("not"), dict):
             self._item(item["not"], (*path, "not"), depth, negated=True)
         if "prompt" in item:
             self._follow_up(item, path, depth + 1)
+
+    def _group(self, group: dict[str, Any], path: Path, depth: int, *, negated: bool) -> None:
+        checks, wanted = group["checks"], group.get("at_least")
+        self._list(checks, (*path, "checks"), depth, negated=negated)
+        there = sum(isinstance(item, dict) and any(key in item for key in self.kinds) for item in checks)
+        if isinstance(wanted, int) and not isinstance(wanted, bool) and wanted > there > 0:
+            message = f"`at_least: {wanted}` can never be reached: the group has {there} checks"
+            self.found.errors.append(Violation("out-of-range", (*path, "at_least"), message))
 
     def _follow_up(self, item: dict[str, Any], path: Path, depth: int) -> None:
         if depth > MOST_FOLLOW_UPS:
@@ -105,7 +118,7 @@ class CheckRules:
         return "prompt" in item and not any(key in item for key in self.kinds) and not _unknown_keys(item, self.kinds)
 
 
-_BESIDE = frozenset({"prompt", "checks", "name", "weight", "required", "threshold", "every_turn"})
+_BESIDE = frozenset({"prompt", "checks", "name", "weight", "required", "threshold", "every_turn", "metric", "with"})
 
 
 def _unknown_keys(item: dict[str, Any], kinds: frozenset[str]) -> list[str]:

@@ -16,6 +16,7 @@ from rejoinder.errors import UsageError
 from rejoinder.model import Problem, Target
 from rejoinder.suite.paths import Path as DocumentPath
 from rejoinder.suite.paths import did_you_mean
+from rejoinder.suite.plugins import PROVIDERS_GROUP, find_entry_point
 from rejoinder.suite.project import Project, configuration_files, display_path
 from rejoinder.suite.schema import Violation, find_violations
 from rejoinder.suite.source import Source, read_source
@@ -39,6 +40,7 @@ PROVIDERS = {
     "scripted": "scripted",
     "python": "python",
     "mock": "mock",
+    "local_embeddings": "local_embeddings",
     "azure": "azure",
     "azure-openai": "azure",
     "anthropic": "anthropic",
@@ -56,6 +58,7 @@ PROVIDERS = {
 
 _NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
     "python": (("call",),),
+    "local_embeddings": (("folder",),),
     "azure": (("deployment", "deploymentName", "model"),),
     "anthropic": (("model", "deployment", "variant"),),
     "http": (("url",),),
@@ -108,7 +111,7 @@ class Targets:
                 continue
             seen[name] = position
             self.problems += [source.violation(one) for one in _missing(entry, here)]
-            if entry["provider"].lower() not in PROVIDERS:
+            if not is_known_provider(entry["provider"]):
                 message = f"unknown provider `{entry['provider']}`{did_you_mean(entry['provider'], PROVIDERS)}"
                 violation = Violation("unknown-provider", (*here, "provider"), message)
                 self.problems.append(source.violation(violation, "warning"))
@@ -216,6 +219,11 @@ def _is_named(entry: dict[str, Any]) -> bool:
     return all(isinstance(entry.get(key), str) and entry[key] for key in ("name", "provider"))
 
 
+def is_known_provider(name: str) -> bool:
+    """Is it ours, or does an installed package bring it?"""
+    return name.lower() in PROVIDERS or find_entry_point(PROVIDERS_GROUP, name) is not None
+
+
 def _missing(entry: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
     provider = PROVIDERS.get(entry["provider"].lower(), "")
     settings = entry.get("settings")
@@ -224,7 +232,7 @@ def _missing(entry: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
         if not present & set(group):
             message = f"a target with provider `{entry['provider']}` needs `{group[0]}`"
             yield Violation("missing-field", (*path, group[0]), message)
-    if provider == "scripted" and not present & {"replies", "judge"}:
+    if provider == "scripted" and not present & {"replies", "judge", "embeddings"}:
         message = "a target with provider `scripted` needs `replies`"
         yield Violation("missing-field", (*path, "replies"), message)
 

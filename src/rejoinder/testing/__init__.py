@@ -27,13 +27,29 @@ loopback. It refuses what the real API would refuse, and it can be told to fail 
     200 You said: Hello?
     20 2
 
+It turns texts into vectors by the words in them, or by a function of yours (`embed`), and it can be a judge beside the
+model that is judged: `with_judge` tells the requests apart, `judge` has the words.
+
 Streaming is not spoken; a request for it gets an error that says so.
 """
 
 from __future__ import annotations
 
+from rejoinder.testing.judges import is_judging, judge, with_judge
 from rejoinder.testing.limits import RateLimit
 from rejoinder.testing.server import FakeServer
 from rejoinder.testing.values import Answer, Fault, Received, ToolCall
+from rejoinder.testing.vectors import embed
 
-__all__ = ["Answer", "FakeServer", "Fault", "RateLimit", "Received", "ToolCall"]
+__all__ = [
+    "Answer",
+    "FakeServer",
+    "Fault",
+    "RateLimit",
+    "Received",
+    "ToolCall",
+    "embed",
+    "is_judging",
+    "judge",
+    "with_judge",
+]

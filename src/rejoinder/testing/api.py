@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, cast
 
 from msgspec import Struct
 
-from rejoinder.testing.values import Answer, Received
+from rejoinder.testing.values import Answer, Embed, Received
 
 Json: TypeAlias = dict[str, Any]
 
@@ -44,13 +44,23 @@ class Endpoint(Struct, frozen=True):
     method: str = "POST"
 
 
+class Embedding(Struct, frozen=True):
+    """An endpoint that turns texts into vectors. The script has no say in it."""
+
+    check: Callable[[Received, Collection[str]], None]
+    body: Callable[[Received, Embed | None], Json]
+    """The vectors in the API's words, made by the test's function or, without one, of the texts' words."""
+    asks: bool = False
+    method: str = "POST"
+
+
 class Api(Struct, frozen=True):
     """A wire format."""
 
     name: str
     owns: Callable[[str], bool]
     """Is the path one of this API's?"""
-    find: Callable[[Received], Endpoint | None]
+    find: Callable[[Received], Endpoint | Embedding | None]
     check_key: Callable[[Received, str], None]
     """Raises Refusal unless the request has this key."""
     error: Callable[[Refusal, str], Json]

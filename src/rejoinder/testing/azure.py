@@ -6,14 +6,14 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from rejoinder.testing.api import Api, Endpoint, Json, Refusal, bearer
+from rejoinder.testing.api import Api, Embedding, Endpoint, Json, Refusal, bearer
 from rejoinder.testing.openai_chat import CHAT, CHAT_FIELDS, chat_body, check_messages
 from rejoinder.testing.openai_common import error_body, read_body
-from rejoinder.testing.openai_embeddings import EMBEDDINGS
+from rejoinder.testing.openai_embeddings import EMBEDDINGS, EMBEDDINGS_FIELDS, check_input, embeddings_body
 from rejoinder.testing.openai_responses import RESPONSES
-from rejoinder.testing.values import Answer, Received
+from rejoinder.testing.values import Answer, Embed, Received
 
-_DEPLOYED = re.compile(r"/openai/deployments/([^/]+)/chat/completions")
+_DEPLOYED = re.compile(r"/openai/deployments/([^/]+)/(chat/completions|embeddings)")
 _HARMS = ("hate", "self_harm", "sexual", "violence")
 
 _GATEWAY: dict[int, tuple[str, str]] = {
@@ -70,11 +70,20 @@ def _check_key(received: Received, key: str) -> None:
         raise Refusal(401)
 
 
-def _check_deployed(received: Received, extra: Collection[str]) -> None:
+def _check_version(received: Received) -> None:
     if not received.query.get("api-version"):
         raise Refusal(404, "Resource not found", code="404")
+
+
+def _check_deployed(received: Received, extra: Collection[str]) -> None:
+    _check_version(received)
     body = read_body(received, CHAT_FIELDS | frozenset(extra))
     check_messages(body)
+
+
+def _check_deployed_input(received: Received, extra: Collection[str]) -> None:
+    _check_version(received)
+    check_input(read_body(received, EMBEDDINGS_FIELDS | frozenset(extra)))
 
 
 def _deployed_body(received: Received, answer: Answer, number: int) -> Json:
@@ -83,6 +92,11 @@ def _deployed_body(received: Received, answer: Answer, number: int) -> Json:
     if deployment is not None:
         body["model"] = answer.model or deployment[1]
     return body
+
+
+def _deployed_vectors(received: Received, own: Embed | None) -> Json:
+    deployment = _DEPLOYED.fullmatch(received.path)
+    return embeddings_body(received, own) | ({"model": deployment[1]} if deployment is not None else {})
 
 
 def _filtered_body(received: Received, answer: Answer, number: int) -> Json:
@@ -95,16 +109,20 @@ def _filtered_body(received: Received, answer: Answer, number: int) -> Json:
 
 
 _CHAT = Endpoint(CHAT.check, _filtered_body)
-_CHAT_DEPLOYED = Endpoint(_check_deployed, _deployed_body)
-_ENDPOINTS = {
+_DEPLOYMENTS: dict[str, Endpoint | Embedding] = {
+    "chat/completions": Endpoint(_check_deployed, _deployed_body),
+    "embeddings": Embedding(_check_deployed_input, _deployed_vectors),
+}
+_ENDPOINTS: dict[str, Endpoint | Embedding] = {
     "/openai/v1/chat/completions": _CHAT,
     "/openai/v1/responses": RESPONSES,
     "/openai/v1/embeddings": EMBEDDINGS,
 }
 
 
-def _find(received: Received) -> Endpoint | None:
-    return _CHAT_DEPLOYED if _DEPLOYED.fullmatch(received.path) else _ENDPOINTS.get(received.path)
+def _find(received: Received) -> Endpoint | Embedding | None:
+    deployed = _DEPLOYED.fullmatch(received.path)
+    return _DEPLOYMENTS[deployed[2]] if deployed else _ENDPOINTS.get(received.path)
 
 
 API = Api(

@@ -1,14 +1,26 @@
-"""Gemini: `generateContent` of the Gemini API."""
+"""Gemini: `generateContent`, `embedContent` and `batchEmbedContents` of the Gemini API."""
 
 from __future__ import annotations
 
 import base64
 import re
 from collections.abc import Collection
+from functools import partial
 from typing import Any
 
-from rejoinder.testing.api import Api, Endpoint, Json, Refusal, as_list, as_object, require_object
-from rejoinder.testing.values import Answer, Received, Tokens, count_tokens
+from rejoinder.testing.api import (
+    Api,
+    Embedding,
+    Endpoint,
+    Json,
+    Refusal,
+    as_list,
+    as_object,
+    is_whole,
+    require_object,
+)
+from rejoinder.testing.values import Answer, Embed, Received, Tokens, count_tokens, count_words
+from rejoinder.testing.vectors import embed
 
 REQUEST_FIELDS = frozenset(
     {
@@ -25,6 +37,8 @@ CONFIG_FIELDS = frozenset(
         *("audioTranscriptionConfig", "modelSelectionConfig", "enableAffectiveDialog"),
     }
 )
+EMBED_FIELDS = frozenset({"model", "content", "taskType", "title", "outputDimensionality"})
+LARGEST_BATCH = 100
 DATA_FIELDS = frozenset(
     {
         *("text", "inlineData", "functionCall", "functionResponse", "fileData", "executableCode"),
@@ -161,6 +175,66 @@ def _camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
+# Embeddings: one text, or a batch of them.
+
+
+def _check_one(received: Received, extra: Collection[str]) -> None:
+    body = require_object(received, "Invalid JSON payload received.")
+    _check_embedded(body, EMBED_FIELDS | frozenset(extra), "EmbedContentRequest", "")
+
+
+def _check_batch(received: Received, extra: Collection[str]) -> None:
+    body = require_object(received, "Invalid JSON payload received.")
+    _check_names(body, frozenset({"requests", *extra}), "")
+    requests = as_list(body.get("requests"))
+    place = "* BatchEmbedContentsRequest.requests"
+    if not requests:
+        raise Refusal(400, f"{place}: requests is not specified\n")
+    if len(requests) > LARGEST_BATCH:
+        raise Refusal(400, f"{place}: at most {LARGEST_BATCH} requests can be in one batch\n")
+    path = _PATH.fullmatch(received.path)
+    for index, one in enumerate(requests):
+        where = f"requests[{index}]"
+        request = as_object(one)
+        if path is None or request.get("model") != f"models/{path[1]}":
+            raise Refusal(400, f"{place}[{index}].model: model must match the one of the batch\n")
+        _check_embedded(request, EMBED_FIELDS, f"BatchEmbedContentsRequest.{where}", where)
+
+
+def _check_embedded(request: Json, known: frozenset[str], title: str, where: str) -> None:
+    _check_names(request, known, where)
+    parts = as_list(as_object(request.get("content")).get("parts"))
+    if not any(as_object(part).get("text") for part in parts):
+        raise Refusal(400, f"* {title}.content: content is not specified\n")
+    size = _field(request, "outputDimensionality")
+    if size is not None and (not is_whole(size) or size < 1):
+        raise Refusal(400, f"* {title}.output_dimensionality: must be above 0\n")
+
+
+def _one_body(received: Received, own: Embed | None) -> Json:
+    request = as_object(received.body)
+    return {"embedding": _embedding(request, own), **_counted([request])}
+
+
+def _batch_body(received: Received, own: Embed | None) -> Json:
+    requests = [as_object(one) for one in as_list(as_object(received.body)["requests"])]
+    return {"embeddings": [_embedding(one, own) for one in requests], **_counted(requests)}
+
+
+def _embedding(request: Json, own: Embed | None) -> Json:
+    make = own or partial(embed, dimensions=_field(request, "outputDimensionality"))
+    return {"values": [float(number) for number in make(_text(request))]}
+
+
+def _text(request: Json) -> str:
+    return "".join(as_object(part).get("text") or "" for part in as_list(request["content"]["parts"]))
+
+
+def _counted(requests: list[Json]) -> Json:
+    words = count_words([_text(one) for one in requests])
+    return {"usageMetadata": {"promptTokenCount": words}} if words else {}  # as everywhere, zeros are not written
+
+
 # Answers.
 
 
@@ -216,16 +290,20 @@ def _usage(tokens: Tokens) -> Json:
     return {name: count for name, count in counts.items() if count}  # fields of value zero are not written
 
 
-_GENERATE = Endpoint(_check, _body)
+_METHODS: dict[str, Endpoint | Embedding] = {
+    "generateContent": Endpoint(_check, _body),
+    "embedContent": Embedding(_check_one, _one_body),
+    "batchEmbedContents": Embedding(_check_batch, _batch_body),
+}
 
 
-def _find(received: Received) -> Endpoint | None:
+def _find(received: Received) -> Endpoint | Embedding | None:
     path = _PATH.fullmatch(received.path)
     if path is None:
         return None
     if path[2].startswith("stream"):
         raise Refusal(400, "This fake server does not stream: use generateContent.")
-    return _GENERATE if path[2] == "generateContent" else None
+    return _METHODS.get(path[2])
 
 
 API = Api(

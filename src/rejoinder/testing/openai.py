@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from rejoinder.testing.api import Api, Endpoint, Json, Refusal
+from rejoinder.testing.api import Api, Embedding, Endpoint, Json, Refusal
 from rejoinder.testing.openai_chat import CHAT
 from rejoinder.testing.openai_common import check_key, error_body
 from rejoinder.testing.openai_embeddings import EMBEDDINGS
@@ -37,7 +37,7 @@ def _model_body(received: Received, _: Answer, __: int) -> Json:
     return _model(received.path.removeprefix(_MODEL))
 
 
-_ENDPOINTS = {
+_ENDPOINTS: dict[str, Endpoint | Embedding] = {
     "/v1/chat/completions": CHAT,
     "/v1/responses": RESPONSES,
     "/v1/embeddings": EMBEDDINGS,
@@ -46,7 +46,7 @@ _ENDPOINTS = {
 _ONE_MODEL = Endpoint(_check_model, _model_body, asks=False, method="GET")
 
 
-def _find(received: Received) -> Endpoint | None:
+def _find(received: Received) -> Endpoint | Embedding | None:
     if received.path.startswith(_MODEL):
         return _ONE_MODEL
     return _ENDPOINTS.get(received.path)

@@ -1,41 +1,29 @@
-"""OpenAI: embeddings. Texts with words in common lie near each other, which is all that a test can want."""
+"""OpenAI: embeddings, in base64 or as numbers."""
 
 from __future__ import annotations
 
 import base64
-import math
-import re
 import sys
 from array import array
 from collections.abc import Collection
-from hashlib import blake2b
+from functools import partial
 from typing import Any
 
-from rejoinder.testing.api import Endpoint, Json, Refusal, as_list, as_object, is_whole
+from rejoinder.testing.api import Embedding, Json, Refusal, as_list, as_object, is_whole
 from rejoinder.testing.openai_common import empty_array, missing, read_body, require_model, wrong_type
-from rejoinder.testing.values import Answer, Received, count_words
+from rejoinder.testing.values import Embed, Received, count_words
+from rejoinder.testing.vectors import embed
 
 EMBEDDINGS_FIELDS = frozenset({"input", "model", "dimensions", "encoding_format", "user"})
-_DIMENSIONS = 256
-_MARKS = 16
-"""In how many places of the vector a word leaves its mark: enough that two words hardly ever share all of them."""
-
-
-def embed(text: str, dimensions: int = _DIMENSIONS) -> list[float]:
-    """A vector of length one, made of the text's words regardless of their order and case."""
-    vector = [0.0] * dimensions
-    for word in re.findall(r"\w+", text.lower()) or [text]:
-        mark = blake2b(word.encode(errors="surrogatepass"), digest_size=4 * _MARKS).digest()
-        for start in range(0, len(mark), 4):
-            number = int.from_bytes(mark[start : start + 4])
-            vector[(number >> 1) % dimensions] += 1.0 if number & 1 else -1.0
-    length = math.sqrt(sum(one * one for one in vector))
-    return [one / length for one in vector] if length else [1.0, *vector[1:]]
 
 
 def _check(received: Received, extra: Collection[str]) -> None:
     body = read_body(received, EMBEDDINGS_FIELDS | frozenset(extra))
     require_model(body)
+    check_input(body)
+
+
+def check_input(body: Json) -> None:
     given = body.get("input")
     if given is None:
         raise missing("input")
@@ -43,8 +31,8 @@ def _check(received: Received, extra: Collection[str]) -> None:
         raise wrong_type("input", "one of a string or array of strings")
     if given == []:
         raise empty_array("input")
-    dimensions = body.get("dimensions", _DIMENSIONS)
-    if not is_whole(dimensions) or dimensions < 1:
+    dimensions = body.get("dimensions")
+    if dimensions is not None and (not is_whole(dimensions) or dimensions < 1):
         raise wrong_type("dimensions", "an integer above 0")
     for text in _texts(given):
         if not text:
@@ -61,28 +49,29 @@ def _texts(given: Any) -> list[str]:
     return [one if isinstance(one, str) else " ".join(map(str, as_list(one))) for one in items]
 
 
-def _body(received: Received, _: Answer, __: int) -> Json:
+def embeddings_body(received: Received, own: Embed | None) -> Json:
     asked = as_object(received.body)
     texts = _texts(asked["input"])
-    vectors = [embed(text, asked.get("dimensions", _DIMENSIONS)) for text in texts]
+    make = own or partial(embed, dimensions=asked.get("dimensions"))
+    vectors = [[float(number) for number in make(text)] for text in texts]
     packed = asked.get("encoding_format") == "base64"
     used = count_words(texts)
     return {
         "object": "list",
-        "model": asked["model"],
+        "model": asked.get("model"),
         "data": [
-            {"object": "embedding", "index": index, "embedding": _packed(vector) if packed else vector}
-            for index, vector in enumerate(vectors)
+            {"object": "embedding", "index": index, "embedding": _packed(numbers) if packed else numbers}
+            for index, numbers in enumerate(vectors)
         ],
         "usage": {"prompt_tokens": used, "total_tokens": used},
     }
 
 
-def _packed(vector: list[float]) -> str:
-    numbers = array("f", vector)
+def _packed(numbers: list[float]) -> str:
+    packed = array("f", numbers)
     if sys.byteorder == "big":
-        numbers.byteswap()
-    return base64.b64encode(numbers.tobytes()).decode()
+        packed.byteswap()
+    return base64.b64encode(packed.tobytes()).decode()
 
 
-EMBEDDINGS = Endpoint(_check, _body, asks=False)
+EMBEDDINGS = Embedding(_check, embeddings_body)

@@ -18,12 +18,12 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from rejoinder.testing import anthropic, azure, gemini, openai
-from rejoinder.testing.api import Api, Endpoint, Refusal
+from rejoinder.testing.api import Api, Embedding, Endpoint, Refusal
 from rejoinder.testing.exchange import Exchange, Response
 from rejoinder.testing.faults import play
 from rejoinder.testing.http1 import Connection, Request, TlsDoor
 from rejoinder.testing.limits import RateLimit, keep, limit_headers
-from rejoinder.testing.values import Answer, Fault, Received, Reply, Script
+from rejoinder.testing.values import Answer, Embed, Fault, Received, Reply, Script
 
 _APIS: tuple[Api, ...] = (azure.API, anthropic.API, gemini.API, openai.API)
 """The first that owns a path is asked; OpenAI's is the widest and comes last."""
@@ -47,6 +47,9 @@ class FakeServer:
     - `extra_headers`: sent with every answer.
     - `extra_fields`: top-level fields of requests to accept although the API has none such, as servers do that
       resemble it.
+    - `embed`: a function from a text to the numbers of its vector, called on the server's thread like `reply`.
+      Without one, `rejoinder.testing.embed` does it: texts of the same words have the same vector, texts with words
+      in common similar ones, and others hardly any likeness.
     """
 
     def __init__(  # noqa: PLR0913 - options, all but the first by name
@@ -60,6 +63,7 @@ class FakeServer:
         faults: Iterable[Fault | None] = (),
         extra_headers: Mapping[str, str] | None = None,
         extra_fields: Collection[str] = (),
+        embed: Embed | None = None,
     ) -> None:
         self._reply = reply
         self._latency_s = latency_s
@@ -70,6 +74,7 @@ class FakeServer:
         self._faults: Iterator[Fault | None] = iter(faults)
         self._extra_headers = dict(extra_headers or {})
         self._extra_fields = frozenset(extra_fields)
+        self._embed = embed
 
         self._lock = threading.Lock()
         self._requests: list[Received] = []
@@ -121,7 +126,7 @@ class FakeServer:
         return self
 
     def stop(self) -> None:
-        """Close every connection and end the thread. Raises what the reply function raised, if it did."""
+        """Close every connection and end the thread. Raises what a function given to it raised, if one did."""
         self._halt()
         self._raise_errors()
 
@@ -290,9 +295,10 @@ class FakeServer:
             return exchange.refuse(refusal)
         except Exception as error:  # a mistake in the script: the test that wrote it has to hear of it
             self._errors.append(error)
-            return exchange.refuse(Refusal(500, f"the reply function raised {type(error).__name__}: {error}"))
+            told = f"a function given to the fake server raised {type(error).__name__}: {error}"
+            return exchange.refuse(Refusal(500, told))
 
-    def _admit(self, exchange: Exchange) -> Endpoint:
+    def _admit(self, exchange: Exchange) -> Endpoint | Embedding:
         received, api = exchange.received, exchange.api
         if api is None:
             raise Refusal(404)
@@ -324,7 +330,11 @@ class FakeServer:
         endpoint = exchange.api.find(exchange.received) if exchange.api is not None else None
         if endpoint is None:
             return exchange.refuse(Refusal(404))
-        return Response(200, msgspec.json.encode(endpoint.body(exchange.received, answer, exchange.number)))
+        if isinstance(endpoint, Embedding):
+            body = endpoint.body(exchange.received, self._embed)
+        else:
+            body = endpoint.body(exchange.received, answer, exchange.number)
+        return Response(200, msgspec.json.encode(body))
 
 
 def _decoded(body: bytes) -> Any:

@@ -173,3 +173,4 @@ class Fault(Struct, frozen=True):
 
 Reply: TypeAlias = str | Answer | Fault
 Script: TypeAlias = Callable[[Received], Reply]
+Embed: TypeAlias = Callable[[str], Sequence[float]]

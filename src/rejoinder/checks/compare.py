@@ -1,0 +1,120 @@
+"""`compare`: is the reply at least as good as another one? A model is asked in both orders, because judges like what
+they read first; only what it says in both orders counts in full.
+
+The score is 1 where the reply wins in both orders, 0 where it loses in both, and between them where it is a tie or
+where the order decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from rejoinder.checks.base import Context, error_verdict, scored_verdict, verdict
+from rejoinder.checks.judge import (
+    Answer,
+    Judgement,
+    ask_votes,
+    combine,
+    first_trouble,
+    read_objects,
+    read_words,
+    spending,
+)
+from rejoinder.formatting import format_comparison, other_answer
+from rejoinder.model import Compare, Failure, Reply, Verdict
+
+Better: TypeAlias = Literal["1", "2", "tie"]
+_BETTER: dict[str, Better] = {"1": "1", "2": "2", "tie": "tie", "a": "1", "b": "2"}
+_FIRST: dict[Better, float] = {"1": 1.0, "tie": 0.5, "2": 0.0}
+"""What an answer is worth for the one that was shown first."""
+
+
+class Preference(Struct, frozen=True):
+    better: Better
+    reasoning: str | None = None
+
+
+async def judge_compare(check: Compare, context: Context) -> Verdict:
+    replies: list[Reply] = []
+    if check.other is None and check.other_target is not None:
+        other = await context.port.ask_other(check.other_target)
+        if isinstance(other, Failure):
+            reason = f"`{check.other_target}` could not be asked: {other.message}"
+            return error_verdict(check, "compare", reason)
+        replies.append(other)
+        rival = other.text
+    else:
+        rival = other_answer(check, context.case)
+    if not rival.strip():
+        reason = (
+            "there is nothing to compare with: give `reply`, `reply_of` or a reference answer in `expected_messages`"
+        )
+        return error_verdict(check, "compare", reason)
+    question = context.port.question()
+    own = context.reply.text
+    orders = [format_comparison(check, context.case, question, pair) for pair in ((own, rival), (rival, own))]
+    asked = [ask_votes(check, context, shown, read_preference) for shown in orders]
+    both = await asyncio.gather(*asked)
+    answers = [answer for one in both for answer in one]
+    spent = spending(check, context, orders[0], [*answers, Answer(replies=replies)])
+    if trouble := first_trouble(check, answers):
+        return error_verdict(check, "compare", trouble, **spent)
+    forth, back = (
+        [_worth(answer, first=first) for answer in one] for one, first in zip(both, (True, False), strict=True)
+    )
+    votes = [Judgement((a.score + b.score) / 2, reasoning=a.reasoning) for a, b in zip(forth, back, strict=True)]
+    judgement, scores = combine(check, votes)
+    return scored_verdict(
+        check,
+        "compare",
+        judgement.score >= spent["threshold"],
+        _reason(forth, back),
+        score=judgement.score,
+        reasoning=judgement.reasoning,
+        children=(_order("shown first", forth), _order("shown second", back)),
+        votes=scores,
+        **spent,
+    )
+
+
+def read_preference(text: str) -> Preference | None:
+    for data in read_objects(text):
+        better = _BETTER.get(str(data.get("better", data.get("winner"))).strip().lower())
+        if better is not None:
+            return Preference(better, read_words(data.get("reasoning")))
+    return None
+
+
+def _worth(answer: Answer, *, first: bool) -> Judgement:
+    """What a preference is worth for the reply, which was shown first or second."""
+    if answer.value is None:
+        return Judgement(0.0)
+    score = _FIRST[answer.value.better]
+    return Judgement(score if first else 1.0 - score, reasoning=answer.value.reasoning)
+
+
+def _mean(votes: list[Judgement]) -> float:
+    return math.fsum(vote.score for vote in votes) / len(votes)
+
+
+def _reason(forth: list[Judgement], back: list[Judgement]) -> str:
+    first, second = _mean(forth), _mean(back)
+    if first > 0.5 and second > 0.5:
+        return "better in both orders"
+    if first < 0.5 and second < 0.5:
+        return "worse in both orders"
+    if (first - 0.5) * (second - 0.5) < 0:
+        return f"better only when {'shown first' if first > second else 'shown second'}: the order decides"
+    return "as good as the other" if first == second else "as good as the other in one of the orders"
+
+
+def _order(title: str, votes: list[Judgement]) -> Verdict:
+    score = _mean(votes)
+    word = "better" if score > 0.5 else "worse" if score < 0.5 else "a tie"
+    plain = Compare(name=title)
+    passed = verdict(plain, title, score >= 0.5, word).passed
+    return scored_verdict(plain, title, passed, votes[0].reasoning or word, score=score)

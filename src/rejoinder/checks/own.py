@@ -1,0 +1,160 @@
+"""Checks that are the user's own: `code` (a script), `python` (a function), `check` (one that the project or a package
+brings) and `webhook` (an address). Each is given the same evidence, and its verdict is recorded like a judge's."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rejoinder.checks.base import CheckFault, Context, Post, Work, error_verdict
+from rejoinder.checks.opinion import opinion_verdict, read_opinion
+from rejoinder.checks.plugins import load_check
+from rejoinder.checks.processes import run_script
+from rejoinder.functions import FunctionFault, call_function, in_words, load_function, recordable, source_of
+from rejoinder.model import Check, Code, Custom, Evidence, Failure, Opinion, PythonCheck, Reply, Verdict, Webhook
+
+DEFAULT_TIMEOUT_S = 60.0
+
+
+async def judge_code(check: Code, context: Context) -> Verdict:
+    words = check.script
+    label = f"code {words[0]}" if len(words) == 1 else "code"
+    folder = Path(context.port.folders[0], check.cwd or "")
+    evidence = msgspec.json.encode(context.port.evidence())
+    timeout_s = check.timeout_s or DEFAULT_TIMEOUT_S
+
+    async def perform() -> str:
+        if not folder.is_dir():
+            raise CheckFault(f"there is no folder {folder} to run it in")
+        ended = await run_script(words, folder, evidence, timeout_s)
+        return _recorded(ended.opinion())
+
+    content = msgspec.json.encode((words, str(folder), [_script_file(word, folder) for word in _files(words)]))
+    return await _carried_out(check, label, context, Work("code", content + evidence, perform))
+
+
+async def judge_python(check: PythonCheck, context: Context) -> Verdict:
+    label = f"python {check.call}"
+    try:
+        function = load_function(check.call, context.port.folders)
+    except FunctionFault as fault:
+        return error_verdict(check, label, str(fault))
+    timeout_s = check.timeout_s or DEFAULT_TIMEOUT_S
+    return await _called(check, label, context, (check.call, function, check.arguments, timeout_s))
+
+
+async def judge_custom(check: Custom, context: Context) -> Verdict:
+    label = f"check {check.kind}"
+    try:
+        function = load_check(check.kind, context.port.folders[-1])
+    except FunctionFault as fault:
+        return error_verdict(check, label, str(fault))
+    return await _called(check, label, context, (check.kind, function, check.arguments, DEFAULT_TIMEOUT_S))
+
+
+async def judge_webhook(check: Webhook, context: Context) -> Verdict:
+    label = f"webhook {check.url}"
+    evidence = msgspec.json.encode(context.port.evidence())
+    headers = {"content-type": "application/json", **check.headers}
+    asked = context.port.post(Post(check.url, headers, evidence, check.timeout_s or DEFAULT_TIMEOUT_S))
+    return await _read(check, label, asked, lambda text: read_opinion(_json(text, "it answered")))
+
+
+async def _called(
+    check: Check, label: str, context: Context, what: tuple[str, Callable[..., Any], dict[str, Any], float]
+) -> Verdict:
+    """The verdict of a function of the user's."""
+    name, function, arguments, timeout_s = what
+    evidence = context.port.evidence()
+
+    async def perform() -> str:
+        return _recorded(await _opinion_of(name, function, evidence, arguments, timeout_s))
+
+    content = msgspec.json.encode((name, arguments), order="sorted", enc_hook=repr)
+    content += source_of(function) + msgspec.json.encode(evidence)
+    return await _carried_out(check, label, context, Work("python", content, perform))
+
+
+async def _opinion_of(
+    name: str, function: Callable[..., Any], evidence: Evidence, arguments: dict[str, Any], timeout_s: float
+) -> Opinion:
+    try:
+        async with asyncio.timeout(timeout_s):
+            answer = await call_function(name, function, evidence, **arguments)
+    except TimeoutError:
+        raise CheckFault(f"`{name}` did not return within {timeout_s:g} s") from None
+    except FunctionFault as fault:
+        if isinstance(fault.error, AssertionError):  # as tests say it
+            said = in_words(fault.error).partition(": ")[2]
+            return Opinion(passed=False, reason=recordable(said) or "an assertion failed")
+        raise CheckFault(str(fault)) from fault.error
+    try:
+        return read_opinion(answer)
+    except CheckFault as fault:
+        raise CheckFault(recordable(f"`{name}` {fault}")) from None
+
+
+async def _carried_out(check: Check, label: str, context: Context, work: Work) -> Verdict:
+    return await _read(check, label, context.port.carry_out(work), _restored)
+
+
+async def _read(check: Check, label: str, asked: Awaitable[Reply | Failure], read: Callable[[str], Opinion]) -> Verdict:
+    answer = await asked
+    if isinstance(answer, Failure):
+        return error_verdict(check, label, answer.message)
+    try:
+        return opinion_verdict(check, label, read(answer.text))
+    except CheckFault as fault:
+        return error_verdict(check, label, str(fault))
+
+
+def _recorded(opinion: Opinion) -> str:
+    """An opinion as the journal keeps it."""
+    try:
+        text = msgspec.json.encode(opinion).decode()
+        _restored(text)  # a function may put anything into an opinion
+        return text
+    except (msgspec.MsgspecError, UnicodeError, TypeError) as error:
+        raise CheckFault(f"gave a verdict that cannot be recorded: {error}") from None
+
+
+def _restored(text: str) -> Opinion:
+    return msgspec.json.decode(text, type=Opinion)
+
+
+def _json(text: str, who: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        shown = text if len(text) <= 200 else f"{text[:200]}..."
+        raise CheckFault(f"{who} {shown!r}, which is no JSON") from None
+
+
+def _files(words: tuple[str, ...]) -> list[str]:
+    """Words of a command that may name a file: when it changes, what it said before no longer holds."""
+    first, *rest = words
+    if rest:
+        return [first, *rest]
+    try:
+        return shlex.split(first)
+    except ValueError:
+        return first.split()
+
+
+def _script_file(word: str, folder: Path) -> str:
+    path = folder / word
+    try:
+        return f"{word}:{_digest(path)}" if path.is_file() else ""
+    except (OSError, ValueError):
+        return ""
+
+
+def _digest(path: Path) -> str:
+    from hashlib import blake2b  # noqa: PLC0415 - only for scripts
+
+    return blake2b(path.read_bytes(), digest_size=16).hexdigest()

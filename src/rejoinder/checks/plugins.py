@@ -1,0 +1,67 @@
+"""Checks that a project or an installed package brings, by name: `check: NAME`, with its arguments under `with:`.
+
+A project writes them in `.rejoinder/checks.py` with the decorator `rejoinder.check`; a package names them as entry
+points of the group `rejoinder.checks`. Nothing is imported before it is used, so what is broken breaks nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+from rejoinder.functions import FunctionFault, in_words, load_file
+from rejoinder.suite.plugins import CHECKS_FILE, CHECKS_GROUP, find_entry_point
+
+F = TypeVar("F", bound=Callable[..., Any])
+_MARK = "__rejoinder_check__"
+
+
+@overload
+def check(name: str, /) -> Callable[[F], F]: ...
+@overload
+def check(name: F, /) -> F: ...
+def check(name: Any, /) -> Any:
+    """Make a function of `.rejoinder/checks.py` a check: `@check` by its own name, `@check("other-name")` by another.
+
+    It is given the evidence (`context.reply`, `context.question`, `context.turns` ...) and the arguments of `with:`,
+    and returns true or false, a score from 0 to 1, the reason why the reply fails, or an `Opinion`.
+    """
+    if callable(name):
+        setattr(name, _MARK, name.__name__)
+        return name
+
+    def mark(function: F) -> F:
+        setattr(function, _MARK, name)
+        return function
+
+    return mark
+
+
+def load_check(name: str, root: str) -> Callable[..., Any]:
+    """The function of a check. Raises FunctionFault, which names the plugin that is broken."""
+    file = Path(root, CHECKS_FILE)
+    if file.is_file():
+        found = _checks_in(file, file.stat().st_mtime_ns).get(name)
+        if found is not None:
+            return found
+    entry = find_entry_point(CHECKS_GROUP, name)
+    if entry is None:
+        raise FunctionFault(f"there is no check `{name}`: neither {file} nor an installed package brings it")
+    package = entry.dist.name if entry.dist is not None else "an installed package"
+    try:
+        function = entry.load()
+    except (Exception, SystemExit) as error:
+        message = f"the check `{name}` of {package} ({entry.value}) cannot be loaded: {in_words(error)}"
+        raise FunctionFault(message, error) from error
+    if not callable(function):
+        raise FunctionFault(f"the check `{name}` of {package} ({entry.value}) is no function")
+    return function
+
+
+@lru_cache(maxsize=64)
+def _checks_in(file: Path, changed: int) -> dict[str, Callable[..., Any]]:  # noqa: ARG001 - part of the key
+    module = load_file(file, f"rejoinder_checks_of_{abs(hash(str(file)))}")
+    found = (one for one in vars(module).values() if callable(one) and hasattr(one, _MARK))
+    return {getattr(one, _MARK): one for one in found}

@@ -1,0 +1,122 @@
+"""`rubric`: a model judges the reply by each criterion of a list. The score is their weighted mean; a required
+criterion that is not met fails the check whatever the score is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from rejoinder.checks.base import Context, error_verdict, scored_verdict, verdict
+from rejoinder.checks.judge import (
+    Judgement,
+    ask_votes,
+    combine,
+    first_trouble,
+    read_objects,
+    read_score,
+    read_words,
+    spending,
+    unread,
+)
+from rejoinder.formatting import format_judge_prompt
+from rejoinder.model import Criterion, Rubric, Verdict
+
+HIGHEST = 10
+"""What a criterion with score ranges can reach."""
+
+
+class Mark(Struct, frozen=True):
+    """What a judge says of one criterion, from 0 to 1."""
+
+    score: float
+    reasoning: str | None = None
+
+
+Marks = dict[str, Mark]
+
+
+async def judge_rubric(check: Rubric, context: Context) -> Verdict:
+    label = _label(check)
+    shown = format_judge_prompt(check, context.case, context.port.question(), context.reply.text)
+    answers = await ask_votes(check, context, shown, lambda text: read_marks(text, check.criteria))
+    spent = spending(check, context, shown, answers)
+    if trouble := first_trouble(check, answers):
+        return error_verdict(check, label, trouble, **spent)
+    marks: list[Marks] = [answer.value[0] if answer.value else {} for answer in answers]
+    whole = [answer.value[1] if answer.value else None for answer in answers]
+    criteria = [_criterion(one, [mark.get(one.id, Mark(0.0)) for mark in marks]) for one in check.criteria]
+    votes = [Judgement(_mean(check, mark), reasoning=said) for mark, said in zip(marks, whole, strict=True)]
+    judgement, scores = combine(check, votes)
+    needed = spent["threshold"]
+    lacking = [one.text for one, met in zip(check.criteria, criteria, strict=True) if one.required and not met.passed]
+    passed = judgement.score >= needed and not lacking
+    count = f"{sum(one.passed for one in criteria)} of {len(criteria)} met"
+    reason = f"{count}; required and not met: {', '.join(lacking)}" if lacking else unread(answers) or count
+    return scored_verdict(
+        check,
+        label,
+        passed,
+        reason,
+        score=judgement.score,
+        hits=tuple(one.text for one, met in zip(check.criteria, criteria, strict=True) if met.passed),
+        misses=tuple(one.text for one, met in zip(check.criteria, criteria, strict=True) if not met.passed),
+        reasoning=judgement.reasoning,
+        children=tuple(criteria),
+        votes=scores,
+        **spent,
+    )
+
+
+def _label(check: Rubric) -> str:
+    """A list of plain sentences is shown as it was written."""
+    plain = all(one == Criterion(id=one.id, text=one.text) for one in check.criteria)
+    return f"rubric {', '.join(one.text for one in check.criteria)}" if plain else "rubric"
+
+
+def _mean(check: Rubric, marks: Marks) -> float:
+    weights = [one.weight for one in check.criteria]
+    if not sum(weights):
+        weights = [1.0] * len(weights)  # where nothing weighs anything, everything weighs the same
+    scores = [marks[one.id].score if one.id in marks else 0.0 for one in check.criteria]
+    return math.fsum(w * s for w, s in zip(weights, scores, strict=True)) / math.fsum(weights)
+
+
+def _criterion(criterion: Criterion, marks: Sequence[Mark]) -> Verdict:
+    """What the votes together say of one criterion."""
+    score = math.fsum(mark.score for mark in marks) / len(marks)
+    needed = (criterion.min_score if criterion.min_score is not None else 0.5) if criterion.ranges else 0.5
+    nearest = min(marks, key=lambda mark: abs(mark.score - score))
+    if criterion.ranges:
+        reason = nearest.reasoning or f"{score * HIGHEST:.3g} of {HIGHEST}"
+    else:
+        reason = nearest.reasoning or ("met" if score >= needed else "not met")
+    plain = Rubric(criteria=(), name=criterion.id)
+    found = verdict(plain, f"criterion {criterion.text}", score >= needed, reason)
+    return scored_verdict(plain, found.check, found.passed, reason, score=score)
+
+
+def read_marks(text: str, criteria: Sequence[Criterion]) -> tuple[Marks, str | None] | None:
+    """A judge's marks for every criterion, and what it says of the whole; None where one is missing."""
+    for data in read_objects(text):
+        rows = data.get("criteria", data.get("checks"))
+        if not isinstance(rows, list):
+            continue
+        marks = {one.id: mark for one in criteria if (mark := _mark_of(one, rows)) is not None}
+        if len(marks) == len(criteria):
+            return marks, read_words(data.get("reasoning", data.get("overall_reasoning")))
+    return None
+
+
+def _mark_of(criterion: Criterion, rows: list[Any]) -> Mark | None:
+    row = next((one for one in rows if isinstance(one, dict) and str(one.get("id")) == criterion.id), None)
+    if row is None:
+        return None
+    reasoning = read_words(row.get("reasoning"))
+    met = row.get("met", row.get("satisfied"))
+    score = read_score(row.get("score"))
+    if criterion.ranges:
+        return None if score is None else Mark(min(1.0, max(0.0, score / HIGHEST)), reasoning)
+    return Mark(float(met), reasoning) if isinstance(met, bool) else None

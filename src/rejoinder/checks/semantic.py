@@ -1,0 +1,61 @@
+"""`semantic`: does the reply mean the same as an expected text? Both are turned into vectors by an embedding model,
+and the score is the cosine of the angle between them.
+
+Such models see what a text is about, and hardly whether it says yes or no: docs/checks/semantic.md says more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import operator
+import sys
+from array import array
+from functools import lru_cache
+
+from rejoinder.checks.base import Context, error_verdict, pass_mark, scored_verdict
+from rejoinder.model import Failure, Semantic, Verdict
+
+
+async def judge_semantic(check: Semantic, context: Context) -> Verdict:
+    label = f"semantic {', '.join(check.expected)}"
+    texts = (context.reply.text, *check.expected)
+    asked = [context.port.embed(text, check.target) for text in texts if text.strip()]
+    answers = await asyncio.gather(*asked)
+    failure = next((one for one in answers if isinstance(one, Failure)), None)
+    if failure is not None:
+        return error_verdict(check, label, f"the embedding could not be had: {failure.message}")
+    if len(answers) < len(texts):
+        return scored_verdict(check, label, False, "the reply is empty", score=0.0, threshold=pass_mark(check))
+    vectors = [one.vector for one in answers if not isinstance(one, Failure)]
+    lengths = {len(vector) for vector in vectors}
+    if len(lengths) > 1:
+        return error_verdict(check, label, "the embeddings have different lengths, so they cannot be compared")
+    likeness = [cosine(vectors[0], vector) for vector in vectors[1:]]
+    best = max(range(len(likeness)), key=likeness.__getitem__)
+    score = round(likeness[best], 6)
+    which = f" to {check.expected[best]!r}" if len(check.expected) > 1 else ""
+    reason = f"similarity {score:.3f}{which}; {pass_mark(check):g} is needed"
+    return scored_verdict(check, label, score >= pass_mark(check), reason, score=score, threshold=pass_mark(check))
+
+
+def cosine(one: bytes, other: bytes) -> float:
+    """From 0 to 1: what points the other way is as unlike as what has nothing in common."""
+    a, b = _floats(one), _floats(other)
+    product = math.fsum(map(operator.mul, a, b))
+    norm = _norm(one) * _norm(other)
+    return min(1.0, max(0.0, product / norm)) if norm else 0.0
+
+
+@lru_cache(maxsize=512)
+def _floats(vector: bytes) -> array[float]:
+    values = array("f")
+    values.frombytes(vector)
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values
+
+
+@lru_cache(maxsize=512)
+def _norm(vector: bytes) -> float:
+    return math.sqrt(math.fsum(value * value for value in _floats(vector)))

@@ -1,0 +1,102 @@
+"""Judge passports: what is known about how far a judge can be trusted.
+
+A passport holds for one judge (its model) told to do one thing (its digest). It is written by `rejoinder judge test`
+and lies in `.rejoinder/passports`, beside the suites that it speaks of.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from rejoinder.stats import rogan_gladen, rogan_gladen_interval
+
+FOLDER = ".rejoinder/passports"
+FORMAT = 1
+
+
+class Labels(Struct, frozen=True):
+    file: str
+    hash: str
+    rows: int
+    scored: int
+    """Rows that the judge gave a verdict on."""
+
+
+class Passport(Struct, frozen=True, kw_only=True):
+    format: int = FORMAT
+    judge: str
+    """Provider and model."""
+    digest: str
+    """What the judge was told to do."""
+    kind: str
+    """The check, such as `llm_judge`."""
+    asked: str = ""
+    """What the judge was asked, as it was written."""
+    labels: Labels
+    repeat: int = 1
+    figures: dict[str, Any]
+    passes: tuple[int, int]
+    """Of the replies that people pass, how many the judge passes: sensitivity."""
+    fails: tuple[int, int]
+    """Of the replies that people fail, how many the judge fails: specificity."""
+    version: str
+    created_at: str
+
+    def corrected(self, passed: int, judged: int) -> dict[str, Any] | None:
+        """The pass rate that people would see where the judge sees this one; None where it tells nothing."""
+        if not (self.passes[1] and self.fails[1] and judged):
+            return None
+        rates = passed / judged, self.passes[0] / self.passes[1], self.fails[0] / self.fails[1]
+        rate = rogan_gladen(*rates)
+        if rate is None:
+            return None
+        interval = rogan_gladen_interval((passed, judged), self.passes, self.fails)
+        return {"rate": rate, "interval": interval, "method": "Rogan-Gladen"}
+
+    def brief(self) -> dict[str, Any]:
+        """What results say of it."""
+        return {"labels": self.labels.scored, "created_at": self.created_at, "figures": self.figures}
+
+
+def add_passports(judges: list[dict[str, Any]], run: dict[str, Any], root: Path) -> None:
+    """Beside each judge of a run what is known about it."""
+    named: dict[str, str] = {
+        target["name"]: f"{target['provider']}/{target['model'] or target['name']}" for target in run["targets"]
+    }
+    for judge in judges:
+        judge["model"] = identity = named.get(judge["target"]) or str(judge["target"])
+        passport = find_passport(root, identity, judge["digest"])
+        judge["passport"] = passport.brief() if passport is not None else None
+        judge["corrected"] = passport.corrected(judge["passed"], judge["judged"]) if passport is not None else None
+
+
+def _path(root: Path, judge: str, digest: str) -> Path:
+    name = "".join(letter if letter.isalnum() or letter in "._" else "-" for letter in judge)
+    return root / FOLDER / f"{name[:100]}-{digest}.json"
+
+
+def write_passport(root: Path, passport: Passport) -> Path:
+    path = _path(root, passport.judge, passport.digest)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(".draft")
+    with draft.open("wb") as stream:
+        stream.write(msgspec.json.format(msgspec.json.encode(passport), indent=2) + b"\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+    draft.replace(path)
+    return path
+
+
+def find_passport(root: Path, judge: str, digest: str) -> Passport | None:
+    """None where there is none, or none that this version can read."""
+    with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeError):
+        found = msgspec.json.decode(_path(root, judge, digest).read_bytes(), type=Passport)
+        if found.format == FORMAT and (found.judge, found.digest) == (judge, digest):
+            return found
+    return None

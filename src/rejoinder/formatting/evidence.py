@@ -1,0 +1,61 @@
+"""What checks of the user's own are told about a reply and the conversation that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from rejoinder.formatting.globs import is_guideline
+from rejoinder.formatting.judge import expected_messages, reference_answer
+from rejoinder.model import Case, Evidence, FilePart, Formatting, Prompt, Reply, Said, Segment, TextPart
+
+
+def gather_evidence(
+    case: Case,
+    prompt: Prompt,
+    said: tuple[Said, ...],
+    reply: Reply,
+    formatting: Formatting,
+    *,
+    target: str,
+    trial: int,
+) -> Evidence:
+    """`prompt` is the question of this turn, `said` every turn up to it."""
+    files = [part for message in case.messages for part in message.parts if isinstance(part, FilePart)]
+    paths = {part.path: part.resolved or part.path for part in files}
+    guidelines = [path for path in paths if is_guideline(path, formatting.guideline_patterns)]
+    return Evidence(
+        question=prompt.question,
+        expected_outcome=case.outcome or "",
+        reference_answer=reference_answer(case),
+        candidate_answer=reply.text,
+        guideline_paths=tuple(paths[path] for path in guidelines),
+        input_files=tuple(resolved for path, resolved in paths.items() if path not in guidelines),
+        input_segments=tuple(_segments(case)),
+        case_id=case.id,
+        name=case.name,
+        tags=case.tags,
+        vars=case.variables,
+        metadata=case.metadata,
+        target=target,
+        trial=trial,
+        turn=len(said),
+        turns=said,
+        input_messages=prompt.turns,
+        expected_messages=expected_messages(case),
+        guidelines=prompt.guidelines,
+        model=reply.model,
+        finish_reason=reply.finish_reason,
+        tool_calls=reply.tool_calls,
+        usage=reply.usage,
+        cost=reply.cost,
+        latency_s=reply.latency_s,
+    )
+
+
+def _segments(case: Case) -> Iterator[Segment]:
+    for part in chain.from_iterable(message.parts for message in case.messages):
+        if isinstance(part, TextPart):
+            yield Segment("text", value=part.text)
+        elif isinstance(part, FilePart):
+            yield Segment("file", path=part.path, text=part.text or "")

@@ -1,0 +1,55 @@
+"""The meaning of a text as a vector: 32-bit floats, least significant byte first, whoever has made them.
+
+What cannot be compared later is refused here, where the answer that holds it can still be named.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from array import array
+from binascii import a2b_base64
+from math import isfinite
+
+from msgspec import ValidationError
+
+from rejoinder.providers import EMBEDS
+from rejoinder.providers.base import ProviderError
+
+_WIDTH = 4
+
+
+def pack_vector(numbers: list[float]) -> bytes:
+    """Numbers as a vector. Raises ValidationError for those that are none."""
+    try:
+        return _checked(struct.pack(f"<{len(numbers)}f", *numbers))
+    except OverflowError:
+        raise ValidationError("a number of the vector is too large for 32 bits") from None
+
+
+def read_vector(text: str) -> bytes:
+    """The vector in a base64 text. Raises ValidationError where there is none."""
+    try:
+        data = a2b_base64(text, strict_mode=True)
+    except ValueError as error:
+        raise ValidationError(f"the vector is no base64: {error}") from None
+    if len(data) % _WIDTH:
+        raise ValidationError(f"the vector is cut off: {len(data)} bytes are no whole number of 32-bit floats")
+    return _checked(data)
+
+
+def _checked(data: bytes) -> bytes:
+    if not data:
+        raise ValidationError("the vector is empty")
+    numbers = array("f", data)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    if not isfinite(sum(numbers)):  # no sum of 32-bit floats leaves the range of 64 bits by itself
+        raise ValidationError("the vector has something in it that is no finite number")
+    return data
+
+
+def no_embeddings(provider: str) -> ProviderError:
+    """What every request for a vector gets from a provider that makes none."""
+    message = f"the provider `{provider}` has no embeddings; these have: {', '.join(sorted(EMBEDS))}"
+    return ProviderError(message, type="request", ends_target=True)

@@ -1,0 +1,68 @@
+"""The names that plugins bring, found without running any of their code: a project's checks by reading its file, those
+of packages by what they say about themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ast
+    from importlib.metadata import EntryPoint
+
+CHECKS_FILE = ".rejoinder/checks.py"
+CHECKS_GROUP = "rejoinder.checks"
+PROVIDERS_GROUP = "rejoinder.providers"
+
+
+def known_checks(root: Path) -> list[str]:
+    """The names that `check:` may have in a project."""
+    return [*project_checks(root / CHECKS_FILE), *entry_points(CHECKS_GROUP)]
+
+
+def project_checks(file: Path) -> list[str]:
+    """The checks that a file defines. One that cannot be read as Python defines none: its run says why."""
+    try:
+        return _read_names(file, file.stat().st_mtime_ns)
+    except OSError:
+        return []
+
+
+@lru_cache(maxsize=8)
+def _read_names(file: Path, changed: int) -> list[str]:  # noqa: ARG001 - part of the key
+    import ast  # noqa: PLC0415 - only where a project has checks of its own
+
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return [name for function in functions for name in _names(function)]
+
+
+def _names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    import ast  # noqa: PLC0415
+
+    for decorator in function.decorator_list:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        word = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+        if word != "check":
+            continue
+        if not isinstance(decorator, ast.Call):
+            yield function.name
+        elif decorator.args and isinstance(decorator.args[0], ast.Constant):
+            yield str(decorator.args[0].value)
+
+
+@lru_cache(maxsize=8)
+def entry_points(group: str) -> dict[str, EntryPoint]:
+    """What installed packages bring, by name."""
+    from importlib.metadata import entry_points as find  # noqa: PLC0415 - 20 ms that only plugins are worth
+
+    return {entry.name: entry for entry in find(group=group)}
+
+
+def find_entry_point(group: str, name: str) -> EntryPoint | None:
+    return entry_points(group).get(name)

@@ -1,0 +1,61 @@
+"""Playing a judge: what one answers, and how its requests are told from those to the model that is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from rejoinder.testing.api import as_list, as_object
+from rejoinder.testing.values import Answer, Received, Reply, Script
+
+_DEMAND = "Reply with one JSON object and nothing else:"
+"""What the system text of every judge says."""
+
+
+def judge(
+    score: float = 1.0, *, hits: Sequence[str] = (), misses: Sequence[str] = (), reasoning: str = "As demanded."
+) -> Answer:
+    """The answer of a judge: the one JSON object that `llm_judge` asks for."""
+    words = {"score": score, "hits": list(hits), "misses": list(misses), "reasoning": reasoning}
+    return Answer(msgspec.json.encode(words).decode())
+
+
+def is_judging(received: Received) -> bool:
+    """Is a judge asked? Its system text tells, whichever API it comes through."""
+    return any(_DEMAND in text for text in _system_texts(as_object(received.body)))
+
+
+def with_judge(reply: Reply | Script, verdict: Reply | Script) -> Script:
+    """A model and its judge behind one address: `verdict` is for what a judge is asked, `reply` for all else.
+
+    Each may be what a server answers, or a function of the request that says so:
+
+        script = with_judge("It is Rome.", judge(0.8, hits=["names the city"], reasoning="A little short."))
+        with FakeServer(script) as server:
+            ...  # one target at `server.openai_url` is both
+
+    Judges with contracts of their own are answered in their own words: `'{"better": "1"}'` for `compare`.
+    """
+
+    def answer(received: Received) -> Reply:
+        chosen = verdict if is_judging(received) else reply
+        return chosen(received) if callable(chosen) else chosen
+
+    return answer
+
+
+def _system_texts(body: dict[str, Any]) -> list[str]:
+    """The system's words in the body of any API: a message, `instructions`, `system` or `systemInstruction`."""
+    messages = [as_object(one) for name in ("messages", "input") for one in as_list(body.get(name))]
+    contents = [one.get("content") for one in messages if one.get("role") in ("system", "developer")]
+    contents += [body.get("instructions"), body.get("system")]
+    contents += [as_object(body.get(name)).get("parts") for name in ("systemInstruction", "system_instruction")]
+    return [text for content in contents for text in _texts(content)]
+
+
+def _texts(content: Any) -> list[str]:
+    if isinstance(content, str):
+        return [content]
+    return [text for part in as_list(content) if isinstance(text := as_object(part).get("text"), str)]
