@@ -490,6 +490,19 @@ def test_two_interrupts_stop_at_once_and_lose_nothing(lab: Lab, audit: Audit, bl
     audit.finished(lab.resume().document)
 
 
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
+def test_the_end_of_a_job_stops_at_once_and_loses_nothing(lab: Lab, audit: Audit, how: signal.Signals) -> None:
+    with lab.server.holding(lambda call: call.turn == 2):
+        life = lab.start(form="text")
+        assert lab.server.wait_for(WORKERS + 5, life)
+        life.process.send_signal(how)
+        ended = life.end(patience_s=10)
+    assert (ended.code, "Traceback" in ended.err) == (130, False)
+    assert f"rejoinder resume {lab.run_folder.name}" in ended.out + ended.err
+    assert audit.died(life).told
+    audit.finished(lab.resume().document)
+
+
 def test_an_interrupt_before_anything_is_sent_leaves_nothing_behind(lab: Lab) -> None:
     answers = (lab.folder / "lab_answers.py").read_text(encoding="utf-8")
     lab.write("lab_answers.py", 'import sys, time\nprint("here", file=sys.stderr, flush=True)\ntime.sleep(60)\n')

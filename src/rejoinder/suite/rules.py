@@ -88,7 +88,7 @@ class CheckRules:
         self._list(checks, (*path, "checks"), depth, negated=negated)
         there = sum(isinstance(item, dict) and any(key in item for key in self.kinds) for item in checks)
         if isinstance(wanted, int) and not isinstance(wanted, bool) and wanted > there > 0:
-            message = f"`at_least: {wanted}` can never be reached: the group has {there} checks"
+            message = f"`at_least: {wanted}` can never be reached: the group has {there} check{'' if there == 1 else 's'}"
             self.found.errors.append(Violation("out-of-range", (*path, "at_least"), message))
 
     def _follow_up(self, item: dict[str, Any], path: Path, depth: int) -> None:
