@@ -3,7 +3,9 @@
 Blocks with a file name after the language are written to that file (```yaml evals.yaml). Blocks of the language
 `console` hold commands after `$ ` and their output; the output is compared, or written anew. Blocks of the language
 `python` are executed. `<!-- new folder -->` starts again in an empty folder; `<!-- env NAME=value -->` sets a variable;
-`<!-- fake models: TEXT -->` has all LLM APIs answer TEXT from a server on loopback, with keys that it accepts.
+`<!-- fake models: TEXT -->` has all LLM APIs answer TEXT from a server on loopback, with keys that it accepts;
+`<!-- webhook: JSON -->` has a server there answer JSON to every request, at the address in GRADER_URL;
+`<!-- install -->` makes the folder's package known to Python as an installer would.
 """
 
 from __future__ import annotations
@@ -12,7 +14,10 @@ import os
 import re
 import subprocess
 import sys
+import threading
+import tomllib
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,10 +25,34 @@ from rejoinder.testing import Answer, FakeServer
 
 ROOT = Path(__file__).parent.parent
 _BLOCK = re.compile(
-    r"^<!-- (?P<comment>new folder|env \w+=.*?|fake models: .*?) -->$"
+    r"^<!-- (?P<comment>new folder|env \w+=.*?|fake models: .*?|webhook: .*?|install) -->$"
     r"|^```(?P<language>\w+)(?: (?P<name>\S+))?\n(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+
+
+class Webhook:
+    """A grader that says the same of every reply."""
+
+    def __init__(self, verdict: str) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(verdict.encode())))
+                self.end_headers()
+                self.wfile.write(verdict.encode())
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/grade"
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
 
 
 @dataclass
@@ -33,6 +62,7 @@ class Session:
     environment: dict[str, str] = field(default_factory=dict)
     made: TemporaryDirectory[str] = field(default_factory=TemporaryDirectory)
     server: FakeServer | None = None
+    webhook: Webhook | None = None
 
     @property
     def folder(self) -> Path:
@@ -42,6 +72,8 @@ class Session:
         self.made.cleanup()
         if self.server is not None:
             self.server.stop()
+        if self.webhook is not None:
+            self.webhook.stop()
 
     def fake_models(self, text: str) -> None:
         """From here on the APIs of all vendors are on this machine."""
@@ -53,6 +85,18 @@ class Session:
             "SERVICE_URL": server.openai_url,
             **{f"{vendor}_API_KEY": "a-fake-key" for vendor in ("OPENAI", "ANTHROPIC", "GEMINI")},
         }
+
+    def answer_posts(self, verdict: str) -> None:
+        self.webhook = Webhook(verdict)
+        self.environment["GRADER_URL"] = self.webhook.url
+
+    def install(self) -> None:
+        """Without pip, which would need a network or a build backend: what it leaves behind is a path and metadata."""
+        project = tomllib.loads((self.folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        lines = [f"[{group}]\n{_entries(found)}" for group, found in project["entry-points"].items()]
+        self.write("site.dist-info/METADATA", f"Name: {project['name']}\nVersion: {project['version']}\n")
+        self.write("site.dist-info/entry_points.txt", "\n".join(lines))
+        self.environment["PYTHONPATH"] = str(self.folder)
 
     def write(self, name: str, body: str) -> None:
         path = self.folder / name
@@ -92,6 +136,10 @@ class Session:
             os.chdir(here)
 
 
+def _entries(found: dict[str, str]) -> str:
+    return "".join(f"{name} = {place}\n" for name, place in found.items())
+
+
 def _steady(output: str) -> str:
     """Output without what differs from run to run: names of runs and times."""
     output = re.sub(r"\b\d{8}-\d{6}-[0-9a-f]{4}\b", "20261115-093000-5eed", output)
@@ -112,6 +160,10 @@ def follow(page: Path) -> str:
             session = Session()
         elif comment and comment.startswith("fake models: "):
             session.fake_models(comment.removeprefix("fake models: "))
+        elif comment and comment.startswith("webhook: "):
+            session.answer_posts(comment.removeprefix("webhook: "))
+        elif comment == "install":
+            session.install()
         elif comment:
             key, _, value = comment.removeprefix("env ").partition("=")
             session.environment[key] = value
@@ -127,6 +179,12 @@ def follow(page: Path) -> str:
         return _BLOCK.sub(replace, text)
     finally:
         session.close()
+
+
+def consoles(page: Path) -> list[str]:
+    """The blocks of a page whose commands are executed."""
+    found = _BLOCK.finditer(page.read_text(encoding="utf-8"))
+    return [block["body"] for block in found if block["language"] == "console"]
 
 
 def pages() -> list[Path]:

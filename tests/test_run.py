@@ -796,7 +796,10 @@ JUDGE = {"llm_judge": {"criteria": "kind?"}}
         ([{"not": SEMANTIC}], "gives embeddings"),
         ([{"or": [{"and": [match("x"), {"or": [SEMANTIC]}]}]}], "gives embeddings"),
         ([{"or": [match("y"), {"and": [match("x"), follow("more", SEMANTIC)]}]}], "gives embeddings"),
-        ([{"or": [{"or": [{**match("x"), **follow("more", match("x"), follow("again", SEMANTIC))}]}]}], "gives embeddings"),
+        (
+            [{"or": [{"or": [{**match("x"), **follow("more", match("x"), follow("again", SEMANTIC))}]}]}],
+            "gives embeddings",
+        ),
     ],
     ids=["unknown", "plain", "follow-up", "or", "or-follow-up", "not", "deep", "and-in-or-follow-up", "deeper"],
 )

@@ -27,7 +27,7 @@ class FunctionFault(Exception):
 def in_words(error: BaseException) -> str:
     """What an exception says, even one that cannot be printed."""
     try:
-        return f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {error}".removesuffix(": ")
     except Exception:
         return type(error).__name__
 
@@ -95,23 +95,30 @@ def load_function(name: str, folders: tuple[str, ...]) -> Callable[..., Any]:
     return function
 
 
-def load_file(path: Path, name: str) -> ModuleType:
-    """A module by its file, under a name that no other has. Raises FunctionFault."""
+def load_file(path: Path, name: str, folders: tuple[str, ...] = ()) -> ModuleType:
+    """A module by its file, under a name that no other has; it may import others of the folders. Raises
+    FunctionFault."""
     spec = importlib.util.spec_from_file_location(name, path)
+    _put_first(folders)
     try:
         if spec is None or spec.loader is None:
             raise ImportError("it is no Python file")
         module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module  # dataclasses and their like look their module up there
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
+        sys.modules.pop(name, None)
         raise FunctionFault(f"{path} cannot be imported: {in_words(error)}", error) from error
     return module
 
 
-def source_of(function: Callable[..., Any]) -> bytes:
-    """The file that a function stands in, as it is now; empty where there is none."""
-    with contextlib.suppress(TypeError, OSError):
-        return Path(inspect.getsourcefile(inspect.unwrap(function)) or "").read_bytes()
+def source_of(name: str, folders: tuple[str, ...]) -> bytes:
+    """The file of the module of `module:function` as it is now, found without running it; empty where the folders do
+    not have it."""
+    place = name.partition(":")[0].replace(".", "/")
+    for file in (file for folder in folders for file in _files_of(folder, place)):
+        with contextlib.suppress(OSError, ValueError):
+            return file.read_bytes()
     return b""
 
 

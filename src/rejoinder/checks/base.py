@@ -6,12 +6,15 @@ those that must ask somebody are coroutines. None keeps anything between calls.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
 from rejoinder.model import Case, ChatMessage, Check, Evidence, Failure, Prompt, Reply, State, Verdict
+
+T = TypeVar("T")
 
 PASS_MARK = 0.5
 """The least score that passes where a check does not say another."""
@@ -65,6 +68,10 @@ class Port(Protocol):
         """Ask a judge with the messages it is shown; a check may name the target."""
         ...
 
+    def reserve(self, target: str | None, count: int) -> Port:
+        """A port whose next calls of a judge are numbered now, for who has to wait before it can ask."""
+        ...
+
     def ask_other(self, target: str) -> Awaitable[Reply | Failure]:
         """Put this turn of the conversation to another target."""
         ...
@@ -96,6 +103,16 @@ class Reach(Struct, frozen=True):
 
     judge: bool = False
     code: bool = False
+
+
+async def gather_all(asked: Iterable[Awaitable[T]]) -> list[T]:
+    """What came of all that was asked at the same time. Where one call cannot be made, the others are waited for
+    before that is told: they are under way, and may have to be paid for."""
+    done = await asyncio.gather(*asked, return_exceptions=True)
+    for one in done:
+        if isinstance(one, BaseException):
+            raise one
+    return [one for one in done if not isinstance(one, BaseException)]
 
 
 def verdict(check: Check, label: str, passed: bool, reason: str) -> Verdict:

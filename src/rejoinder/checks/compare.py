@@ -7,13 +7,12 @@ where the order decides.
 
 from __future__ import annotations
 
-import asyncio
 import math
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from rejoinder.checks.base import Context, error_verdict, scored_verdict, verdict
+from rejoinder.checks.base import Context, error_verdict, gather_all, scored_verdict, verdict
 from rejoinder.checks.judge import (
     Answer,
     Judgement,
@@ -23,9 +22,10 @@ from rejoinder.checks.judge import (
     read_objects,
     read_words,
     spending,
+    unread,
 )
 from rejoinder.formatting import format_comparison, other_answer
-from rejoinder.model import Compare, Failure, Reply, Verdict
+from rejoinder.model import Compare, Failure, Reply, Verdict, reaches
 
 Better: TypeAlias = Literal["1", "2", "tie"]
 _BETTER: dict[str, Better] = {"1": "1", "2": "2", "tie": "tie", "a": "1", "b": "2"}
@@ -41,6 +41,7 @@ class Preference(Struct, frozen=True):
 async def judge_compare(check: Compare, context: Context) -> Verdict:
     replies: list[Reply] = []
     if check.other is None and check.other_target is not None:
+        context = structs.replace(context, port=context.port.reserve(check.target, 2 * check.votes))
         other = await context.port.ask_other(check.other_target)
         if isinstance(other, Failure):
             reason = f"`{check.other_target}` could not be asked: {other.message}"
@@ -49,16 +50,19 @@ async def judge_compare(check: Compare, context: Context) -> Verdict:
         rival = other.text
     else:
         rival = other_answer(check, context.case)
+    question = context.port.question()
+    own = context.reply.text
+    orders = [format_comparison(check, context.case, question, pair) for pair in ((own, rival), (rival, own))]
     if not rival.strip():
+        if replies:
+            spent = spending(check, context, orders[0], [Answer(replies=replies)])
+            return error_verdict(check, "compare", f"`{check.other_target}` gave an empty reply", **spent)
         reason = (
             "there is nothing to compare with: give `reply`, `reply_of` or a reference answer in `expected_messages`"
         )
         return error_verdict(check, "compare", reason)
-    question = context.port.question()
-    own = context.reply.text
-    orders = [format_comparison(check, context.case, question, pair) for pair in ((own, rival), (rival, own))]
     asked = [ask_votes(check, context, shown, read_preference) for shown in orders]
-    both = await asyncio.gather(*asked)
+    both = await gather_all(asked)
     answers = [answer for one in both for answer in one]
     spent = spending(check, context, orders[0], [*answers, Answer(replies=replies)])
     if trouble := first_trouble(check, answers):
@@ -71,8 +75,8 @@ async def judge_compare(check: Compare, context: Context) -> Verdict:
     return scored_verdict(
         check,
         "compare",
-        judgement.score >= spent["threshold"],
-        _reason(forth, back),
+        reaches(judgement.score, spent["threshold"]),
+        unread(answers) or _reason(forth, back),
         score=judgement.score,
         reasoning=judgement.reasoning,
         children=(_order("shown first", forth), _order("shown second", back)),
@@ -109,7 +113,9 @@ def _reason(forth: list[Judgement], back: list[Judgement]) -> str:
         return "worse in both orders"
     if (first - 0.5) * (second - 0.5) < 0:
         return f"better only when {'shown first' if first > second else 'shown second'}: the order decides"
-    return "as good as the other" if first == second else "as good as the other in one of the orders"
+    if first == second:
+        return "as good as the other"
+    return f"{'better' if first + second > 1 else 'worse'} in one order, a tie in the other"
 
 
 def _order(title: str, votes: list[Judgement]) -> Verdict:

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
-from rejoinder.checks import ending, json_text, length, likeness, text
+from rejoinder.checks import ending, json_text, length, likeness, text, tools
 from rejoinder.checks.base import Context, Reach, error_verdict, pass_mark, scored_verdict
 from rejoinder.model import (
     And,
@@ -26,6 +26,8 @@ from rejoinder.model import (
     FinishReason,
     Group,
     IContains,
+    IContainsAll,
+    IContainsAny,
     IsJson,
     IsRefusal,
     JsonPath,
@@ -50,9 +52,11 @@ from rejoinder.model import (
     Semantic,
     Similar,
     StartsWith,
+    ToolCalls,
     Verdict,
     Webhook,
     parts_of,
+    reaches,
     walk_check,
 )
 
@@ -63,6 +67,8 @@ _PLAIN: dict[type, Callable[[Any, Context], Verdict]] = {
     IContains: text.judge_icontains,
     ContainsAny: text.judge_contains_any,
     ContainsAll: text.judge_contains_all,
+    IContainsAny: text.judge_icontains_any,
+    IContainsAll: text.judge_icontains_all,
     StartsWith: text.judge_starts_with,
     EndsWith: text.judge_ends_with,
     Equals: text.judge_equals,
@@ -82,6 +88,7 @@ _PLAIN: dict[type, Callable[[Any, Context], Verdict]] = {
     Similar: likeness.judge_similar,
     IsRefusal: ending.judge_is_refusal,
     FinishReason: ending.judge_finish_reason,
+    ToolCalls: tools.judge_tool_calls,
 }
 """What looks at the reply and nothing else."""
 
@@ -116,7 +123,10 @@ async def grade(checks: tuple[AnyCheck, ...], context: Context) -> tuple[Verdict
     pending = [_begin(check, context, tasks) for check in checks]
     try:
         return tuple([await _finish(one) for one in pending])
-    except BaseException:
+    except Exception:
+        await asyncio.gather(*tasks, return_exceptions=True)  # what is under way may have to be paid for
+        raise
+    except asyncio.CancelledError:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -188,23 +198,23 @@ def _some(check: Group, children: tuple[Verdict, ...]) -> Verdict:
     """So many of the checks, or a mean of their scores."""
     states = [child.state for child in children]
     passed, errors, count = states.count("passed"), states.count("error"), _count(children)
-    lacking = [
-        child.name or child.check
-        for part, child in zip(parts_of(check), children, strict=True)
-        if part.required and child.state == "failed"
-    ]
-    weights = [part.weight for part in parts_of(check)]
-    scored = [(w, child.score) for w, child in zip(weights, children, strict=True) if child.score is not None]
-    score = _weighted_mean(scored)
+    pairs = list(zip(parts_of(check), children, strict=True))
+    required = [child for part, child in pairs if part.required]
+    lacking = [child.name or child.check for child in required if child.state == "failed"]
+    score = _weighted_mean([(part.weight, child.score) for part, child in pairs if child.score is not None])
     if lacking:
         reason = f"{count}; required and not passed: {', '.join(lacking)}"
         return scored_verdict(check, "group", False, reason, score=score, children=children)
     if check.at_least is not None:
-        undecided = passed < check.at_least <= passed + errors
-        reached, reason = passed >= check.at_least, f"{count}, and {check.at_least} are needed"
+        known = passed if all(child.passed for child in required) else 0
+        undecided = known < check.at_least <= passed + errors
+        reached, reason = (
+            passed >= check.at_least,
+            f"{count}, and {check.at_least} {'is' if check.at_least == 1 else 'are'} needed",
+        )
     else:
         undecided = errors > 0
-        reached = score is not None and score >= pass_mark(check)
+        reached = score is not None and reaches(score, pass_mark(check))
         reason = f"{count}, their mean is {score or 0:.3g}, and {pass_mark(check):g} is needed"
     if undecided or score is None:
         return error_verdict(check, "group", f"{count}; {errors} could not be decided", children=children)
@@ -228,4 +238,5 @@ def _not(check: Not, inner: Verdict) -> Verdict:
     if inner.state == "error":
         return error_verdict(check, "not", inner.reason, children=(inner,))
     score = None if inner.score is None else 1.0 - inner.score
-    return scored_verdict(check, "not", not inner.passed, inner.reason, score=score, children=(inner,))
+    reason = f"{inner.name or inner.check}: {inner.reason}"
+    return scored_verdict(check, "not", not inner.passed, reason, score=score, children=(inner,))

@@ -8,16 +8,16 @@ What holds for every check that a model is asked for is here too: votes, second 
 
 from __future__ import annotations
 
-import asyncio
-import json
+import contextlib
 import math
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from rejoinder.checks.base import Context, error_verdict, pass_mark, scored_verdict
+from rejoinder.checks.base import Context, error_verdict, gather_all, pass_mark, scored_verdict
+from rejoinder.checks.json_text import decode_at
 from rejoinder.formatting import ASK_AGAIN, format_judge_prompt, judge_digest
 from rejoinder.model import (
     NO_USAGE,
@@ -29,6 +29,7 @@ from rejoinder.model import (
     Reply,
     Usage,
     Verdict,
+    reaches,
 )
 
 MOST_POINTS = 4
@@ -58,7 +59,7 @@ class Answer(Struct):
 
 
 async def judge_llm_judge(check: LlmJudge, context: Context) -> Verdict:
-    label = f"llm_judge {check.criteria}" if check.criteria else "llm_judge"
+    label = f"llm_judge {check.criteria.strip()}" if check.criteria else "llm_judge"
     shown = format_judge_prompt(check, context.case, context.port.question(), context.reply.text)
     answers = await ask_votes(check, context, shown, read_judgement)
     spent = spending(check, context, shown, answers)
@@ -69,7 +70,7 @@ async def judge_llm_judge(check: LlmJudge, context: Context) -> Verdict:
     return scored_verdict(
         check,
         label,
-        judgement.score >= _mark(check),
+        reaches(judgement.score, _mark(check)),
         reason,
         score=judgement.score,
         hits=judgement.hits,
@@ -89,31 +90,38 @@ def ask_votes(
     """Ask a judge as often as it has votes, at the same time. The calls are numbered here, in document order."""
     messages = (ChatMessage("system", shown.system), ChatMessage("user", shown.user))
     first = [context.port.ask_judge(messages, check.target) for _ in range(check.votes)]
-    return asyncio.gather(*(_ask_once(check, context, messages, one, read) for one in first))
+    return _ask_all(check, context, messages, first, read)
 
 
-async def _ask_once(
+async def _ask_all(
     check: Judged,
     context: Context,
     messages: tuple[ChatMessage, ...],
-    asked: Awaitable[Reply | Failure],
+    first: Iterable[Awaitable[Reply | Failure]],
     read: Callable[[str], T | None],
-) -> Answer:
-    """The answer of a judge, with a second chance where the first cannot be read."""
-    replies: list[Reply] = []
-    for again in (False, True):
-        reply = await asked
-        if isinstance(reply, Failure):
-            when = "the judge could not be asked again" if again else "the judge could not be asked"
-            return Answer(trouble=f"{when}: {reply.message}", replies=replies)
-        replies.append(reply)
-        value = read(reply.text)
-        if value is not None:
-            return Answer(value=value, replies=replies)
-        if not again:
-            messages = (*messages, ChatMessage("assistant", reply.text), ChatMessage("user", ASK_AGAIN))
-            asked = context.port.ask_judge(messages, check.target)
-    trouble = f"the judge's answer cannot be read: {_shorten(replies[-1].text)}"
+) -> list[Answer]:
+    """The answers of a judge. Those that cannot be read are asked for again in the order of the votes, whichever came
+    first: judges like to say the same, and who is asked the same is known by his place in the order."""
+    answers = await gather_all([_hear(one, [], read) for one in first])
+    unread = [answer for answer in answers if answer.unreadable]
+    asked = [context.port.ask_judge((*messages, *_second_chance(one)), check.target) for one in unread]
+    again = iter(await gather_all([_hear(one, old.replies, read) for one, old in zip(asked, unread, strict=True)]))
+    return [next(again) if answer.unreadable else answer for answer in answers]
+
+
+def _second_chance(answer: Answer) -> tuple[ChatMessage, ChatMessage]:
+    return ChatMessage("assistant", answer.replies[-1].text), ChatMessage("user", ASK_AGAIN)
+
+
+async def _hear(asked: Awaitable[Reply | Failure], before: list[Reply], read: Callable[[str], T | None]) -> Answer:
+    reply = await asked
+    if isinstance(reply, Failure):
+        when = "the judge could not be asked again" if before else "the judge could not be asked"
+        return Answer(trouble=f"{when}: {reply.message}", replies=before)
+    replies, value = [*before, reply], read(reply.text)
+    if value is not None:
+        return Answer(value=value, replies=replies)
+    trouble = f"the judge's answer cannot be read: {_shorten(reply.text)}"
     return Answer(trouble=trouble, unreadable=True, replies=replies)
 
 
@@ -150,11 +158,13 @@ def combine(check: Judged, votes: Sequence[Judgement]) -> tuple[Judgement, tuple
         return votes[0], ()
     scores = tuple(vote.score for vote in votes)
     if check.combine == "majority":
-        score = sum(one >= pass_mark(check) for one in scores) / len(scores)
+        score = sum(reaches(one, pass_mark(check)) for one in scores) / len(scores)
+        agreeing = [vote for vote in votes if reaches(vote.score, pass_mark(check)) == reaches(score, _mark(check))]
     else:
         score = math.fsum(scores) / len(scores)
+        agreeing = votes
     # The words of the vote that lies nearest to the outcome, so that reason and score do not contradict each other.
-    nearest = min(votes, key=lambda vote: abs(vote.score - score))
+    nearest = min(agreeing, key=lambda vote: abs(vote.score - score))
     return Judgement(score, nearest.hits, nearest.misses, nearest.reasoning), scores
 
 
@@ -192,27 +202,25 @@ def read_words(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def read_objects(text: str) -> Iterator[dict[str, Any]]:
-    """The JSON objects in a text, the whole of it first and then the last one first."""
-    try:
-        whole = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        whole = None
-    if isinstance(whole, dict):
-        yield whole
-        return
-    decoder = json.JSONDecoder()
+def read_objects(text: str) -> list[dict[str, Any]]:
+    """The JSON objects in a text, the last one first. What is part of an object is none of its own: a judge may quote
+    a verdict, or give one for each point, inside of its own."""
+    with contextlib.suppress(ValueError, msgspec.DecodeError, RecursionError):
+        return [msgspec.json.decode(text[text.index("{") : text.rindex("}") + 1], type=dict)]  # as nearly always
+    found: list[tuple[int, dict[str, Any]]] = []
     position = len(text)
     for _ in range(MOST_BRACES):
         position = text.rfind("{", 0, position)
         if position < 0:
-            return
+            break
         try:
-            data, _end = decoder.raw_decode(text, position)
+            data, end = decode_at(text, position)
         except (ValueError, RecursionError):
             continue
-        if isinstance(data, dict):
-            yield data
+        while found and found[-1][0] < end:
+            found.pop()
+        found.append((position, data))
+    return [data for _, data in found]
 
 
 def read_points(value: Any) -> tuple[str, ...]:
@@ -223,3 +231,11 @@ def read_points(value: Any) -> tuple[str, ...]:
 
 def _shorten(text: str) -> str:
     return repr(text if len(text) <= 80 else f"{text[:80]}...")
+
+
+_ANSWERS = frozenset({"score", "criteria", "checks", "better", "winner", "passed", "pass"})
+
+
+def is_readable(text: str) -> bool:
+    """May it be the answer of a judge, of whatever kind?"""
+    return any(not _ANSWERS.isdisjoint(data) for data in read_objects(text))

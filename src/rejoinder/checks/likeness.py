@@ -39,4 +39,4 @@ def _judge(check: RougeL | Similar, label: str, score: float) -> Verdict:
     threshold = 0.5 if check.threshold is None else check.threshold
     passed = score >= threshold
     reason = f"{score:.2f} is {'at least' if passed else 'less than'} {threshold:g}"
-    return scored_verdict(check, label, passed, reason, score=score)
+    return scored_verdict(check, label, passed, reason, score=score, threshold=threshold)

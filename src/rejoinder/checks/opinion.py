@@ -80,7 +80,8 @@ def opinion_verdict(check: Check, label: str, opinion: Opinion) -> Verdict:
         passed = score >= pass_mark(check)
     else:
         passed = opinion.passed and (check.threshold is None or score >= check.threshold)
-    reason = opinion.reason or ("passed" if passed else "failed" if opinion.score is None else f"scored {score:g}")
+    plain = "passed" if passed else "failed" if opinion.score is None else f"scored {score:g}"
+    reason = opinion.reason or ("" if passed else "; ".join(opinion.misses)) or plain
     graded = pass_mark(check) if opinion.score is not None else None
     said = opinion.reason or None
     return scored_verdict(

@@ -4,21 +4,26 @@ brings) and `webhook` (an address). Each is given the same evidence, and its ver
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 from collections.abc import Awaitable, Callable
+from copy import deepcopy
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct, structs
 
 from rejoinder.checks.base import CheckFault, Context, Post, Work, error_verdict
 from rejoinder.checks.opinion import opinion_verdict, read_opinion
-from rejoinder.checks.plugins import load_check
+from rejoinder.checks.plugins import load_check, source_of_check
 from rejoinder.checks.processes import run_script
 from rejoinder.functions import FunctionFault, call_function, in_words, load_function, recordable, source_of
 from rejoinder.model import Check, Code, Custom, Evidence, Failure, Opinion, PythonCheck, Reply, Verdict, Webhook
 
 DEFAULT_TIMEOUT_S = 60.0
+_SOURCES = (".py", ".sh", ".bash", ".zsh", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".r", ".jl")
 
 
 async def judge_code(check: Code, context: Context) -> Verdict:
@@ -39,53 +44,59 @@ async def judge_code(check: Code, context: Context) -> Verdict:
 
 
 async def judge_python(check: PythonCheck, context: Context) -> Verdict:
-    label = f"python {check.call}"
-    try:
-        function = load_function(check.call, context.port.folders)
-    except FunctionFault as fault:
-        return error_verdict(check, label, str(fault))
-    timeout_s = check.timeout_s or DEFAULT_TIMEOUT_S
-    return await _called(check, label, context, (check.call, function, check.arguments, timeout_s))
+    name, folders = check.call, context.port.folders
+    function = _Function(name, source_of(name, folders), lambda: load_function(name, folders), check.arguments)
+    return await _called(check, f"python {name}", context, function, check.timeout_s or DEFAULT_TIMEOUT_S)
 
 
 async def judge_custom(check: Custom, context: Context) -> Verdict:
-    label = f"check {check.kind}"
-    try:
-        function = load_check(check.kind, context.port.folders[-1])
-    except FunctionFault as fault:
-        return error_verdict(check, label, str(fault))
-    return await _called(check, label, context, (check.kind, function, check.arguments, DEFAULT_TIMEOUT_S))
+    name, root = check.kind, context.port.folders[-1]
+    function = _Function(name, source_of_check(name, root), lambda: load_check(name, root), check.arguments)
+    return await _called(check, f"check {name}", context, function, DEFAULT_TIMEOUT_S)
 
 
 async def judge_webhook(check: Webhook, context: Context) -> Verdict:
     label = f"webhook {check.url}"
     evidence = msgspec.json.encode(context.port.evidence())
-    headers = {"content-type": "application/json", **check.headers}
+    headers = {"content-type": "application/json"} | {name.lower(): one for name, one in check.headers.items()}
     asked = context.port.post(Post(check.url, headers, evidence, check.timeout_s or DEFAULT_TIMEOUT_S))
     return await _read(check, label, asked, lambda text: read_opinion(_json(text, "it answered")))
 
 
-async def _called(
-    check: Check, label: str, context: Context, what: tuple[str, Callable[..., Any], dict[str, Any], float]
-) -> Verdict:
+class _Function(Struct, frozen=True):
+    """A function of the user's, which is not loaded before it is called: what is recorded is shown without it."""
+
+    name: str
+    source: bytes
+    load: Callable[[], Callable[..., Any]]
+    """Raises FunctionFault."""
+    arguments: dict[str, Any]
+
+
+async def _called(check: Check, label: str, context: Context, function: _Function, timeout_s: float) -> Verdict:
     """The verdict of a function of the user's."""
-    name, function, arguments, timeout_s = what
     evidence = context.port.evidence()
 
     async def perform() -> str:
-        return _recorded(await _opinion_of(name, function, evidence, arguments, timeout_s))
+        return _recorded(await _opinion_of(function, evidence, timeout_s))
 
-    content = msgspec.json.encode((name, arguments), order="sorted", enc_hook=repr)
-    content += source_of(function) + msgspec.json.encode(evidence)
+    content = msgspec.json.encode((function.name, function.arguments), order="sorted", enc_hook=repr)
+    content += function.source + msgspec.json.encode(evidence)
     return await _carried_out(check, label, context, Work("python", content, perform))
 
 
-async def _opinion_of(
-    name: str, function: Callable[..., Any], evidence: Evidence, arguments: dict[str, Any], timeout_s: float
-) -> Opinion:
+async def _opinion_of(function: _Function, evidence: Evidence, timeout_s: float) -> Opinion:
+    name = function.name
+    try:
+        loaded = function.load()
+    except FunctionFault as fault:
+        raise CheckFault(str(fault)) from fault.error
+    # Copies: whatever a function does with them, the next one is told the truth.
+    own = {"vars": deepcopy(evidence.vars), "metadata": deepcopy(evidence.metadata)}
+    told, arguments = structs.replace(evidence, **own), deepcopy(function.arguments)
     try:
         async with asyncio.timeout(timeout_s):
-            answer = await call_function(name, function, evidence, **arguments)
+            answer = await call_function(name, loaded, told, **arguments)
     except TimeoutError:
         raise CheckFault(f"`{name}` did not return within {timeout_s:g} s") from None
     except FunctionFault as fault:
@@ -140,21 +151,29 @@ def _files(words: tuple[str, ...]) -> list[str]:
     first, *rest = words
     if rest:
         return [first, *rest]
+    lexer = shlex.shlex(first, posix=True, punctuation_chars=True)  # `./check.py; echo` names ./check.py
+    lexer.whitespace_split = True
+    lexer.commenters = ""
     try:
-        return shlex.split(first)
+        return list(lexer)
     except ValueError:
         return first.split()
 
 
 def _script_file(word: str, folder: Path) -> str:
+    """A program or its source as it is now. Other files may be large, or written by the script itself."""
     path = folder / word
     try:
-        return f"{word}:{_digest(path)}" if path.is_file() else ""
+        if not path.is_file() or not (path.suffix.lower() in _SOURCES or os.access(path, os.X_OK)):
+            return ""
+        known = path.stat()
+        return f"{word}:{_digest(path, known.st_mtime_ns, known.st_size)}"
     except (OSError, ValueError):
         return ""
 
 
-def _digest(path: Path) -> str:
+@lru_cache(maxsize=256)
+def _digest(path: Path, changed: int, size: int) -> str:  # noqa: ARG001 - part of the key
     from hashlib import blake2b  # noqa: PLC0415 - only for scripts
 
     return blake2b(path.read_bytes(), digest_size=16).hexdigest()

@@ -7,6 +7,7 @@ stripped at both ends. A pattern that starts with `.*` or `^` is a regular expre
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -15,7 +16,7 @@ MOST_SECONDS = 1.0
 
 
 class PatternTimeout(Exception):
-    """A regular expression took too long."""
+    """A regular expression took too long, or too much."""
 
 
 def is_regex(pattern: str) -> bool:
@@ -44,11 +45,33 @@ def matches(pattern: str, text: str) -> bool:
 
 def search(pattern: str, flags: str, text: str) -> bool:
     """Whether a regular expression is found in a text. Raises PatternTimeout."""
-    try:
-        return _compiled(pattern, flags).search(text, timeout=MOST_SECONDS) is not None
-    except TimeoutError:
-        message = f"{pattern!r} took more than {MOST_SECONDS:g} s on this reply; make it simpler"
-        raise PatternTimeout(message) from None
+    return BoundedPattern(_compiled(pattern, flags)).search(text)
+
+
+class BoundedPattern:
+    """A compiled regular expression that raises PatternTimeout where it takes too long."""
+
+    def __init__(self, compiled: Any) -> None:
+        self._compiled = compiled
+
+    @staticmethod
+    def of(compiled: Any) -> BoundedPattern | None:
+        return None if compiled is None else BoundedPattern(compiled)
+
+    def search(self, text: str) -> bool:
+        return self._run(self._compiled.search, text)
+
+    def fullmatch(self, text: str) -> bool:
+        return self._run(self._compiled.fullmatch, text)
+
+    def _run(self, find: Callable[..., Any], text: str) -> bool:
+        try:
+            return find(text, timeout=MOST_SECONDS) is not None
+        except TimeoutError:
+            trouble = f"took more than {MOST_SECONDS:g} s"
+        except MemoryError:  # one that calls itself without end is stopped after a gigabyte
+            trouble = "took too much memory"
+        raise PatternTimeout(f"{self._compiled.pattern!r} {trouble} on this reply; make it simpler")
 
 
 @lru_cache(maxsize=1024)

@@ -6,13 +6,14 @@ points of the group `rejoinder.checks`. Nothing is imported before it is used, s
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from rejoinder.functions import FunctionFault, in_words, load_file
-from rejoinder.suite.plugins import CHECKS_FILE, CHECKS_GROUP, find_entry_point
+from rejoinder.suite.plugins import CHECKS_FILE, CHECKS_GROUP, find_entry_point, project_checks
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MARK = "__rejoinder_check__"
@@ -42,7 +43,8 @@ def check(name: Any, /) -> Any:
 def load_check(name: str, root: str) -> Callable[..., Any]:
     """The function of a check. Raises FunctionFault, which names the plugin that is broken."""
     file = Path(root, CHECKS_FILE)
-    if file.is_file():
+    names = project_checks(file)
+    if names is None or name in names:  # a check of a package does not depend on this file
         found = _checks_in(file, file.stat().st_mtime_ns).get(name)
         if found is not None:
             return found
@@ -60,8 +62,19 @@ def load_check(name: str, root: str) -> Callable[..., Any]:
     return function
 
 
+def source_of_check(name: str, root: str) -> bytes:
+    """What a check's verdicts depend on, found without running it: the project's file, or the package's version."""
+    file = Path(root, CHECKS_FILE)
+    names = project_checks(file)
+    if names is None or name in names:
+        with contextlib.suppress(OSError):
+            return file.read_bytes()
+    entry = find_entry_point(CHECKS_GROUP, name)
+    return f"{entry.value} {entry.dist.version if entry.dist is not None else ''}".encode() if entry else b""
+
+
 @lru_cache(maxsize=64)
 def _checks_in(file: Path, changed: int) -> dict[str, Callable[..., Any]]:  # noqa: ARG001 - part of the key
-    module = load_file(file, f"rejoinder_checks_of_{abs(hash(str(file)))}")
-    found = (one for one in vars(module).values() if callable(one) and hasattr(one, _MARK))
-    return {getattr(one, _MARK): one for one in found}
+    module = load_file(file, f"rejoinder_checks_of_{abs(hash(str(file)))}", (str(file.parents[1]),))
+    marked = ((getattr(one, _MARK, None), one) for one in vars(module).values() if callable(one))
+    return {name: one for name, one in marked if isinstance(name, str)}  # some objects have any attribute at all

@@ -22,7 +22,7 @@ from rejoinder.checks.judge import (
     unread,
 )
 from rejoinder.formatting import format_judge_prompt
-from rejoinder.model import Criterion, Rubric, Verdict
+from rejoinder.model import Criterion, Rubric, Verdict, reaches
 
 HIGHEST = 10
 """What a criterion with score ranges can reach."""
@@ -52,7 +52,7 @@ async def judge_rubric(check: Rubric, context: Context) -> Verdict:
     judgement, scores = combine(check, votes)
     needed = spent["threshold"]
     lacking = [one.text for one, met in zip(check.criteria, criteria, strict=True) if one.required and not met.passed]
-    passed = judgement.score >= needed and not lacking
+    passed = reaches(judgement.score, needed) and not lacking
     count = f"{sum(one.passed for one in criteria)} of {len(criteria)} met"
     reason = f"{count}; required and not met: {', '.join(lacking)}" if lacking else unread(answers) or count
     return scored_verdict(
@@ -92,9 +92,9 @@ def _criterion(criterion: Criterion, marks: Sequence[Mark]) -> Verdict:
     if criterion.ranges:
         reason = nearest.reasoning or f"{score * HIGHEST:.3g} of {HIGHEST}"
     else:
-        reason = nearest.reasoning or ("met" if score >= needed else "not met")
+        reason = nearest.reasoning or ("met" if reaches(score, needed) else "not met")
     plain = Rubric(criteria=(), name=criterion.id)
-    found = verdict(plain, f"criterion {criterion.text}", score >= needed, reason)
+    found = verdict(plain, f"criterion {criterion.text}", reaches(score, needed), reason)
     return scored_verdict(plain, found.check, found.passed, reason, score=score)
 
 

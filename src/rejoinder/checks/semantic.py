@@ -6,27 +6,28 @@ Such models see what a text is about, and hardly whether it says yes or no: docs
 
 from __future__ import annotations
 
-import asyncio
 import math
 import operator
 import sys
 from array import array
 from functools import lru_cache
 
-from rejoinder.checks.base import Context, error_verdict, pass_mark, scored_verdict
+from rejoinder.checks.base import Context, error_verdict, gather_all, pass_mark, scored_verdict
 from rejoinder.model import Failure, Semantic, Verdict
 
 
 async def judge_semantic(check: Semantic, context: Context) -> Verdict:
     label = f"semantic {', '.join(check.expected)}"
-    texts = (context.reply.text, *check.expected)
-    asked = [context.port.embed(text, check.target) for text in texts if text.strip()]
-    answers = await asyncio.gather(*asked)
+    expected = [text for text in check.expected if text.strip()]
+    if not expected:
+        return error_verdict(check, label, "nothing is left of what is expected once its variables are filled in")
+    if not context.reply.text.strip():
+        return scored_verdict(check, label, False, "the reply is empty", score=0.0, threshold=pass_mark(check))
+    asked = [context.port.embed(text, check.target) for text in (context.reply.text, *expected)]
+    answers = await gather_all(asked)
     failure = next((one for one in answers if isinstance(one, Failure)), None)
     if failure is not None:
         return error_verdict(check, label, f"the embedding could not be had: {failure.message}")
-    if len(answers) < len(texts):
-        return scored_verdict(check, label, False, "the reply is empty", score=0.0, threshold=pass_mark(check))
     vectors = [one.vector for one in answers if not isinstance(one, Failure)]
     lengths = {len(vector) for vector in vectors}
     if len(lengths) > 1:
@@ -34,7 +35,7 @@ async def judge_semantic(check: Semantic, context: Context) -> Verdict:
     likeness = [cosine(vectors[0], vector) for vector in vectors[1:]]
     best = max(range(len(likeness)), key=likeness.__getitem__)
     score = round(likeness[best], 6)
-    which = f" to {check.expected[best]!r}" if len(check.expected) > 1 else ""
+    which = f" to {expected[best]!r}" if len(expected) > 1 else ""
     reason = f"similarity {score:.3f}{which}; {pass_mark(check):g} is needed"
     return scored_verdict(check, label, score >= pass_mark(check), reason, score=score, threshold=pass_mark(check))
 

@@ -11,6 +11,8 @@ from rejoinder.model import (
     EndsWith,
     Equals,
     IContains,
+    IContainsAll,
+    IContainsAny,
     Match,
     NotMatch,
     Regex,
@@ -48,15 +50,23 @@ def judge_icontains(check: IContains, context: Context) -> Verdict:
 
 
 def judge_contains_any(check: ContainsAny, context: Context) -> Verdict:
-    found = next((text for text in check.texts if text in context.reply.text), None)
-    reason = f"contains {found!r}" if found is not None else "the reply contains none of them"
-    return verdict(check, f"contains_any {', '.join(check.texts)}", found is not None, reason)
+    reply = context.reply.text
+    return _any(check, "contains_any", [text for text in check.texts if text in reply])
 
 
 def judge_contains_all(check: ContainsAll, context: Context) -> Verdict:
-    missing = [text for text in check.texts if text not in context.reply.text]
-    reason = f"the reply lacks {', '.join(map(repr, missing))}" if missing else "contains all of them"
-    return verdict(check, f"contains_all {', '.join(check.texts)}", not missing, reason)
+    reply = context.reply.text
+    return _all(check, "contains_all", [text for text in check.texts if text not in reply])
+
+
+def judge_icontains_any(check: IContainsAny, context: Context) -> Verdict:
+    reply = context.reply.text.casefold()
+    return _any(check, "icontains_any", [text for text in check.texts if text.casefold() in reply])
+
+
+def judge_icontains_all(check: IContainsAll, context: Context) -> Verdict:
+    reply = context.reply.text.casefold()
+    return _all(check, "icontains_all", [text for text in check.texts if text.casefold() not in reply])
 
 
 def judge_starts_with(check: StartsWith, context: Context) -> Verdict:
@@ -82,6 +92,16 @@ def judge_regex(check: Regex, context: Context) -> Verdict:
     except PatternTimeout as timeout:
         return error_verdict(check, label, str(timeout))
     return verdict(check, label, passed, "found" if passed else "not found in the reply")
+
+
+def _any(check: ContainsAny | IContainsAny, kind: str, found: list[str]) -> Verdict:
+    reason = f"contains {found[0]!r}" if found else "the reply contains none of them"
+    return verdict(check, f"{kind} {', '.join(check.texts)}", bool(found), reason)
+
+
+def _all(check: ContainsAll | IContainsAll, kind: str, missing: list[str]) -> Verdict:
+    reason = f"the reply lacks {', '.join(map(repr, missing))}" if missing else "contains all of them"
+    return verdict(check, f"{kind} {', '.join(check.texts)}", not missing, reason)
 
 
 def _found(passed: bool) -> str:

@@ -12,7 +12,8 @@ from rejoinder.cli.output import show_problems, width_of, write_json
 from rejoinder.errors import SuiteError, UsageError
 
 if TYPE_CHECKING:
-    from rejoinder.engine.judge_test import Found, LabelFile, Subject
+    from rejoinder.engine.judge_test import Finding, Found, LabelFile, Subject
+    from rejoinder.engine.passports import Passport
     from rejoinder.engine.plan import RunOptions
     from rejoinder.engine.run import RunReport
 
@@ -25,13 +26,18 @@ def command() -> None:
 @command.command("test")
 @click.argument("suite", required=False, type=click.Path(path_type=Path))
 @click.option("--labels", required=True, type=click.Path(path_type=Path), help="Labelled replies, JSONL or CSV.")
-@click.option("--check", "check_name", metavar="NAME", help="Which judge of the suite; needed where it has several.")
+@click.option(
+    "--check",
+    "check_name",
+    metavar="NAME",
+    help="Which judge, where the suite has several: its name, its criteria, or the beginning of its digest.",
+)
 @click.option("--criteria", metavar="TEXT", help="Test an `llm_judge` with these criteria instead of a suite's.")
 @click.option("--target", metavar="NAME", help="Who judges, instead of whom the suite names.")
 @click.option("--targets", "targets_file", type=click.Path(path_type=Path), help="A further file of targets.")
 @click.option("--repeat", "-n", type=click.IntRange(1), default=1, help="Ask about every reply so many times.")
 @click.option("--workers", "-w", type=click.IntRange(1), help="Replies judged at the same time.  [default: 10]")
-@click.option("--resume", "run", metavar="RUN", help="Go on with a test that was cut off; what is recorded is kept.")
+@click.option("--resume", "run", metavar="RUN", help="Go on with a test that was cut off; what is answered stays.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def test(  # noqa: PLR0913, PLR0917 - one parameter an option
     suite: Path | None,
@@ -47,10 +53,10 @@ def test(  # noqa: PLR0913, PLR0917 - one parameter an option
 ) -> None:
     """Ask a judge about replies that people have labelled, and measure how far it agrees with them.
 
-    A row of LABELS has `reply` and `label` (pass or fail); `prompt`, `criteria`, `reference`, `other` (for `compare`)
-    and `id` may stand beside them. The judge is the one of SUITE (the suite of the working directory when none is
-    given), or one with --criteria. Its figures are written as a passport, which runs then print beside its scores.
-    Exit code 3 when the judge gave no verdict on some reply.
+    A row of the labels has `reply` and `label` (pass or fail). Beside them may stand `id`, `prompt`, `reference`, the
+    `criteria` where they differ from case to case, and the `other` reply for a `compare`. The judge is the one of
+    SUITE (the suite of the working directory when none is given), or one with --criteria. Its figures are written as
+    a passport, which runs then print beside its scores. Exit code 3 when the judge gave no verdict on some reply.
     """
     from rejoinder.engine.judge_test import make_passport, read_findings, read_labels  # noqa: PLC0415
     from rejoinder.engine.passports import write_passport  # noqa: PLC0415
@@ -71,20 +77,37 @@ def test(  # noqa: PLR0913, PLR0917 - one parameter an option
         click.echo(f"interrupted; go on with the same command and --resume {report.folder.id}", err=True)
         sys.exit(report.summary["exit_code"])
     findings = read_findings(report)
-    passport = make_passport(subject, file, findings, repeat)
+    passport = make_passport(subject, file, findings, report.run, repeat)
     path = write_passport(Path(subject.suite.root), passport) if passport.labels.scored else None
     if form == "json":
-        import msgspec  # noqa: PLC0415 - text does without
-
-        cost = {key: report.summary[key] for key in ("judge_usage", "judge_cost")}
-        write_json(
-            {**msgspec.to_builtins(passport), "passport": str(path) if path else None, **cost, "run": report.folder.id}
-        )
+        _write_json(passport, findings, path, report)
     else:
         for line in write_judge_report(passport, findings, report.summary):
             click.echo(line)
-        click.echo(f"  {'passport':13}{_shown(path)}" if path else "  no passport: the judge gave no verdict at all")
-    sys.exit(3 if report.summary["errors"] else 0)
+        click.echo(f"  {'passport':13}{_shown(path) if path else 'none, because the judge gave no verdict at all'}")
+        click.echo(f"  {'run':13}{_shown(report.folder.path)}")
+    if report.summary["errors"] or report.summary["skipped"]:
+        again = f"the same command and --resume {report.folder.id}"
+        click.echo(f"to ask again where the judge could not be asked: {again}", err=True)
+        sys.exit(3)
+
+
+def _write_json(passport: Passport, findings: list[Finding], path: Path | None, report: RunReport) -> None:
+    import msgspec  # noqa: PLC0415 - text does without
+
+    wrong = [one for one in findings if one.verdicts and one.verdicts[0] != one.label]
+    write_json(
+        {
+            **msgspec.to_builtins(passport),
+            "disagreements": [
+                {"id": one.id, "label": one.label, "judge": one.verdicts[0], "reason": one.reasons[0]} for one in wrong
+            ],
+            "without_verdict": [{"id": one.id, "reason": one.troubles[0]} for one in findings if one.troubles],
+            "passport": str(path) if path else None,
+            **{key: report.summary[key] for key in ("judge_usage", "judge_cost")},
+            "run": report.folder.id,
+        }
+    )
 
 
 def _subject(
@@ -100,16 +123,16 @@ def _subject(
     if criteria is not None:
         if suite is not None or name is not None:
             raise UsageError("--criteria is a judge of its own; leave out the suite and --check")
-        return _plain_subject(criteria, target, options)
+        return _plain_subject(criteria, target, file, options)
     from rejoinder.cli.loading import load_suites  # noqa: PLC0415
 
     found: Found = find_judge(load_suites((suite,) if suite else (), options, warn=False), name)
     return subject_of(found, target, file)
 
 
-def _plain_subject(criteria: str, target: str | None, options: RunOptions) -> Subject:
+def _plain_subject(criteria: str, target: str | None, file: LabelFile, options: RunOptions) -> Subject:
     """A judge that no suite has, with the project's targets."""
-    from rejoinder.engine.judge_test import Subject, plain_judge  # noqa: PLC0415
+    from rejoinder.engine.judge_test import plain_subject  # noqa: PLC0415
     from rejoinder.model import Suite  # noqa: PLC0415
     from rejoinder.suite.paths import did_you_mean  # noqa: PLC0415
     from rejoinder.suite.prices import read_prices  # noqa: PLC0415
@@ -119,29 +142,39 @@ def _plain_subject(criteria: str, target: str | None, options: RunOptions) -> Su
     here = Path.cwd()
     project = open_project(here)
     more = Path(options.targets_file) if options.targets_file else None
-    targets = read_targets(project, more).names()
+    found = read_targets(project, more)
+    if problems := [one for one in (*project.problems, *found.problems) if one.severity == "error"]:
+        show_problems(problems, err=True)
+        sys.exit(2)
+    targets = found.names()
     name = target or project.config.get("judge_target")
     if name is None:
         raise UsageError("nobody is named who judges", "Name a target or a model: --target openai/gpt-5-mini")
     judge = resolve(name, targets)
     if judge is None:
         raise UsageError(f"there is no target `{name}`{did_you_mean(name, targets)}")
-    prices = read_prices(project.config) if "prices" in project.config else {}
+    prices = read_prices(project.config)
     suite = Suite(path=str(here / "judge test"), root=str(project.root), cases=(), targets=targets, prices=prices)
-    return Subject(plain_judge(criteria), suite, judge)
+    return plain_subject(criteria, suite, judge, file)
 
 
 def _ask(subject: Subject, file: LabelFile, options: RunOptions, run: str | None) -> RunReport:
     from rejoinder.engine.folder import find_run  # noqa: PLC0415
-    from rejoinder.engine.judge_test import labelled_suite  # noqa: PLC0415
+    from rejoinder.engine.judge_test import is_test_of, labelled_suite  # noqa: PLC0415
     from rejoinder.engine.run import resume_run, start_run  # noqa: PLC0415
     from rejoinder.report.live import LiveDisplay  # noqa: PLC0415
 
-    suites = [labelled_suite(subject, file)]
+    suite = labelled_suite(subject, file)
     display = LiveDisplay(sys.stderr, width_of(sys.stderr))
     if run is None:
-        return start_run(suites, options, display)
-    return resume_run(find_run(Path(subject.suite.root), run), suites, options, display)
+        return start_run([suite], options, display)
+    folder = find_run(Path(subject.suite.root), run)
+    if not is_test_of(folder.read("run.json") or {"suites": []}, suite, subject):
+        raise UsageError(
+            f"run {folder.id} is no test of this judge with {file.path.name}",
+            "Give the same labels, suite, --check, --criteria and --target as when it began.",
+        )
+    return resume_run(folder, [suite], options, display, retry_errors=True)
 
 
 def _shown(path: Path) -> str:

@@ -74,8 +74,9 @@ def _write_output(report: RunReport, form: str, verbose: bool, corrected: bool) 
         return
     for piece in _machine(report, form):
         write_machine(piece)
-    if report.run["status"] == "interrupted":
-        click.echo(f"interrupted; go on with: {_next_command(report)}", err=True)
+    reason = {"interrupted": "interrupted", "budget": "the budget is reached"}.get(report.run["status"])
+    if reason is not None:
+        click.echo(f"{reason}; go on with: {_next_command(report)}", err=True)
 
 
 def _write_file(report: RunReport, form: str, out: Path) -> None:
@@ -178,6 +179,13 @@ def _label(result: dict[str, Any], targets: bool, trials: bool) -> str:
 def _next_command(report: RunReport) -> str:
     here = find_root(Path.cwd(), Path.cwd())
     name = report.folder.id if report.folder.path.parent == runs_folder(here) else _relative(report.folder.path)
+    if report.run["status"] == "budget":
+        budget = report.run["budget"]
+        more = [f"--budget-usd {2 * budget['usd']:g}"] if budget["usd"] is not None else []
+        more += [f"--budget-tokens {2 * budget['tokens']}"] if budget["tokens"] is not None else []
+        return f"rejoinder resume {name} {' '.join(more)}"
+    if report.run.get("replay_of") or report.run["options"].get("replay"):
+        return f"rejoinder show {name} --verbose"
     if report.summary["errors"]:
         return f"rejoinder resume {name} --retry-errors"
     if report.run["status"] != "completed":

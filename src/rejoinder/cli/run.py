@@ -11,7 +11,8 @@ from msgspec import structs
 from rejoinder.cli.loading import load_suites
 from rejoinder.cli.output import width_of
 from rejoinder.cli.results import check_out, output_options, write_report
-from rejoinder.engine.plan import RunOptions
+from rejoinder.cli.spans import LIFETIME, SHARD
+from rejoinder.engine.plan import RunOptions, pairs
 from rejoinder.engine.run import start_run
 from rejoinder.report.live import LiveDisplay
 
@@ -45,6 +46,24 @@ from rejoinder.report.live import LiveDisplay
 @click.option("--yes", "-y", is_flag=True, help="Ask more than 5 models without a question.")
 @click.option("--targets", "targets_file", type=click.Path(path_type=Path), help="A further file of targets.")
 @click.option("--system-prompt", metavar="TEXT", help="The system prompt, instead of the suites'.")
+@click.option("--record", type=click.Path(path_type=Path), metavar="DIR", help="Write a cassette of each conversation.")
+@click.option(
+    "--replay", type=click.Path(path_type=Path), metavar="DIR", help="Answer from cassettes, and ask nobody else."
+)
+@click.option("--shard", type=SHARD, metavar="N/M", help="Only the N-th of M parts of the cases, by a stable hash.")
+@click.option("--failed-from", metavar="RUN", help="Only the cases that did not pass in RUN.")
+@click.option("--dry-run", is_flag=True, help="Show what would be asked, and what it may cost; send nothing.")
+@click.option(
+    "--fork", metavar="RUN", help="Take up a conversation of RUN at --turn, with the turns before it as they were."
+)
+@click.option("--turn", type=click.IntRange(1), help="The turn that --fork asks anew; the turns before are not asked.")
+@click.option("--prompt", metavar="TEXT", help="With --fork: what is said at that turn.")
+@click.option("--system", metavar="TEXT", help="With --fork: the system prompt from that turn on.")
+@click.option("--cache", is_flag=True, help="Answer equal requests from earlier runs with --cache.")
+@click.option("--cache-ttl", type=LIFETIME, metavar="TIME", help="Use nothing older than this, such as 12h or 7d.")
+@click.option("--budget-usd", type=click.FloatRange(min=0, min_open=True), help="Spend at most so many dollars.")
+@click.option("--budget-tokens", type=click.IntRange(1), help="Use at most so many tokens.")
+@click.option("--max-tokens", type=click.IntRange(1), help="The longest reply of targets that do not say it.")
 @click.option("--include", multiple=True, type=click.Choice(["messages"]), help="Add to each turn what was sent.")
 @click.option(
     "--dump-prompts",
@@ -73,6 +92,20 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     yes: bool,
     targets_file: Path | None,
     system_prompt: str | None,
+    record: Path | None,
+    replay: Path | None,
+    shard: tuple[int, int] | None,
+    failed_from: str | None,
+    dry_run: bool,
+    fork: str | None,
+    turn: int | None,
+    prompt: str | None,
+    system: str | None,
+    cache: bool,
+    cache_ttl: float | None,
+    budget_usd: float | None,
+    budget_tokens: int | None,
+    max_tokens: int | None,
     include: tuple[str, ...],
     dump_prompts: Path | None,
     form: str,
@@ -83,7 +116,8 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     """Have the conversations of suites and check the replies.
 
     PATHS are files or folders; without any the suite of the working directory is run. Exit code 0 when all passed, 1
-    when something failed its checks, 2 for a wrong command or file, 3 when there were errors, 130 when interrupted.
+    when something failed its checks, 2 for a wrong command or file, 3 when there were errors, 4 when the budget was
+    reached, 130 when interrupted.
     """
     options = RunOptions(
         workers=workers,
@@ -98,8 +132,18 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         targets=targets,
         targets_file=str(targets_file.resolve()) if targets_file else None,
         system_prompt=system_prompt,
+        cache=cache or cache_ttl is not None,
+        cache_lifetime_s=cache_ttl,
+        record=str(record.resolve()) if record else None,
+        replay=_cassettes(replay),
+        shard=shard,
+        budget_usd=budget_usd,
+        budget_tokens=budget_tokens,
+        max_tokens=max_tokens,
         include_messages="messages" in include,
     )
+    if replay is not None and (options.cache or record is not None):
+        raise click.UsageError("--replay answers from cassettes alone; leave out --cache and --record")
     if dump_prompts is not None and dump_prompts.is_file():  # `--dump-prompts evals.yaml` means the suite
         paths, dump_prompts = (dump_prompts, *paths), Path("prompts")
     if models or providers or prices:
@@ -107,13 +151,45 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
 
         more = choose_targets(models, paths, options, providers=providers, prices=prices, yes=yes)
         options = structs.replace(options, targets=(*targets, *more))
-    suites = load_suites(paths, options)
+    if failed_from is not None:
+        from rejoinder.cli.fork import failed_cases  # noqa: PLC0415 - seldom asked for
+
+        again = failed_cases(failed_from)
+        if not again:
+            click.echo(f"every case of run {failed_from} passed; there is nothing to run", err=True)
+            return
+        options = structs.replace(options, cases=tuple(one for one in again if not cases or one in cases))
+    if fork is None and (turn is not None or prompt is not None or system is not None):
+        raise click.UsageError("--turn, --prompt and --system belong to --fork RUN")
     check_out(out)
+    if fork is not None:
+        from rejoinder.cli.fork import fork_run  # noqa: PLC0415 - seldom asked for
+
+        report = fork_run(fork, options, turn or 1, prompt, system)
+        write_report(report, form, out, verbose=verbose, corrected=corrected)
+        sys.exit(report.summary["exit_code"])
+    suites = load_suites(paths, options)
+    if dry_run:
+        from rejoinder.cli.estimate import show_estimate  # noqa: PLC0415
+
+        show_estimate(suites, options, form)
+        return
     if dump_prompts is not None:
         from rejoinder.cli.dump import dump_prompts as dump  # noqa: PLC0415 - seldom asked for
 
         dump(suites, options, dump_prompts)
+    if shard is not None and next(pairs(suites, options), None) is None:
+        click.echo("no case falls into this part, so there is nothing to run", err=True)
+        return
     display = LiveDisplay(sys.stderr, width_of(sys.stderr))
     report = start_run(suites, options, display)
     write_report(report, form, out, verbose=verbose, corrected=corrected)
     sys.exit(report.summary["exit_code"])
+
+
+def _cassettes(folder: Path | None) -> str | None:
+    if folder is None:
+        return None
+    if not folder.is_dir():
+        raise click.UsageError(f"there is no folder {folder} with cassettes; `run --record {folder}` writes one")
+    return str(folder.resolve())

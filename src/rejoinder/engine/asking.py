@@ -18,8 +18,9 @@ from typing import Any, Protocol
 from msgspec import Struct, structs
 
 from rejoinder.checks import CheckFault, Post
+from rejoinder.engine.budget import NOTHING, Amount, Budget, BudgetReached, amount_of
 from rejoinder.engine.journal import Asked, Journal, Told
-from rejoinder.engine.play import Call, Unanswered
+from rejoinder.engine.sources import Call, Unanswered
 from rejoinder.model import Failure, Reply, Request, Target
 from rejoinder.providers import Provider, ProviderError
 from rejoinder.providers.limits import Closed
@@ -54,8 +55,9 @@ class Terms(Struct):
     timeout_s: float | None
     model: str | None
     """The model that is asked for, where the target names one."""
-    judge_slots: asyncio.Semaphore | None
-    """Candidates are limited by whole conversations; a judge is asked from within them, call by call."""
+    slots: asyncio.Semaphore | None
+    """How many calls it takes at once. As a candidate it is limited by whole conversations already; judges, rivals and
+    embeddings are asked from within those of others, several at a time."""
     answered: bool = False
     refused_since: float | None = None
     """Since when nothing was let through."""
@@ -74,6 +76,10 @@ class Desk(Protocol):
         """The fields of a reply that say what it cost."""
         ...
 
+    def most(self, terms: Terms, request: Request) -> Amount:
+        """What a call can cost at most."""
+        ...
+
     async def post(self, post: Post) -> str:
         """Send something to an address of the user's, and the body of its answer. Raises ProviderError."""
         ...
@@ -90,8 +96,11 @@ _UNCERTAIN = frozenset({"timeout", "broken"})
 class Live:
     """Asks the provider, notes that it does and what came of it, and asks again where that may help."""
 
-    def __init__(self, desk: Desk, journal: Journal, on_retry: Callable[[], None]) -> None:
+    def __init__(
+        self, desk: Desk, journal: Journal, on_retry: Callable[[], None], budget: Budget | None = None
+    ) -> None:
         self._desk = desk
+        self._budget = budget
         self._journal = journal
         self._on_retry = on_retry
         self._stopped = asyncio.Event()
@@ -101,13 +110,15 @@ class Live:
         """Make no call again that fails from now on, and none that still waits: it is left to another day."""
         self._stopped.set()
         self._desk.stop_waiting()
+        if self._budget is not None:
+            self._budget.send_away()
 
     async def answer(self, call: Call) -> Told | None:
         if call.target is None:
             return await self._carry_out(call)
         terms = self._desk.terms(call.target)
-        if call.request.judging and terms.judge_slots is not None:
-            async with terms.judge_slots:
+        if terms.slots is not None:
+            async with terms.slots:
                 return await self._call(call, terms)
         return await self._call(call, terms)
 
@@ -127,11 +138,12 @@ class Live:
                 if terms.ended is None:
                     raise Unanswered
                 return await self._told(Told(call.key, failure=terms.ended, attempts=1 + failures + refusals))
-            await self._note(record, provider)
+            paid = await self._prepare(record, terms, request)
             started = time.perf_counter()
             try:
                 reply = await ask_within(terms.timeout_s, provider, request)
             except ProviderError as error:
+                self._settle(paid, None if error.type in _UNCERTAIN or _is_charged(error) else NOTHING)
                 delay = self._learn(error, terms, call.key, ticket, failures, refusals)
                 if delay is None:
                     # Calls that were under way when their target ended share its cause, and not only its kind.
@@ -148,6 +160,7 @@ class Live:
                         await asyncio.wait_for(self._stopped.wait(), delay)
                 continue
             except BaseException:
+                self._settle(paid, None)
                 if limiter is not None:
                     limiter.leave()
                 raise
@@ -159,6 +172,7 @@ class Live:
             if not reply.latency_s:
                 changes["latency_s"] = round(seconds, 6)
             reply = structs.replace(reply, **changes) if changes else reply
+            self._settle(paid, None if reply.usage.approximate else amount_of(reply))
             return await self._told(Told(call.key, reply, attempts=1 + failures + refusals))
 
     async def _carry_out(self, call: Call) -> Told:
@@ -175,6 +189,8 @@ class Live:
             else:
                 assert work is not None
                 async with self._local:
+                    if self._stopped.is_set():
+                        raise Unanswered
                     self._journal.asked_within(record)
                     text = await work.perform()
         except (CheckFault, ProviderError) as error:
@@ -182,17 +198,35 @@ class Live:
         seconds = round(time.perf_counter() - started, 6)
         return await self._told(Told(call.key, Reply(text, latency_s=seconds)))
 
-    async def _note(self, record: Asked, provider: Provider) -> None:
-        """Have it on record that the call is made, before it is."""
+    async def _prepare(self, record: Asked, terms: Terms, request: Request) -> int:
+        """Reserve what the call can cost and note that it is made, before it is; the ticket of what is reserved."""
+        provider, ticket = terms.provider, 0
         if not provider.outside:
             self._journal.asked_within(record)
-            return
+            return ticket
         try:
+            if self._budget is not None:
+                most = self._desk.most(terms, request)
+                ticket = await self._budget.reserve(most)
+                record = structs.replace(record, most=most)
             await self._journal.asked(record)
-        except BaseException:
+        except BaseException as error:
+            self._settle(ticket, NOTHING)
             if provider.limiter is not None:
                 provider.limiter.leave()
+            if isinstance(error, BudgetReached):
+                raise Unanswered from None
             raise
+        return ticket
+
+    def _settle(self, ticket: int, cost: Amount | None) -> None:
+        """None: nobody knows what it has cost, so it counts for the most that it can have."""
+        if self._budget is None or not ticket:
+            return
+        if cost is None:
+            self._budget.forfeit(ticket)
+        else:
+            self._budget.settle(ticket, cost)
 
     async def _told(self, told: Told) -> Told:
         await self._journal.told(told)
@@ -213,7 +247,7 @@ class Live:
                 error.message += f"; nothing was let through for {LONGEST_WAIT_S / 60:.0f} minutes"
                 error.retryable, error.ends_target = False, True
         if error.type not in _UNCERTAIN:
-            self._journal.failed(key)
+            self._journal.failed(key, charged=_is_charged(error))
         pressed = error.pressure is not None
         if limiter is not None:
             if error.pressure is not None:
@@ -230,6 +264,11 @@ class Live:
         if pressed:
             return 0.0  # the limiter holds it back
         return error.retry_after_s if error.retry_after_s is not None else retries.delay(failures)
+
+
+def _is_charged(error: ProviderError) -> bool:
+    """May the call have to be paid for? An answer came, as it should, and we cannot read it."""
+    return error.type in ("bad-response", "too-large") or (error.status is not None and 200 <= error.status < 300)
 
 
 def _failure(error: ProviderError, attempts: int = 1) -> Failure:

@@ -36,10 +36,23 @@ from rejoinder.model import (
     Trouble,
     Turn,
     Verdict,
+    reaches,
 )
 
 MOST_TURNS_OF_ALL = 20
 """With `followups: all` the tree can be wide, so there is a limit even where the author sets none."""
+
+
+NOT_RECORDED = "not-recorded"
+"""The type of a Failure that is none: nobody is asked any more, and the conversation ends with what there is."""
+
+
+class Fork(Struct, frozen=True, kw_only=True):
+    """From a turn on, the conversation takes another course: something else is said, or by other instructions."""
+
+    turn: int
+    prompt: str | None = None
+    system: str | None = None
 
 
 class Opening(Struct, frozen=True):
@@ -50,6 +63,7 @@ class Opening(Struct, frozen=True):
     level: Level
     followups: FollowUps = "first"
     max_turns: int | None = None
+    fork: Fork | None = None
 
 
 class Ask(Struct, frozen=True):
@@ -87,10 +101,15 @@ def converse(opening: Opening) -> Conversation:
     replies, prompts = list[str](), list[str]()
     waiting: list[_Next] = []
     level, prompt, depth = opening.level, opening.question, 0
+    score: float | None = None
     while True:
         number = len(turns) + 1
+        if opening.fork is not None and number == opening.fork.turn:
+            prompt = _take_fork(history, prompt, opening.fork)
         sent = tuple(history)
         reply = yield Ask(number, sent)
+        if isinstance(reply, Failure) and reply.type == NOT_RECORDED and turns:
+            return Outcome(status="failed", turns=tuple(turns), score=score)
         if isinstance(reply, Failure):
             turns.append(Turn(turn=number, depth=depth, prompt=prompt, passed=False, messages=sent))
             return _error(turns, Trouble(type=reply.type, message=reply.message, status=reply.status, turn=number))
@@ -101,21 +120,33 @@ def converse(opening: Opening) -> Conversation:
         assert isinstance(verdicts, tuple)
         state = level_state(level, checks, verdicts)
         turns.append(_turn(number, depth, prompt, reply, state, verdicts, sent))
+        score = level_score(checks, verdicts)
         if state == "passed":
-            score = level_score(checks, verdicts)
             return Outcome(status="passed", turns=tuple(turns), score=score, succeeded_on_turn=number)
         if state == "error":
             return _error(turns, _judge_trouble(verdicts, number))
         applicable = [_Next(follow_up, depth + 1) for follow_up in applicable_follow_ups(level, verdicts)]
         waiting = applicable[:1] if opening.followups == "first" else applicable + waiting
         if not waiting or (limit is not None and number >= limit):
-            return Outcome(status="failed", turns=tuple(turns), score=level_score(checks, verdicts))
+            return Outcome(status="failed", turns=tuple(turns), score=score)
         follow_up, depth = waiting[0].follow_up, waiting[0].depth
         waiting = waiting[1:]
         prompt = say(follow_up, replies, verdicts)
         level = Level(persistent + follow_up.level.items, follow_up.level.threshold)
         history += [ChatMessage("assistant", reply.text), ChatMessage("user", prompt)]
         prompts.append(prompt)
+
+
+def _take_fork(history: list[ChatMessage], prompt: str, fork: Fork) -> str:
+    """Put other words in the place of the last ones, or other instructions in front; what the turn is called by."""
+    if fork.system is not None:
+        first = ChatMessage("system", fork.system)
+        history[:1] = [first] if history[0].role == "system" else [first, history[0]]
+    if fork.prompt is None:
+        return prompt
+    last = max(place for place, message in enumerate(history) if message.role == "user")
+    history[last] = ChatMessage("user", fork.prompt)
+    return fork.prompt
 
 
 def level_state(level: Level, checks: tuple[AnyCheck, ...], verdicts: tuple[Verdict, ...]) -> State:
@@ -128,7 +159,7 @@ def level_state(level: Level, checks: tuple[AnyCheck, ...], verdicts: tuple[Verd
     if any(verdict.state == "error" for verdict in verdicts):
         return "error"
     score = level_score(checks, verdicts)
-    return "passed" if score is not None and score >= level.threshold else "failed"
+    return "passed" if score is not None and reaches(score, level.threshold) else "failed"
 
 
 def level_score(checks: tuple[AnyCheck, ...], verdicts: tuple[Verdict, ...]) -> float | None:

@@ -5,26 +5,34 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import structs
 
 from rejoinder.checks import Post
 from rejoinder.engine.asking import Retries, Terms
-from rejoinder.engine.plan import RunOptions
-from rejoinder.model import Failure, Reply, Suite, Target
+from rejoinder.engine.budget import Amount
+from rejoinder.engine.plan import RunOptions, identity_of
+from rejoinder.errors import UsageError
+from rejoinder.model import Cost, Failure, Reply, Request, Suite, Target, Usage
 from rejoinder.providers import FREE, OVER_HTTP, RUNS_CODE, ProviderError, open_provider
+from rejoinder.providers.bounds import bounds_of
 from rejoinder.providers.exchange import Exchange
 from rejoinder.providers.settings import one_spelling
 
 if TYPE_CHECKING:
+    from rejoinder.providers.api import Outgoing
     from rejoinder.providers.limits import LimiterReport
     from rejoinder.providers.prices import PriceList
     from rejoinder.providers.transport import Transport
 
 DEFAULT_TIMEOUT_S = 300.0
+EXAMPLE_TOKENS = 4096
 
 
 class TargetDesk:
@@ -34,6 +42,9 @@ class TargetDesk:
         self._options = options
         self._exchange = Exchange(_load_prices_aside)
         self._terms: dict[int, Terms] = {}
+        self._models: dict[int, str | None] = {}
+        self._ready: dict[int, Target] = {}
+        """Each target with its `${{ VAR }}` filled in."""
         self._suites: dict[int, Suite] = {}
         """For each target a suite that names it: prices and environment are its project's."""
         self._environments: dict[str, Mapping[str, str]] = {}
@@ -60,8 +71,16 @@ class TargetDesk:
             if target.provider not in FREE:  # they have no keys, but may have very many replies
                 self._exchange.hide_settings(target.name, one_spelling(target.settings))
 
+    def reveal_with(self, reveal: Callable[[str], str]) -> None:
+        """Say how secrets are put back into what was recorded without them."""
+        self._exchange.reveal = reveal
+
     def terms(self, target: Target) -> Terms:
         return self._terms[id(target)]
+
+    def model_of(self, target: Target) -> str | None:
+        """The model or deployment that a target asks for, with its `${{ VAR }}` filled in."""
+        return self._models[id(self.terms(target).target)]
 
     def is_given_up(self, target: Target) -> bool:
         return self._terms[id(target)].ended is not None
@@ -78,17 +97,76 @@ class TargetDesk:
 
     def price(self, terms: Terms, reply: Reply) -> dict[str, Any]:
         """The fields of a reply that say what it cost; none where nobody knows."""
-        target = terms.target
-        if reply.cost is not None or (target.provider not in OVER_HTTP and not self._suites[id(target)].prices):
+        if reply.cost is not None:
             return {}
+        cost = self._cost(terms, reply.usage, reply.model)
+        return {} if cost is None else {"cost": cost.total, "price": cost}
+
+    def _cost(self, terms: Terms, usage: Usage, reported: str | None) -> Cost | None:
+        target = terms.target
+        if target.provider not in OVER_HTTP and not self._suites[id(target)].prices:
+            return None
         prices = self._price_lists.get(id(target)) or self._prices_of(target)
         try:
-            cost = prices.price(
-                target.provider, terms.model, reply.usage, reported_model=reply.model, target=target.name
-            )
+            return prices.price(target.provider, terms.model, usage, reported_model=reported, target=target.name)
         except (ArithmeticError, ImportError, LookupError, TypeError, ValueError):
-            return {}  # a reply that was paid for is not lost because its price cannot be told
-        return {} if cost is None else {"cost": cost.total, "price": cost}
+            return None  # a reply that was paid for is not lost because its price cannot be told
+
+    def most(self, terms: Terms, request: Request) -> Amount:
+        """What a call can cost at most, by the request as it goes out."""
+        given, made = self._most_tokens(terms, request)
+        made = made or 0
+        if self._options.budget_usd is None:
+            return Amount(0.0, given + made)
+        # What is read from a cache, written to one or thought may have a price of its own, and a higher one.
+        inputs = (0, 0), (given, 0), (0, given)
+        usages = [Usage(given, made, thought, False, *one) for one in inputs for thought in (0, made)]
+        costs = [self._cost(terms, usage, None) for usage in usages]
+        return Amount(max((cost.total for cost in costs if cost is not None), default=inf), given + made)
+
+    def _most_tokens(self, terms: Terms, request: Request) -> tuple[int, int | None]:
+        """The most tokens that a call can be given and can make; None where nothing limits those."""
+        outgoing = _written(terms, request)
+        if outgoing is None or outgoing.body is None:
+            return 0, None if request.embed is None else 0
+        bounds = bounds_of(outgoing.body, embeds=request.embed is not None)
+        return bounds.input_tokens, bounds.output_tokens
+
+    def words_of(self, target: Target, request: Request) -> bytes:
+        """All that an answer to the request depends on, as far as anybody can see: what goes out, and where to."""
+        outgoing = _written(self.terms(target), request)
+        if outgoing is None:
+            who = identity_of(structs.replace(self._ready[id(self.terms(target).target)], name=""))
+            return who + msgspec.json.encode((request.messages, request.question, request.embed))
+        own = sorted((name, value) for name, value in outgoing.headers.items() if not _OF_THE_CALLER.search(name))
+        return msgspec.json.encode((target.provider, outgoing.method, outgoing.url, own, outgoing.body))
+
+    def refuse_unbounded(self, targets: Iterable[Target], embedders: Collection[Target] = ()) -> None:
+        """Under a budget it has to be known what a call can cost at most. Raises UsageError before anything is sent.
+
+        `embedders` are asked for nothing but vectors: they make no tokens.
+        """
+        for target in targets:
+            if target.provider in FREE:
+                continue
+            terms, embeds = self.terms(target), any(target is one for one in embedders)
+            if target.provider not in OVER_HTTP or target.provider == "http":
+                raise UsageError(
+                    f"nobody can say what a call of target `{target.name}` costs at most, so no budget can hold for it",
+                    "Leave out the budget, or the target.",
+                )
+            if not embeds and self._most_tokens(terms, _anything(target))[1] is None:
+                raise UsageError(
+                    f"a budget needs to know how long a reply of target `{target.name}` can be",
+                    f"Set `max_tokens` of the target, or for all of them: --max-tokens {EXAMPLE_TOKENS}",
+                )
+            if self._options.budget_usd is not None and self._cost(terms, Usage(1, 0 if embeds else 1), None) is None:
+                model = self.model_of(target) or target.name
+                raise UsageError(
+                    f"nobody knows the price of `{target.provider}/{model}`, so a budget in dollars cannot hold",
+                    "Say it under `prices` in .rejoinder/config.yaml (dollars for a million tokens), for example"
+                    f" prices: {{{target.name}: {{input: 1, output: 3}}}}, or use --budget-tokens.",
+                )
 
     async def post(self, post: Post) -> str:
         """Send what a check has for an address of the user's; a refusal is no verdict."""
@@ -141,11 +219,18 @@ class TargetDesk:
             settings, secrets = settings_with_environment(target, environment)
             self.secrets.update(secrets)
             ready = structs.replace(target, settings=settings)
+        own = one_spelling(ready.settings).get("max_output_tokens")
+        if self._options.max_tokens is not None and own in (None, "") and target.provider in OVER_HTTP:
+            # In front, because the first spelling wins, and an empty one may be there.
+            ready = structs.replace(ready, settings={"max_tokens": self._options.max_tokens, **ready.settings})
+        self._ready[id(target)] = ready
         folders = (str(Path(suite.path).parent), suite.root)
         provider = open_provider(ready, folders, environment, self._exchange)
         slots = asyncio.Semaphore(target.workers) if target.workers else None
         settings = one_spelling(ready.settings)
         model = settings.get("model")
+        named = model or settings.get("deployment")
+        self._models[id(target)] = None if named is None else str(named)
         self._terms[id(target)] = Terms(target, provider, self._retries(settings), self._timeout(target), model, slots)
         self._suites[id(target)] = suite
 
@@ -177,6 +262,25 @@ class TargetDesk:
         if given is not None:
             return float(given)
         return None if target.provider in FREE else DEFAULT_TIMEOUT_S
+
+
+_OF_THE_CALLER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
+"""Headers that say who asks, and not what."""
+
+
+def _written(terms: Terms, request: Request) -> Outgoing | None:
+    """The request as it goes out, where it goes over HTTP."""
+    if terms.target.provider not in OVER_HTTP:
+        return None
+    from rejoinder.providers.api import ApiProvider  # noqa: PLC0415 - only where something is sent
+
+    assert isinstance(terms.provider, ApiProvider)
+    return terms.provider.write(request)
+
+
+def _anything(target: Target) -> Request:
+    """A request to see what others will be like."""
+    return Request(target=target.name, case_id="", trial=1, turn=1, call=0, messages=(), question="")
 
 
 def _load_prices_aside() -> None:

@@ -65,7 +65,13 @@ class RunFolder:
     @property
     def root(self) -> Path:
         """The project that the run belongs to."""
-        return self.path.parents[2]
+        return next((one.parent for one in self.path.parents if one.name == ".rejoinder"), self.path.parent)
+
+    def create_inside(self) -> RunFolder:
+        """A folder for new grades, beside the old ones."""
+        grades = self.path / "grades"
+        grades.mkdir(exist_ok=True)
+        return _create(grades)
 
     @property
     def journal(self) -> Path:
@@ -147,6 +153,10 @@ def create_run(root: Path) -> RunFolder:
     ignore = runs / ".gitignore"
     if not ignore.exists():
         ignore.write_text("# Runs are data, not source.\n*\n", encoding="utf-8")
+    return _create(runs)
+
+
+def _create(runs: Path) -> RunFolder:
     while True:
         now = time.time()
         # Milliseconds make names sort by time; the last digit keeps two processes apart.

@@ -24,6 +24,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
+from rejoinder.engine.budget import Amount, Ledger
 from rejoinder.engine.masking import Mask
 from rejoinder.engine.points import is_due, reached
 from rejoinder.errors import RejoinderError
@@ -52,6 +53,8 @@ class Asked(Struct, frozen=True, tag="asked", omit_defaults=True):
     trial: int
     turn: int
     judging: bool = False
+    most: Amount | None = None
+    """What it can cost at most, where a budget was reserved for it."""
 
 
 class Told(Struct, frozen=True, tag="told", omit_defaults=True):
@@ -63,10 +66,12 @@ class Told(Struct, frozen=True, tag="told", omit_defaults=True):
     attempts: int = 1
 
 
-class Failed(Struct, frozen=True, tag="failed"):
+class Failed(Struct, frozen=True, tag="failed", omit_defaults=True):
     """An attempt that is known to have come to nothing: it is not in doubt, and may be made again."""
 
     key: str
+    charged: bool = False
+    """May it have to be paid for all the same?"""
 
 
 Record: TypeAlias = Opened | Asked | Told | Failed
@@ -84,7 +89,8 @@ class History(Struct, frozen=True):
     """Bytes up to the end of the last whole record."""
 
 
-def read_journal(path: Path, mask: Mask) -> History:
+def read_journal(path: Path, mask: Mask, ledger: Ledger | None = None) -> History:
+    """What a journal holds; the ledger, where one is given, is told what was spent."""
     told: dict[str, Told] = {}
     asked: set[str] = set()
     in_doubt = size = 0
@@ -116,7 +122,22 @@ def read_journal(path: Path, mask: Mask) -> History:
             else:
                 in_doubt = record.in_doubt
                 asked.clear()
+            if ledger is not None:
+                _enter(record, ledger)
+    if ledger is not None:
+        ledger.taken_up()
     return History(told, in_doubt + len(asked), size)
+
+
+def _enter(record: Record, ledger: Ledger) -> None:
+    if isinstance(record, Asked):
+        ledger.asked(record.key, record.target, record.most)
+    elif isinstance(record, Told):
+        ledger.told(record.key, record.reply)
+    elif isinstance(record, Failed):
+        ledger.failed(record.key, charged=record.charged)
+    else:
+        ledger.taken_up()
 
 
 class Journal:
@@ -167,10 +188,10 @@ class Journal:
         reached("told.queued")
         await waiter
 
-    def failed(self, key: str) -> None:
+    def failed(self, key: str, *, charged: bool = False) -> None:
         """The attempt has failed for certain. Nobody has to wait for this to be on the disk."""
         self.open_calls.discard(key)
-        self._gather((self._line(Failed(key)), None))
+        self._gather((self._line(Failed(key, charged)), None))
 
     def close(self) -> None:
         """Write what waits and let go of the file."""

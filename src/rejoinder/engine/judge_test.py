@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from rejoinder._version import __version__
-from rejoinder.engine.passports import Labels, Passport
+from rejoinder.engine.passports import Labels, Passport, judge_identity
 from rejoinder.engine.plan import find_target, pair_of
 from rejoinder.engine.receipt import now
 from rejoinder.engine.results import Record
@@ -28,6 +28,7 @@ from rejoinder.model import (
     Compare,
     Item,
     Judged,
+    JudgeVariable,
     Level,
     LlmJudge,
     Message,
@@ -55,8 +56,8 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     "other": ("other",),
 }
 """What a row says, by the names that it may have."""
-_PASSES = frozenset({"pass", "passed", "true", "yes", "good", "1", "ok", "correct"})
-_FAILS = frozenset({"fail", "failed", "false", "no", "bad", "0", "wrong", "incorrect"})
+_PASSES = frozenset({"pass", "passed", "true", "yes", "good", "1", "1.0", "ok", "correct"})
+_FAILS = frozenset({"fail", "failed", "false", "no", "bad", "0", "0.0", "wrong", "incorrect"})
 
 
 class Label(Struct, frozen=True, kw_only=True):
@@ -83,6 +84,10 @@ class Subject(Struct, frozen=True):
     check: Judged
     suite: Suite
     target: Target
+    takes_criteria: bool = False
+    """Is what it is asked the case's own, so that a row may say it?"""
+    outcome: str | None = None
+    """What all cases of the suite demand, where they demand the same."""
 
 
 def read_labels(path: Path) -> LabelFile:
@@ -94,6 +99,8 @@ def read_labels(path: Path) -> LabelFile:
         found = row if isinstance(row, Problem) else _label(row)
         if isinstance(found, Problem):
             problems.append(found)
+            if found.code == "missing-field" and path.suffix.lower() == ".csv":
+                break  # the header lacks it, so every further row does
         elif found.id in ids:
             assert isinstance(row, Row)
             problems.append(row.source.problem("duplicate-id", "id", f"the id `{found.id}` is taken already"))
@@ -110,12 +117,13 @@ def read_labels(path: Path) -> LabelFile:
 def _label(row: Row) -> Label | Problem:
     given = {key: _column(row.values, names) for key, names in _COLUMNS.items()}
     for key in ("reply", "label"):
-        if given[key] is None:
+        if given[key] is None and not any(name in row.values for name in _COLUMNS[key]):
             near = did_you_mean(key, row.values) or f"; it has {', '.join(row.values) or 'nothing'}"
             return row.source.problem("missing-field", key, f"this row has no `{key}`{near}")
     passed = _read_verdict(given["label"])
     if passed is None:
-        message = f"`{write_value(given['label'])}` is no label; write pass or fail"
+        shown = write_value(given["label"]).strip()
+        message = f"`{shown}` is no label; write pass or fail" if shown else "the label is empty; write pass or fail"
         return row.source.problem("wrong-type", "label", message)
     words = {key: write_value(given[key]) for key in ("reply", "prompt", "outcome", "reference", "other")}
     return Label(id=write_value(row.values.get("id")) or f"row-{row.number}", passed=passed, **words)
@@ -139,59 +147,156 @@ def plain_judge(criteria: str) -> LlmJudge:
     return LlmJudge(criteria=criteria, written=written)
 
 
+class _Asked(Struct, frozen=True):
+    """What a judge is asked in one case."""
+
+    words: str
+    """What the column `criteria` can say instead."""
+    rest: str
+    """What no column can: a rubric, a template."""
+    other: str | None
+
+
 class Found(Struct, frozen=True):
-    """A judge of a suite, and the first case that it stands in."""
+    """A judge of a suite, the first case that it stands in, and what it is asked in all of them."""
 
     check: Judged
     case: Case
     suite: Suite
-    varies: bool
-    """Is it asked something else in every case?"""
+    names: set[str]
+    asked: set[_Asked]
+    outcomes: set[str | None]
 
 
 def find_judge(suites: Iterable[Suite], name: str | None) -> Found:
     """The one judge of suites that a name means: the check's own, its words, or the beginning of its digest."""
-    found: dict[str, tuple[Judged, Case, Suite]] = {}
-    wordings: dict[str, set[str]] = {}
+    known: dict[str, Found] = {}
     for suite in suites:
         for case in suite.cases:
             for judge in _judges(case.level):
-                digest = judge_digest(judge)
-                if name is None or name in (judge.name, _title(judge)) or digest.startswith(name):
-                    found.setdefault(digest, (judge, case, suite))
-                    wordings.setdefault(digest, set()).add(_title(structs.replace(judge, name=None)))
-    if len(found) == 1:
-        ((digest, first),) = found.items()
-        return Found(*first, varies=len(wordings[digest]) > 1)
-    if not found:
-        what = f"no judge `{name}`" if name else "no judge"
-        raise UsageError(f"the suite has {what}", "A judge is an `llm_judge`, a `rubric` or a `compare`.")
-    listed = "\n".join(f"  {digest}  {_title(judge)}" for digest, (judge, _, _) in list(found.items())[:20])
-    raise UsageError(f"the suite has {len(found)} judges; name one with --check", f"There are:\n{listed}")
+                one = known.setdefault(judge_digest(judge), Found(judge, case, suite, set(), set(), set()))
+                asked = _asked(judge, case)
+                one.names.update(
+                    filter(None, (judge.name, asked.words, describe(_kind(judge), judge.written), _kind(judge)))
+                )
+                one.asked.add(asked)
+                one.outcomes.add(case.outcome)
+    chosen = known
+    if name is not None:
+        chosen = {digest: one for digest, one in known.items() if name in one.names}
+        chosen = chosen or {digest: one for digest, one in known.items() if name and digest.startswith(name)}
+    if len(chosen) == 1:
+        return next(iter(chosen.values()))
+    if not known:
+        raise UsageError("the suite has no judge", "A judge is an `llm_judge`, a `rubric` or a `compare`.")
+    listed = "\n".join(f"  {digest}  {_title(one.check)}" for digest, one in list((chosen or known).items())[:20])
+    if not chosen:
+        near = did_you_mean(name or "", [one for found in known.values() for one in found.names])
+        raise UsageError(f"the suite has no judge `{name}`{near}", f"There are:\n{listed}")
+    what = f"{len(chosen)} judges" if name is None else f"{len(chosen)} judges `{name}`"
+    hint = "Its name, its criteria or the beginning of its digest will do. There are:"
+    raise UsageError(f"the suite has {what}; name one with --check", f"{hint}\n{listed}")
+
+
+def _asked(judge: Judged, case: Case) -> _Asked:
+    if isinstance(judge, Rubric):
+        return _Asked("", repr(judge.criteria), None)
+    if isinstance(judge, Compare):
+        return _Asked(judge.criteria or case.outcome or "", "", judge.other)
+    assert isinstance(judge, LlmJudge)
+    if _has_template(judge):
+        is_asked = JudgeVariable("expected_outcome") in (judge.prompt or ())
+        return _Asked((judge.criteria or case.outcome or "") if is_asked else "", repr(judge.prompt), None)
+    return _Asked("".join(map(str, judge.prompt or ())) or judge.criteria or case.outcome or "", "", None)
+
+
+def _has_template(judge: LlmJudge) -> bool:
+    return any(isinstance(piece, JudgeVariable) for piece in judge.prompt or ())
 
 
 def subject_of(found: Found, target: str | None, file: LabelFile) -> Subject:
-    """The judge as its suite has it, or answered by another target."""
-    if found.varies and not all(label.outcome for label in file.labels):
+    """The judge as its suite has it, or answered by another target. Raises UsageError where the labels do not do."""
+    check = found.check
+    words = {asked.words for asked in found.asked}
+    if len({asked.rest for asked in found.asked}) > 1:
+        what = "rubric" if isinstance(check, Rubric) else "prompt"
         raise UsageError(
-            "this judge is asked something else in every case, because its criteria hold variables",
-            "Give each row of the labels a column `criteria`.",
+            f"this judge is told something else in every case, because its {what} holds variables",
+            "There is no one judge to test then. Test it with a suite of one case.",
         )
+    if len(words) > 1 and not all(label.outcome for label in file.labels):
+        raise UsageError(
+            "this judge is asked something else in every case",
+            "Give each row of the labels a column `criteria` with what is demanded of its reply.",
+        )
+    if isinstance(check, Compare) and not _has_others(found, check, file):
+        raise UsageError(
+            "a comparison needs the reply that each labelled one is held against",
+            "Give each row of the labels a column `other`.",
+        )
+    takes = len(words) > 1 or "{{" in check.written or not (_has_words(check) or isinstance(check, Rubric))
+    if not takes and not isinstance(check, Rubric):
+        _refuse_criteria(words.pop(), file)
+    outcome = next(iter(found.outcomes)) if len(found.outcomes) == 1 else None
+    return Subject(check, found.suite, _target_of(found, target), takes, outcome)
+
+
+def _has_words(check: Judged) -> bool:
+    """Does it say itself what is demanded? Else the case's outcome does."""
+    return bool(isinstance(check, LlmJudge | Compare) and (check.criteria or getattr(check, "prompt", None)))
+
+
+def _has_others(found: Found, check: Compare, file: LabelFile) -> bool:
+    """Is there something that each labelled reply can be compared with? Nobody has labelled what a target says now."""
+    if check.other is not None and len({asked.other for asked in found.asked}) == 1:
+        return True
+    by_reference = check.other is None and check.other_target is None
+    return all(label.other or (by_reference and label.reference) for label in file.labels)
+
+
+def _refuse_criteria(words: str, file: LabelFile) -> None:
+    """A judge that is asked the same in every case is tested as it is: its passport says what it was asked."""
+    for label in file.labels:
+        if label.outcome and label.outcome.strip() != words.strip():
+            raise UsageError(
+                f"`{label.id}` of the labels has criteria of its own, and this judge is asked the same of every reply",
+                f"It is asked: {words}\nLeave out the column `criteria`, or test one whose criteria hold variables.",
+            )
+
+
+def _target_of(found: Found, target: str | None) -> Target:
+    case, suite = found.case, found.suite
     name = target or found.check.target
+    if name is None and case.target is None:  # whom the suite asks does not matter here
+        name = case.judge_target or suite.judge_target
     if name is None:
-        judge = pair_of(found.suite, found.case, found.case.target).judge
-    else:
-        judge = find_target(found.suite, name)
-        if judge is None:
-            raise UsageError(f"there is no target `{name}`{did_you_mean(name, found.suite.targets)}")
-    return Subject(found.check, found.suite, judge)
+        return pair_of(suite, case, case.target).judge
+    judge = find_target(suite, name)
+    if judge is None:
+        raise UsageError(f"there is no target `{name}`{did_you_mean(name, suite.targets)}")
+    return judge
+
+
+def plain_subject(criteria: str, suite: Suite, target: Target, file: LabelFile) -> Subject:
+    """A judge that no suite has."""
+    _refuse_criteria(criteria, file)
+    return Subject(plain_judge(criteria), suite, target)
 
 
 def _title(judge: Judged) -> str:
-    if judge.name:
-        return judge.name
-    criteria = judge.criteria if isinstance(judge, LlmJudge | Compare) else None
-    return f"{_kind(judge)} {criteria or ''}".strip()
+    words = describe(_kind(judge), judge.written)
+    return f"{judge.name}: {words}" if judge.name else words
+
+
+def describe(kind: str, written: str) -> str:
+    """A judge in one line, as its author wrote it."""
+    asked: Any = msgspec.json.decode(written) if written else {}
+    criteria = asked.get("criteria") or asked.get("prompt") or ""
+    if isinstance(criteria, list):
+        criteria = ", ".join(
+            one if isinstance(one, str) else one.get("criterion", one.get("outcome")) for one in criteria
+        )
+    return " ".join(f"{kind} {criteria}".split())
 
 
 def _kind(judge: Judged) -> str:
@@ -213,9 +318,11 @@ def labelled_suite(subject: Subject, file: LabelFile) -> Suite:
     replies = {label.id: [{"text": label.reply}] for label in file.labels}
     candidate = Target(name=CANDIDATE, provider="scripted", settings={"replies": replies}, judge_target=None)
     targets = {**subject.suite.targets, subject.target.name: subject.target, CANDIDATE: candidate}
+    # No such file exists, so the run keeps its own copy. In its folder are the judge's own code and environment.
+    path = Path(subject.suite.path).parent / f"judge test of {file.path.name} ({judge_digest(subject.check)})"
     return structs.replace(
         subject.suite,
-        path=str(Path(subject.suite.root) / f"judge test of {file.path.name}"),  # no file: the run keeps its own copy
+        path=str(path),
         name=f"judge test of {file.path.name}",
         description=None,
         cases=tuple(_case(label, subject) for label in file.labels),
@@ -226,8 +333,10 @@ def labelled_suite(subject: Subject, file: LabelFile) -> Suite:
 
 def _case(label: Label, subject: Subject) -> Case:
     check = structs.replace(subject.check, target=subject.target.name, every_turn=False)
-    if label.outcome and isinstance(check, LlmJudge | Compare) and check.criteria:
+    if label.outcome and subject.takes_criteria and isinstance(check, LlmJudge | Compare):
         check = structs.replace(check, criteria=label.outcome)
+        if isinstance(check, LlmJudge) and not _has_template(check):
+            check = structs.replace(check, prompt=None)
     if label.other and isinstance(check, Compare):
         check = structs.replace(check, other=label.other)
     question = label.prompt or "(not given)"
@@ -238,7 +347,7 @@ def _case(label: Label, subject: Subject) -> Case:
         at=f"cases[{label.id}]",
         messages=(Message("user", (TextPart(question, ""),), ""),),
         level=Level((Item(item),)),
-        outcome=label.outcome or None,
+        outcome=label.outcome or subject.outcome,
         expected_messages=reference,
         target=CANDIDATE,
         judge_target=subject.target.name,
@@ -258,14 +367,18 @@ class Finding(Struct, frozen=True):
     reasons: list[str]
     orders: list[tuple[float, float]]
     """For a comparison: the score of the reply when it was shown first, and when second."""
+    troubles: list[str]
+    """Why there was no verdict."""
 
 
 def read_findings(report: RunReport) -> list[Finding]:
     found: dict[str, Finding] = {}
     for result in report.results:
-        one = found.setdefault(result["id"], Finding(result["id"], result["metadata"]["label"], [], [], []))
+        one = found.setdefault(result["id"], Finding(result["id"], result["metadata"]["label"], [], [], [], []))
         checks = result["turns"][-1]["checks"] if result["turns"] else []
         if not checks or checks[0].get("error"):
+            trouble = checks[0]["reason"] if checks else (result["error"] or {}).get("message", "it was not asked")
+            one.troubles.append(trouble)
             continue
         check = checks[0]
         one.verdicts.append(check["passed"])
@@ -301,11 +414,16 @@ def measure(findings: Sequence[Finding]) -> tuple[Confusion, Record]:
     return table, figures
 
 
-def make_passport(subject: Subject, file: LabelFile, findings: Sequence[Finding], repeat: int) -> Passport:
+def is_test_of(run: Record, suite: Suite, subject: Subject) -> bool:
+    """Is it a run of these labels, with this judge?"""
+    same_suite = [one["path"] for one in run["suites"]] == [suite.path]
+    return same_suite and subject.target.name in [one["name"] for one in run["targets"]]
+
+
+def make_passport(subject: Subject, file: LabelFile, findings: Sequence[Finding], run: Record, repeat: int) -> Passport:
     table, figures = measure(findings)
-    model = subject.target.settings.get("model") or subject.target.name
     return Passport(
-        judge=f"{subject.target.provider}/{model}",
+        judge=judge_identity(run, subject.target.name),
         digest=judge_digest(subject.check),
         kind=_kind(subject.check),
         asked=subject.check.written,

@@ -33,7 +33,7 @@ _STRUCTURE = frozenset(
     }
 )
 """Keys whose values are words of ours and not of authors or models."""
-_FREE = frozenset({"variables", "metadata", "settings", "vars", "failure", "error"})
+_FREE = frozenset({"variables", "metadata", "settings", "vars", "failure", "error", "arguments", "headers"})
 """Keys below which everything is the author's, or the server's."""
 
 _CUT = re.compile(r" ?\.\.\.|['\"]?\Z")
@@ -76,7 +76,7 @@ class Mask:
         """A line of JSON with the secrets put back."""
         if not self._names or b"<<" not in record:
             return record
-        return _again(record, self._reveal_text)
+        return _again(record, self.reveal_text)
 
     def hide_text(self, text: str) -> str:
         if not self._names:
@@ -91,7 +91,10 @@ class Mask:
         name = self._names.get(found)
         return f"<<literal {found[2:]}" if name is None else f"<<{name}>>"
 
-    def _reveal_text(self, text: str) -> str:
+    def reveal_text(self, text: str) -> str:
+        if not self._names:
+            return text
+
         def value(found: re.Match[str]) -> str:
             if found[1]:
                 return found[0].replace("literal ", "", 1)

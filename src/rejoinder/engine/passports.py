@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from rejoinder.errors import UsageError
 from rejoinder.stats import rogan_gladen, rogan_gladen_interval
 
 FOLDER = ".rejoinder/passports"
@@ -26,6 +27,13 @@ class Labels(Struct, frozen=True):
     rows: int
     scored: int
     """Rows that the judge gave a verdict on."""
+
+
+class _Needed(Struct):
+    """Of the figures, those that are printed beside the judge's scores."""
+
+    agreement: float | None
+    kappa: float | None
 
 
 class Passport(Struct, frozen=True, kw_only=True):
@@ -66,30 +74,40 @@ class Passport(Struct, frozen=True, kw_only=True):
 
 def add_passports(judges: list[dict[str, Any]], run: dict[str, Any], root: Path) -> None:
     """Beside each judge of a run what is known about it."""
-    named: dict[str, str] = {
-        target["name"]: f"{target['provider']}/{target['model'] or target['name']}" for target in run["targets"]
-    }
     for judge in judges:
-        judge["model"] = identity = named.get(judge["target"]) or str(judge["target"])
+        judge["model"] = identity = judge_identity(run, judge["target"])
         passport = find_passport(root, identity, judge["digest"])
         judge["passport"] = passport.brief() if passport is not None else None
         judge["corrected"] = passport.corrected(judge["passed"], judge["judged"]) if passport is not None else None
 
 
+def judge_identity(run: dict[str, Any], target: str) -> str:
+    """Who judges, whatever a suite calls it: provider and model, from the receipt of a run."""
+    for one in run["targets"]:
+        if one["name"] == target:
+            return f"{one['provider']}/{one['model'] or target}"
+    return target
+
+
 def _path(root: Path, judge: str, digest: str) -> Path:
-    name = "".join(letter if letter.isalnum() or letter in "._" else "-" for letter in judge)
+    name = "".join(letter if (letter.isascii() and letter.isalnum()) or letter in "._" else "-" for letter in judge)
     return root / FOLDER / f"{name[:100]}-{digest}.json"
 
 
 def write_passport(root: Path, passport: Passport) -> Path:
     path = _path(root, passport.judge, passport.digest)
-    path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".draft")
-    with draft.open("wb") as stream:
-        stream.write(msgspec.json.format(msgspec.json.encode(passport), indent=2) + b"\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with draft.open("wb") as stream:
+            stream.write(msgspec.json.format(msgspec.json.encode(passport), indent=2) + b"\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(path)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        hint = "The answers are kept: make room for it, and give the same command with --resume RUN."
+        raise UsageError(f"the passport {path} cannot be written: {reason}", hint) from None
     return path
 
 
@@ -97,6 +115,8 @@ def find_passport(root: Path, judge: str, digest: str) -> Passport | None:
     """None where there is none, or none that this version can read."""
     with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeError):
         found = msgspec.json.decode(_path(root, judge, digest).read_bytes(), type=Passport)
-        if found.format == FORMAT and (found.judge, found.digest) == (judge, digest):
+        msgspec.convert(found.figures, _Needed)
+        sound = all(0 <= part <= whole for part, whole in (found.passes, found.fails))
+        if sound and found.format == FORMAT and (found.judge, found.digest) == (judge, digest):
             return found
     return None

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.checks import reach_of
-from rejoinder.engine.conversation import Opening
+from rejoinder.engine.conversation import Fork, Opening
 from rejoinder.errors import UsageError
 from rejoinder.formatting import format_case
 from rejoinder.model import (
@@ -56,6 +57,20 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     targets: tuple[str, ...] = ()
     targets_file: str | None = None
     system_prompt: str | None = None
+    cache: bool = False
+    cache_lifetime_s: float | None = None
+    record: str | None = None
+    """A folder that cassettes are written to."""
+    replay: str | None = None
+    """A folder of cassettes that answer, and nobody else."""
+    fork: Fork | None = None
+    """Where the one conversation of the run takes another course than in the run before."""
+    shard: tuple[int, int] | None = None
+    """Which part of the cases, counted from 1, and of how many parts."""
+    budget_usd: float | None = None
+    budget_tokens: int | None = None
+    max_tokens: int | None = None
+    """The longest reply of targets that do not say it themselves."""
     include_messages: bool = False
     """Add to each turn of a result the messages that were sent."""
 
@@ -99,10 +114,12 @@ def plan(suites: Iterable[Suite], options: RunOptions) -> Iterator[Job]:
     for pair in pairs(suites, options):
         suite, target = pair.suite, pair.target
         if suite.path not in names:
-            names[suite.path] = suite.name or _relative(suite)
+            names[suite.path] = suite.name or file_of(suite)
         if id(target) not in identities:
             identities[id(target)] = identity_of(target)
         prepared = _tell_apart(prepare(pair, names[suite.path], identities[id(target)]), occurrences)
+        if options.fork is not None:
+            prepared = structs.replace(prepared, opening=structs.replace(prepared.opening, fork=options.fork))
         for trial in range(1, options.repeat + 1):
             yield Job(number, prepared, trial)
             number += 1
@@ -113,7 +130,7 @@ def pairs(suites: Iterable[Suite], options: RunOptions) -> Iterator[Pair]:
     taken = 0
     for suite in suites:
         for case in suite.cases:
-            if not is_selected(case, options):
+            if not is_selected(case, options) or not _is_in_shard(suite, case, options.shard):
                 continue
             taken += 1
             if options.limit is not None and taken > options.limit:
@@ -131,6 +148,8 @@ class Survey(Struct, frozen=True):
     threads: int | None = None
     judges_itself: bool = False
     """Does a target judge its own replies because no other judge is named?"""
+    embedders: list[Target] = []
+    """Targets that are asked for nothing but vectors."""
 
 
 def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
@@ -145,16 +164,19 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
     ids.refuse_missing()
     tags.refuse_missing()
     found: dict[tuple[str, str], tuple[Suite, Target]] = {}
+    speaking: set[int] = set()
     judges_itself = False
     for pair in pairs(suites, options):
         count += 1
         others = list(asked_besides(pair))
         _refuse(pair, others, options)
         judges_itself = judges_itself or pair.target in judges_of(pair)
+        speaking.update(id(target) for target in (pair.target, *asked_besides(pair, vectors=False)))
         for target in (pair.target, *others):
             found.setdefault((pair.suite.path, target.name), (pair.suite, target))
     threads = max((suite.threads for suite in suites if suite.threads), default=None)
-    return Survey(count * options.repeat, list(found.values()), threads, judges_itself)
+    embedders = [target for _, target in found.values() if id(target) not in speaking]
+    return Survey(count * options.repeat, list(found.values()), threads, judges_itself, embedders)
 
 
 class _Wanted:
@@ -189,6 +211,15 @@ def is_selected(case: Case, options: RunOptions) -> bool:
     if options.cases and case.id not in options.cases:
         return False
     return not options.tags or any(tag in case.tags for tag in options.tags)
+
+
+def _is_in_shard(suite: Suite, case: Case, shard: tuple[int, int] | None) -> bool:
+    """By a stable hash: a case stays in its part when others come and go."""
+    if shard is None:
+        return True
+    part, parts = shard
+    name = f"{file_of(suite)}\0{case.id}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(name, digest_size=8).digest()) % parts == part - 1
 
 
 def pair_of(suite: Suite, case: Case, target_name: str | None) -> Pair:
@@ -228,7 +259,7 @@ def prepare(pair: Pair, suite_name: str, target_identity: bytes) -> Prepared:
     return Prepared(suite, case, target, pair.judge, suite_name, prompt, opening, digest, request)
 
 
-def _relative(suite: Suite) -> str:
+def file_of(suite: Suite) -> str:
     """The suite's file as seen from the project's root: files of one name in two folders are told apart."""
     path = Path(suite.path)
     return path.relative_to(suite.root).as_posix() if path.is_relative_to(suite.root) else path.name
@@ -240,8 +271,11 @@ _NO_MATTER = re.compile(r"api_?key|headers|timeout_?seconds|max_?retries|retry_?
 
 def identity_of(target: Target) -> bytes:
     """What a recorded answer depends on in a target."""
-    settings = {name: value for name, value in target.settings.items() if not _NO_MATTER.fullmatch(name)}
-    return msgspec.json.encode((target.name, target.provider, settings), order="deterministic")
+    return msgspec.json.encode((target.name, target.provider, settings_that_matter(target)), order="deterministic")
+
+
+def settings_that_matter(target: Target) -> dict[str, Any]:
+    return {name: value for name, value in target.settings.items() if not _NO_MATTER.fullmatch(name)}
 
 
 def _digest(case: Case, target: bytes, prompt: Prompt) -> bytes:
@@ -317,15 +351,15 @@ def judges_of(pair: Pair) -> Iterator[Target]:
                 yield judge
 
 
-def asked_besides(pair: Pair) -> Iterator[Target]:
-    """Every target that the checks of a case may ask, the judges among them."""
+def asked_besides(pair: Pair, *, vectors: bool = True) -> Iterator[Target]:
+    """Every target that the checks of a case may ask, the judges among them; `vectors`: for embeddings, too."""
     for check in _all_checks(pair.case.level):
         for part in walk_check(check):
             if isinstance(part, Judged):
                 yield from _known(judge_for(pair, part.target))
             if isinstance(part, Compare) and part.other_target:
                 yield from _known(named_target(pair, part.other_target))
-            if isinstance(part, Semantic):
+            if isinstance(part, Semantic) and vectors:
                 yield from _known(embedder_for(pair, part.target))
 
 

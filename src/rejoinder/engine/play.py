@@ -7,17 +7,17 @@ request, the target, the trial and all that was said since. So an edited suite f
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Iterable
 from hashlib import blake2b
 from pathlib import Path
-from typing import Protocol
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from rejoinder.checks import Context, Post, Work, grade, grade_plain
 from rejoinder.engine.conversation import Ask, Grade, converse
 from rejoinder.engine.journal import Told
 from rejoinder.engine.plan import Job, Prepared, embedder_for, identity_of, judge_for, named_target
+from rejoinder.engine.sources import Attempts, Call, Source, Tape, Unanswered
 from rejoinder.engine.vectors import Vectors
 from rejoinder.formatting import format_case, gather_evidence
 from rejoinder.model import (
@@ -37,70 +37,15 @@ from rejoinder.model import (
 from rejoinder.providers import FREE
 
 
-class Call(Struct, frozen=True):
-    """A call that somebody has to answer: a target, or this machine, which has some work to do."""
-
-    key: str
-    request: Request
-    attempts: Attempts
-    target: Target | None = None
-    work: Work | Post | None = None
-
-
-class Attempts:
-    """The numbers of a call's attempts, in the order in which its conversation makes calls of one kind."""
-
-    __slots__ = ("_calls", "_kind", "_made")
-
-    def __init__(self, calls: dict[tuple[str, bool], int], kind: tuple[str, bool]) -> None:
-        self._calls = calls
-        self._kind = kind
-        self._made = 1
-
-    def next(self) -> int:
-        """The number of a further attempt."""
-        self._made += 1
-        self._calls[self._kind] = number = self._calls.get(self._kind, 0) + 1
-        return number - 1
-
-    def settle(self, made: int) -> None:
-        """So many attempts were made in all: a recorded answer stands for those that it took."""
-        if made != self._made:
-            self._calls[self._kind] = self._calls.get(self._kind, 0) + made - self._made
-
-
-class Source(Protocol):
-    """Where answers come from. None means that it has none for this call."""
-
-    async def answer(self, call: Call) -> Told | None: ...
-
-
-class Unanswered(Exception):
-    """No source has an answer: the conversation cannot go on for now."""
-
-
-class Recorded:
-    """The answers that a journal holds."""
-
-    def __init__(self, told: dict[str, Told], price: Callable[[Target, Reply], Reply]) -> None:
-        self._told = told
-        self._price = price
-
-    async def answer(self, call: Call) -> Told | None:
-        told = self._told.get(call.key)
-        if told is None or told.reply is None or told.reply.cost is not None or call.target is None:
-            return told
-        return structs.replace(told, reply=self._price(call.target, told.reply))
-
-
 class Player:
     """Plays one conversation with the answers of its sources."""
 
-    def __init__(self, job: Job, sources: tuple[Source, ...], vectors: Vectors) -> None:
+    def __init__(self, job: Job, sources: tuple[Source, ...], vectors: Vectors, tape: Tape | None = None) -> None:
         self.job = job
         self.turn = 1
         self._sources = sources
         self._vectors = vectors
+        self._tape = tape
         self._state = blake2b(job.prepared.content, digest_size=16)
         self._state.update(b"%d" % job.trial)
         self._calls: dict[tuple[str, bool], int] = {}
@@ -138,22 +83,44 @@ class Player:
         return verdicts if verdicts is not None else await grade(effect.checks, context)
 
     def ask_judge(
-        self, turn: int, target: Target, messages: tuple[ChatMessage, ...], role: bytes = b"judge "
+        self,
+        turn: int,
+        target: Target,
+        messages: tuple[ChatMessage, ...],
+        role: bytes = b"judge ",
+        number: int | None = None,
     ) -> Awaitable[Reply | Failure]:
         state = self._state.copy()
         state.update(role + identity_of(target))
         for message in messages:
             state.update(message.content.encode("utf-8", "surrogatepass"))
         judging = role == b"judge "
-        return self._answer(self._call(self._numbered(state.hexdigest()), target, turn, messages, judging=judging))
+        key = self._numbered(state.hexdigest(), "-" if judging else "+")
+        return self._answer(self._call(key, target, turn, messages, judging=judging, other=not judging, number=number))
+
+    def reserve(self, target: Target, count: int) -> range:
+        """The numbers of calls of a judge that are made later."""
+        first = self._calls.get((target.name, True), 0)
+        self._calls[target.name, True] = first + count
+        return range(first, first + count)
 
     def embed(self, turn: int, target: Target, text: str) -> Awaitable[Reply | Failure]:
         """A text means the same in every conversation, so its key is its content alone."""
         state = blake2b(b"embed " + identity_of(target), digest_size=16)
         state.update(text.encode("utf-8", "surrogatepass"))
         key = state.hexdigest()
-        free = target.provider in FREE
-        return self._vectors.get(key, lambda: self._answer(self._call(key, target, turn, (), embed=text)), free=free)
+        call = self._call(key, target, turn, (), embed=text)
+        return self._embedded(call, free=target.provider in FREE)
+
+    async def _embedded(self, call: Call, *, free: bool) -> Reply | Failure:
+        """Every conversation has on tape what it used, whoever asked for it."""
+        place = self._tape.begin(call) if self._tape is not None else 0
+        answer = await self._vectors.get(call.key, lambda: self._answer(call, taped=False), free=free)
+        if self._tape is not None:
+            self._tape.end(
+                place, Told(call.key, answer) if isinstance(answer, Reply) else Told(call.key, failure=answer)
+            )
+        return answer
 
     def carry_out(self, turn: int, work: Work | Post) -> Awaitable[Reply | Failure]:
         state = self._state.copy()
@@ -161,14 +128,14 @@ class Player:
             state.update(b"work " + work.content)
         else:
             state.update(b"post %b %b" % (work.url.encode("utf-8", "surrogatepass"), work.body))
-        return self._answer(self._call(self._numbered(state.hexdigest()), None, turn, (), work=work))
+        return self._answer(self._call(self._numbered(state.hexdigest(), "+"), None, turn, (), work=work))
 
-    def _numbered(self, equal: str) -> str:
-        """Whoever is asked the very same twice gives two answers."""
+    def _numbered(self, equal: str, mark: str) -> str:
+        """Whoever is asked the very same twice gives two answers. The mark tells judges from others."""
         self._equal[equal] = ordinal = self._equal.get(equal, -1) + 1
-        return f"{equal}-{ordinal}"
+        return f"{equal}{mark}{ordinal}"
 
-    def _call(
+    def _call(  # noqa: PLR0913 - what a call may be of, all by name
         self,
         key: str,
         target: Target | None,
@@ -176,16 +143,19 @@ class Player:
         messages: tuple[ChatMessage, ...],
         *,
         judging: bool = False,
+        other: bool = False,
         embed: str | None = None,
         work: Work | Post | None = None,
+        number: int | None = None,
     ) -> Call:
         """A call, with its number in the order in which the conversation makes them."""
         job = self.job
         name = target.name if target is not None else work.label if isinstance(work, Work) else "webhook"
         counter = (name, judging)
-        number = self._calls.get(counter, 0)
-        if embed is None:  # embeddings are shared, so whoever asks for one first is an accident
-            self._calls[counter] = number + 1
+        if number is None:
+            number = self._calls.get(counter, 0)
+            if embed is None:  # embeddings are shared, so whoever asks for one first is an accident
+                self._calls[counter] = number + 1
         request = Request(
             target=name,
             case_id=job.prepared.case.id,
@@ -198,13 +168,16 @@ class Player:
             embed=embed,
             key=key,
         )
-        return Call(key, request, Attempts(self._calls, counter), target, work)
+        return Call(key, request, Attempts(self._calls, counter), job, target, work, other)
 
-    async def _answer(self, call: Call) -> Reply | Failure:
+    async def _answer(self, call: Call, *, taped: bool = True) -> Reply | Failure:
+        place = self._tape.begin(call) if self._tape is not None and taped else None
         for source in self._sources:
             told = await source.answer(call)
             if told is not None:
                 call.attempts.settle(told.attempts)
+                if self._tape is not None and place is not None:
+                    self._tape.end(place, told)
                 return told.reply if told.reply is not None else told.failure or Failure("unknown", "no answer")
         raise Unanswered
 
@@ -212,11 +185,12 @@ class Player:
 class _Port:
     """What the checks of one turn can reach through the player."""
 
-    __slots__ = ("_effect", "_player")
+    __slots__ = ("_effect", "_numbers", "_player")
 
-    def __init__(self, player: Player, effect: Grade) -> None:
+    def __init__(self, player: Player, effect: Grade, numbers: Iterable[int] = ()) -> None:
         self._player = player
         self._effect = effect
+        self._numbers = iter(numbers)
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -242,7 +216,11 @@ class _Port:
         judge = judge_for(self._player.job.prepared, target)
         if judge is None:
             return _missing(target)
-        return self._player.ask_judge(self._effect.turn, judge, messages)
+        return self._player.ask_judge(self._effect.turn, judge, messages, number=next(self._numbers, None))
+
+    def reserve(self, target: str | None, count: int) -> _Port:
+        judge = judge_for(self._player.job.prepared, target)
+        return _Port(self._player, self._effect, self._player.reserve(judge, count) if judge is not None else ())
 
     def ask_other(self, target: str) -> Awaitable[Reply | Failure]:
         other = named_target(self._player.job.prepared, target)
@@ -278,4 +256,4 @@ def question_at(prepared: Prepared, prompts: tuple[str, ...], replies: tuple[str
     for reply, prompt in zip(replies, prompts, strict=False):
         said += [Message("assistant", (TextPart(reply, ""),), ""), Message("user", (TextPart(prompt, ""),), "")]
     case = structs.replace(prepared.case, messages=(*prepared.case.messages, *said))
-    return format_case(case, prepared.suite.formatting, prepared.target.mode)
+    return structs.replace(format_case(case, prepared.suite.formatting, prepared.target.mode), later=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,13 @@ from rejoinder.suite.templates import find_secret_by_expression
 from rejoinder.suite.walk import LaidAside
 
 
-def write_receipt(folder: RunFolder, suites: list[Suite], options: RunOptions, survey: Survey) -> Record:
+def write_receipt(
+    folder: RunFolder,
+    suites: list[Suite],
+    options: RunOptions,
+    survey: Survey,
+    model_of: Callable[[Target], str | None],
+) -> Record:
     targets = {target.name: target for _, target in survey.targets}
     return {
         "id": folder.id,
@@ -36,8 +42,7 @@ def write_receipt(folder: RunFolder, suites: list[Suite], options: RunOptions, s
         "folder": str(folder.path),
         "suites": [{"path": suite.path, "name": suite.name} for suite in suites],
         "targets": [
-            {"name": target.name, "provider": target.provider, "model": target.settings.get("model")}
-            for target in targets.values()
+            {"name": target.name, "provider": target.provider, "model": model_of(target)} for target in targets.values()
         ],
         "options": msgspec.to_builtins(options),
         "planned": survey.planned,

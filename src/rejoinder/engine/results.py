@@ -65,6 +65,8 @@ class CheckRecord(Struct, frozen=True):
     judged_by: str | msgspec.UnsetType = msgspec.UNSET
     """What the judge was told to do, as a digest."""
     votes: tuple[float, ...] | msgspec.UnsetType = msgspec.UNSET
+    hits: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    misses: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     metric: str | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -88,6 +90,8 @@ class TurnRecord(Struct, frozen=True):
     thinking: str | msgspec.UnsetType = msgspec.UNSET
     request_id: str | msgspec.UnsetType = msgspec.UNSET
     messages: tuple[ChatMessage, ...] | msgspec.UnsetType = msgspec.UNSET
+    cached: bool | msgspec.UnsetType = msgspec.UNSET
+    """True where the reply comes from the cache: usage and cost are those of an earlier run."""
 
 
 class ErrorRecord(Struct, frozen=True):
@@ -225,6 +229,7 @@ def _turn_record(turn: Turn, target: Target, include_messages: bool) -> TurnReco
         thinking=reply.thinking or msgspec.UNSET,
         request_id=reply.request_id or msgspec.UNSET,
         messages=messages,
+        cached=reply.cached or msgspec.UNSET,
     )
 
 
@@ -238,6 +243,7 @@ def _model_name(target: Target, reply: Reply) -> str:
 
 
 def _check_record(verdict: Verdict) -> CheckRecord:
+    worded = verdict.judged or bool(verdict.hits or verdict.misses)
     return CheckRecord(
         verdict.check,
         verdict.state == "passed",
@@ -251,6 +257,8 @@ def _check_record(verdict: Verdict) -> CheckRecord:
         verdict.judge or msgspec.UNSET,
         verdict.judged_by or msgspec.UNSET,
         verdict.votes or msgspec.UNSET,
+        verdict.hits if worded else msgspec.UNSET,
+        verdict.misses if worded else msgspec.UNSET,
         verdict.metric or msgspec.UNSET,
     )
 

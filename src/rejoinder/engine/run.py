@@ -11,32 +11,74 @@ import contextlib
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Struct, structs
 
 from rejoinder._version import __version__
 from rejoinder.engine.asking import Live
+from rejoinder.engine.budget import NOTHING, Amount, Budget, Ledger
 from rejoinder.engine.desk import TargetDesk
-from rejoinder.engine.folder import RunFolder, create_run, write_lines
+from rejoinder.engine.folder import RunFolder, create_run, find_run, write_lines
 from rejoinder.engine.interrupts import Interrupts
-from rejoinder.engine.journal import History, Journal, JournalError, read_journal
+from rejoinder.engine.journal import History, Journal, JournalError, Told, read_journal
 from rejoinder.engine.masking import Mask
-from rejoinder.engine.plan import Job, RunOptions, Survey, asked_besides, default_workers, plan, survey_plan
-from rejoinder.engine.play import Player, Recorded, Source, Unanswered
+from rejoinder.engine.plan import (
+    Job,
+    RunOptions,
+    Survey,
+    asked_besides,
+    default_workers,
+    file_of,
+    plan,
+    settings_that_matter,
+    survey_plan,
+)
+from rejoinder.engine.play import Player
 from rejoinder.engine.points import reached
-from rejoinder.engine.receipt import case_lines, now, suite_record, write_receipt
+from rejoinder.engine.receipt import (
+    case_lines,
+    now,
+    read_options,
+    read_stored_suite,
+    suite_paths,
+    suite_record,
+    write_receipt,
+)
 from rejoinder.engine.results import Outline, Record, Spool, add_costs, read_outlines, result_record
 from rejoinder.engine.scheduler import Executor, LocalExecutor
+from rejoinder.engine.sources import (
+    Before,
+    Call,
+    Cassettes,
+    Judges,
+    Keeping,
+    Kept,
+    Local,
+    Missing,
+    Noted,
+    Recorded,
+    Source,
+    Tape,
+    Unanswered,
+    Unrecorded,
+    cassette_of,
+    recording_of,
+)
 from rejoinder.engine.summary import exit_code, summarise
 from rejoinder.engine.vectors import Vectors
-from rejoinder.errors import UsageError
+from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import Failure, Outcome, Reply, Suite, Target, Trouble
+from rejoinder.providers import FREE
+from rejoinder.providers.cassettes import CassetteError, Recording, check_folder, explain_miss, write_cassette
 from rejoinder.providers.limits import LimiterReport
+
+if TYPE_CHECKING:
+    from rejoinder.engine.cache import Cache
 
 
 class Observer:
@@ -103,33 +145,66 @@ class Session:
     """One stretch of work on a run, from opening its folder to closing it."""
 
     def __init__(
-        self, suites: list[Suite], options: RunOptions, folder: RunFolder, observer: Observer, *, ask: bool = True
+        self,
+        suites: list[Suite],
+        options: RunOptions,
+        folder: RunFolder,
+        observer: Observer,
+        *,
+        ask: bool = True,
+        before: Earlier | None = None,
+        tape: Tape | None = None,
     ) -> None:
         self.suites = suites
         self.options = options
         self.folder = folder
         self.observer = observer
-        self.ask = ask
-        """Without it only what is recorded is played, and no provider is opened."""
+        self.before = before
+        """Other runs, whose answers are taken in the candidates' place."""
+        self.tape = tape
+        """What the conversation was told in another run, which takes another course in this one."""
+        self.notes = ask
+        """Is this a run of its own, with a journal? Without, only what is recorded is played."""
+        self.ask = ask and (before is None or before.purpose == "grade") and options.replay is None
+        """Is anybody asked? Without it no provider is opened."""
         self.survey: Survey = survey_plan(suites, options)
+        if options.record is not None and self.notes:
+            check_folder(Path(options.record))
         self.secrets = {value: name for suite in suites for value, name in suite.secrets.items()}
         self.targets = TargetDesk(options)
-        if ask:
+        if self.ask:
             self.targets.open_all(self.survey.targets)
+            if self.has_budget:
+                self.targets.refuse_unbounded((target for _, target in self.survey.targets), self.survey.embedders)
         for suite in suites:
             self.targets.hide_settings(suite.targets.values())
         self.secrets.update(self.targets.secrets)
         self.mask = Mask(self.secrets)
+        self.targets.reveal_with(self.mask.reveal_text)
+        self.told: Mapping[str, Told] = before.told(self.mask) if before is not None else {}
         self.vectors = Vectors()
+        self.cassettes: Cassettes | None = None
+        self.store = self._open_cache() if options.cache and self.ask and before is None and tape is None else None
+        self.kept: Kept | None = None
+        self.keeping: Keeping | None = None
+        self.spent: Amount = NOTHING
+        """What the run has spent before."""
+        self.budget: Budget | None = None
         self._failed_fast = False
+
+    @property
+    def has_budget(self) -> bool:
+        return self.options.budget_usd is not None or self.options.budget_tokens is not None
 
     async def play(self, spool: Spool, history: History | None) -> Ending:
         """Have all conversations that can be had."""
-        journal = Journal(self.folder.journal, self.mask, history) if self.ask else None
+        journal = Journal(self.folder.journal, self.mask, history) if self.notes else None
         sources: tuple[Source, ...] = (Recorded(history.told, self._priced),) if history else ()
-        live = Live(self.targets, journal, self.observer.retried) if journal is not None else None
-        if live is not None:
-            sources = (*sources, live)
+        live: Live | None = None
+        if journal is not None:
+            self.budget = self._open_budget()
+            live = Live(self.targets, journal, self.observer.retried, self.budget)
+            sources = (*sources, *self._sources(live, journal))
         jobs = plan(self.suites, self.options)
         executor = LocalExecutor(self.options.workers or default_workers(self.survey))
         failure: JournalError | None = None
@@ -142,11 +217,13 @@ class Session:
                 live.stop()
             self.observer.stopping()
 
+        if self.budget is not None:
+            self.budget.when_reached(lambda: (executor.stop(), live.stop() if live is not None else None))
         # What the user's own code prints must not get between the results.
         with Interrupts(finish) as interrupts, contextlib.redirect_stdout(sys.stderr):
             try:
                 await executor.execute(jobs, lambda job: self._perform(job, sources, spool, executor))
-            except* (JournalError, OSError) as group:
+            except* (JournalError, CassetteError, OSError) as group:
                 failure = self.failure(_first(group))
             except* asyncio.CancelledError:
                 cancelled = True
@@ -156,16 +233,67 @@ class Session:
                 if journal is not None:
                     journal.close()
                 await self.targets.close()
+                if self.store is not None:
+                    self.store.close()
         in_doubt = (history.in_doubt if history else 0) + (len(journal.open_calls) if journal else 0)
         if failure is not None:
             return Ending("error", in_doubt, failure)
         limits, given_up = tuple(self.targets.limits()), tuple(self.targets.endings())
         if interrupts.count or cancelled:
             return Ending("interrupted", in_doubt, None, limits, given_up)
+        if self.budget is not None and self.budget.reached:
+            return Ending("budget", in_doubt, None, limits, given_up)
         if self._failed_fast:
             for job in chain(executor.waiting, jobs):
                 self._skip(job, spool)
         return Ending("completed", in_doubt, None, limits, given_up)
+
+    def _sources(self, live: Live, journal: Journal) -> tuple[Source, ...]:
+        """Who answers what is not recorded in this run yet."""
+        if self.before is not None:
+            recorded = Noted(Recorded(self.told, self._priced), journal)
+            if self.before.purpose == "grade":
+                return recorded, Judges(live), Unrecorded()
+            if self.before.purpose == "merge":
+                return (recorded,)
+            return recorded, Local(live), Missing(Nearest(self.before.folders[0], self.told).explain)
+        if self.tape is not None and self.options.fork is not None:
+            return Noted(Before(self.tape, self.options.fork.turn), journal), live
+        if self.options.replay is not None:
+            self.cassettes = Cassettes(Path(self.options.replay), self.mask.reveal_text)
+            return Noted(self.cassettes, journal), Local(live), Missing(self.cassettes.explain)
+        if self.store is not None:
+            self.kept = Kept(self.store, self.targets.words_of)
+            noted = Noted(self.kept, journal)
+            self.keeping = Keeping(self.store, noted, live, self.targets.words_of)
+            return noted, self.keeping
+        return (live,)
+
+    def _open_cache(self) -> Cache:
+        """Before anything is sent, so that a damaged one is told in time."""
+        from rejoinder.engine.cache import Cache  # noqa: PLC0415 - brings SQLite
+
+        return Cache(Path(self.suites[0].root), self.options.cache_lifetime_s, self.mask)
+
+    def _open_budget(self) -> Budget | None:
+        if not self.has_budget:
+            return None
+        return Budget(self.options.budget_usd, self.options.budget_tokens, self.spent)
+
+    def take_up(self) -> History:
+        """What the run's journal holds, and what was spent until now."""
+        paid = {target.name for _, target in self.survey.targets if target.provider not in FREE}
+        free = {target.name for _, target in self.survey.targets} - paid
+        ledger = Ledger(free) if self.has_budget else None
+        history = read_journal(self.folder.journal, self.mask, ledger)
+        self.spent = ledger.spent if ledger is not None else NOTHING
+        return history
+
+    def model_of(self, target: Target) -> str | None:
+        if not self.ask:  # nobody is asked, so nothing had to be filled in
+            return target.settings.get("model")
+        model = self.targets.model_of(target)
+        return None if model is None else self.mask.hide_text(model)
 
     def _skip(self, job: Job, spool: Spool) -> None:
         spool.add(job.number, result_record(job, Outcome(status="skipped")), self.mask)
@@ -178,13 +306,26 @@ class Session:
 
     def _priced(self, target: Target, reply: Reply) -> Reply:
         """A recorded reply whose price nobody knew then, and which may have one now."""
-        if not self.ask or reply.cost is not None:
+        if not self.ask or reply.cost is not None or target.provider in FREE:
             return reply
         return structs.replace(reply, **self.targets.price(self.targets.terms(target), reply))
 
+    def stale(self, status: str) -> list[str]:
+        """Recordings that nobody asked for. Whole cassettes are named only where every case was there to ask."""
+        if self.cassettes is None:
+            return []
+        options = self.options
+        chosen = options.cases or options.tags or options.targets or options.limit or options.shard or options.fork
+        whole = status == "completed" and not self._failed_fast and not chosen
+        return self.cassettes.stale(self.suites if whole else ())
+
+    def _write_cassette(self, tape: Tape, job: Job) -> None:
+        assert self.options.record is not None
+        write_cassette(cassette_of(Path(self.options.record), job), tape.cassette(job), self.mask.hide_text)
+
     def failure(self, error: BaseException) -> JournalError:
         """Why the run's folder can no longer be written, and how to go on."""
-        if isinstance(error, JournalError):
+        if isinstance(error, JournalError | CassetteError):
             message = error.message
         else:
             reason = (getattr(error, "strerror", None) or str(error)).lower()
@@ -201,7 +342,8 @@ class Session:
             self.observer.conversation_skipped(job)
             return
         self.observer.conversation_started(job)
-        player = Player(job, sources, self.vectors)
+        tape = Tape() if self.options.record is not None else None
+        player = Player(job, sources, self.vectors, tape)
         try:
             outcome = await player.play()
         except Unanswered:
@@ -214,6 +356,10 @@ class Session:
             self.folder.log(self.mask.hide_text("".join(traceback.format_exception(error))))
             message = f"internal error: {type(error).__name__}: {error} (see run.log)"
             outcome = Outcome(status="error", error=Trouble(type="internal", message=message, turn=player.turn))
+        if self.cassettes is not None:
+            self.cassettes.close(job)
+        if tape is not None:
+            self._write_cassette(tape, job)
         record = result_record(job, outcome, include_messages=self.options.include_messages)
         spool.add(job.number, record, self.mask)
         reached("conversation.finished")
@@ -223,6 +369,70 @@ class Session:
             executor.stop()
 
 
+class Earlier(Struct, frozen=True):
+    """Runs that answer in the candidates' place."""
+
+    folders: tuple[RunFolder, ...]
+    purpose: Literal["replay", "grade", "merge"] = "replay"
+    """What they do not answer is missing, or asked of judges alone, or left open."""
+
+    def told(self, mask: Mask) -> dict[str, Told]:
+        found: dict[str, Told] = {}
+        for folder in self.folders:
+            found |= read_journal(folder.journal, mask).told
+        return found
+
+
+class Nearest:
+    """What another run was asked, found by playing it as it was: for the difference to what is asked now."""
+
+    def __init__(self, folder: RunFolder, told: Mapping[str, Told]) -> None:
+        self._folder = folder
+        self._told = told
+        self._asked: dict[Path, list[Recording]] | None = None
+        self._targets: dict[tuple[str, str], Target] = {}
+
+    async def explain(self, call: Call) -> str:
+        if self._asked is None:
+            self._asked = {}
+            with contextlib.suppress(RejoinderError):  # a suite that cannot be had any more is not near to anything
+                await self._play(self._asked)
+        recorded = self._asked.get(cassette_of(Path(), call.job), [])
+        return explain_miss(recording_of(call), recorded, f"run {self._folder.id}", *self._settings(call))
+
+    async def _play(self, asked: dict[Path, list[Recording]]) -> None:
+        options = read_options(self._folder)
+        suites = [read_stored_suite(self._folder, number) for number, _ in enumerate(suite_paths(self._folder))]
+        source, vectors = Recorded(self._told, lambda _, reply: reply), Vectors()
+        for job in plan(suites, options):
+            tape = Tape()
+            with contextlib.suppress(Exception):  # what cannot be played is not near to anything
+                await Player(job, (source,), vectors, tape).play()
+            asked[cassette_of(Path(), job)] = tape.cassette(job).calls
+        self._targets = {(file_of(suite), name): one for suite in suites for name, one in suite.targets.items()}
+        await vectors.close()
+
+    def _settings(self, call: Call) -> tuple[list[str], list[str]]:
+        """The settings of the targets in question that are others now: first as they were, then as they are."""
+        then, now = list[str](), list[str]()
+        suite = file_of(call.job.prepared.suite)
+        asked = {one.name: one for one in (call.job.prepared.target, call.target) if one is not None}
+        for name, target in asked.items():
+            was, settings = self._targets.get((suite, name)), settings_that_matter(target)
+            before = settings_that_matter(was) if was is not None else settings
+            for key in sorted({*before, *settings} - {"model"}):
+                lines = [_setting(name, key, one) for one in (before, settings)]
+                if lines[0] != lines[1]:
+                    then += lines[:1]
+                    now += lines[1:]
+        return then, now
+
+
+def _setting(target: str, name: str, settings: Mapping[str, Any]) -> str:
+    value = msgspec.json.encode(settings[name]).decode() if name in settings else "not set"
+    return f"target {target}, {name}: {value}"
+
+
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     inner: BaseException = group
     while isinstance(inner, BaseExceptionGroup):
@@ -230,22 +440,32 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return inner
 
 
-def start_run(suites: list[Suite], options: RunOptions, observer: Observer | None = None) -> RunReport:
-    """Run suites in a new folder."""
+def start_run(
+    suites: list[Suite],
+    options: RunOptions,
+    observer: Observer | None = None,
+    *,
+    before: Earlier | None = None,
+    tape: Tape | None = None,
+    inside: RunFolder | None = None,
+) -> RunReport:
+    """Run suites in a new folder, or in one inside another run's: new grades lie beside the old ones."""
     root = Path(suites[0].root)
     try:
-        folder = create_run(root)
+        folder = create_run(root) if inside is None else inside.create_inside()
         folder.lock()
     except OSError as error:
         raise UsageError(f"no run can be kept in {root}: {(error.strerror or str(error)).lower()}") from None
     try:
         try:
-            session = Session(suites, options, folder, observer or Observer())
+            session = Session(suites, options, folder, observer or Observer(), before=before, tape=tape)
             if session.survey.planned == 0:
                 raise UsageError("no case is selected, so nothing was sent", "Look at --case, --tag and --limit.")
             folder.write("suite.json", suite_record(suites, options), session.mask)
             write_lines(folder.path / "cases.jsonl", case_lines(suites), session.mask)
-            run = write_receipt(folder, suites, options, session.survey)
+            run = write_receipt(folder, suites, options, session.survey, session.model_of)
+            if before is not None:
+                run[f"{before.purpose}_of"] = ", ".join(one.id for one in before.folders)
             folder.write("run.json", run)
         except BaseException as error:
             folder.discard()  # nothing was sent, so there is nothing to keep
@@ -273,14 +493,26 @@ def resume_run(
         run = folder.read("run.json")
         if run is None:
             raise UsageError(f"{folder.path} holds no run that can be resumed")
-        session = Session(suites, options, folder, observer or Observer())
-        history = read_journal(folder.journal, session.mask) if folder.journal.exists() else None
+        # A run that plays another one goes on playing it, and asks nobody.
+        replayed = run.get("replay_of")
+        before = Earlier((find_run(folder.root, replayed),)) if replayed else None
+        session = Session(suites, options, folder, observer or Observer(), before=before)
+        history = session.take_up() if folder.journal.exists() else None
         if history is not None and retry_errors:
-            kept = {key: told for key, told in history.told.items() if told.failure is None}
+            kept = {key: told for key, told in history.told.items() if told.failure is None and not _is_unread(told)}
             history = structs.replace(history, told=kept)
         return _work(session, run, history)
     finally:
         folder.unlock()
+
+
+def _is_unread(told: Told) -> bool:
+    """Is it the answer of a judge that nobody can read? It is recorded as it came, and was an error all the same."""
+    if "-" not in told.key or told.reply is None:  # only the calls of judges have such a number
+        return False
+    from rejoinder.checks.judge import is_readable  # noqa: PLC0415 - only after errors
+
+    return not is_readable(told.reply.text)
 
 
 def read_run(folder: RunFolder) -> RunReport | None:
@@ -307,7 +539,7 @@ def derive_run(folder: RunFolder, suites: list[Suite], options: RunOptions) -> R
 
 
 def _work(session: Session, run: Record, history: History | None) -> RunReport:
-    folder, planned, ask = session.folder, session.survey.planned, session.ask
+    folder, planned, ask = session.folder, session.survey.planned, session.notes
     started = time.monotonic()
     folder.log(f"rejoinder {__version__}: {planned} conversations, {'resumed' if history else 'started'}")
     if ask and (run["status"] != "running" or run["planned"] != planned):
@@ -317,6 +549,7 @@ def _work(session: Session, run: Record, history: History | None) -> RunReport:
     if ending.failure is not None:
         spool.abandon()
         raise ending.failure
+    stale = session.stale(ending.status) if history is None else []
     duration = round(run["duration_s"] + (time.monotonic() - started if ask else 0), 6)
     run = {
         **run,
@@ -334,6 +567,9 @@ def _work(session: Session, run: Record, history: History | None) -> RunReport:
             for target, why in ending.given_up
         ],
         "duration_s": duration,
+        **({"stale": stale} if stale or "stale" in run else {}),
+        **({"from_cache": _from_cache(session, history)} if session.options.cache else {}),
+        **({"budget": session.budget.record()} if session.budget is not None else {}),
     }
     try:
         summary = _write_down(session, run, spool)
@@ -355,6 +591,21 @@ def _write_down(session: Session, run: Record, spool: Spool) -> Record:
     session.folder.write("run.json", run)
     reached("run.closed")
     return summary
+
+
+def _from_cache(session: Session, history: History | None) -> Record:
+    """How many answers were not asked for, and what of the run's tokens and cost was not spent for that reason."""
+    told = history.told.values() if history is not None else ()
+    before = (one.reply for one in told if one.reply is not None and one.reply.cached)
+    used = [(reply.usage.total_tokens, reply.cost) for reply in before]
+    used += session.kept.used if session.kept is not None else []
+    trouble = session.keeping.trouble if session.keeping is not None else None
+    return {
+        "answers": len(used),
+        "tokens": sum(tokens for tokens, _ in used),
+        "cost": add_costs(sorted(cost for _, cost in used if cost is not None)),
+        **({"trouble": trouble} if trouble else {}),
+    }
 
 
 def _add_embeddings(summary: Record, vectors: Vectors) -> None:

@@ -81,6 +81,7 @@ class _Turn(Struct):
 class _Result(Struct):
     """What of a result counts."""
 
+    suite: str
     id: str
     target: str
     status: str
@@ -116,8 +117,8 @@ class Tally:
         self.breakdown: list[tuple[float, float]] = []
         self.unpriced: dict[str, int] = {}
         self.by_target: dict[str, _TargetTally] = {}
-        self.metrics: dict[str, dict[str, list[float]]] = {}
-        """The scores of each named measure, by case."""
+        self.metrics: dict[str, dict[tuple[str, str], list[float]]] = {}
+        """The scores of each named measure, by suite and case."""
         self.judges: dict[tuple[str, str], _JudgeTally] = {}
 
     def add(self, result: _Result) -> None:
@@ -133,7 +134,7 @@ class Tally:
         if result.judge_usage.total_tokens or result.judge_cost is not None:
             self.judge_costs.append(result.judge_cost)
         if result.turns:
-            self._add_checks(result.turns[-1].checks, result.id)
+            self._add_checks(result.turns[-1].checks, (result.suite, result.id))
         for turn in result.turns:
             if turn.cost_breakdown is not None:
                 self.breakdown.append((turn.cost_breakdown.input, turn.cost_breakdown.output))
@@ -143,18 +144,18 @@ class Tally:
             self.by_target[result.target] = _TargetTally()
         self.by_target[result.target].add(result)
 
-    def _add_checks(self, checks: list[_Check], case_id: str) -> None:
+    def _add_checks(self, checks: list[_Check], case: tuple[str, str]) -> None:
         """Measures and judges, by the level that decided."""
         for check in checks:
             if check.metric is not None and check.score is not None:
-                self.metrics.setdefault(check.metric, {}).setdefault(case_id, []).append(check.score)
+                self.metrics.setdefault(check.metric, {}).setdefault(case, []).append(check.score)
             if check.judge is not None and check.judged_by is not None:
                 place = check.judge, check.judged_by
                 if place not in self.judges:
                     self.judges[place] = _JudgeTally(check.check)
                 self.judges[place].add(check)
             if check.children is not None:
-                self._add_checks(check.children, case_id)
+                self._add_checks(check.children, case)
 
     def _add_recovery(self, result: _Result) -> None:
         if len(result.turns) < 2:
@@ -259,6 +260,8 @@ def exit_code(summary: Record, status: str) -> int:
     """The first that applies: interrupted, errors, failures, success."""
     if status in ("interrupted", "killed"):
         return 130
+    if status == "budget":
+        return 4
     if summary["errors"] or summary["unfinished"] or status == "error":
         return 3
     return 1 if summary["failed"] or summary["skipped"] else 0
@@ -282,7 +285,7 @@ class _JudgeTally:
         return {"check": self._check, "judged": self._judged, "passed": self._passed, "errors": self._errors}
 
 
-def _metric(by_case: dict[str, list[float]]) -> Record:
+def _metric(by_case: dict[tuple[str, str], list[float]]) -> Record:
     """The mean over cases, each of which counts once however often it was repeated."""
     means = [fsum(scores) / len(scores) for scores in by_case.values()]
     n = len(means)

@@ -2,7 +2,8 @@
 
 The candidate's words are hostile until proven otherwise: a line in its answer (or in the reference) that looks like
 a section header gets a backslash, so that it cannot open a section of its own. `question` goes in unchanged,
-because judge and candidate must see the same text; a header in it is reported.
+because judge and candidate must see the same text; a header in it is reported. In follow-ups the question is a
+transcript that nobody was sent, and the candidate's earlier answers are in it: there headers get a backslash, too.
 """
 
 from __future__ import annotations
@@ -89,12 +90,19 @@ def _template(instructions: str, sections: tuple[str, ...]) -> Iterator[str | Ju
 _DEFAULT = tuple(_template(_INSTRUCTIONS, _SECTIONS))
 _RUBRIC = tuple(_template(_RUBRIC_INSTRUCTIONS, _RUBRIC_SECTIONS))
 _COMPARE = tuple(_template(_COMPARE_INSTRUCTIONS, _COMPARE_SECTIONS))
-_SECTION_LINE = re.compile(
-    r"(^|[\r\v\f\x1c-\x1e\x85\u2028\u2029])([^\S\n]*[\u200b-\u200f\u2060\ufeff]*[^\S\n]*)"
-    r"(\[\[[^\S\n]*##.+?##[^\S\n]*\]\])",
-    re.MULTILINE,
+_BREAK = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
+"""What somebody or other takes for the end of a line."""
+_UNSEEN = (
+    r"[\x00-\x08\x0e-\x1b\x7f\xad\u034f\u061c\u115f\u1160\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800"
+    r"\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
 )
-"""A header at the beginning of what a reader, human or not, may take for a line."""
+_GAP = rf"(?:[^\S{_BREAK}]|{_UNSEEN})*+"
+_OPENING, _CLOSING = _GAP.join((r"\[", r"\[", "#", "#")), _GAP.join("##]]")
+_SECTION_LINE = re.compile(rf"(?:^|(?<=[{_BREAK}]))({_GAP})({_OPENING}[^{_BREAK}]+?{_CLOSING})")
+"""A header at the beginning of what a reader, human or not, may take for a line, also with what nobody sees in it.
+
+The text is hostile: nothing in here may be tried in two ways, or a reply of blanks would take hours to look through.
+"""
 
 
 def format_judge_prompts(case: Case, prompt: Prompt, reply: str) -> tuple[JudgePrompt, ...]:
@@ -106,7 +114,7 @@ def format_judge_prompt(judge: Judged, case: Case, prompt: Prompt, reply: str) -
     """`prompt` must be the one that the candidate received: the judge is shown its `question` as it is."""
     if isinstance(judge, Rubric):
         values = _values(case, prompt, reply, None) | {"rubric": "\n".join(map(_criterion, judge.criteria))}
-        return _filled(judge.name or "rubric", RUBRIC_SYSTEM_TEXT, _RUBRIC, values)
+        return _filled(judge.name or "rubric", RUBRIC_SYSTEM_TEXT, _RUBRIC, values, later=prompt.later)
     if isinstance(judge, Compare):
         return format_comparison(judge, case, prompt, (reply, other_answer(judge, case)))
     assert isinstance(judge, LlmJudge)
@@ -116,14 +124,15 @@ def format_judge_prompt(judge: Judged, case: Case, prompt: Prompt, reply: str) -
             template = judge.prompt
         else:
             criteria = "".join(str(piece) for piece in judge.prompt)
-    return _filled(judge.name or "llm_judge", SYSTEM_TEXT, template, _values(case, prompt, reply, criteria))
+    values = _values(case, prompt, reply, criteria)
+    return _filled(judge.name or "llm_judge", SYSTEM_TEXT, template, values, later=prompt.later)
 
 
 def format_comparison(judge: Compare, case: Case, prompt: Prompt, answers: tuple[str, str]) -> JudgePrompt:
     """What the judge is shown of two answers, in this order."""
     values = _values(case, prompt, "", judge.criteria)
     values |= {"answer_1": trim(answers[0]), "answer_2": trim(answers[1])}
-    return _filled(judge.name or "compare", COMPARE_SYSTEM_TEXT, _COMPARE, values)
+    return _filled(judge.name or "compare", COMPARE_SYSTEM_TEXT, _COMPARE, values, later=prompt.later)
 
 
 def other_answer(judge: Compare, case: Case) -> str:
@@ -159,13 +168,14 @@ def _values(case: Case, prompt: Prompt, reply: str, criteria: str | None) -> dic
 
 
 def _filled(
-    name: str, system: str, template: tuple[str | JudgeVariable, ...], values: Mapping[str, str]
+    name: str, system: str, template: tuple[str | JudgeVariable, ...], values: Mapping[str, str], *, later: bool
 ) -> JudgePrompt:
     """The template with its values, in one pass: what a value holds is never read as a variable."""
     shown = dict.fromkeys((*_SECTIONS, *(piece.name for piece in template if isinstance(piece, JudgeVariable))))
     found = (one for one in shown if one in values and _SECTION_LINE.search(values[one]))
     diagnostics = tuple(Diagnostic("section-in-text", one) for one in found if one != "rubric")
-    safe = {one: _SECTION_LINE.sub(r"\1\2\\\3", text) if one in _OTHERS_WORDS else text for one, text in values.items()}
+    hostile = {*_OTHERS_WORDS, "question"} if later else _OTHERS_WORDS
+    safe = {one: _SECTION_LINE.sub(r"\1\\\2", text) if one in hostile else text for one, text in values.items()}
     user = "".join(safe[piece.name] if isinstance(piece, JudgeVariable) else piece for piece in template)
     return JudgePrompt(name=name, system=system, user=user, diagnostics=diagnostics)
 

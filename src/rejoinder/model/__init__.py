@@ -19,6 +19,8 @@ from rejoinder.model.checks import (
     FollowUp,
     Group,
     IContains,
+    IContainsAll,
+    IContainsAny,
     IsJson,
     IsRefusal,
     Item,
@@ -48,6 +50,8 @@ from rejoinder.model.checks import (
     Semantic,
     Similar,
     StartsWith,
+    ToolCalls,
+    WantedCall,
     Webhook,
     groups_of,
     parts_of,
@@ -60,7 +64,7 @@ from rejoinder.model.prices import Cost, Price
 from rejoinder.model.problems import Problem
 from rejoinder.model.prompts import Diagnostic, JudgePrompt, Prompt
 from rejoinder.model.replies import NO_USAGE, Failure, Reply, Request, Usage, estimate_usage
-from rejoinder.model.results import Outcome, State, Status, Trouble, Turn, Verdict
+from rejoinder.model.results import Outcome, State, Status, Trouble, Turn, Verdict, reaches
 from rejoinder.model.suite import Case, FollowUps, Suite, for_target
 from rejoinder.model.targets import AGENT_PROVIDERS, Target
 from rejoinder.model.text import trim, trim_start
@@ -97,6 +101,8 @@ __all__ = [
     "Formatting",
     "Group",
     "IContains",
+    "IContainsAll",
+    "IContainsAny",
     "IsJson",
     "IsRefusal",
     "Item",
@@ -147,16 +153,19 @@ __all__ = [
     "Target",
     "TextPart",
     "ToolCall",
+    "ToolCalls",
     "Trouble",
     "Turn",
     "Usage",
     "Verdict",
+    "WantedCall",
     "Webhook",
     "estimate_usage",
     "for_target",
     "formatting_for",
     "groups_of",
     "parts_of",
+    "reaches",
     "trim",
     "trim_start",
     "walk_check",

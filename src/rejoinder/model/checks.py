@@ -50,6 +50,14 @@ class ContainsAll(Check, frozen=True, tag="contains_all"):
     texts: tuple[str, ...]
 
 
+class IContainsAny(Check, frozen=True, tag="icontains_any"):
+    texts: tuple[str, ...]
+
+
+class IContainsAll(Check, frozen=True, tag="icontains_all"):
+    texts: tuple[str, ...]
+
+
 class StartsWith(Check, frozen=True, tag="starts_with"):
     text: str
 
@@ -133,6 +141,25 @@ class IsRefusal(Check, frozen=True, tag="is_refusal"):
 
 class FinishReason(Check, frozen=True, tag="finish_reason"):
     reasons: tuple[str, ...]
+
+
+class WantedCall(Struct, frozen=True):
+    """A call of a tool that is expected of a reply."""
+
+    name: str
+    arguments: str | None = None
+    """What the call has to be given at least, as JSON text; None: anything."""
+    times: int = 1
+
+
+class ToolCalls(Check, frozen=True, tag="tool_calls"):
+    """Which tools a reply calls. Without `calls` only their number counts."""
+
+    calls: tuple[WantedCall, ...] = ()
+    mode: Literal["in_order", "any_order", "exact"] = "in_order"
+    """In both orders other calls may stand between; `exact` are these calls and no others."""
+    least: int | None = None
+    most: int | None = None
 
 
 class Semantic(Check, frozen=True, tag="semantic"):
@@ -277,6 +304,8 @@ AnyCheck: TypeAlias = (
     | IContains
     | ContainsAny
     | ContainsAll
+    | IContainsAny
+    | IContainsAll
     | StartsWith
     | EndsWith
     | Equals
@@ -296,6 +325,7 @@ AnyCheck: TypeAlias = (
     | Similar
     | IsRefusal
     | FinishReason
+    | ToolCalls
     | Semantic
     | LlmJudge
     | Rubric

@@ -28,6 +28,8 @@ class Prompt(Struct, frozen=True, kw_only=True):
     """The turns of `question`, in order, without markers."""
     diagnostics: tuple[Diagnostic, ...] = ()
     question_toon: str | None = None
+    later: bool = False
+    """Is it of a later turn? Then `question` holds what the candidate has said, beside what it was asked."""
 
     def raw_request(self) -> dict[str, Any]:
         """What results log about the first request."""

@@ -84,6 +84,8 @@ class Reply(Struct, frozen=True, omit_defaults=True):
     """The cost, split into input and output."""
     vector: bytes = b""
     """The meaning of a text, where that was asked for: 32-bit floats, least significant byte first."""
+    cached: bool = False
+    """Does it come from the cache? Then its tokens and its cost are those of an earlier call."""
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):

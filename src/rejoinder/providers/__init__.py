@@ -20,12 +20,12 @@ OVER_HTTP = frozenset(
     }
 )
 """Providers that are asked over HTTP; named here, so that the rest need not load what they need."""
-AVAILABLE = OVER_HTTP | {"scripted", "python", "mock", "local_embeddings"}
-FREE = frozenset({"scripted", "mock", "local_embeddings"})
+AVAILABLE = OVER_HTTP | {"scripted", "python", "mock", "local_embeddings", "replay"}
+FREE = frozenset({"scripted", "mock", "local_embeddings", "replay"})
 """Providers that ask nobody: they answer at once, and nobody is paid."""
 RUNS_CODE = frozenset({"python"})
 """Providers that run the user's own code."""
-EMBEDS = (OVER_HTTP - {"anthropic", "http"}) | {"scripted", "local_embeddings"}
+EMBEDS = (OVER_HTTP - {"anthropic", "http"}) | {"scripted", "local_embeddings", "replay"}
 """Providers that can turn a text into a vector; a server that resembles OpenAI's may still have no model for it."""
 
 
@@ -54,6 +54,10 @@ def open_provider(
         from rejoinder.providers.local_embeddings import LocalEmbeddings  # noqa: PLC0415
 
         return LocalEmbeddings(target, folders)
+    if target.provider == "replay":
+        from rejoinder.providers.replay import ReplayProvider  # noqa: PLC0415
+
+        return ReplayProvider(target, folders, exchange)
     if target.provider in OVER_HTTP:
         from rejoinder.providers.vendors import open_api  # noqa: PLC0415
 

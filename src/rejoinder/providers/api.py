@@ -119,6 +119,11 @@ class ApiProvider:
         request_id = answer.request_id
         return structs.replace(reply, request_id=request_id) if request_id else reply
 
+    def write(self, request: Request) -> Outgoing | None:
+        """The request as it goes out, for those who want to know it before; None where the API has none such."""
+        wire = self._wires.replies if request.embed is None else self._wires.embeddings
+        return None if wire is None else wire.write(request)
+
     async def close(self) -> None:
         pass  # the transport is everybody's
 

@@ -26,6 +26,8 @@ class Exchange:
         self._on_first_request = on_first_request
         self.secrets: dict[str, str] = {}
         """Values that must never be shown, with the name to show instead."""
+        self.reveal: Callable[[str], str] = str
+        """Puts the secrets back into a text that was written without them."""
         self._transport: Transport | None = None
         self._limiters: dict[tuple[str, str], Limiter] = {}
 

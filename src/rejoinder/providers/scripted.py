@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from rejoinder.model import Reply, Request, Target, Usage
+from rejoinder.model import Reply, Request, Target, ToolCall, Usage
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.vectors import pack_vector
 
@@ -79,7 +79,15 @@ def _reply(entry: Any) -> Reply:
             entry.get("output_tokens", len(text.split())),
             entry.get("reasoning_tokens", 0),
         ),
+        tool_calls=tuple(_tool_call(call) for call in entry.get("tool_calls", ())),
     )
+
+
+def _tool_call(call: dict[str, Any]) -> ToolCall:
+    """Arguments that are a text stand as they are: models write JSON that is none, too."""
+    given = call.get("arguments", {})
+    arguments = given if isinstance(given, str) else msgspec.json.encode(given).decode()
+    return ToolCall(call["name"], arguments, call.get("id", ""))
 
 
 def _judgement(entry: Any) -> Reply:

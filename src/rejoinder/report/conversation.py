@@ -9,7 +9,13 @@ from rejoinder.report.money import describe_spending
 from rejoinder.report.problems import printable
 from rejoinder.report.signs import UNICODE, Signs
 
-_NUMERIC = frozenset({"min_tokens", "max_tokens", "min_words", "max_words", "latency", "cost"})
+_UNQUOTED = frozenset(
+    {
+        *("min_tokens", "max_tokens", "min_words", "max_words", "latency", "cost"),
+        *("is_json", "contains_json", "is_refusal", "shown"),
+    }
+)
+"""Checks whose value is no text."""
 _GROUPS = frozenset({"or", "and", "not", "group"})
 
 
@@ -40,7 +46,9 @@ def write_conversation(
 def write_reasons(number: int, result: dict[str, Any], label: str = "") -> Iterator[str]:
     """Why a conversation did not pass, with the id to call it by; the blocks above say what happened."""
     if result["status"] == "error":
-        yield f"  Eval {number}, {result['id']}{label}: {_one_line(result['error']['message'])}"
+        first, *rest = _paragraphs(result["error"])
+        yield f"  Eval {number}, {result['id']}{label}: {first}"
+        yield from (f"    {line}" for line in rest)
     if result["status"] != "failed":
         return
     for check in result["turns"][-1]["checks"]:
@@ -83,17 +91,20 @@ def _said(who: str, text: str) -> Iterator[str]:
 
 def _check(check: dict[str, Any], indent: str, signs: Signs) -> Iterator[str]:
     sign = signs.error if check.get("error") else signs.passed if check["passed"] else signs.failed
-    yield f"{indent}{sign} {printable(describe_check(check['check']))}"
+    # Where the kind is all that is shown of a check, its name tells several of them apart.
+    name = f" ({check['name']})" if check.get("name") and " " not in check["check"] else ""
+    title = (describe_check(check["check"]) + name).replace("\n", " ")
+    yield f"{indent}{sign} {printable(title)}"
     for child in check.get("children", ()):
         yield from _check(child, f"{indent}  ", signs)
 
 
 def describe_check(check: str) -> str:
-    """`match *72*` as `match "*72*"`: texts in quotes, numbers without."""
+    """`match *72*` as `match "*72*"`: texts in quotes, numbers and truth values without."""
     kind, space, value = check.partition(" ")
     if not space or kind in _GROUPS:
         return kind
-    return check if kind in _NUMERIC else f'{kind} "{value}"'
+    return check if kind in _UNQUOTED else f'{kind} "{value}"'
 
 
 def _overall(result: dict[str, Any], signs: Signs) -> str:
@@ -105,4 +116,11 @@ def _overall(result: dict[str, Any], signs: Signs) -> str:
     if result["status"] == "skipped":
         return signs.skipped
     error = result["error"]
-    return f"{signs.error} (on turn {error['turn']}: {_one_line(error['message'])})"
+    return f"{signs.error} (on turn {error['turn']}: {_paragraphs(error)[0]})"
+
+
+def _paragraphs(error: dict[str, Any]) -> list[str]:
+    """What went wrong, in one line, but for a difference, which says nothing without its lines."""
+    if error["type"] == "no-recording":
+        return [_safe(line) for line in error["message"].split("\n")]
+    return [_one_line(error["message"])]

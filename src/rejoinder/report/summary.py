@@ -10,6 +10,7 @@ from rejoinder.report.money import describe_tokens, dollars
 from rejoinder.report.problems import printable
 
 BAR_WIDTH = 20
+MOST_STALE = 10
 MOST_JUDGES = 5
 """Judges that are listed; a suite with a judge for each case has hundreds."""
 
@@ -41,6 +42,13 @@ def write_summary(run: dict[str, Any], summary: dict[str, Any], *, corrected: bo
         yield f"  {'limits':10}{_limits(report)}"
     for one in run.get("given_up", ()):
         yield f"  {'given up':10}`{one['target']}`: {printable(one['message'])}"
+    yield from _budget(run.get("budget"))
+    if run.get("from_cache") is not None:
+        yield f"  {'cache':10}{_from_cache(run['from_cache'])}"
+    for position, one in enumerate(run.get("stale", ())[:MOST_STALE]):
+        yield f"  {'' if position else 'stale':10}{printable(one)}"
+    if len(run.get("stale", ())) > MOST_STALE:
+        yield f"  {'':10}and {len(run['stale']) - MOST_STALE} more recordings that nobody asked for"
     if run["in_doubt"]:
         calls = count(run["in_doubt"], "call")
         yield f"  {'in doubt':10}{calls} cut off before the answer was recorded; such a call may be paid for twice"
@@ -130,6 +138,26 @@ def _corrected(judge: dict[str, Any]) -> str:
 def _shortened(text: str) -> str:
     line = printable(" ".join(text.split()))
     return line if len(line) <= 60 else f"{line[:57]}..."
+
+
+def _budget(budget: dict[str, Any] | None) -> Iterator[str]:
+    if budget is None:
+        return
+    parts: list[str] = []
+    if budget["usd"] is not None:
+        parts.append(f"{dollars(budget['spent_usd'])} of {dollars(budget['usd'])}")
+    if budget["tokens"] is not None:
+        parts.append(f"{budget['spent_tokens']:,} of {budget['tokens']:,} tokens")
+    end = "; reached: what is left does not suffice for the next call" if budget["reached"] else ""
+    yield f"  {'budget':10}{', '.join(parts)}{end}"
+
+
+def _from_cache(kept: dict[str, Any]) -> str:
+    text = f"{count(kept['answers'], 'answer')} from earlier runs"
+    if kept["tokens"]:
+        cost = f" and {dollars(kept['cost'])} of the cost" if kept["cost"] else ""
+        text += f"; {kept['tokens']:,} of the tokens{cost} are theirs, and were not spent again"
+    return text + (f"; not all answers could be kept: {printable(kept['trouble'])}" if kept.get("trouble") else "")
 
 
 def _targets(by_target: dict[str, dict[str, Any]]) -> Iterator[str]:

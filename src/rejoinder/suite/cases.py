@@ -149,17 +149,19 @@ class CaseBuilder:
             self.problem("empty-prompt", at, "nothing is left of this prompt once its variables are filled in")
         return pieces
 
-    def judge_prompt(self, value: str, at: str) -> tuple[str | JudgeVariable, ...]:
-        """An evaluator's prompt: a file where there is one of that name, else the text itself."""
+    def judge_prompt(self, value: str, at: str) -> tuple[tuple[str | JudgeVariable, ...], str]:
+        """An evaluator's prompt: a file where there is one of that name, else the text itself; and its words before
+        variables are filled in."""
         found = None if "\n" in value else self.around.finder.find(value)
         if found is not None and found.is_file():
             try:
-                return read_judge_template(self.around.finder.read(found))
+                text = self.around.finder.read(found)
+                return read_judge_template(text), text
             except FileFault as fault:
                 self.problem(fault.code, at, fault.message)
         elif _names_file(value) and not self.around.only_format:
             self.problem("file-not-found", at, self.around.finder.explain_missing(value))
-        return expand_judge_prompt(value, self.scope, self._reporter(at))
+        return expand_judge_prompt(value, self.scope, self._reporter(at)), value
 
     def tree(self, value: Any, at: str) -> Any:
         return expand_tree(value, self.scope, self._reporter(at))
@@ -178,7 +180,7 @@ class CaseBuilder:
             self.problem("json-syntax", at, f"{path} is not valid JSON: {error}")
         return None
 
-    def known_checks(self) -> list[str]:
+    def known_checks(self) -> list[str] | None:
         return known_checks(self.around.finder.root)
 
     def target(self, value: str, at: str) -> str:

@@ -3,6 +3,7 @@ in here has the right shape."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -25,6 +26,8 @@ from rejoinder.model import (
     FollowUp,
     Group,
     IContains,
+    IContainsAll,
+    IContainsAny,
     IsJson,
     IsRefusal,
     Item,
@@ -53,10 +56,13 @@ from rejoinder.model import (
     Semantic,
     Similar,
     StartsWith,
+    ToolCalls,
+    WantedCall,
     Webhook,
 )
 from rejoinder.suite.paths import did_you_mean, list_words
 from rejoinder.suite.plugins import CHECKS_FILE
+from rejoinder.suite.schema import compile_schema
 
 
 class Texts(Protocol):
@@ -64,13 +70,13 @@ class Texts(Protocol):
 
     def text(self, value: str, at: str) -> str: ...
     def follow_up(self, value: str, at: str) -> tuple[str | Quote, ...]: ...
-    def judge_prompt(self, value: str, at: str) -> tuple[str | JudgeVariable, ...]: ...
+    def judge_prompt(self, value: str, at: str) -> tuple[tuple[str | JudgeVariable, ...], str]: ...
     def problem(self, code: str, at: str, message: str) -> None: ...
     def target(self, value: str, at: str) -> str: ...
     def tree(self, value: Any, at: str) -> Any: ...
 
-    def known_checks(self) -> list[str]:
-        """The checks that the project and installed packages bring."""
+    def known_checks(self) -> list[str] | None:
+        """The checks that the project and installed packages bring; None where nobody knows."""
         ...
 
     def read_data(self, value: str, at: str) -> Any:
@@ -134,12 +140,17 @@ Reader = Callable[[Any, str, Texts, dict[str, Any]], AnyCheck]
 
 def _text(make: Callable[..., AnyCheck], field: str = "text") -> Reader:
     def read(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
-        text = texts.text(value, at)
-        if not text and value:
-            texts.problem("empty-pattern", at, "nothing is left of this pattern once its variables are filled in")
-        return make(**{field: text}, **shared)
+        return make(**{field: _filled(value, at, texts)}, **shared)
 
     return read
+
+
+def _filled(value: str, at: str, texts: Texts) -> str:
+    """A text that must not be empty: every reply contains nothing."""
+    text = texts.text(value, at)
+    if not text and value:
+        texts.problem("empty-pattern", at, "nothing is left of this pattern once its variables are filled in")
+    return text
 
 
 def _pattern(make: Callable[..., AnyCheck]) -> Reader:
@@ -157,7 +168,7 @@ def _pattern(make: Callable[..., AnyCheck]) -> Reader:
 
 def _texts(make: Callable[..., AnyCheck]) -> Reader:
     def read(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
-        return make(texts=tuple(texts.text(text, f"{at}[{i}]") for i, text in enumerate(value)), **shared)
+        return make(texts=tuple(_filled(text, f"{at}[{i}]", texts) for i, text in enumerate(value)), **shared)
 
     return read
 
@@ -189,11 +200,9 @@ def _json_schema(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> A
     """A schema as it stands, or a file that holds one. That it is one is found out here, and not by the first reply."""
     document = texts.read_data(value, at) if isinstance(value, str) else value
     if document is not None:
-        from jsonschema_rs import ValidationError, meta  # noqa: PLC0415 - few suites need it
-
         try:
-            meta.validate(document)
-        except (ValidationError, ValueError) as error:
+            compile_schema(document)
+        except (ValueError, RecursionError) as error:
             reason = getattr(error, "message", str(error))
             texts.problem("invalid-schema", at, f"this is not a JSON Schema: {reason}")
     return JsonSchema(document=msgspec.json.encode(document).decode(), **shared)
@@ -210,13 +219,16 @@ def _json_path(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> Any
 
 
 def _compile_path(path: str, at: str, texts: Texts) -> None:
-    from jsonpath import JSONPathEnvironment, JSONPathError  # noqa: PLC0415 - few suites need it
+    from jsonpath import JSONPathEnvironment  # noqa: PLC0415 - few suites need it
 
+    if not path.startswith("$"):
+        texts.problem("invalid-path", at, f"a JSON path begins with `$`, such as `$.{path or 'name'}`")
+        return
     try:
         JSONPathEnvironment(strict=True).compile(path)
-    except (JSONPathError, ValueError, RecursionError) as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        texts.problem("invalid-path", at, f"this is not a JSON path: {first}")
+    except Exception as error:  # its reader stumbles over some paths: a number that is too large, for one
+        # Its text would show the path once more, and fails where the path is at its end.
+        texts.problem("invalid-path", at, f"this is not a JSON path: {error.args[0] if error.args else error}")
 
 
 def _levenshtein(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
@@ -234,6 +246,46 @@ def _finish_reason(value: Any, at: str, texts: Texts, shared: dict[str, Any]) ->
     return FinishReason(reasons=(value,) if isinstance(value, str) else tuple(value), **shared)
 
 
+def _tool_calls(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+    given: dict[str, Any] = {"calls": value} if isinstance(value, list) else value
+    place = at if isinstance(value, list) else f"{at}.calls"
+    calls = tuple(_wanted_call(one, f"{place}[{i}]", texts) for i, one in enumerate(given.get("calls", ())))
+    check = ToolCalls(
+        calls=calls, mode=given.get("mode", "in_order"), least=given.get("min"), most=given.get("max"), **shared
+    )
+    _refuse_impossible(check, given, at, texts)
+    return check
+
+
+def _wanted_call(value: Any, at: str, texts: Texts) -> WantedCall:
+    if isinstance(value, str):
+        return WantedCall(_filled(value, at, texts))
+    arguments = None
+    if "arguments" in value:
+        arguments = msgspec.json.encode(texts.tree(value["arguments"], f"{at}.arguments")).decode()
+    return WantedCall(_filled(value["name"], f"{at}.name", texts), arguments, value.get("times", 1))
+
+
+def _refuse_impossible(check: ToolCalls, given: dict[str, Any], at: str, texts: Texts) -> None:
+    """What no reply can satisfy, or every reply does, is a slip of the pen."""
+    wanted = sum(call.times for call in check.calls)
+    least = max(wanted, check.least or 0)
+    if not check.calls and check.least is None and check.most is None:
+        texts.problem("missing-field", f"{at}.calls", "`tool_calls` needs `calls`, or their number: `min` or `max`")
+    elif not check.calls and "mode" in given:
+        texts.problem("missing-field", f"{at}.calls", "`mode` says how `calls` are compared, and there are none")
+    elif check.most is not None and least > check.most:
+        message = f"`max: {check.most}` can never be kept, because at least {_calls(least)} wanted"
+        texts.problem("out-of-range", f"{at}.max", message)
+    elif check.mode == "exact" and least > wanted:
+        message = f"`min: {least}` can never be reached, because exactly {_calls(wanted)} wanted"
+        texts.problem("out-of-range", f"{at}.min", message)
+
+
+def _calls(count: int) -> str:
+    return "1 call is" if count == 1 else f"{count} calls are"
+
+
 def _semantic(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
     target = texts.target(value["target"], f"{at}.target") if "target" in value else None
     given = {**shared, "threshold": value["threshold"]}
@@ -244,14 +296,22 @@ def _expected(value: dict[str, Any], at: str, texts: Texts) -> tuple[str, ...]:
     """One text, or several of which one is enough."""
     expected = value["expected"]
     if isinstance(expected, str):
-        return (texts.text(expected, f"{at}.expected"),)
-    return tuple(texts.text(text, f"{at}.expected[{i}]") for i, text in enumerate(expected))
+        return (_filled(expected, f"{at}.expected", texts),)
+    return tuple(_filled(text, f"{at}.expected[{i}]", texts) for i, text in enumerate(expected))
 
 
 def _llm_judge(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+    prompt = None
+    if "prompt" in value:
+        # The words of a file and not its name: whoever edits it tells the judge something else.
+        prompt, words = texts.judge_prompt(value["prompt"], f"{at}.prompt")
+        value = {**value, "prompt": words}
+        if "criteria" in value and not any(isinstance(piece, JudgeVariable) for piece in prompt):
+            message = "`criteria` and a `prompt` without variables say the same thing; keep one of them"
+            texts.problem("conflicting-keys", f"{at}.prompt", message)
     return LlmJudge(
         criteria=texts.text(value["criteria"], f"{at}.criteria") if "criteria" in value else None,
-        prompt=texts.judge_prompt(value["prompt"], f"{at}.prompt") if "prompt" in value else None,
+        prompt=prompt,
         **_judging(value, at, texts, ("criteria", "prompt")),
         **shared,
     )
@@ -304,6 +364,9 @@ def _score_range(value: dict[str, Any], at: str, texts: Texts) -> ScoreRange:
 
 
 def _compare(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+    if "reply" in value and "reply_of" in value:
+        message = "`reply` and `reply_of` both say what the reply is compared with; keep one of them"
+        texts.problem("conflicting-keys", f"{at}.reply_of", message)
     return Compare(
         other=texts.text(value["reply"], f"{at}.reply") if "reply" in value else None,
         other_target=texts.target(value["reply_of"], f"{at}.reply_of") if "reply_of" in value else None,
@@ -317,6 +380,10 @@ def _code(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck
     given: dict[str, Any] = {"script": value} if isinstance(value, str) else value
     script = given["script"]
     words = (script,) if isinstance(script, str) else tuple(script)
+    if not "".join(words).strip():
+        texts.problem("empty-prompt", f"{at}.script" if "script" in value else at, "there is no command to run")
+    elif len(words) == 1 and not isinstance(script, str):
+        words = (shlex.quote(script[0]),)  # one entry is a command line, and this is the name of a program
     place = at if isinstance(value, str) else f"{at}.script"
     return Code(
         script=tuple(texts.text(word, place) for word in words),
@@ -341,7 +408,7 @@ def _webhook(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCh
 
 def _custom(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
     known = texts.known_checks()
-    if value not in known:
+    if known is not None and value not in known:
         hint = did_you_mean(value, known) or (f"; there are {list_words(known)}" if known else "")
         bring = f"; {CHECKS_FILE} or an installed package has to bring it" if not known else hint
         texts.problem("unknown-check", at, f"there is no check `{value}`{bring}")
@@ -374,6 +441,8 @@ _READERS: dict[str, Reader] = {
     "icontains": _text(IContains),
     "contains_any": _texts(ContainsAny),
     "contains_all": _texts(ContainsAll),
+    "icontains_any": _texts(IContainsAny),
+    "icontains_all": _texts(IContainsAll),
     "starts_with": _text(StartsWith),
     "ends_with": _text(EndsWith),
     "equals": _text(Equals),
@@ -393,6 +462,7 @@ _READERS: dict[str, Reader] = {
     "similar": _likeness(Similar),
     "is_refusal": _flag(IsRefusal),
     "finish_reason": _finish_reason,
+    "tool_calls": _tool_calls,
     "semantic": _semantic,
     "llm_judge": _llm_judge,
     "rubric": _rubric,

@@ -17,13 +17,14 @@ CHECKS_GROUP = "rejoinder.checks"
 PROVIDERS_GROUP = "rejoinder.providers"
 
 
-def known_checks(root: Path) -> list[str]:
-    """The names that `check:` may have in a project."""
-    return [*project_checks(root / CHECKS_FILE), *entry_points(CHECKS_GROUP)]
+def known_checks(root: Path) -> list[str] | None:
+    """The names that `check:` may have in a project; None where nobody knows, because its file is broken."""
+    own = project_checks(root / CHECKS_FILE)
+    return None if own is None else [*own, *entry_points(CHECKS_GROUP)]
 
 
-def project_checks(file: Path) -> list[str]:
-    """The checks that a file defines. One that cannot be read as Python defines none: its run says why."""
+def project_checks(file: Path) -> list[str] | None:
+    """The checks that a file defines; None where it cannot be read as Python: the run of a check says why."""
     try:
         return _read_names(file, file.stat().st_mtime_ns)
     except OSError:
@@ -31,13 +32,13 @@ def project_checks(file: Path) -> list[str]:
 
 
 @lru_cache(maxsize=8)
-def _read_names(file: Path, changed: int) -> list[str]:  # noqa: ARG001 - part of the key
+def _read_names(file: Path, changed: int) -> list[str] | None:  # noqa: ARG001 - part of the key
     import ast  # noqa: PLC0415 - only where a project has checks of its own
 
     try:
         tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
+        return None
     functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     return [name for function in functions for name in _names(function)]
 

@@ -75,6 +75,11 @@ class CheckRules:
                 self._list(item[group], (*path, group), depth, negated=negated)
         if isinstance(item.get("group"), dict) and isinstance(item["group"].get("checks"), list):
             self._group(item["group"], (*path, "group"), depth, negated=negated)
+            if "at_least" in item["group"] and "threshold" in item:
+                message = "`at_least` counts checks and `threshold` weighs their scores; keep one of them"
+                self.found.errors.append(Violation("conflicting-keys", (*path, "threshold"), message, key=True))
+        if isinstance(item.get("json_path"), dict) and isinstance(item["json_path"].get("check"), dict):
+            self._part(item["json_path"], (*path, "json_path"))
         if "with" in item and "check" not in item:
             message = "`with` holds the arguments of a `check: NAME`; no other check takes it"
             self.found.errors.append(Violation("unknown-key", (*path, "with"), message, key=True))
@@ -88,8 +93,27 @@ class CheckRules:
         self._list(checks, (*path, "checks"), depth, negated=negated)
         there = sum(isinstance(item, dict) and any(key in item for key in self.kinds) for item in checks)
         if isinstance(wanted, int) and not isinstance(wanted, bool) and wanted > there > 0:
-            message = f"`at_least: {wanted}` can never be reached: the group has {there} check{'' if there == 1 else 's'}"
+            message = (
+                f"`at_least: {wanted}` can never be reached: the group has {there} check{'' if there == 1 else 's'}"
+            )
             self.found.errors.append(Violation("out-of-range", (*path, "at_least"), message))
+
+    def _part(self, value: dict[str, Any], path: Path) -> None:
+        """A check of what stands at a path sees a text, and neither asks anybody nor answers back."""
+        check, place = value["check"], (*path, "check")
+        if "equals" in value:
+            message = "`equals` and `check` both say what has to stand there; keep one of them"
+            self.found.errors.append(Violation("conflicting-keys", place, message, key=True))
+        for key in check:
+            if key in _OF_WHOLE_REPLIES:
+                message = f"`{key}` cannot be put to a part of a reply, which is what stands at a path"
+            elif key in _BESIDE - {"name"}:
+                message = f"`{key}` belongs beside `json_path`, not into its check"
+            else:
+                continue
+            self.found.errors.append(Violation("unknown-key", (*place, key), message, key=True))
+            return
+        self._item(check, place, 0)
 
     def _follow_up(self, item: dict[str, Any], path: Path, depth: int) -> None:
         if depth > MOST_FOLLOW_UPS:
@@ -118,6 +142,26 @@ class CheckRules:
         return "prompt" in item and not any(key in item for key in self.kinds) and not _unknown_keys(item, self.kinds)
 
 
+_OF_WHOLE_REPLIES = frozenset(
+    {
+        *(
+            "or",
+            "and",
+            "group",
+            "not",
+            "semantic",
+            "llm_judge",
+            "rubric",
+            "compare",
+            "code",
+            "python",
+            "webhook",
+            "check",
+        ),
+        *("min_tokens", "max_tokens", "latency", "cost", "finish_reason", "tool_calls"),
+    }
+)
+"""Checks that cannot be put to a part of a reply."""
 _BESIDE = frozenset({"prompt", "checks", "name", "weight", "required", "threshold", "every_turn", "metric", "with"})
 
 

@@ -84,6 +84,18 @@ def _validator(kind: Kind) -> Any:
     return Draft202012Validator(schema_for(kind))
 
 
+def compile_schema(schema: Any) -> Any:
+    """The validator of a schema that an author wrote. Raises ValueError where it is none, or needs another file: what
+    a suite says is never fetched from anywhere."""
+    from jsonschema_rs import validator_for  # noqa: PLC0415 - few suites need it
+
+    return validator_for(schema, retriever=_refuse)
+
+
+def _refuse(uri: str) -> Any:
+    raise ValueError(f"{uri} is another document; put what you need of it under `$defs`")
+
+
 class _Fault:
     """One error of the validator, with the part of the schema that it comes from."""
 
@@ -185,7 +197,7 @@ _SWITCHES = {
 def _how_to_write(fault: _Fault) -> str:
     """An example for checks that are often written in a shape they do not have."""
     value, key = fault.value, fault.key
-    if isinstance(value, str) and key in _SHAPES and not isinstance(fault.path[-1], int):
+    if isinstance(value, str) and key in _SHAPES and fault.rule.get("x-check"):
         return f"; write `{key}: {_SHAPES[key]}`"
     if isinstance(value, str) and fault.rule.get("x-rule") == "check-item":
         return '; name a check, such as `- match: "*Lima*"`'
@@ -195,7 +207,11 @@ def _how_to_write(fault: _Fault) -> str:
     return ""
 
 
-_SHAPES = {"llm_judge": "{criteria: ...}", "semantic": "{expected: ..., threshold: 0.8}"}
+_SHAPES = {
+    "llm_judge": "{criteria: ...}",
+    "semantic": "{expected: ..., threshold: 0.8}",
+    "tool_calls": "[NAME]",
+}
 
 
 def _required(fault: _Fault) -> Iterator[Violation]:
@@ -271,6 +287,9 @@ _EMPTY = {
     "empty-checks": "; a list of checks needs at least one",
     **dict.fromkeys(("outcome", "expected_outcome"), "; say what a good answer achieves"),
     "criteria": "; say what the judge is asked about the reply",
+    "rubric": "; say what the reply is judged by",
+    **dict.fromkeys(("code", "script"), "; write the command line to run"),
+    **dict.fromkeys(("tool_calls", "calls"), "; where no tool may be called, write `tool_calls: {max: 0}`"),
     "guideline_patterns": "; write a pattern such as `**/*.instructions.md`, or remove it",
     **dict.fromkeys(("evals", "evalcases"), "; add at least one case"),
     "input_messages": "; add at least one message",
@@ -285,7 +304,8 @@ def _pattern(fault: _Fault) -> Iterator[Violation]:
     words = {
         "flags": "may have the letters i, m, s and x",
         "marker": "must have `{Role}`, `{role}` or `{ROLE}` in it, where the role is to stand",
-        "call": "must be `module:function`",
+        **dict.fromkeys(("call", "python"), "must be `module:function`"),
+        **dict.fromkeys(("webhook", "url"), "must be an address that begins with http:// or https://"),
     }
     wanted = words.get(fault.key, f"does not fit ({fault.rule.get('description', fault.rule['pattern'])})")
     yield Violation("out-of-range", fault.path, f"{fault.name} {wanted}, not {_name_value(fault.value)}")

@@ -41,6 +41,7 @@ PROVIDERS = {
     "python": "python",
     "mock": "mock",
     "local_embeddings": "local_embeddings",
+    "replay": "replay",
     "azure": "azure",
     "azure-openai": "azure",
     "anthropic": "anthropic",
@@ -59,6 +60,7 @@ PROVIDERS = {
 _NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
     "python": (("call",),),
     "local_embeddings": (("folder",),),
+    "replay": (("cassettes",),),
     "azure": (("deployment", "deploymentName", "model"),),
     "anthropic": (("model", "deployment", "variant"),),
     "http": (("url",),),

@@ -1,0 +1,202 @@
+"""`tool_calls`: which tools a reply calls, with what, how often and in which order.
+
+The score is the share of the expected calls that were found, and all of them are needed. With `exact` the calls that
+nobody expected count as well. A reply with more or fewer calls than it may have scores nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from rejoinder.checks.base import Context, scored_verdict
+from rejoinder.checks.json_text import equal_as_json
+from rejoinder.model import ToolCall, ToolCalls, Verdict, WantedCall
+
+LONGEST_ARGUMENTS = 60
+"""Of a call that is named in a reason."""
+MOST_NAMED = 4
+"""Calls that are named in a reason."""
+_NO_JSON = object()
+
+
+def judge_tool_calls(check: ToolCalls, context: Context) -> Verdict:
+    made = context.reply.tool_calls
+    rows = _rows(check.calls, made)
+    owners = [number for number, call in enumerate(check.calls) for _ in range(call.times)]
+    fits = [rows[number] for number in owners]
+    found = _assign(fits) if check.mode == "any_order" else _align(fits, len(made))
+    counts = [0] * len(check.calls)
+    for place in found:
+        counts[owners[place]] += 1
+    score, bound = _share(check, len(found), len(owners), len(made)), _out_of_bounds(check, len(made))
+    passed = not bound and score >= (1.0 if check.threshold is None else check.threshold)
+    taken = set(found.values())
+    spare = {number: call for number, call in enumerate(made) if number not in taken}
+    lacking = [
+        _lack(call, count, row, spare)
+        for call, count, row in zip(check.calls, counts, rows, strict=True)
+        if count < call.times
+    ]
+    if check.mode == "exact" and spare:
+        lacking.append(f"{_list([*spare.values()])} {'was' if len(spare) == 1 else 'were'} called as well")
+    return scored_verdict(
+        check,
+        _label(check),
+        passed,
+        "; ".join([*filter(None, [bound]), *lacking[:MOST_NAMED], _told(made)]),
+        score=0.0 if bound else score,
+        hits=tuple(_wanted(one) for one, count in zip(check.calls, counts, strict=True) if count == one.times),
+        misses=tuple(_wanted(one) for one, count in zip(check.calls, counts, strict=True) if count < one.times),
+    )
+
+
+def _label(check: ToolCalls) -> str:
+    """A list of names is shown as it was written."""
+    plain = ToolCalls(calls=tuple(WantedCall(call.name) for call in check.calls))
+    written = (check.calls, check.mode, check.least, check.most)
+    if not check.calls or written != (plain.calls, plain.mode, plain.least, plain.most):
+        return "tool_calls"
+    return f"tool_calls {', '.join(call.name for call in check.calls)}"
+
+
+def _share(check: ToolCalls, found: int, wanted: int, made: int) -> float:
+    if not wanted:
+        return 1.0
+    return found / max(wanted, made) if check.mode == "exact" else found / wanted
+
+
+def _out_of_bounds(check: ToolCalls, made: int) -> str | None:
+    if check.least is not None and made < check.least:
+        return f"at least {check.least} {'call is' if check.least == 1 else 'calls are'} wanted"
+    if check.most is not None and made > check.most:
+        return f"{made} calls are more than {check.most}" if check.most else "no call is allowed"
+    return None
+
+
+# Which call is which.
+
+
+def _rows(wanted: Sequence[WantedCall], made: Sequence[ToolCall]) -> list[list[bool]]:
+    """For each expected call, which of those that were made it accepts."""
+    given = [_decode(call.arguments) for call in made] if any(call.arguments for call in wanted) else [None] * len(made)
+    return [_accepted(call, made, given) for call in wanted]
+
+
+def _accepted(wanted: WantedCall, made: Sequence[ToolCall], given: Sequence[Any]) -> list[bool]:
+    if wanted.arguments is None:
+        return [call.name == wanted.name for call in made]
+    needed = msgspec.json.decode(wanted.arguments)
+    return [call.name == wanted.name and _holds(one, needed) for call, one in zip(made, given, strict=True)]
+
+
+def _decode(arguments: str) -> Any:
+    """What a call was given. Some models write nothing at all where a tool takes nothing."""
+    try:
+        return msgspec.json.decode(arguments) if arguments.strip() else {}
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return _NO_JSON
+
+
+def _holds(given: Any, needed: Any) -> bool:
+    """Mappings may have more keys than are needed; everything else has to be equal."""
+    if isinstance(given, dict) and isinstance(needed, dict):
+        return all(key in given and _holds(given[key], value) for key, value in needed.items())
+    return equal_as_json(given, needed)
+
+
+def _align(fits: Sequence[Sequence[bool]], made: int) -> dict[int, int]:
+    """As many of the expected calls as can be found in their order, each with the call that it is."""
+    best = [[0] * (made + 1) for _ in range(len(fits) + 1)]
+    for one in reversed(range(len(fits))):
+        row, after = best[one], best[one + 1]
+        for other in reversed(range(made)):
+            row[other] = after[other + 1] + 1 if fits[one][other] else max(after[other], row[other + 1])
+    found: dict[int, int] = {}
+    one = other = 0
+    while one < len(fits) and other < made:
+        if fits[one][other]:
+            found[one] = other
+            one, other = one + 1, other + 1
+        elif best[one][other + 1] >= best[one + 1][other]:
+            other += 1
+        else:
+            one += 1
+    return found
+
+
+def _assign(fits: Sequence[Sequence[bool]]) -> dict[int, int]:
+    """As many of the expected calls as can be found in any order. An expected call that accepts several makes room
+    for one that accepts fewer (Kuhn's algorithm)."""
+    found: dict[int, int] = {}
+    holders: dict[int, int] = {}
+    for start in range(len(fits)):
+        reached: dict[int, int] = {}
+        call = _free_call(start, fits, holders, reached)
+        while call is not None:
+            holder = reached[call]
+            holders[call] = holder
+            given_up = found.get(holder)
+            found[holder] = call
+            call = given_up
+    return found
+
+
+def _free_call(
+    start: int, fits: Sequence[Sequence[bool]], holders: dict[int, int], reached: dict[int, int]
+) -> int | None:
+    """A call that nobody has yet, for `start` or for one that makes room for it. `reached` says who took the way."""
+    waiting = [start]
+    while waiting:
+        one = waiting.pop(0)
+        for call, accepted in enumerate(fits[one]):
+            if accepted and call not in reached:
+                reached[call] = one
+                if call not in holders:
+                    return call
+                waiting.append(holders[call])
+    return None
+
+
+# What is said of it.
+
+
+def _lack(wanted: WantedCall, count: int, row: Sequence[bool], spare: Mapping[int, ToolCall]) -> str:
+    """Why an expected call was not found; `spare` are the calls that no expected one has taken."""
+    name = _wanted(wanted)
+    if count:
+        return f"{name} was called {count} of {wanted.times} times"
+    if any(row[number] for number in spare):
+        return f"{name} was not called in its place"
+    if any(row):
+        return f"{name} was not called once more"
+    others = [call for call in spare.values() if call.name == wanted.name]
+    return f"{name} was not called, but {_list(others)}" if others else f"{name} was not called"
+
+
+def _told(made: Sequence[ToolCall]) -> str:
+    """Names will do: the arguments that matter are told where something is lacking."""
+    return f"the reply calls {_list([ToolCall(call.name) for call in made])}" if made else "the reply calls no tool"
+
+
+def _list(calls: Sequence[ToolCall]) -> str:
+    more = f" and {len(calls) - MOST_NAMED} more" if len(calls) > MOST_NAMED else ""
+    return ", ".join(_made(call) for call in calls[:MOST_NAMED]) + more
+
+
+def _wanted(call: WantedCall) -> str:
+    return _shown(call.name, call.arguments or "")
+
+
+def _made(call: ToolCall) -> str:
+    broken = " (no JSON)" if _decode(call.arguments) is _NO_JSON else ""
+    return _shown(call.name, call.arguments) + broken
+
+
+def _shown(name: str, arguments: str) -> str:
+    text = " ".join(arguments.split())
+    if text in ("", "{}"):
+        return name
+    return f"{name} {text if len(text) <= LONGEST_ARGUMENTS else f'{text[:LONGEST_ARGUMENTS]}...'}"

@@ -1,0 +1,50 @@
+"""`rejoinder cache`"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from rejoinder.cli.output import count, write_json
+from rejoinder.cli.spans import LIFETIME
+from rejoinder.engine.cache import FILE, Cache
+from rejoinder.suite.project import find_root
+
+
+@click.group("cache", invoke_without_command=True)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.pass_context
+def command(ctx: click.Context, form: str) -> None:
+    """Show what `run --cache` has kept of earlier runs."""
+    if ctx.invoked_subcommand is not None:
+        return
+    root = find_root(Path.cwd(), Path.cwd())
+    if not (root / FILE).is_file():
+        if form == "json":
+            write_json({"replies": 0, "bytes": 0, "oldest": None, "by_target": {}})
+        else:
+            click.echo("the cache is empty; `rejoinder run --cache` fills it")
+        return
+    contents = Cache(root).contents()
+    if form == "json":
+        import msgspec  # noqa: PLC0415 - text does without
+
+        write_json(msgspec.to_builtins(contents))
+        return
+    size = f"{contents.bytes / 1024:,.0f} KiB"
+    click.echo(f"{count(contents.replies, 'kept answer')}, {size}, in {root / FILE}")
+    if contents.oldest is not None:
+        click.echo(f"the oldest is of {datetime.fromtimestamp(contents.oldest).astimezone():%Y-%m-%d %H:%M}")
+    for target, number in contents.by_target.items():
+        click.echo(f"  {number:>8,}  {target}")
+
+
+@command.command("clear")
+@click.option("--older-than", type=LIFETIME, metavar="TIME", help="Only what is older, such as 7d.")
+def clear(older_than: float | None) -> None:
+    """Forget kept answers: all of them, or the old ones."""
+    root = find_root(Path.cwd(), Path.cwd())
+    gone = Cache(root).clear(older_than) if (root / FILE).is_file() else 0
+    click.echo(f"{count(gone, 'kept answer')} forgotten")

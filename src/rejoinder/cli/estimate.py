@@ -1,0 +1,79 @@
+"""`rejoinder run --dry-run`"""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from rejoinder.cli.output import count, write_json
+from rejoinder.engine.estimate import Estimate, TargetEstimate, estimate
+from rejoinder.engine.plan import RunOptions, find_target, survey_plan
+from rejoinder.model import Suite, Target, Usage
+from rejoinder.providers import OVER_HTTP
+from rejoinder.providers.settings import one_spelling
+from rejoinder.report.money import dollars
+
+
+def show_estimate(suites: list[Suite], options: RunOptions, form: str) -> None:
+    """What would be asked, at least and at most, and what that may cost. Nothing is sent, and no key is needed."""
+    survey_plan(suites, options)  # what cannot be run is refused, as it would be
+    found = estimate(suites, options)
+    costs = {name: _costs(suites, name, one, options) for name, one in found.targets.items()}
+    if form != "text":
+        targets = {
+            name: {**msgspec.to_builtins(one), "least_usd": costs[name][0], "most_usd": costs[name][1]}
+            for name, one in found.targets.items()
+        }
+        write_json({**msgspec.to_builtins(found), "targets": targets})
+        return
+    for line in _lines(found, costs):
+        click.echo(line)
+
+
+def _lines(found: Estimate, costs: dict[str, tuple[float | None, float | None]]) -> list[str]:
+    lines = [f"{count(found.conversations, 'conversation')} would be had; nothing was sent"]
+    for name, one in found.targets.items():
+        least, most = costs[name]
+        calls = _span(one.least_calls, one.most_calls, "call")
+        tokens = _span(one.least_input_tokens, one.most_input_tokens, "token")
+        lines.append(f"  {name}: {calls}, about {tokens} sent")
+        if least is not None:
+            most_text = dollars(most) if most is not None else "unknown: set `max_tokens` to bound it"
+            lines.append(f"    at least {dollars(least)} for what is sent; at most {most_text}")
+        else:
+            lines.append("    cost unknown: nobody knows its price")
+    if found.judge_calls[1]:
+        lines.append(f"  judges: {_span(*found.judge_calls, 'call')}")
+    if found.embedding_calls[1]:
+        lines.append(f"  embeddings: up to {count(found.embedding_calls[1], 'call')}; equal texts are asked for once")
+    return lines
+
+
+def _span(least: int, most: int, word: str) -> str:
+    return count(least, word) if least == most else f"{least:,} to {count(most, word)}"
+
+
+def _costs(
+    suites: list[Suite], name: str, one: TargetEstimate, options: RunOptions
+) -> tuple[float | None, float | None]:
+    from rejoinder.providers.prices import PriceList  # noqa: PLC0415 - brings the table
+
+    suite = next(suite for suite in suites if find_target(suite, name) is not None)
+    target: Target | None = find_target(suite, name)
+    assert target is not None
+    if target.provider not in OVER_HTTP and not suite.prices:
+        return (0.0, 0.0) if target.provider in ("scripted", "mock", "replay") else (None, None)
+    prices, model = PriceList(suite.prices), one_spelling(target.settings).get("model")
+
+    def cost(usage: Usage) -> float | None:
+        found = prices.price(target.provider, model, usage, target=target.name)
+        return None if found is None else found.total
+
+    longest = one_spelling(target.settings).get("max_output_tokens", options.max_tokens)
+    least = cost(Usage(one.least_input_tokens, 0))
+    most = (
+        None
+        if longest is None
+        else cost(Usage(one.most_input_tokens + longest * one.most_calls, longest * one.most_calls))
+    )
+    return least, most

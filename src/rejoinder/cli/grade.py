@@ -1,0 +1,69 @@
+"""`rejoinder grade`"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+from msgspec import structs
+
+from rejoinder.cli.loading import load_suites
+from rejoinder.cli.output import count, width_of, write_json
+from rejoinder.engine.folder import find_run
+from rejoinder.engine.grading import Change, compare_grades
+from rejoinder.engine.loading import suites_of
+from rejoinder.engine.receipt import read_options
+from rejoinder.engine.run import Earlier, RunReport, derive_run, read_run, start_run
+from rejoinder.errors import UsageError
+from rejoinder.report.live import LiveDisplay
+from rejoinder.report.problems import printable
+from rejoinder.report.summary import write_summary
+from rejoinder.suite.project import find_root
+
+MOST_SHOWN = 50
+
+
+@click.command("grade")
+@click.argument("run", required=False)
+@click.option("--suite", "files", multiple=True, type=click.Path(path_type=Path), help="Take the checks of this suite.")
+@click.option("--workers", "-w", type=click.IntRange(1), help="Conversations at the same time.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def command(run: str | None, files: tuple[Path, ...], workers: int | None, form: str) -> None:
+    """Put checks on the replies of a recorded run (the latest when RUN is not given), without asking for new ones.
+
+    The checks are those of the run's suites as they are now, or of --suite. Only judges are asked, and only what they
+    were not asked before. Where new checks would send a follow-up that the run never sent, the conversation ends there.
+    The old grades stay; the new ones lie beside them, in the run's folder.
+    """
+    folder = find_run(find_root(Path.cwd(), Path.cwd()), run)
+    if not folder.journal.is_file():
+        raise UsageError(f"{folder.path} has no journal, and so no replies to grade")
+    options = structs.replace(read_options(folder), fork=None, replay=None, record=None, cache=False)
+    options = structs.replace(options, workers=workers or options.workers)
+    suites = load_suites(files, options) if files else suites_of(folder)
+    before = read_run(folder) or derive_run(folder, suites_of(folder), options)
+    display = LiveDisplay(sys.stderr, width_of(sys.stderr))
+    now = start_run(suites, options, display, before=Earlier((folder,), "grade"), inside=folder)
+    changes = compare_grades(before, now)
+    if form == "json":
+        write_json({**now.document(), "changes": [msgspec.to_builtins(one) for one in changes]})
+    else:
+        _show(now, changes)
+    sys.exit(now.summary["exit_code"])
+
+
+def _show(now: RunReport, changes: list[Change]) -> None:
+    for change in changes[:MOST_SHOWN]:
+        trial = f", trial {change.trial}" if change.trial > 1 else ""
+        click.echo(f"{change.id} on {change.target}{trial}: {change.before or 'not graded'} -> {change.now or 'gone'}")
+        for check in change.checks:
+            click.echo(f"  {printable(' '.join(check.split()))}")
+    if len(changes) > MOST_SHOWN:
+        click.echo(f"and {count(len(changes) - MOST_SHOWN, 'more conversation')}; --format json shows all")
+    verdicts = sum(change.before != change.now for change in changes)
+    click.echo(f"{count(verdicts, 'conversation')} graded otherwise than before\n")
+    for line in write_summary(now.run, now.summary):
+        click.echo(line)
+    click.echo(f"  {'grades':10}{now.folder.path}")

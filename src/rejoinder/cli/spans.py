@@ -1,0 +1,40 @@
+"""Spans of time and parts of a whole as people write them: 90s, 12h, 7d; 2/5."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+class Lifetime(click.ParamType[float]):
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, int | float):
+            return float(value)
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", str(value).strip())
+        if found is None:
+            self.fail(f"{value!r} is no span of time; write a number and s, m, h, d or w, such as 12h", param, ctx)
+        return float(found[1]) * _SECONDS[found[2]]
+
+
+LIFETIME = Lifetime()
+
+
+class Shard(click.ParamType[tuple[int, int]]):
+    name = "shard"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        if isinstance(value, tuple):
+            return value
+        found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", str(value).strip())
+        if found is None or not 1 <= int(found[1]) <= int(found[2]):
+            self.fail(f"{value!r} is no part of a whole; write for example 2/5 for the second of five", param, ctx)
+        return int(found[1]), int(found[2])
+
+
+SHARD = Shard()

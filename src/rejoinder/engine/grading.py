@@ -1,0 +1,69 @@
+"""Grading a run anew: other checks on the replies that are recorded, and what that changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from rejoinder.engine.run import RunReport
+
+Place = tuple[str, str, str, int]
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """A conversation that is graded otherwise than before, and the checks that say so."""
+
+    suite: str
+    id: str
+    target: str
+    trial: int
+    before: str | None
+    """Its status then; None where it was not graded."""
+    now: str | None
+    checks: list[str]
+    """What each check of the deciding turn says now that it did not say before."""
+
+
+def compare_grades(before: RunReport, now: RunReport) -> list[Change]:
+    """Every conversation whose status or deciding checks differ, in document order."""
+    old = {_place(result): _grade(result) for result in before.results}
+    changes: list[Change] = []
+    for result in now.results:
+        place, (status, checks) = _place(result), _grade(result)
+        known = old.pop(place, None)
+        differences = list(_differences(known[1] if known else {}, checks))
+        if known is None or known[0] != status or differences:
+            changes.append(_change(place, known[0] if known else None, status, differences))
+    return changes + [_change(place, status, None, []) for place, (status, _) in old.items()]
+
+
+def _place(result: dict[str, Any]) -> Place:
+    return result["suite"], result["id"], result["target"], result["trial"]
+
+
+def _change(place: Place, before: str | None, now: str | None, checks: list[str]) -> Change:
+    suite, case, target, trial = place
+    return Change(suite=suite, id=case, target=target, trial=trial, before=before, now=now, checks=checks)
+
+
+def _grade(result: dict[str, Any]) -> tuple[str, dict[str, str]]:
+    """The status of a conversation, and what each check says in each turn."""
+    said: dict[str, str] = {}
+    for turn in result["turns"]:
+        for check in turn["checks"]:
+            name = check.get("name") or check["check"]
+            said[f"turn {turn['turn']}, {name}"] = (
+                "error" if check.get("error") else "passed" if check["passed"] else "failed"
+            )
+    return result["status"], said
+
+
+def _differences(before: dict[str, str], now: dict[str, str]) -> Iterator[str]:
+    for name, state in now.items():
+        if name not in before:
+            yield f"{name}: new, {state}"
+        elif before[name] != state:
+            yield f"{name}: {before[name]} before, {state} now"
+    yield from (f"{name}: gone, {state} before" for name, state in before.items() if name not in now)

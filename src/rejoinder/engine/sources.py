@@ -1,0 +1,388 @@
+"""Where the answers to a conversation's calls come from: one protocol, and one small class for each place.
+
+A player asks its sources in order, and the first that has an answer gives it. A run asks who is there (`Live`, in
+asking.py); resuming, replaying, caching, grading anew and forking only choose other sources.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from hashlib import blake2b
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+import msgspec
+from msgspec import Struct, structs
+
+from rejoinder.checks import Post, Work
+from rejoinder.engine.conversation import NOT_RECORDED
+from rejoinder.engine.journal import Journal, Told
+from rejoinder.engine.plan import Job, file_of
+from rejoinder.errors import UsageError
+from rejoinder.model import Failure, Reply, Request, Suite, Target
+from rejoinder.providers import FREE, RUNS_CODE
+from rejoinder.providers.cassettes import (
+    Cassette,
+    CassetteError,
+    Change,
+    Kind,
+    Playback,
+    Recording,
+    cassette_path,
+    suite_folder,
+)
+from rejoinder.providers.settings import one_spelling
+
+
+class Call(Struct, frozen=True):
+    """A call that somebody has to answer: a target, or this machine, which has some work to do."""
+
+    key: str
+    request: Request
+    attempts: Attempts
+    job: Job
+    target: Target | None = None
+    work: Work | Post | None = None
+    other: bool = False
+    """Is it asked for a reply to compare with? The candidate may be compared with itself."""
+
+    @property
+    def kind(self) -> Kind:
+        if self.target is None:
+            return "work"
+        if self.request.embed is not None:
+            return "embedding"
+        if self.request.judging:
+            return "judge"
+        return "other" if self.other else "candidate"
+
+
+class Attempts:
+    """The numbers of a call's attempts, in the order in which its conversation makes calls of one kind."""
+
+    __slots__ = ("_calls", "_kind", "_made")
+
+    def __init__(self, calls: dict[tuple[str, bool], int], kind: tuple[str, bool]) -> None:
+        self._calls = calls
+        self._kind = kind
+        self._made = 1
+
+    def next(self) -> int:
+        """The number of a further attempt."""
+        self._made += 1
+        self._calls[self._kind] = number = self._calls.get(self._kind, 0) + 1
+        return number - 1
+
+    def settle(self, made: int) -> None:
+        """So many attempts were made in all: a recorded answer stands for those that it took."""
+        if made != self._made:
+            self._calls[self._kind] = self._calls.get(self._kind, 0) + made - self._made
+
+
+class Source(Protocol):
+    """Where answers come from. None means that it has none for this call."""
+
+    async def answer(self, call: Call) -> Told | None: ...
+
+
+class Unanswered(Exception):
+    """No source has an answer: the conversation cannot go on for now."""
+
+
+class Recorded:
+    """The answers that a journal holds."""
+
+    def __init__(self, told: Mapping[str, Told], price: Callable[[Target, Reply], Reply]) -> None:
+        self._told = told
+        self._price = price
+
+    async def answer(self, call: Call) -> Told | None:
+        told = self._told.get(call.key)
+        if told is None or told.reply is None or told.reply.cost is not None or call.target is None:
+            return told
+        return structs.replace(told, reply=self._price(call.target, told.reply))
+
+
+class Noted:
+    """What another source answers goes into this run's journal, too: so it can be resumed and shown like any other."""
+
+    def __init__(self, source: Source, journal: Journal) -> None:
+        self._source = source
+        self._journal = journal
+
+    async def answer(self, call: Call) -> Told | None:
+        told = await self._source.answer(call)
+        if told is None:
+            return None
+        told = structs.replace(told, key=call.key)
+        await self._journal.told(told)
+        return told
+
+
+class Missing:
+    """Nobody else is asked: a call without a recorded answer is an error that says what is recorded instead."""
+
+    def __init__(self, explain: Callable[[Call], Awaitable[str]]) -> None:
+        self._explain = explain
+
+    async def answer(self, call: Call) -> Told | None:
+        return Told(call.key, failure=Failure("no-recording", await self._explain(call)))
+
+
+class Store(Protocol):
+    """Replies that are kept from run to run."""
+
+    def get(self, key: str) -> Reply | None: ...
+    def put(self, key: str, target: str, reply: Reply) -> None: ...
+
+
+Words: TypeAlias = Callable[[Target, Request], bytes]
+"""All that an answer to a request depends on."""
+
+
+class Kept:
+    """Equal requests of earlier runs, answered from the store."""
+
+    def __init__(self, store: Store, words: Words) -> None:
+        self._store = store
+        self._words = words
+        self.used: list[tuple[int, float | None]] = []
+        """The tokens and the cost of each answer that was taken from it."""
+
+    async def answer(self, call: Call) -> Told | None:
+        key = cache_key(call, self._words)
+        try:
+            reply = None if key is None else self._store.get(key)
+        except UsageError as error:  # it was sound when the run began; to ask again would cost what nobody expects
+            return Told(call.key, failure=Failure("cache", error.message))
+        if reply is None:
+            return None
+        self.used.append((reply.usage.total_tokens, reply.cost))
+        return Told(call.key, structs.replace(reply, cached=True))
+
+
+class Keeping:
+    """Asks another source, and keeps what it says in the store.
+
+    Of equal calls one is made and the others wait for it: else what a case is told, and what the next run is told
+    instead, would depend on whose answer came last.
+    """
+
+    def __init__(self, store: Store, kept: Source, source: Source, words: Words) -> None:
+        self._store = store
+        self._kept = kept
+        self._source = source
+        self._words = words
+        self._asking: dict[str, asyncio.Event] = {}
+        self.trouble: str | None = None
+        """Why an answer could not be kept. It is an answer all the same."""
+
+    async def answer(self, call: Call) -> Told | None:
+        key = cache_key(call, self._words)
+        if key is None or call.target is None:
+            return await self._source.answer(call)
+        while (other := self._asking.get(key)) is not None:
+            await other.wait()
+            if (told := await self._kept.answer(call)) is not None:
+                return told
+        self._asking[key] = done = asyncio.Event()
+        try:
+            told = await self._source.answer(call)
+            if told is not None and told.reply is not None:
+                self._keep(key, call.target.name, told.reply)
+            return told
+        finally:
+            del self._asking[key]
+            done.set()
+
+    def _keep(self, key: str, target: str, reply: Reply) -> None:
+        try:
+            self._store.put(key, target, reply)
+        except UsageError as error:
+            self.trouble = error.message
+
+
+class Local:
+    """Asks another source, but only for work that is done on this machine: a script is no call of anybody."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    async def answer(self, call: Call) -> Told | None:
+        return await self._source.answer(call) if isinstance(call.work, Work) else None
+
+
+class Judges:
+    """Asks another source, but not the candidate."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    async def answer(self, call: Call) -> Told | None:
+        return None if call.kind == "candidate" else await self._source.answer(call)
+
+
+class Unrecorded:
+    """The candidate is not asked any more: the conversation ends with the turns that there are."""
+
+    async def answer(self, call: Call) -> Told | None:
+        if call.kind != "candidate":
+            return None
+        return Told(call.key, failure=Failure(NOT_RECORDED, f"turn {call.request.turn} was not recorded"))
+
+
+class Before:
+    """What a conversation was told before a turn, by position: from there on it takes another course."""
+
+    def __init__(self, tape: Tape, turn: int) -> None:
+        self._turn = turn
+        self._told: dict[tuple[int, str], list[Told]] = {}
+        for call, told in tape.calls:
+            if told is not None and call.request.turn < turn:
+                self._told.setdefault((call.request.turn, call.kind), []).append(told)
+
+    async def answer(self, call: Call) -> Told | None:
+        if call.request.turn >= self._turn:
+            return None
+        left = self._told.get((call.request.turn, call.kind))
+        return left.pop(0) if left else None
+
+
+class Cassettes:
+    """The recordings of a folder, one cassette for each conversation."""
+
+    def __init__(self, folder: Path, reveal: Change) -> None:
+        self._folder = folder
+        self._reveal = reveal
+        self._open: dict[Path, Playback | str] = {}
+        """The cassettes of the conversations that are being had, or why there is none."""
+        self._played: set[Path] = set()
+        self._left: list[tuple[int, str]] = []
+
+    async def answer(self, call: Call) -> Told | None:
+        playback = self._playback(call.job)
+        if isinstance(playback, str) or isinstance(call.work, Work):
+            return None
+        found = playback.find(recording_of(call))
+        return None if found is None else Told(call.key, found.reply, found.failure, found.attempts)
+
+    async def explain(self, call: Call) -> str:
+        playback = self._playback(call.job)
+        return playback if isinstance(playback, str) else playback.explain(recording_of(call))
+
+    def close(self, job: Job) -> None:
+        """The conversation is over: what is left of its cassette is stale."""
+        path = cassette_of(self._folder, job)
+        self._played.add(path)
+        playback = self._open.pop(path, "")
+        if not isinstance(playback, str) and (left := playback.stale()):
+            more = f" and {len(left) - 1} more" if left[1:] else ""
+            self._left.append((job.number, f"{self._shown(path)}: {left[0].describe()}{more}"))
+
+    def stale(self, suites: Iterable[Suite]) -> list[str]:
+        """Recordings that no conversation asked for: calls of a cassette, or all of it, where it is of such a suite."""
+        found = (suite_folder(self._folder, file_of(suite)).glob("*.yaml") for suite in suites)
+        unplayed = sorted(path for paths in found for path in paths if path not in self._played)
+        return [text for _, text in sorted(self._left)] + [
+            f"{self._shown(path)}: nobody asked for it" for path in unplayed
+        ]
+
+    def _playback(self, job: Job) -> Playback | str:
+        path = cassette_of(self._folder, job)
+        if path not in self._open:
+            if not path.is_file():
+                return f"there is no cassette {path}; `run --record {self._folder}` writes one"
+            try:
+                self._open[path] = Playback(path, self._reveal)
+            except CassetteError as error:
+                self._open[path] = error.message
+        return self._open[path]
+
+    def _shown(self, path: Path) -> str:
+        return path.relative_to(self._folder).as_posix()
+
+
+class Tape:
+    """What a conversation asks and is told, in the order in which it asks."""
+
+    def __init__(self) -> None:
+        self._calls: list[tuple[Call, Told | None]] = []
+
+    def begin(self, call: Call) -> int:
+        self._calls.append((call, None))
+        return len(self._calls) - 1
+
+    def end(self, place: int, told: Told) -> None:
+        self._calls[place] = (self._calls[place][0], told)
+
+    @property
+    def calls(self) -> list[tuple[Call, Told | None]]:
+        return self._calls
+
+    def cassette(self, job: Job) -> Cassette:
+        """Scripts are left out: they run again, and are part of what is tested."""
+        calls = [
+            structs.replace(recording_of(call), reply=_plain(told.reply), failure=told.failure, attempts=told.attempts)
+            for call, told in sorted(self._calls, key=lambda one: _place(one[0]))
+            if told is not None and not isinstance(call.work, Work)
+        ]
+        prepared = job.prepared
+        return Cassette(
+            suite=prepared.suite_name, case=prepared.case.id, target=prepared.target.name, trial=job.trial, calls=calls
+        )
+
+
+def _plain(reply: Reply | None) -> Reply | None:
+    """A reply as its provider gave it: a recording is one, wherever the reply came from this time."""
+    return structs.replace(reply, cached=False) if reply is not None and reply.cached else reply
+
+
+def _place(call: Call) -> tuple[int, int, str, list[str], str]:
+    """Where a call stands in a cassette: by what it is, because who asked first at the same time is an accident."""
+    rank = ("candidate", "other", "embedding", "judge", "work").index(call.kind)
+    said = [message.content for message in call.request.messages]
+    return call.request.turn, rank, call.request.target, said, call.request.embed or ""
+
+
+def cassette_of(folder: Path, job: Job) -> Path:
+    """Where a conversation is recorded."""
+    prepared = job.prepared
+    return cassette_path(folder, file_of(prepared.suite), prepared.case.id, prepared.target.name, job.trial)
+
+
+def recording_of(call: Call) -> Recording:
+    """A call as cassettes know it: who is asked what."""
+    request = call.request
+    settings = one_spelling(call.target.settings) if call.target is not None else {}
+    return Recording(
+        asked=call.kind,
+        of=request.target,
+        model=str(settings.get("model") or settings.get("deployment") or ""),
+        turn=request.turn,
+        messages=request.messages,
+        text=request.embed or (_sent(call.work) if isinstance(call.work, Post) else ""),
+    )
+
+
+def _sent(post: Post) -> str:
+    """What a webhook was sent, without what is another on each machine or each time."""
+    body = msgspec.json.decode(post.body)
+    for name in ("guideline_paths", "input_files", "latency_s"):
+        body.pop(name, None)
+    return f"{post.url}\n{msgspec.json.format(msgspec.json.encode(body)).decode()}"
+
+
+def cache_key(call: Call, words: Words) -> str | None:
+    """All that an answer depends on, and the trial: repeats have answers of their own. None for what is not kept.
+
+    What a script says costs nothing, and what the user's own code says changes with the code.
+    """
+    if call.target is None or call.target.provider in FREE or call.target.provider in RUNS_CODE:
+        return None
+    request = call.request
+    ordinal = call.key.replace("+", "-").partition("-")[2]
+    trial = 0 if request.embed is not None else request.trial  # who asks first for a vector is an accident
+    state = blake2b(words(call.target, request), digest_size=20)
+    state.update(f"\0{request.judging} {trial} {ordinal or 0}".encode())
+    return state.hexdigest()

@@ -1,0 +1,356 @@
+"""Cassettes: what was asked and answered in one conversation, in a small file that people can read and review.
+
+A recording answers what is asked with the same words, whatever rejoinder's own version is: it knows no keys, only who
+was asked what. Of a later turn only the new messages are written down; the rest stands above it in the file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path, PurePath
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct, structs
+
+from rejoinder.errors import RejoinderError
+from rejoinder.model import ChatMessage, Failure, Reply
+
+FORMAT = 1
+MOST_DIFFERENCE = 20
+"""Lines of a difference that are shown."""
+MOST_COMPARED = 400
+"""Lines that are compared, from the first that differs on."""
+LONGEST_LINE = 100
+"""Longer ones are compared sentence by sentence."""
+LONGEST_NAME = 60
+"""Bytes of a name in the name of a file; a file system takes 255 for the whole."""
+Kind: TypeAlias = Literal["candidate", "judge", "other", "embedding", "work"]
+Change: TypeAlias = Callable[[str], str]
+"""Puts names in the place of secrets, or secrets in the place of their names."""
+
+
+def as_it_is(text: str) -> str:
+    return text
+
+
+class CassetteError(RejoinderError):
+    """A cassette cannot be read or written."""
+
+    exit_code = 2
+
+
+class Recording(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Who was asked what, and what came of it."""
+
+    asked: Kind
+    of: str
+    model: str = ""
+    """As the target names it. Where one side does not say, any will do."""
+    turn: int
+    whole: bool = False
+    """Are the messages of a later turn all here, because they do not go on from the last one?"""
+    messages: tuple[ChatMessage, ...] = ()
+    """In a file: those that are new since the candidate was last asked."""
+    text: str = ""
+    """What was embedded, or what was sent where."""
+    reply: Reply | None = None
+    failure: Failure | None = None
+    attempts: int = 1
+
+    def describe(self) -> str:
+        return f"turn {self.turn} of `{self.of}`" + ("" if self.asked == "candidate" else f" ({self.asked})")
+
+    def answers(self, wanted: Recording) -> bool:
+        """Is this what is wanted?"""
+        models = {self.model, wanted.model}
+        return self._question() == wanted._question() and ("" in models or len(models) == 1)
+
+    def _question(self) -> tuple[str, str, int, tuple[ChatMessage, ...], str]:
+        # A target that is compared with was asked as it would be as the candidate.
+        asked = "candidate" if self.asked == "other" else self.asked
+        return asked, self.of, self.turn, self.messages, self.text
+
+
+class Cassette(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    format: int = FORMAT
+    suite: str
+    case: str
+    target: str
+    trial: int = 1
+    calls: list[Recording]
+
+
+def cassette_path(folder: Path, suite: str, case: str, target: str, trial: int) -> Path:
+    """Where a conversation is recorded. `suite` is its file as seen from the project, and no two have the same."""
+    parts = [case, target, *([f"trial-{trial}"] if trial > 1 else [])]
+    return suite_folder(folder, suite) / f"{'.'.join(map(_file_name, parts))}.yaml"
+
+
+def suite_folder(folder: Path, suite: str) -> Path:
+    """Where the conversations of a suite are recorded."""
+    return folder.joinpath(*map(_file_name, PurePath(suite.removesuffix(".yaml")).parts))
+
+
+def _file_name(text: str) -> str:
+    """A name that every file system can have; where it is not the text itself, a digest tells it from others. Some
+    file systems take capital letters for small ones, so those have one, too."""
+    plain = re.sub(r"[^\w-]+", "-", text).encode("utf-8", "replace")[:LONGEST_NAME].decode("utf-8", "ignore").strip("-")
+    if plain == text and text == text.casefold():
+        return plain
+    return f"{plain}-{blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=5).hexdigest()}"
+
+
+# Writing.
+
+
+def write_cassette(path: Path, cassette: Cassette, hide: Change = as_it_is) -> None:
+    """Replaces the file whole or not at all. Raises CassetteError."""
+    calls = [_each_text(msgspec.to_builtins(call), hide) for call in _shortened(map(_timed, cassette.calls))]
+    head = _each_text(msgspec.to_builtins(structs.replace(cassette, calls=[])), hide)
+    text = _to_yaml({**head, "calls": _as_before(path, calls)})
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(".draft")
+        draft.write_text(text, encoding="utf-8", newline="\n")
+        draft.replace(path)
+    except OSError as error:
+        raise CassetteError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
+
+
+def check_folder(folder: Path) -> None:
+    """Find out before anything is asked whether cassettes can be written there. Raises CassetteError."""
+    from tempfile import TemporaryFile  # noqa: PLC0415 - only for those who record
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise CassetteError(f"{folder} cannot be written: {(error.strerror or str(error)).lower()}") from None
+
+
+def _timed(call: Recording) -> Recording:
+    """To the millisecond; and what the provider called it is of no use any more."""
+    if call.reply is None:
+        return call
+    latency_s = round(call.reply.latency_s, 3) or _NO_TIME
+    return structs.replace(call, reply=structs.replace(call.reply, latency_s=latency_s, request_id=None))
+
+
+_NO_TIME = Reply("").latency_s
+"""The default itself, which is left out where another zero would not be."""
+
+
+def _as_before(path: Path, calls: list[Any]) -> list[Any]:
+    """What was recorded before and is the same but for the time it took stays as it was: whoever reviews a recording
+    sees what has changed, and nothing else."""
+    try:
+        before = _from_yaml(path)
+    except (CassetteError, OSError):
+        return calls
+    known = list(before.get("calls") or []) if isinstance(before, dict) else []
+    return [next((old for old in known if _timeless(old) == _timeless(call)), call) for call in calls]
+
+
+def _timeless(call: Any) -> Any:
+    if not isinstance(call, dict) or not isinstance(call.get("reply"), dict):
+        return call
+    return {**call, "reply": {**call["reply"], "latency_s": 0}}
+
+
+def _each_text(value: Any, change: Change) -> Any:
+    """A copy with every text of others changed; our own words stay."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [_each_text(one, change) for one in value]
+    if isinstance(value, dict):
+        return {key: one if key in {"asked", "role"} else _each_text(one, change) for key, one in value.items()}
+    return value
+
+
+def _shortened(calls: Iterable[Recording]) -> Iterator[Recording]:
+    """What stands above in the file is not said again."""
+    before: tuple[ChatMessage, ...] = ()
+    for call in calls:
+        if call.asked != "candidate":
+            yield call
+            continue
+        goes_on = call.turn > 1 and call.messages[: len(before)] == before
+        messages = call.messages[len(before) :] if goes_on else call.messages
+        yield structs.replace(call, messages=messages, whole=call.turn > 1 and not goes_on)
+        before = _after(call)
+
+
+def _after(call: Recording) -> tuple[ChatMessage, ...]:
+    """The conversation once the candidate has answered."""
+    return (*call.messages, ChatMessage("assistant", call.reply.text)) if call.reply is not None else call.messages
+
+
+_UNPRINTABLE = re.compile(r"[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+"""What a block of text cannot hold as it is: control characters, and line ends that readers take for others."""
+
+
+def _to_yaml(document: Any) -> str:
+    import yaml  # noqa: PLC0415 - only for those who record
+
+    from rejoinder.suite.yaml import read_plain  # noqa: PLC0415
+
+    class Writer(yaml.SafeDumper):
+        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - every place speaks for itself
+            return True
+
+        def analyze_scalar(self, scalar: str) -> Any:
+            # Tabs and spaces before a line's end may stand in a block; they are no reason to make a text unreadable.
+            analysis = super().analyze_scalar(scalar)
+            analysis.allow_block = not _UNPRINTABLE.search(scalar)
+            return analysis
+
+        def determine_block_hints(self, text: str) -> str:
+            # Without a number, a tab at the beginning would be taken for indentation.
+            hints = super().determine_block_hints(text)
+            return f"{self.best_indent}{hints}" if text.startswith("\t") else hints
+
+    def write_text(writer: Writer, text: str) -> yaml.Node:
+        text = text.encode("utf-8", "replace").decode()  # half a character is none
+        if _UNPRINTABLE.search(text):
+            style = '"'
+        elif "\n" in text:
+            style = "|"
+        else:
+            style = None if isinstance(read_plain(text), str) else "'"
+        return writer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+    Writer.add_representer(str, write_text)
+    return yaml.dump(document, Dumper=Writer, allow_unicode=True, sort_keys=False, width=float("inf"))
+
+
+# Reading.
+
+
+def read_cassette(path: Path, reveal: Change = as_it_is) -> Cassette:
+    """Raises CassetteError."""
+    try:
+        cassette = msgspec.convert(_each_text(_from_yaml(path), reveal), Cassette)
+    except OSError as error:
+        raise CassetteError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
+    except msgspec.ValidationError as error:
+        raise _no_cassette(path, str(error)) from None
+    if cassette.format != FORMAT:
+        raise CassetteError(
+            f"{path} has format {cassette.format}, and this version reads {FORMAT}", "Record it again with --record."
+        )
+    for number, call in enumerate(cassette.calls):
+        if (call.reply is None) == (call.failure is None):
+            raise _no_cassette(path, f"either `reply` or `failure` is wanted - at `$.calls[{number}]`")
+    return structs.replace(cassette, calls=list(_whole(cassette.calls)))
+
+
+def _from_yaml(path: Path) -> Any:
+    from rejoinder.suite.yaml import YamlFault, parse_yaml  # noqa: PLC0415 - only for those who replay
+
+    try:
+        document = parse_yaml(path.read_text(encoding="utf-8"))
+        if document.faults:
+            raise document.faults[0]
+    except YamlFault as fault:
+        raise _no_cassette(path, f"line {fault.line}: {fault.message}") from None
+    except UnicodeError:
+        raise _no_cassette(path, "it is not UTF-8") from None
+    return document.data
+
+
+def _no_cassette(path: Path, why: str) -> CassetteError:
+    return CassetteError(f"{path} is no cassette: {why}", "Record it again with --record.")
+
+
+def _whole(calls: Iterable[Recording]) -> Iterator[Recording]:
+    before: tuple[ChatMessage, ...] = ()
+    for call in calls:
+        if call.asked != "candidate":
+            yield call
+            continue
+        goes_on = call.turn > 1 and not call.whole
+        whole = structs.replace(call, messages=(*before, *call.messages) if goes_on else call.messages, whole=False)
+        yield whole
+        before = _after(whole)
+
+
+# Playing.
+
+
+class Playback:
+    """Answers from one cassette. Equal questions get their answers in the order in which they were recorded."""
+
+    def __init__(self, path: Path, reveal: Change = as_it_is) -> None:
+        self.path = path
+        self._calls = read_cassette(path, reveal).calls
+        self._left = list(range(len(self._calls)))
+
+    def find(self, wanted: Recording) -> Recording | None:
+        for position, number in enumerate(self._left):
+            if self._calls[number].answers(wanted):
+                del self._left[position]
+                return self._calls[number]
+        return None
+
+    def stale(self) -> list[Recording]:
+        """Recordings that nobody asked for. Conversations share embeddings, so whose is used says nothing."""
+        left = (self._calls[number] for number in self._left)
+        return [one for one in left if one.asked != "embedding"]
+
+    def explain(self, wanted: Recording) -> str:
+        """Why there is no answer: the nearest recording, and how it differs."""
+        return explain_miss(wanted, self._calls, str(self.path))
+
+
+def explain_miss(
+    wanted: Recording, recorded: Sequence[Recording], where: str, then: Sequence[str] = (), now: Sequence[str] = ()
+) -> str:
+    """What is wanted and not recorded, with the difference to the nearest of its kind that is. `then` and `now` are
+    lines about whoever was asked and is asked."""
+    what, new = wanted.describe(), [*now, *_lines(wanted)]
+    known = [[*then, *_lines(one)] for one in recorded if one.asked == wanted.asked]
+    if not known:
+        return f"{where} has no recording for {what}"
+    old = max(known, key=lambda one: sum(_alike(one, new)))
+    changes = _differences(old, new)
+    if not changes:
+        return f"{where} has answered {what} already, and it is asked once more"
+    shown = changes[:MOST_DIFFERENCE]
+    if changes[MOST_DIFFERENCE:]:
+        shown.append(f"({len(changes) - MOST_DIFFERENCE} more lines)")
+    return f"{where} has no recording for {what}; the nearest differs:\n" + "\n".join(shown)
+
+
+def _differences(old: list[str], new: list[str]) -> list[str]:
+    """The lines of a difference. Only what lies between an equal beginning and an equal end is compared in earnest."""
+    begin, end = _alike(old, new)
+    begin = max(0, begin - 1)
+    was, now = (one[begin : min(len(one) - max(0, end - 1), begin + MOST_COMPARED)] for one in (old, new))
+    return list(difflib.unified_diff(was, now, "recorded", "asked now", lineterm="", n=1))
+
+
+def _alike(old: list[str], new: list[str]) -> tuple[int, int]:
+    """How many lines are the same at the beginning, and how many of the others at the end."""
+    shortest = min(len(old), len(new))
+    begin = next((n for n in range(shortest) if old[n] != new[n]), shortest)
+    end = next((n for n in range(shortest - begin) if old[-1 - n] != new[-1 - n]), shortest - begin)
+    return begin, end
+
+
+def _lines(one: Recording) -> list[str]:
+    lines = [f"{one.asked} {one.of}, turn {one.turn}", *([f"model {one.model}"] if one.model else [])]
+    for message in one.messages:
+        lines += [f"{message.role}:", *message.content.split("\n")]
+        lines += [f"calls {call.name} {call.arguments}" for call in message.tool_calls]
+    lines += one.text.split("\n") if one.text else []
+    return [piece for line in lines for piece in _pieces(line)]
+
+
+def _pieces(line: str) -> list[str]:
+    return [line] if len(line) <= LONGEST_LINE else re.split(r"(?<=[.,;:!?]) ", line)

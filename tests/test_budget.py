@@ -1,0 +1,82 @@
+"""The purse of a run: reserved before each call, settled after it, never overshot."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.engine.budget import Amount, Budget, BudgetReached
+
+
+@given(
+    cap=st.integers(0, 300),
+    calls=st.lists(st.tuples(st.integers(0, 60), st.floats(0, 1), st.integers(0, 3), st.booleans()), max_size=60),
+    seed=st.integers(0, 10**6),
+)
+@settings(max_examples=300, deadline=None)
+def test_whatever_is_in_flight_the_cap_holds(cap: int, calls: list[tuple[int, float, int, bool]], seed: int) -> None:
+    """Calls begin in any order, take any time, cost any share of their most; some are cancelled, some get lost."""
+    shuffled = random.Random(seed)
+
+    async def play() -> None:
+        budget = Budget(None, cap)
+        made: list[int] = []
+
+        async def call(most: int, share: float, steps: int, lost: bool) -> None:
+            ticket = await budget.reserve(Amount(0.0, most))
+            assert (budget.spent + budget.reserved).tokens <= cap
+            try:
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                budget.forfeit(ticket)
+                raise
+            made.append(most)
+            budget.forfeit(ticket) if lost else budget.settle(ticket, Amount(0.0, int(most * share)))
+
+        tasks = [asyncio.ensure_future(call(*one)) for one in calls]
+        for _ in range(shuffled.randrange(5)):
+            await asyncio.sleep(0)
+            if tasks:
+                shuffled.choice(tasks).cancel()
+        done = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 5)
+        assert all(one is None or isinstance(one, BudgetReached | asyncio.CancelledError) for one in done), done
+        assert budget.spent.tokens <= cap
+        if any(isinstance(one, BudgetReached) for one in done):
+            assert budget.reached
+        elif not any(isinstance(one, asyncio.CancelledError) for one in done):
+            assert len(made) == len(calls)
+
+    asyncio.run(play())
+
+
+def test_a_call_waits_for_others_to_settle_before_the_budget_counts_as_reached() -> None:
+    async def play() -> None:
+        reached: list[bool] = []
+        budget = Budget(1.0, None, on_reached=lambda: reached.append(True))
+        first = await budget.reserve(Amount(0.9, 0))
+        second = asyncio.ensure_future(budget.reserve(Amount(0.9, 0)))
+        await asyncio.sleep(0)
+        assert not second.done()
+        budget.settle(first, Amount(0.05, 0))
+        budget.settle(await second, Amount(0.2, 0))
+        with pytest.raises(BudgetReached):
+            await budget.reserve(Amount(0.9, 0))
+        assert (budget.reached, reached) == (True, [True])
+        assert budget.spent.usd == pytest.approx(0.25)
+
+    asyncio.run(play())
+
+
+def test_a_lost_call_counts_for_the_most_it_can_have_cost() -> None:
+    async def play() -> None:
+        budget = Budget(None, 100)
+        budget.forfeit(await budget.reserve(Amount(0.0, 60)))
+        with pytest.raises(BudgetReached):
+            await budget.reserve(Amount(0.0, 50))
+
+    asyncio.run(play())
