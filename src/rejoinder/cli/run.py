@@ -14,6 +14,7 @@ from rejoinder.cli.results import check_out, output_options, write_report
 from rejoinder.cli.spans import LIFETIME, SHARD
 from rejoinder.engine.plan import RunOptions, pairs
 from rejoinder.engine.run import start_run
+from rejoinder.model import Suite
 from rejoinder.report.live import LiveDisplay
 
 
@@ -52,6 +53,7 @@ from rejoinder.report.live import LiveDisplay
 )
 @click.option("--shard", type=SHARD, metavar="N/M", help="Only the N-th of M parts of the cases, by a stable hash.")
 @click.option("--failed-from", metavar="RUN", help="Only the cases that did not pass in RUN.")
+@click.option("--watch", "watching", is_flag=True, help="Run again what a changed file touches; answers are cached.")
 @click.option("--dry-run", is_flag=True, help="Show what would be asked, and what it may cost; send nothing.")
 @click.option(
     "--fork", metavar="RUN", help="Take up a conversation of RUN at --turn, with the turns before it as they were."
@@ -96,6 +98,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     replay: Path | None,
     shard: tuple[int, int] | None,
     failed_from: str | None,
+    watching: bool,
     dry_run: bool,
     fork: str | None,
     turn: int | None,
@@ -132,7 +135,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         targets=targets,
         targets_file=str(targets_file.resolve()) if targets_file else None,
         system_prompt=system_prompt,
-        cache=cache or cache_ttl is not None,
+        cache=(cache or cache_ttl is not None or watching) and replay is None,
         cache_lifetime_s=cache_ttl,
         record=str(record.resolve()) if record else None,
         replay=_cassettes(replay),
@@ -181,10 +184,17 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     if shard is not None and next(pairs(suites, options), None) is None:
         click.echo("no case falls into this part, so there is nothing to run", err=True)
         return
-    display = LiveDisplay(sys.stderr, width_of(sys.stderr))
-    report = start_run(suites, options, display)
-    write_report(report, form, out, verbose=verbose, corrected=corrected)
-    sys.exit(report.summary["exit_code"])
+
+    def run_once(chosen: list[Suite]) -> int:
+        report = start_run(chosen, options, LiveDisplay(sys.stderr, width_of(sys.stderr)))
+        write_report(report, form, out, verbose=verbose, corrected=corrected)
+        return report.summary["exit_code"]
+
+    if watching:
+        from rejoinder.cli.watch import watch  # noqa: PLC0415 - seldom asked for
+
+        watch(suites, options, run_once)
+    sys.exit(run_once(suites))
 
 
 def _cassettes(folder: Path | None) -> str | None:

@@ -155,6 +155,7 @@ class Session:
         before: Earlier | None = None,
         tape: Tape | None = None,
     ) -> None:
+        options = _with_budgets(options, suites)
         self.suites = suites
         self.options = options
         self.folder = folder
@@ -360,13 +361,34 @@ class Session:
             self.cassettes.close(job)
         if tape is not None:
             self._write_cassette(tape, job)
-        record = result_record(job, outcome, include_messages=self.options.include_messages)
-        spool.add(job.number, record, self.mask)
+        outcome = self._keep(job, outcome, spool)
         reached("conversation.finished")
         self.observer.conversation_finished(job, outcome)
         if self.options.fail_fast and outcome.status in ("failed", "error"):
             self._failed_fast = True
             executor.stop()
+
+    def _keep(self, job: Job, outcome: Outcome, spool: Spool) -> Outcome:
+        """Put a result with the others. One that cannot be written down is an error of its conversation alone."""
+        try:
+            record = result_record(job, outcome, include_messages=self.options.include_messages)
+            spool.add(job.number, record, self.mask)
+        except (UnicodeError, TypeError, ValueError, RecursionError) as error:
+            message = f"the result cannot be written down: {type(error).__name__}: {error}"
+            outcome = Outcome(
+                status="error", error=Trouble(type="internal", message=message, turn=len(outcome.turns) or 1)
+            )
+            spool.add(job.number, result_record(job, outcome), self.mask)
+        return outcome
+
+
+def _with_budgets(options: RunOptions, suites: list[Suite]) -> RunOptions:
+    """The suites' budgets where the command says none; of several suites they are added up, and hold for all."""
+    for name in ("budget_usd", "budget_tokens"):
+        given = [getattr(suite, name) for suite in suites if getattr(suite, name) is not None]
+        if getattr(options, name) is None and given:
+            options = structs.replace(options, **{name: sum(given)})
+    return options
 
 
 class Earlier(Struct, frozen=True):

@@ -58,6 +58,9 @@ class Suite(Struct, frozen=True, kw_only=True):
     """The project's judge, where neither the case, the suite nor the target names one."""
     embedding_target: str | None = None
     """Whose embeddings the check `semantic` compares, where it names nobody itself."""
+    budget_usd: float | None = None
+    budget_tokens: int | None = None
+    """What a run of the suite may use at most, where the command does not say."""
     threads: int | None = None
     """How many conversations the suite itself asks to run at the same time."""
     prices: dict[str, Price] = field(default_factory=dict[str, Price])

@@ -146,6 +146,8 @@ class _SuiteReader:
             threads=metadata.get("threads"),
             judge_target=self._project_judge(),
             embedding_target=self._embedder(),
+            budget_usd=self._budget("usd"),
+            budget_tokens=self._budget("tokens"),
         )
 
     # What the schema and the rules say.
@@ -295,6 +297,9 @@ class _SuiteReader:
             if value:
                 return self._known_target(self._text(value, at) or "", at, source)
         return None
+
+    def _budget(self, unit: str) -> Any:
+        return {**self.project.config.get("budget", {}), **self.data.get("budget", {})}.get(unit)
 
     def _embedder(self) -> str | None:
         """Whose embeddings are compared: the suite says so, or the project."""
