@@ -1,8 +1,9 @@
 """Runs the examples of Markdown files, and writes their real output into them.
 
 Blocks with a file name after the language are written to that file (```yaml evals.yaml). Blocks of the language
-`console` hold commands after `$ ` and their output; the output is compared, or written anew. Blocks of the language
-`python` are executed. `<!-- new folder -->` starts again in an empty folder; `<!-- env NAME=value -->` sets a variable;
+`console` hold commands after `$ ` and their output; the output is compared, or written anew. In a command the name that
+pages show for every run stands for the newest one. Blocks of the language `python` are executed.
+`<!-- new folder -->` starts again in an empty folder; `<!-- env NAME=value -->` sets a variable;
 `<!-- fake models: TEXT -->` has all LLM APIs answer TEXT from a server on loopback, with keys that it accepts;
 `<!-- webhook: JSON -->` has a server there answer JSON to every request, at the address in GRADER_URL;
 `<!-- install -->` makes the folder's package known to Python as an installer would.
@@ -24,6 +25,8 @@ from tempfile import TemporaryDirectory
 from rejoinder.testing import Answer, FakeServer
 
 ROOT = Path(__file__).parent.parent
+RUN = "20261115-093000-5eed"
+"""What every run is called on a page."""
 _BLOCK = re.compile(
     r"^<!-- (?P<comment>new folder|env \w+=.*?|fake models: .*?|webhook: .*?|install) -->$"
     r"|^```(?P<language>\w+)(?: (?P<name>\S+))?\n(?P<body>.*?)^```$",
@@ -107,7 +110,7 @@ class Session:
         kept = {name: value for name, value in os.environ.items() if name in ("HOME", "LANG", "SYSTEMROOT")}
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
-            ["bash", "-c", command],
+            ["bash", "-c", self._meant(command)],
             cwd=self.folder,
             env={**kept, "PATH": path, "PYTHONUTF8": "1", **self.environment},
             stdin=subprocess.DEVNULL,
@@ -116,7 +119,12 @@ class Session:
             timeout=60,
             check=False,
         )
-        return _steady(done.stdout.decode())
+        return _steady(done.stdout.decode().replace(str(self.folder), "/home/me/project"))
+
+    def _meant(self, command: str) -> str:
+        """The command with the name of the newest run, where it has the name that pages show for every run."""
+        runs = sorted((self.folder / ".rejoinder" / "runs").glob("2*"))
+        return command.replace(RUN, runs[-1].name) if runs else command
 
     def console(self, body: str) -> str:
         """The block with the output that its commands really give."""
@@ -142,8 +150,10 @@ def _entries(found: dict[str, str]) -> str:
 
 def _steady(output: str) -> str:
     """Output without what differs from run to run: names of runs and times."""
-    output = re.sub(r"\b\d{8}-\d{6}-[0-9a-f]{4}\b", "20261115-093000-5eed", output)
+    output = re.sub(r"\b\d{8}-\d{6}-[0-9a-f]{4}\b", RUN, output)
     output = re.sub(r"\b\d\.\d\d s\b", "0.01 s", output)
+    output = re.sub(r"\blatency_s: \d[\d.e-]*", "latency_s: 0.01", output)
+    output = re.sub(r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "2026-11-15 09:30", output)
     return re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:8000", output)
 
 

@@ -200,7 +200,7 @@ def comparable(document: Raw) -> Raw:
     return plain
 
 
-_OF_THE_RUN = ("id", "folder", "in_doubt", "options", "from_cache", "budget", "limits")
+_OF_THE_RUN = ("id", "folder", "suites", "in_doubt", "options", "from_cache", "budget", "limits")
 
 
 def _without(value: Any, names: tuple[str, ...]) -> Any:

@@ -230,7 +230,14 @@ def test_columns_have_other_names_too(
 ) -> None:
     server = serve()
     project.write("evals.yaml", suite_with())
-    row = {reply: "right", label: "pass", prompt: "Which?", reference: "Rome it is", "note": "of no interest"}
+    row = {
+        reply: "right",
+        label: "pass",
+        prompt: "Which?",
+        reference: "Rome it is",
+        "note": "of no interest",
+        "question_id": 7,
+    }
     project.write("labels.jsonl", json.dumps(row))
     assert judged(project, labels="labels.jsonl")["figures"]["confusion"]["both_pass"] == 1
     [asked] = server.requests
@@ -247,7 +254,8 @@ WRONG_LABELS: dict[str, tuple[str, str | bytes, list[str]]] = {
     "null": ("l.jsonl", '{"reply": "x", "label": null}', ["l.jsonl:1", "the label is empty; write pass or fail"]),
     "a list": ("l.jsonl", '{"reply": "x", "label": ["pass"]}', ['`["pass"]` is no label']),
     "a number between": ("l.jsonl", '{"reply": "x", "label": 0.5}', ["`0.5` is no label"]),
-    "a column misspelt": ("l.csv", "reply,lable\nx,pass\n", ["this row has no `label`; did you mean `lable`?"]),
+    "a column misspelt": ("l.csv", "reply,lable\nx,pass\n", ["no column `lable`; did you mean `label`?"]),
+    "an optional one misspelt": ("l.csv", "reply,label,promt\nx,pass,y\n", ["did you mean `prompt`?"]),
     "no reply": ("l.csv", "text,label\nx,pass\n", ["this row has no `reply`; it has text, label"]),
     "nothing at all": ("l.jsonl", "{}", ["this row has no `reply`; it has nothing"]),
     "an id twice": (
@@ -283,6 +291,8 @@ def test_all_wrong_labels_are_shown_at_once_and_a_missing_column_once(project: P
     assert [number for number in (2, 3, 4) if f"l.csv:{number}" in said] == [2, 4]
     said = problems(project, "m.csv", "reply,verdict\n" + "x,pass\n" * 50)
     assert said.count("this row has no `label`") == 1
+    said = problems(project, "n.csv", "reply,label,criterai\n" + "x,pass,y\n" * 50)
+    assert said.count("did you mean `criteria`?") == 1
 
 
 @pytest.mark.parametrize("content", ["", "reply,label\n", "\n\n"], ids=["empty", "header", "blank"])
@@ -1419,6 +1429,25 @@ def test_two_interrupts_stop_a_test_and_it_goes_on(
     assert len(server.requests) == 4
 
 
+def test_the_budget_of_a_suite_holds_for_the_test_of_its_judge(
+    project: Project, serve: Callable[..., FakeServer]
+) -> None:
+    server = serve(lambda received: Answer(honest(received).text, input_tokens=400, output_tokens=100))
+    suite = suite_with()
+    suite["targets"][1]["max_output_tokens"] = 100  # what a budget has to know
+    project.write("evals.yaml", {**suite, "budget": {"tokens": 3000}})
+    project.write("labels.csv", table_of(5, 0, 0, 5))
+    result = project.invoke("judge", "test", "--labels", "labels.csv", "-w", "1")
+    assert (result.exit_code != 0, result.stdout) == (True, ""), result.output
+    assert "the suite's `budget` is used up; go on with the same command and --resume" in result.stderr
+    assert not (project.folder / ".rejoinder/passports").exists()
+    asked = len(server.requests)
+    assert 0 < asked < 10
+    project.write("evals.yaml", suite)
+    assert judged(project, "--resume", runs_of(project)[0].name)["figures"]["agreement"] == 1.0
+    assert len(server.requests) == 10
+
+
 def test_only_a_test_of_the_same_judge_and_labels_is_gone_on_with(
     project: Project, serve: Callable[..., FakeServer]
 ) -> None:
@@ -1469,6 +1498,8 @@ def test_secrets_stay_out_of_all_that_is_written(
     assert "{{ secret('codeword') }}" in found["asked"]
     written = [path for path in (project.folder / ".rejoinder").rglob("*") if path.is_file()]
     assert len(written) > 10
+    assert judged(project, "--check", "Says {{ secret('codeword') }}")["digest"] == found["digest"]
+    assert codeword not in refused(project, "--check", f"Says {codeword[:-1]}").message  # not even to propose it
     for secret in (codeword, key):
         assert secret not in told
         assert [path for path in written if secret.encode() in path.read_bytes()] == []

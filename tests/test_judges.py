@@ -1509,6 +1509,10 @@ def die(project: Project, server: FakeServer, moment: str) -> set[str]:
     server.reset()
     ended = command(project.folder, "run", "--workers", "3", "--format", "json", kill_at=moment)
     assert ended.returncode == KILLED, ended.stderr
+    heard = -1
+    while heard != len(server.requests):  # what was on its way when it died is still to come in
+        heard = len(server.requests)
+        time.sleep(0.1)
     [folder] = run_folders(project)
     return told_in(folder)
 

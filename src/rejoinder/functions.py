@@ -52,6 +52,8 @@ async def call_function(name: str, function: Callable[..., Any], /, *values: Any
         if task is not None and task.cancelling():
             raise  # it is we who are stopped
         raise FunctionFault(f"`{name}` was cancelled from within") from None
+    except FunctionFault:
+        raise
     except (Exception, SystemExit, KeyboardInterrupt) as error:
         raise FunctionFault(f"`{name}` raised {in_words(error)}", error) from error
 

@@ -41,6 +41,8 @@ class Post(Struct, frozen=True):
     headers: Mapping[str, str]
     body: bytes
     timeout_s: float
+    content: bytes
+    """What the answer depends on: the body, without what differs from machine to machine."""
 
 
 class Port(Protocol):

@@ -181,10 +181,11 @@ def read_judgement(text: str) -> Judgement | None:
         score = read_score(data.get("score"))
         if score is None:
             continue
+        kept = min(1.0, max(0.0, score))
         reasoning = read_words(data.get("reasoning"))
-        return Judgement(
-            min(1.0, max(0.0, score)), read_points(data.get("hits")), read_points(data.get("misses")), reasoning
-        )
+        if kept != score:  # a judge that counts to ten would pass everything unseen
+            reasoning = f"(the judge gave {score:g}, which counts as {kept:g}) {reasoning or ''}".rstrip()
+        return Judgement(kept, read_points(data.get("hits")), read_points(data.get("misses")), reasoning)
     return None
 
 
@@ -231,11 +232,3 @@ def read_points(value: Any) -> tuple[str, ...]:
 
 def _shorten(text: str) -> str:
     return repr(text if len(text) <= 80 else f"{text[:80]}...")
-
-
-_ANSWERS = frozenset({"score", "criteria", "checks", "better", "winner", "passed", "pass"})
-
-
-def is_readable(text: str) -> bool:
-    """May it be the answer of a judge, of whatever kind?"""
-    return any(not _ANSWERS.isdisjoint(data) for data in read_objects(text))

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from rejoinder.checks.base import CheckFault, pass_mark, scored_verdict
-from rejoinder.model import Check, Opinion, Verdict
+from rejoinder.model import Check, Opinion, Verdict, reaches
 
 WANTED = "true or false, a score from 0 to 1, the reason why it fails, or an object with `score` or `passed`"
 LONGEST_QUOTE = 200
@@ -77,9 +77,9 @@ def opinion_verdict(check: Check, label: str, opinion: Opinion) -> Verdict:
     """Where both are given, `passed` decides, and a threshold that the check has must be reached as well."""
     score = opinion.score if opinion.score is not None else float(bool(opinion.passed))
     if opinion.passed is None:
-        passed = score >= pass_mark(check)
+        passed = reaches(score, pass_mark(check))
     else:
-        passed = opinion.passed and (check.threshold is None or score >= check.threshold)
+        passed = opinion.passed and (check.threshold is None or reaches(score, check.threshold))
     plain = "passed" if passed else "failed" if opinion.score is None else f"scored {score:g}"
     reason = opinion.reason or ("" if passed else "; ".join(opinion.misses)) or plain
     graded = pass_mark(check) if opinion.score is not None else None

@@ -39,8 +39,9 @@ async def judge_code(check: Code, context: Context) -> Verdict:
         ended = await run_script(words, folder, evidence, timeout_s)
         return _recorded(ended.opinion())
 
-    content = msgspec.json.encode((words, str(folder), [_script_file(word, folder) for word in _files(words)]))
-    return await _carried_out(check, label, context, Work("code", content + evidence, perform))
+    content = msgspec.json.encode((words, check.cwd, [_script_file(word, folder) for word in _files(words)]))
+    lasting = _lasting(context.port.evidence())
+    return await _carried_out(check, label, context, Work("code", content + lasting, perform))
 
 
 async def judge_python(check: PythonCheck, context: Context) -> Verdict:
@@ -59,7 +60,8 @@ async def judge_webhook(check: Webhook, context: Context) -> Verdict:
     label = f"webhook {check.url}"
     evidence = msgspec.json.encode(context.port.evidence())
     headers = {"content-type": "application/json"} | {name.lower(): one for name, one in check.headers.items()}
-    asked = context.port.post(Post(check.url, headers, evidence, check.timeout_s or DEFAULT_TIMEOUT_S))
+    post = Post(check.url, headers, evidence, check.timeout_s or DEFAULT_TIMEOUT_S, _lasting(context.port.evidence()))
+    asked = context.port.post(post)
     return await _read(check, label, asked, lambda text: read_opinion(_json(text, "it answered")))
 
 
@@ -81,22 +83,18 @@ async def _called(check: Check, label: str, context: Context, function: _Functio
         return _recorded(await _opinion_of(function, evidence, timeout_s))
 
     content = msgspec.json.encode((function.name, function.arguments), order="sorted", enc_hook=repr)
-    content += function.source + msgspec.json.encode(evidence)
+    content += function.source + _lasting(evidence)
     return await _carried_out(check, label, context, Work("python", content, perform))
 
 
 async def _opinion_of(function: _Function, evidence: Evidence, timeout_s: float) -> Opinion:
     name = function.name
-    try:
-        loaded = function.load()
-    except FunctionFault as fault:
-        raise CheckFault(str(fault)) from fault.error
     # Copies: whatever a function does with them, the next one is told the truth.
     own = {"vars": deepcopy(evidence.vars), "metadata": deepcopy(evidence.metadata)}
     told, arguments = structs.replace(evidence, **own), deepcopy(function.arguments)
     try:
         async with asyncio.timeout(timeout_s):
-            answer = await call_function(name, loaded, told, **arguments)
+            answer = await call_function(name, lambda: function.load()(told, **arguments))  # importing may take long
     except TimeoutError:
         raise CheckFault(f"`{name}` did not return within {timeout_s:g} s") from None
     except FunctionFault as fault:
@@ -122,6 +120,11 @@ async def _read(check: Check, label: str, asked: Awaitable[Reply | Failure], rea
         return opinion_verdict(check, label, read(answer.text))
     except CheckFault as fault:
         return error_verdict(check, label, str(fault))
+
+
+def _lasting(evidence: Evidence) -> bytes:
+    """The evidence without what is another on each machine or each time: a verdict does not depend on it."""
+    return msgspec.json.encode(structs.replace(evidence, guideline_paths=(), input_files=(), latency_s=0.0, cost=None))
 
 
 def _recorded(opinion: Opinion) -> str:

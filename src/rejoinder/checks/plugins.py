@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from functools import lru_cache
+from hashlib import sha1
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -75,6 +76,8 @@ def source_of_check(name: str, root: str) -> bytes:
 
 @lru_cache(maxsize=64)
 def _checks_in(file: Path, changed: int) -> dict[str, Callable[..., Any]]:  # noqa: ARG001 - part of the key
-    module = load_file(file, f"rejoinder_checks_of_{abs(hash(str(file)))}", (str(file.parents[1]),))
+    module = load_file(
+        file, f"rejoinder_checks_of_{sha1(str(file).encode()).hexdigest()[:12]}", (str(file.parents[1]),)
+    )
     marked = ((getattr(one, _MARK, None), one) for one in vars(module).values() if callable(one))
     return {name: one for name, one in marked if isinstance(name, str)}  # some objects have any attribute at all

@@ -13,7 +13,7 @@ from array import array
 from functools import lru_cache
 
 from rejoinder.checks.base import Context, error_verdict, gather_all, pass_mark, scored_verdict
-from rejoinder.model import Failure, Semantic, Verdict
+from rejoinder.model import Failure, Semantic, Verdict, reaches
 
 
 async def judge_semantic(check: Semantic, context: Context) -> Verdict:
@@ -37,7 +37,9 @@ async def judge_semantic(check: Semantic, context: Context) -> Verdict:
     score = round(likeness[best], 6)
     which = f" to {expected[best]!r}" if len(expected) > 1 else ""
     reason = f"similarity {score:.3f}{which}; {pass_mark(check):g} is needed"
-    return scored_verdict(check, label, score >= pass_mark(check), reason, score=score, threshold=pass_mark(check))
+    return scored_verdict(
+        check, label, reaches(score, pass_mark(check)), reason, score=score, threshold=pass_mark(check)
+    )
 
 
 def cosine(one: bytes, other: bytes) -> float:

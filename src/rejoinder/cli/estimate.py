@@ -39,11 +39,11 @@ def _lines(found: Estimate, costs: dict[str, tuple[float | None, float | None]])
         lines.append(f"  {name}: {calls}, about {tokens} sent")
         if least is not None:
             most_text = dollars(most) if most is not None else "unknown: set `max_tokens` to bound it"
-            lines.append(f"    at least {dollars(least)} for what is sent; at most {most_text}")
+            lines.append(f"    about {dollars(least)} at least, for what is sent; at most {most_text}")
         else:
             lines.append("    cost unknown: nobody knows its price")
     if found.judge_calls[1]:
-        lines.append(f"  judges: {_span(*found.judge_calls, 'call')}")
+        lines.append(f"  judges: {_span(*found.judge_calls, 'call')}; what they cost is not in these figures")
     if found.embedding_calls[1]:
         lines.append(f"  embeddings: up to {count(found.embedding_calls[1], 'call')}; equal texts are asked for once")
     return lines
@@ -74,6 +74,6 @@ def _costs(
     most = (
         None
         if longest is None
-        else cost(Usage(one.most_input_tokens + longest * one.most_calls, longest * one.most_calls))
+        else cost(Usage(one.most_input_tokens + longest * one.most_replies_sent, longest * one.most_calls))
     )
     return least, most

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -13,9 +14,10 @@ from rejoinder.engine.conversation import Fork
 from rejoinder.engine.folder import find_run
 from rejoinder.engine.forking import recorded_conversation
 from rejoinder.engine.loading import suites_of
-from rejoinder.engine.plan import RunOptions
-from rejoinder.engine.receipt import read_options
+from rejoinder.engine.plan import RunOptions, plan
+from rejoinder.engine.receipt import read_options, stored_suites
 from rejoinder.engine.run import RunReport, derive_run, read_run, start_run
+from rejoinder.errors import UsageError
 from rejoinder.report.live import LiveDisplay
 from rejoinder.suite.project import find_root
 
@@ -26,19 +28,32 @@ def fork_run(run: str, options: RunOptions, turn: int, prompt: str | None, syste
         raise click.UsageError("--fork takes up one conversation: name its case with --case ID")
     folder = find_run(find_root(Path.cwd(), Path.cwd()), run)
     suites, before = suites_of(folder), read_options(folder)
-    tape = recorded_conversation(folder, suites, before, options.cases[0], turn)
+    if not options.targets and len(before.targets) > 1:
+        raise UsageError(
+            f"run {folder.id} has asked several targets, and one conversation is taken up",
+            f"Name its target with --target: {', '.join(before.targets)}.",
+        )
+    if before.fork is not None and before.fork.turn < turn:
+        raise UsageError(
+            f"run {folder.id} is a fork itself, at turn {before.fork.turn}, and it can be taken up there or before",
+            "What was said instead is known for one turn only.",
+        )
+    tape = recorded_conversation(folder, suites, before, options.cases[0], turn, options.targets)
     chosen = structs.replace(
         options,
         targets=options.targets or before.targets,
         targets_file=options.targets_file or before.targets_file,
         system_prompt=options.system_prompt or before.system_prompt,
-        fork=Fork(turn=turn, prompt=prompt, system=system),
+        fork=Fork(turn=turn, prompt=prompt, system=system, run=folder.id),
     )
     return start_run(suites, chosen, LiveDisplay(sys.stderr, width_of(sys.stderr)), tape=tape)
 
 
 def failed_cases(run: str) -> list[str]:
-    """The ids of the cases that did not pass in a run."""
+    """The ids of the cases that did not pass in a run; those that it did not come to have not passed either."""
     folder = find_run(find_root(Path.cwd(), Path.cwd()), run)
-    report = read_run(folder) or derive_run(folder, suites_of(folder), read_options(folder))
-    return list(dict.fromkeys(one.id for one in report.results.outlines() if one.status != "passed"))
+    suites, options = stored_suites(folder), read_options(folder)
+    report = read_run(folder) or derive_run(folder, suites, options)
+    passed = Counter((one.suite, one.id) for one in report.results.outlines() if one.status == "passed")
+    planned = Counter((job.prepared.suite_name, job.prepared.case.id) for job in plan(suites, options))
+    return list(dict.fromkeys(place[1] for place, count in planned.items() if passed[place] < count))

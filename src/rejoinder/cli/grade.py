@@ -11,10 +11,11 @@ from msgspec import structs
 
 from rejoinder.cli.loading import load_suites
 from rejoinder.cli.output import count, width_of, write_json
+from rejoinder.cli.results import relative
 from rejoinder.engine.folder import find_run
 from rejoinder.engine.grading import Change, compare_grades
 from rejoinder.engine.loading import suites_of
-from rejoinder.engine.receipt import read_options
+from rejoinder.engine.receipt import read_options, stored_suites
 from rejoinder.engine.run import Earlier, RunReport, derive_run, read_run, start_run
 from rejoinder.errors import UsageError
 from rejoinder.report.live import LiveDisplay
@@ -40,10 +41,11 @@ def command(run: str | None, files: tuple[Path, ...], workers: int | None, form:
     folder = find_run(find_root(Path.cwd(), Path.cwd()), run)
     if not folder.journal.is_file():
         raise UsageError(f"{folder.path} has no journal, and so no replies to grade")
-    options = structs.replace(read_options(folder), fork=None, replay=None, record=None, cache=False)
-    options = structs.replace(options, workers=workers or options.workers)
-    suites = load_suites(files, options) if files else suites_of(folder)
-    before = read_run(folder) or derive_run(folder, suites_of(folder), options)
+    options = structs.replace(read_options(folder), replay=None, record=None, cache=False)
+    options = structs.replace(options, workers=workers or options.workers, fail_fast=False)
+    # Candidates are not asked; whether judges can be is found out when they are opened.
+    suites = load_suites(files, options, asks=False) if files else suites_of(folder, asks=False)
+    before = read_run(folder) or derive_run(folder, stored_suites(folder), read_options(folder))
     display = LiveDisplay(sys.stderr, width_of(sys.stderr))
     now = start_run(suites, options, display, before=Earlier((folder,), "grade"), inside=folder)
     changes = compare_grades(before, now)
@@ -57,7 +59,7 @@ def command(run: str | None, files: tuple[Path, ...], workers: int | None, form:
 def _show(now: RunReport, changes: list[Change]) -> None:
     for change in changes[:MOST_SHOWN]:
         trial = f", trial {change.trial}" if change.trial > 1 else ""
-        click.echo(f"{change.id} on {change.target}{trial}: {change.before or 'not graded'} -> {change.now or 'gone'}")
+        click.echo(f"{change.id} on {change.target}{trial}: {_verdicts(change)}")
         for check in change.checks:
             click.echo(f"  {printable(' '.join(check.split()))}")
     if len(changes) > MOST_SHOWN:
@@ -66,4 +68,10 @@ def _show(now: RunReport, changes: list[Change]) -> None:
     click.echo(f"{count(verdicts, 'conversation')} graded otherwise than before\n")
     for line in write_summary(now.run, now.summary):
         click.echo(line)
-    click.echo(f"  {'grades':10}{now.folder.path}")
+    click.echo(f"  {'grades':10}{relative(now.folder.path)}")
+
+
+def _verdicts(change: Change) -> str:
+    if change.before == change.now:
+        return f"{change.now} as before, by other checks"
+    return f"{change.before or 'not graded'} -> {change.now or 'gone'}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rejoinder.cli.output import show_problems, width_of, write_json
+from rejoinder.cli.output import count, show_problems, width_of, write_json
 from rejoinder.errors import SuiteError, UsageError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def test(  # noqa: PLR0913, PLR0917 - one parameter an option
     a passport, which runs then print beside its scores. Exit code 3 when the judge gave no verdict on some reply.
     """
     from rejoinder.engine.judge_test import make_passport, read_findings, read_labels  # noqa: PLC0415
-    from rejoinder.engine.passports import write_passport  # noqa: PLC0415
+    from rejoinder.engine.passports import find_passport, write_passport  # noqa: PLC0415
     from rejoinder.engine.plan import RunOptions  # noqa: PLC0415
     from rejoinder.report.judges import write_judge_report  # noqa: PLC0415
 
@@ -74,10 +74,12 @@ def test(  # noqa: PLR0913, PLR0917 - one parameter an option
     subject = _subject(suite, check_name, criteria, target, file, options)
     report = _ask(subject, file, options, run)
     if report.run["status"] != "completed":
-        click.echo(f"interrupted; go on with the same command and --resume {report.folder.id}", err=True)
+        why = "the suite's `budget` is used up" if report.run["status"] == "budget" else "interrupted"
+        click.echo(f"{why}; go on with the same command and --resume {report.folder.id}", err=True)
         sys.exit(report.summary["exit_code"])
     findings = read_findings(report)
     passport = make_passport(subject, file, findings, report.run, repeat)
+    before = find_passport(Path(subject.suite.root), passport.judge, passport.digest)
     path = write_passport(Path(subject.suite.root), passport) if passport.labels.scored else None
     if form == "json":
         _write_json(passport, findings, path, report)
@@ -85,6 +87,9 @@ def test(  # noqa: PLR0913, PLR0917 - one parameter an option
         for line in write_judge_report(passport, findings, report.summary):
             click.echo(line)
         click.echo(f"  {'passport':13}{_shown(path) if path else 'none, because the judge gave no verdict at all'}")
+        if path and before is not None:
+            then = count(before.labels.scored, "label")
+            click.echo(f"  {'':13}it replaces the one of {before.created_at[:10]}, which rested on {then}")
         click.echo(f"  {'run':13}{_shown(report.folder.path)}")
     if report.summary["errors"] or report.summary["skipped"]:
         again = f"the same command and --resume {report.folder.id}"

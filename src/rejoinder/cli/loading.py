@@ -13,10 +13,11 @@ from rejoinder.model import Suite
 from rejoinder.validation import find_files
 
 
-def load_suites(paths: tuple[Path, ...], options: RunOptions, *, warn: bool = True) -> list[Suite]:
+def load_suites(paths: tuple[Path, ...], options: RunOptions, *, warn: bool = True, asks: bool = True) -> list[Suite]:
+    """`asks`: will their targets be asked? Without, nobody needs their keys."""
     files, _ = find_files(paths)
     try:
-        suites, warnings = loading.load_suites(files, options)
+        suites, warnings = loading.load_suites(files, options, asks=asks)
     except SuiteError as error:
         show_problems([problem for problem in error.problems if problem.severity == "error"], err=True)
         sys.exit(2)

@@ -10,13 +10,18 @@ from msgspec import structs
 
 from rejoinder.cli.output import width_of
 from rejoinder.cli.results import check_out, output_options, write_report
-from rejoinder.engine.folder import find_run
+from rejoinder.engine.folder import RunFolder, find_run
 from rejoinder.engine.loading import suites_of
-from rejoinder.engine.receipt import read_options, suite_paths
+from rejoinder.engine.plan import file_of
+from rejoinder.engine.receipt import read_options, stored_suites
 from rejoinder.engine.run import Earlier, start_run
 from rejoinder.errors import UsageError
+from rejoinder.model import Suite
 from rejoinder.report.live import LiveDisplay
 from rejoinder.suite.project import find_root
+
+_SELECTING = ("repeat", "cases", "tags", "limit", "targets", "system_prompt", "fork")
+"""Options that say which conversations a run has, but for its part of them."""
 
 
 @click.command("merge")
@@ -30,15 +35,35 @@ def command(runs: tuple[str, ...], form: str, out: Path | None, verbose: bool, c
     """
     root = find_root(Path.cwd(), Path.cwd())
     folders = tuple(find_run(root, run) for run in runs)
-    first = [path.name for path in suite_paths(folders[0])]
     for folder in folders:
         if not folder.journal.is_file():
             raise UsageError(f"{folder.path} has no journal")
-        if [path.name for path in suite_paths(folder)] != first:
-            raise UsageError(f"run {folder.id} is of other suites than run {folders[0].id}")
+        _refuse_other(folder, folders[0])
     check_out(out)
-    options = structs.replace(read_options(folders[0]), shard=None)
+    # Nobody is asked now; but whoever resumes the run asks under the same budget.
+    options = structs.replace(read_options(folders[0]), shard=None, fail_fast=False, record=None)
     display = LiveDisplay(sys.stderr, width_of(sys.stderr))
-    report = start_run(suites_of(folders[0]), options, display, before=Earlier(folders, "merge"))
+    suites = [_at_home(suite, root) for suite in suites_of(folders[0], asks=False)]
+    report = start_run(suites, options, display, before=Earlier(folders, "merge"), root=root)
     write_report(report, form, out, verbose=verbose, corrected=corrected)
     sys.exit(report.summary["exit_code"])
+
+
+def _refuse_other(one: RunFolder, first: RunFolder) -> None:
+    """Parts of one run are of the same suites, wherever those lay, and were begun with the same options."""
+    files = [[file_of(suite) for suite in stored_suites(folder)] for folder in (one, first)]
+    if files[0] != files[1]:
+        raise UsageError(f"run {one.id} is of other suites than run {first.id}")
+    options = [read_options(folder) for folder in (one, first)]
+    for name in _SELECTING:
+        if getattr(options[0], name) != getattr(options[1], name):
+            raise UsageError(
+                f"run {one.id} was begun with another --{name.removesuffix('s').replace('_', '-')} than {first.id}"
+            )
+
+
+def _at_home(suite: Suite, root: Path) -> Suite:
+    """A suite of a machine that had the project elsewhere: the whole is kept in the project that is here."""
+    if Path(suite.root).is_dir():
+        return suite
+    return structs.replace(suite, root=str(root), path=str(root / file_of(suite)))

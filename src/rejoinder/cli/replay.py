@@ -37,6 +37,6 @@ def command(run: str | None, form: str, out: Path | None, verbose: bool, correct
     options = structs.replace(
         read_options(folder), record=None, replay=None, cache=False, budget_usd=None, budget_tokens=None
     )
-    report = start_run(suites_of(folder), options, display, before=Earlier((folder,)))
+    report = start_run(suites_of(folder, asks=False), options, display, before=Earlier((folder,)))
     write_report(report, form, out, verbose=verbose, corrected=corrected)
     sys.exit(report.summary["exit_code"])

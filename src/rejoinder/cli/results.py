@@ -129,7 +129,7 @@ def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
         click.echo()
     for line in write_summary(report.run, report.summary, corrected=corrected):
         click.echo(line)
-    click.echo(f"  {'run':10}{_relative(report.folder.path)}")
+    click.echo(f"  {'run':10}{relative(report.folder.path)}")
     click.echo(f"\nNext: {_next_command(report)}")
 
 
@@ -178,7 +178,7 @@ def _label(result: dict[str, Any], targets: bool, trials: bool) -> str:
 
 def _next_command(report: RunReport) -> str:
     here = find_root(Path.cwd(), Path.cwd())
-    name = report.folder.id if report.folder.path.parent == runs_folder(here) else _relative(report.folder.path)
+    name = report.folder.id if report.folder.path.parent == runs_folder(here) else relative(report.folder.path)
     if report.run["status"] == "budget":
         budget = report.run["budget"]
         more = [f"--budget-usd {2 * budget['usd']:g}"] if budget["usd"] is not None else []
@@ -193,7 +193,7 @@ def _next_command(report: RunReport) -> str:
     return f"rejoinder show {name} --verbose"
 
 
-def _relative(path: Path) -> str:
+def relative(path: Path) -> str:
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:

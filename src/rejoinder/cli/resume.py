@@ -25,6 +25,7 @@ from rejoinder.suite.project import find_root
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For each request.")
 @click.option("--max-retries", type=click.IntRange(0), help="How often a failed request is sent again.")
 @click.option("--budget-usd", type=click.FloatRange(min=0, min_open=True), help="Spend at most so many dollars in all.")
+@click.option("--max-tokens", type=click.IntRange(1), help="The longest reply of targets that do not say it.")
 @click.option("--budget-tokens", type=click.IntRange(1), help="Use at most so many tokens in all.")
 @output_options
 def command(  # noqa: PLR0913, PLR0917 - one parameter an option
@@ -35,6 +36,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     max_retries: int | None,
     budget_usd: float | None,
     budget_tokens: int | None,
+    max_tokens: int | None,
     form: str,
     out: Path | None,
     verbose: bool,
@@ -48,7 +50,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     folder = find_run(find_root(Path.cwd(), Path.cwd()), run)
     options = read_options(folder)
     given = {"workers": workers, "timeout_s": timeout, "max_retries": max_retries}
-    given |= {"budget_usd": budget_usd, "budget_tokens": budget_tokens}
+    given |= {"budget_usd": budget_usd, "budget_tokens": budget_tokens, "max_tokens": max_tokens}
     options = structs.replace(options, **{name: value for name, value in given.items() if value is not None})
     check_out(out)
     display = LiveDisplay(sys.stderr, width_of(sys.stderr))

@@ -12,7 +12,7 @@ from rejoinder.cli.loading import load_suites
 from rejoinder.cli.output import width_of
 from rejoinder.cli.results import check_out, output_options, write_report
 from rejoinder.cli.spans import LIFETIME, SHARD
-from rejoinder.engine.plan import RunOptions, pairs
+from rejoinder.engine.plan import RunOptions, pairs, survey_plan
 from rejoinder.engine.run import start_run
 from rejoinder.model import Suite
 from rejoinder.report.live import LiveDisplay
@@ -145,7 +145,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         max_tokens=max_tokens,
         include_messages="messages" in include,
     )
-    if replay is not None and (options.cache or record is not None):
+    if replay is not None and (cache or cache_ttl is not None or record is not None):
         raise click.UsageError("--replay answers from cassettes alone; leave out --cache and --record")
     if dump_prompts is not None and dump_prompts.is_file():  # `--dump-prompts evals.yaml` means the suite
         paths, dump_prompts = (dump_prompts, *paths), Path("prompts")
@@ -161,9 +161,15 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         if not again:
             click.echo(f"every case of run {failed_from} passed; there is nothing to run", err=True)
             return
-        options = structs.replace(options, cases=tuple(one for one in again if not cases or one in cases))
+        chosen = tuple(one for one in again if not cases or one in cases)
+        if not chosen:
+            click.echo(f"the chosen cases passed in run {failed_from}; there is nothing to run", err=True)
+            return
+        options = structs.replace(options, cases=chosen)
     if fork is None and (turn is not None or prompt is not None or system is not None):
         raise click.UsageError("--turn, --prompt and --system belong to --fork RUN")
+    if fork is not None and (dry_run or replay is not None or shard is not None or paths):
+        raise click.UsageError("--fork asks, with the suites of RUN; leave out PATHS, --dry-run, --replay and --shard")
     check_out(out)
     if fork is not None:
         from rejoinder.cli.fork import fork_run  # noqa: PLC0415 - seldom asked for
@@ -171,7 +177,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         report = fork_run(fork, options, turn or 1, prompt, system)
         write_report(report, form, out, verbose=verbose, corrected=corrected)
         sys.exit(report.summary["exit_code"])
-    suites = load_suites(paths, options)
+    suites = load_suites(paths, options, asks=not dry_run)
     if dry_run:
         from rejoinder.cli.estimate import show_estimate  # noqa: PLC0415
 
@@ -182,6 +188,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
 
         dump(suites, options, dump_prompts)
     if shard is not None and next(pairs(suites, options), None) is None:
+        survey_plan(suites, structs.replace(options, shard=None))  # a typo selects nothing, either
         click.echo("no case falls into this part, so there is nothing to run", err=True)
         return
 

@@ -23,5 +23,5 @@ def command(run: str | None, form: str, out: Path | None, verbose: bool, correct
     RUN is an id, the beginning or end of one, or a run's folder.
     """
     folder = find_run(find_root(Path.cwd(), Path.cwd()), run)
-    report = read_run(folder) or derive_run(folder, suites_of(folder), read_options(folder))
+    report = read_run(folder) or derive_run(folder, suites_of(folder, asks=False), read_options(folder))
     write_report(report, form, out, verbose=verbose, corrected=corrected)

@@ -96,6 +96,8 @@ _UNCERTAIN = frozenset({"timeout", "broken"})
 class Live:
     """Asks the provider, notes that it does and what came of it, and asks again where that may help."""
 
+    asks = True
+
     def __init__(
         self, desk: Desk, journal: Journal, on_retry: Callable[[], None], budget: Budget | None = None
     ) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection
+from typing import Any
 
 from msgspec import Struct
 
@@ -55,6 +56,8 @@ class Budget:
         self.usd, self.tokens = usd, tokens
         self.spent = spent
         self.reached = False
+        self.needed = NOTHING
+        """What the call can cost at most that did not fit any more."""
         self._reserved: dict[int, Amount] = {}
         self._next = 0
         self._waiting: deque[tuple[Amount, asyncio.Future[int]]] = deque()
@@ -67,10 +70,11 @@ class Budget:
     def reserved(self) -> Amount:
         return sum(self._reserved.values(), NOTHING)
 
-    def record(self) -> dict[str, float | int | bool | None]:
+    def record(self) -> dict[str, Any]:
         """What the receipt says of it."""
         spent = {"spent_usd": self.spent.usd, "spent_tokens": self.spent.tokens}
-        return {"usd": self.usd, "tokens": self.tokens, **spent, "reached": self.reached}
+        needed = [self.needed.usd, self.needed.tokens]  # it goes into documents, so it is plain
+        return {"usd": self.usd, "tokens": self.tokens, **spent, "reached": self.reached, "needed": needed}
 
     async def reserve(self, most: Amount) -> int:
         """A ticket for a call that costs at most so much. Raises BudgetReached when it can never fit."""
@@ -79,7 +83,7 @@ class Budget:
         if not self._waiting and self._fits(most):
             return self._take(most)
         if not self._reserved:
-            self._give_up()
+            self._give_up(most)
             raise BudgetReached
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append((most, turn))
@@ -126,10 +130,11 @@ class Budget:
                 turn.set_result(self._take(most))
             self._waiting.popleft()
         if self._waiting and not self._reserved:
-            self._give_up()
+            self._give_up(self._waiting[0][0])
 
-    def _give_up(self) -> None:
+    def _give_up(self, most: Amount) -> None:
         self.reached = True
+        self.needed = most
         self.send_away()
         if self._on_reached is not None:
             self._on_reached()

@@ -53,6 +53,8 @@ class Fork(Struct, frozen=True, kw_only=True):
     turn: int
     prompt: str | None = None
     system: str | None = None
+    run: str = ""
+    """The run whose conversation is taken up."""
 
 
 class Opening(Struct, frozen=True):
@@ -106,6 +108,7 @@ def converse(opening: Opening) -> Conversation:
         number = len(turns) + 1
         if opening.fork is not None and number == opening.fork.turn:
             prompt = _take_fork(history, prompt, opening.fork)
+            prompts[-1:] = [prompt] if prompts else []  # judges see what the candidate was sent
         sent = tuple(history)
         reply = yield Ask(number, sent)
         if isinstance(reply, Failure) and reply.type == NOT_RECORDED and turns:

@@ -75,6 +75,9 @@ class TargetDesk:
         """Say how secrets are put back into what was recorded without them."""
         self._exchange.reveal = reveal
 
+    def is_open(self, target: Target) -> bool:
+        return id(target) in self._terms
+
     def terms(self, target: Target) -> Terms:
         return self._terms[id(target)]
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Iterator
+
+from msgspec import Struct, structs
 
 from rejoinder.engine.conversation import MOST_TURNS_OF_ALL, persistent_items
-from rejoinder.engine.plan import Pair, Prepared, RunOptions, plan
+from rejoinder.engine.plan import Prepared, RunOptions, embedder_for, plan
 from rejoinder.model import (
     AnyCheck,
     Compare,
@@ -23,20 +25,14 @@ CHARACTERS_A_TOKEN = 4
 
 
 class Effort(Struct, frozen=True):
-    """Calls of a conversation, and the characters that are sent."""
+    """What a conversation, or a part of one, asks for."""
 
-    calls: int = 0
+    turns: int = 0
     judges: int = 0
     embeddings: int = 0
-    turns: int = 0
 
     def __add__(self, other: Effort) -> Effort:
-        return Effort(
-            self.calls + other.calls,
-            self.judges + other.judges,
-            self.embeddings + other.embeddings,
-            self.turns + other.turns,
-        )
+        return Effort(self.turns + other.turns, self.judges + other.judges, self.embeddings + other.embeddings)
 
 
 class TargetEstimate(Struct):
@@ -47,9 +43,15 @@ class TargetEstimate(Struct):
     most_calls: int = 0
     least_input_tokens: int = 0
     most_input_tokens: int = 0
+    """Without the replies that later turns are sent again: how long they are is not known."""
+    most_replies_sent: int = 0
+    """How many replies are sent again with later turns, at most."""
 
 
 class Estimate(Struct):
+    """Pairs are the least and the most. Calls that are made again, because they failed or a judge's answer could not be
+    read, are not foreseen."""
+
     conversations: int
     targets: dict[str, TargetEstimate]
     judge_calls: tuple[int, int]
@@ -59,53 +61,60 @@ class Estimate(Struct):
 def estimate(suites: list[Suite], options: RunOptions) -> Estimate:
     """Walk the plan once."""
     found = Estimate(0, {}, (0, 0), (0, 0))
+    expected: set[tuple[str, str]] = set()
     for job in plan(suites, options):
         prepared = job.prepared
-        least, most = _least(prepared.case.level), _most(prepared)
+        least, most = _asked_at(prepared.case.level), _most(prepared)
         one = found.targets.setdefault(prepared.target.name, TargetEstimate())
         found.conversations += 1
         one.conversations += 1
         one.least_calls += 1
         one.most_calls += most.turns
+        one.most_replies_sent += most.turns * (most.turns - 1) // 2
         first = sum(len(message.content) for message in prepared.opening.messages) // CHARACTERS_A_TOKEN + 1
         one.least_input_tokens += first
-        one.most_input_tokens += first * most.turns  # what is said in between is not known
+        one.most_input_tokens += first * most.turns + _said_again(prepared.case.level, most.turns)
         found.judge_calls = found.judge_calls[0] + least.judges, found.judge_calls[1] + most.judges
-        embeddings = found.embedding_calls
-        found.embedding_calls = embeddings[0] + least.embeddings, embeddings[1] + most.embeddings
+        expected.update(_expected(prepared))
+        # Equal texts are asked for once, and a reply may be what was expected, word for word.
+        found.embedding_calls = len(expected), found.embedding_calls[1] + most.embeddings
     return found
 
 
-def _least(level: Level) -> Effort:
+def _asked_at(level: Level) -> Effort:
+    """One turn, and whom its checks ask: every one of them, because nothing is cut short."""
     return sum((_asked_by(item.check) for item in level.items if item.check is not None), Effort(turns=1))
 
 
-def _most(prepared: Pair) -> Effort:
-    assert isinstance(prepared, Prepared)
+def _most(prepared: Prepared) -> Effort:
+    """A bound for each number by itself: the path of the most turns need not be that of the most judges."""
     opening = prepared.opening
-    kept = Level(persistent_items(opening.level))
+    kept = structs.replace(_asked_at(Level(persistent_items(opening.level))), turns=0)
     if opening.followups == "first":
-        limit = opening.max_turns or 100
-        return _longest(opening.level, kept, limit)
-    limit = opening.max_turns or MOST_TURNS_OF_ALL
-    levels = [opening.level, *_all_levels(opening.level)][:limit]
-    return sum(
-        (_least(level) + (_least(kept) if level is not opening.level else Effort()) for level in levels), Effort()
+        return _longest(opening.level, kept, opening.max_turns)
+    later = [_asked_at(level) + kept for level in _all_levels(opening.level)]
+    room = (opening.max_turns or MOST_TURNS_OF_ALL) - 1
+    judges, embeddings = (
+        sum(sorted((getattr(one, name) for one in later), reverse=True)[:room]) for name in ("judges", "embeddings")
     )
+    return _asked_at(opening.level) + Effort(min(len(later), room), judges, embeddings)
 
 
-def _longest(level: Level, kept: Level, turns: int) -> Effort:
-    """The follow-ups of one path that ask most."""
-    here = _least(level)
-    if turns <= 1:
+def _longest(level: Level, kept: Effort, turns: int | None) -> Effort:
+    here = _asked_at(level)
+    if turns == 1:
         return here
-    further = [
-        _longest(follow_up.level, kept, turns - 1)
-        + Effort(judges=_least(kept).judges, embeddings=_least(kept).embeddings)
-        for follow_up in _follow_ups(level)
-    ]
-    longest = max(further, key=lambda one: (one.turns, one.judges), default=Effort())
-    return here + longest
+    left = turns - 1 if turns else None
+    further = [kept + _longest(follow_up.level, kept, left) for follow_up in _follow_ups(level)]
+    most = (max((getattr(one, name) for one in further), default=0) for name in Effort.__struct_fields__)
+    return here + Effort(*most)
+
+
+def _said_again(level: Level, turns: int) -> int:
+    """Tokens of the follow-ups of a conversation, at most, each sent with every turn after it."""
+    prompts = [one.prompt for inner in (level, *_all_levels(level)) for one in _follow_ups(inner)]
+    longest = max((sum(len(piece) for piece in one if isinstance(piece, str)) for one in prompts), default=0)
+    return (longest // CHARACTERS_A_TOKEN + 1) * (turns * (turns - 1) // 2)
 
 
 def _all_levels(level: Level) -> list[Level]:
@@ -124,7 +133,17 @@ def _asked_by(check: AnyCheck) -> Effort:
     for part in walk_check(check):
         if isinstance(part, Judged):
             judges += part.votes * (2 if isinstance(part, Compare) else 1)
-            judges += isinstance(part, Compare) and part.other_target is not None
+        if isinstance(part, Compare) and part.other is None and part.other_target is not None:
+            judges += 1  # the other target, which is asked for a reply to compare with
         if isinstance(part, Semantic):
-            embeddings += 1 + len(part.expected)
+            embeddings += 1 + len(set(part.expected))
     return Effort(judges=judges, embeddings=embeddings)
+
+
+def _expected(prepared: Prepared) -> Iterator[tuple[str, str]]:
+    """The texts that the first reply is likened to, and who is asked for their vectors."""
+    for item in prepared.case.level.items:
+        for part in walk_check(item.check) if item.check is not None else ():
+            if isinstance(part, Semantic):
+                embedder = embedder_for(prepared, part.target)
+                yield from ((embedder.name if embedder else "", text) for text in part.expected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from msgspec import structs
 
@@ -17,14 +18,26 @@ from rejoinder.errors import UsageError
 from rejoinder.model import Suite
 
 
-def recorded_conversation(folder: RunFolder, suites: list[Suite], options: RunOptions, case: str, turn: int) -> Tape:
-    """What a case was asked and told in a run, in its first trial. Raises UsageError where there is no such turn."""
+def recorded_conversation(
+    folder: RunFolder,
+    suites: list[Suite],
+    options: RunOptions,
+    case: str,
+    turn: int,
+    targets: Sequence[str] = (),
+) -> Tape:
+    """What a case was asked and told in a run, in its first trial, on the first of `targets` that the run had.
+
+    Raises UsageError where there is no such turn.
+    """
     if not folder.journal.is_file():
         raise UsageError(f"{folder.path} has no journal, and so no conversation to take up")
     secrets = {value: name for suite in suites for value, name in suite.secrets.items()}
     told = read_journal(folder.journal, Mask(secrets)).told
-    chosen = structs.replace(options, cases=(case,), repeat=1, limit=None, tags=(), shard=None)
-    job = next(plan(suites, chosen), None)
+    # The whole plan is walked: cases with the same words are told apart by their order in it.
+    jobs = [job for job in plan(suites, structs.replace(options, repeat=1)) if job.prepared.case.id == case]
+    wanted = [job for name in targets for job in jobs if job.prepared.target.name == name]
+    job = next(iter(wanted or jobs), None)
     if job is None:
         raise UsageError(f"run {folder.id} has no case `{case}`")
 

@@ -53,10 +53,12 @@ def _grade(result: dict[str, Any]) -> tuple[str, dict[str, str]]:
     said: dict[str, str] = {}
     for turn in result["turns"]:
         for check in turn["checks"]:
-            name = check.get("name") or check["check"]
-            said[f"turn {turn['turn']}, {name}"] = (
-                "error" if check.get("error") else "passed" if check["passed"] else "failed"
-            )
+            name = first = f"turn {turn['turn']}, {check.get('name') or check['check']}"
+            number = 1
+            while name in said:  # nothing keeps two checks from having one name
+                number += 1
+                name = f"{first} ({number})"
+            said[name] = "error" if check.get("error") else "passed" if check["passed"] else "failed"
     return result["status"], said
 
 

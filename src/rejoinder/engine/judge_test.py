@@ -42,7 +42,7 @@ from rejoinder.model import (
 )
 from rejoinder.stats import Confusion, kappa, kappa_interval, position_bias, self_consistency, wilson
 from rejoinder.suite.datasets import Row, read_rows
-from rejoinder.suite.paths import did_you_mean
+from rejoinder.suite.paths import did_you_mean, nearest
 from rejoinder.suite.templates import write_value
 
 CANDIDATE = "labelled replies"
@@ -99,8 +99,8 @@ def read_labels(path: Path) -> LabelFile:
         found = row if isinstance(row, Problem) else _label(row)
         if isinstance(found, Problem):
             problems.append(found)
-            if found.code == "missing-field" and path.suffix.lower() == ".csv":
-                break  # the header lacks it, so every further row does
+            if found.code in ("missing-field", "unknown-key") and path.suffix.lower() == ".csv":
+                break  # it is the header, so every further row has the same
         elif found.id in ids:
             assert isinstance(row, Row)
             problems.append(row.source.problem("duplicate-id", "id", f"the id `{found.id}` is taken already"))
@@ -115,6 +115,10 @@ def read_labels(path: Path) -> LabelFile:
 
 
 def _label(row: Row) -> Label | Problem:
+    for name in row.values:
+        if meant := _meant(name, row.values):
+            message = f"there is no column `{name}`; did you mean `{meant}`?"
+            return row.source.problem("unknown-key", name, message)
     given = {key: _column(row.values, names) for key, names in _COLUMNS.items()}
     for key in ("reply", "label"):
         if given[key] is None and not any(name in row.values for name in _COLUMNS[key]):
@@ -127,6 +131,13 @@ def _label(row: Row) -> Label | Problem:
         return row.source.problem("wrong-type", "label", message)
     words = {key: write_value(given[key]) for key in ("reply", "prompt", "outcome", "reference", "other")}
     return Label(id=write_value(row.values.get("id")) or f"row-{row.number}", passed=passed, **words)
+
+
+def _meant(name: str, values: dict[str, Any]) -> str | None:
+    """The column that a misspelt one stands for. Columns of other people's are none of ours: `note` is not `other`."""
+    spellings = {spelling: names for names in _COLUMNS.values() for spelling in names}
+    meant = None if name in spellings else nearest(name, spellings, 0.8)
+    return meant if meant and not any(one in values for one in spellings[meant]) else None
 
 
 def _column(values: dict[str, Any], names: Iterable[str]) -> Any:
@@ -175,15 +186,13 @@ def find_judge(suites: Iterable[Suite], name: str | None) -> Found:
         for case in suite.cases:
             for judge in _judges(case.level):
                 one = known.setdefault(judge_digest(judge), Found(judge, case, suite, set(), set(), set()))
-                asked = _asked(judge, case)
-                one.names.update(
-                    filter(None, (judge.name, asked.words, describe(_kind(judge), judge.written), _kind(judge)))
-                )
-                one.asked.add(asked)
+                one.names.update(filter(None, _names(judge)))
+                one.asked.add(_asked(judge, case))
                 one.outcomes.add(case.outcome)
     chosen = known
     if name is not None:
-        chosen = {digest: one for digest, one in known.items() if name in one.names}
+        words = " ".join(name.split())
+        chosen = {digest: one for digest, one in known.items() if name in one.names or words in one.names}
         chosen = chosen or {digest: one for digest, one in known.items() if name and digest.startswith(name)}
     if len(chosen) == 1:
         return next(iter(chosen.values()))
@@ -196,6 +205,12 @@ def find_judge(suites: Iterable[Suite], name: str | None) -> Found:
     what = f"{len(chosen)} judges" if name is None else f"{len(chosen)} judges `{name}`"
     hint = "Its name, its criteria or the beginning of its digest will do. There are:"
     raise UsageError(f"the suite has {what}; name one with --check", f"{hint}\n{listed}")
+
+
+def _names(judge: Judged) -> tuple[str | None, ...]:
+    """What it may be called. Its words as they are written: filled in they may hold secrets, and names are shown."""
+    kind = _kind(judge)
+    return judge.name, kind, describe(kind, judge.written), describe("", judge.written)
 
 
 def _asked(judge: Judged, case: Case) -> _Asked:

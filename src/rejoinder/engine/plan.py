@@ -22,10 +22,12 @@ from rejoinder.model import (
     Item,
     Judged,
     Level,
+    Message,
     Prompt,
     Semantic,
     Suite,
     Target,
+    TextPart,
     for_target,
     groups_of,
     walk_check,
@@ -117,7 +119,8 @@ def plan(suites: Iterable[Suite], options: RunOptions) -> Iterator[Job]:
             names[suite.path] = suite.name or file_of(suite)
         if id(target) not in identities:
             identities[id(target)] = identity_of(target)
-        prepared = _tell_apart(prepare(pair, names[suite.path], identities[id(target)]), occurrences)
+        forked = pair if options.fork is None else _forked(pair, options.fork)
+        prepared = _tell_apart(prepare(forked, names[suite.path], identities[id(target)]), occurrences)
         if options.fork is not None:
             prepared = structs.replace(prepared, opening=structs.replace(prepared.opening, fork=options.fork))
         for trial in range(1, options.repeat + 1):
@@ -130,11 +133,13 @@ def pairs(suites: Iterable[Suite], options: RunOptions) -> Iterator[Pair]:
     taken = 0
     for suite in suites:
         for case in suite.cases:
-            if not is_selected(case, options) or not _is_in_shard(suite, case, options.shard):
+            if not is_selected(case, options):
                 continue
             taken += 1
             if options.limit is not None and taken > options.limit:
                 return
+            if not _is_in_shard(suite, case, options.shard):
+                continue
             for target_name in dict.fromkeys(options.targets) or (case.target,):
                 yield pair_of(suite, case, target_name)
 
@@ -214,11 +219,16 @@ def is_selected(case: Case, options: RunOptions) -> bool:
 
 
 def _is_in_shard(suite: Suite, case: Case, shard: tuple[int, int] | None) -> bool:
-    """By a stable hash: a case stays in its part when others come and go."""
+    """By a stable hash: a case stays in its part when others come and go.
+
+    Cases that have the same name and words are told apart by their order alone, so they stay together: a case without
+    a name of its own is known by its words here too, and the suite's file does not matter.
+    """
     if shard is None:
         return True
     part, parts = shard
-    name = f"{file_of(suite)}\0{case.id}".encode("utf-8", "surrogatepass")
+    known = format_case(case, suite.formatting).question if _UNNAMED.fullmatch(case.id) else case.id
+    name = known.encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(name, digest_size=8).digest()) % parts == part - 1
 
 
@@ -263,6 +273,17 @@ def file_of(suite: Suite) -> str:
     """The suite's file as seen from the project's root: files of one name in two folders are told apart."""
     path = Path(suite.path)
     return path.relative_to(suite.root).as_posix() if path.is_relative_to(suite.root) else path.name
+
+
+def _forked(pair: Pair, fork: Fork) -> Pair:
+    """Other words at the first turn are other words of the case: judges and records are to have them, too."""
+    if fork.turn > 1 or fork.prompt is None:
+        return pair
+    messages = list(pair.case.messages)
+    last = max((place for place, one in enumerate(messages) if one.role == "user"), default=len(messages))
+    at = pair.case.at
+    messages[last:] = [Message("user", (TextPart(fork.prompt, at),), at), *messages[last + 1 :]]
+    return structs.replace(pair, case=structs.replace(pair.case, messages=tuple(messages)))
 
 
 _NO_MATTER = re.compile(r"api_?key|headers|timeout_?seconds|max_?retries|retry_?\w+|workers", re.IGNORECASE)

@@ -127,7 +127,7 @@ class Player:
         if isinstance(work, Work):
             state.update(b"work " + work.content)
         else:
-            state.update(b"post %b %b" % (work.url.encode("utf-8", "surrogatepass"), work.body))
+            state.update(b"post %b %b" % (work.url.encode("utf-8", "surrogatepass"), work.content))
         return self._answer(self._call(self._numbered(state.hexdigest(), "+"), None, turn, (), work=work))
 
     def _numbered(self, equal: str, mark: str) -> str:

@@ -136,19 +136,26 @@ def read_stored_suite(folder: RunFolder, number: int) -> Suite:
     project = open_project(Path(stored.root))
     environment = project.environment if stored.secrets else {}
     secrets = {find_secret_by_expression(expression, environment): expression for expression in stored.secrets}
+    mask = Mask(secrets)
+    targets = msgspec.json.decode(mask.reveal(msgspec.json.encode(stored.targets)), type=dict[str, Target])
     return Suite(
         path=stored.path,
         root=stored.root,
-        cases=StoredCases(folder.path / "cases.jsonl", number, Mask(secrets)),
+        cases=StoredCases(folder.path / "cases.jsonl", number, mask),
         name=stored.name,
         description=stored.description,
         formatting=stored.formatting,
-        targets=stored.targets,
+        targets=targets,
         prices=read_prices(project.config),
         judge_target=stored.judge_target,
         embedding_target=stored.embedding_target,
         secrets=secrets,
     )
+
+
+def stored_suites(folder: RunFolder) -> list[Suite]:
+    """The suites of a run as they were when it began."""
+    return [read_stored_suite(folder, number) for number, _ in enumerate(suite_paths(folder))]
 
 
 def _read_stored(folder: RunFolder) -> _Stored:

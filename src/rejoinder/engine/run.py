@@ -34,6 +34,7 @@ from rejoinder.engine.plan import (
     asked_besides,
     default_workers,
     file_of,
+    pairs,
     plan,
     settings_that_matter,
     survey_plan,
@@ -174,9 +175,9 @@ class Session:
         self.secrets = {value: name for suite in suites for value, name in suite.secrets.items()}
         self.targets = TargetDesk(options)
         if self.ask:
-            self.targets.open_all(self.survey.targets)
+            asked = self._open_targets()
             if self.has_budget:
-                self.targets.refuse_unbounded((target for _, target in self.survey.targets), self.survey.embedders)
+                self.targets.refuse_unbounded((target for _, target in asked), self.survey.embedders)
         for suite in suites:
             self.targets.hide_settings(suite.targets.values())
         self.secrets.update(self.targets.secrets)
@@ -192,6 +193,19 @@ class Session:
         """What the run has spent before."""
         self.budget: Budget | None = None
         self._failed_fast = False
+
+    def _open_targets(self) -> list[tuple[Suite, Target]]:
+        """The targets that may be asked. For new grades candidates are not, so nobody needs their keys."""
+        asked, known = self.survey.targets, list[tuple[Suite, Target]]()
+        if self.before is not None:
+            besides = {id(one) for pair in pairs(self.suites, self.options) for one in asked_besides(pair)}
+            known = [one for one in asked if id(one[1]) not in besides]
+            asked = [one for one in asked if id(one[1]) in besides]
+        self.targets.open_all(asked)
+        for one in known:
+            with contextlib.suppress(RejoinderError):  # it would only say what a reply costs now
+                self.targets.open_all([one])
+        return asked
 
     @property
     def has_budget(self) -> bool:
@@ -291,8 +305,10 @@ class Session:
         return history
 
     def model_of(self, target: Target) -> str | None:
-        if not self.ask:  # nobody is asked, so nothing had to be filled in
-            return target.settings.get("model")
+        if not self.ask or not self.targets.is_open(target):  # it is not asked, so nothing had to be filled in
+            model = target.settings.get("model")
+            known = self.before.models() if self.before is not None and "${{" in (model or "${{") else {}
+            return known.get(target.name, model)
         model = self.targets.model_of(target)
         return None if model is None else self.mask.hide_text(model)
 
@@ -303,11 +319,12 @@ class Session:
         """Would the conversation ask a target that is not asked any more?"""
         if not self.ask or not self.targets.endings():
             return False
-        return any(self.targets.is_given_up(one) for one in (job.prepared.target, *asked_besides(job.prepared)))
+        asked = (job.prepared.target, *asked_besides(job.prepared))
+        return any(self.targets.is_given_up(one) for one in asked if self.targets.is_open(one))
 
     def _priced(self, target: Target, reply: Reply) -> Reply:
         """A recorded reply whose price nobody knew then, and which may have one now."""
-        if not self.ask or reply.cost is not None or target.provider in FREE:
+        if not self.ask or reply.cost is not None or target.provider in FREE or not self.targets.is_open(target):
             return reply
         return structs.replace(reply, **self.targets.price(self.targets.terms(target), reply))
 
@@ -337,13 +354,13 @@ class Session:
     async def _perform(self, job: Job, sources: tuple[Source, ...], spool: Spool, executor: Executor) -> None:
         given_up = self._is_given_up(job)
         if given_up:
-            sources = sources[:-1]  # what is recorded stands, and nothing more is asked
+            sources = tuple(one for one in sources if not one.asks)  # what is recorded stands
         if given_up and not sources:
             self._skip(job, spool)
             self.observer.conversation_skipped(job)
             return
         self.observer.conversation_started(job)
-        tape = Tape() if self.options.record is not None else None
+        tape = Tape() if self.options.record is not None and self.notes else None
         player = Player(job, sources, self.vectors, tape)
         try:
             outcome = await player.play()
@@ -398,11 +415,27 @@ class Earlier(Struct, frozen=True):
     purpose: Literal["replay", "grade", "merge"] = "replay"
     """What they do not answer is missing, or asked of judges alone, or left open."""
 
+    def models(self) -> dict[str, str | None]:
+        """The model that each target asked for, as it was filled in then."""
+        runs = (folder.read("run.json") or {} for folder in self.folders)
+        return {target["name"]: target["model"] for run in runs for target in run.get("targets", ())}
+
     def told(self, mask: Mask) -> dict[str, Told]:
+        """What they were told. What failed in one of them may have been answered in another."""
         found: dict[str, Told] = {}
-        for folder in self.folders:
-            found |= read_journal(folder.journal, mask).told
+        for journal in self._journals():
+            for key, told in read_journal(journal, mask).told.items():
+                if key not in found or found[key].reply is None:
+                    found[key] = told
         return found
+
+    def _journals(self) -> list[Path]:
+        """Whose answers count first. What judges said in earlier grades is not asked again; the last word counts."""
+        journals = [folder.journal for folder in self.folders]
+        if self.purpose != "grade":
+            return journals
+        journals += [path for folder in self.folders for path in folder.path.glob("grades/*/journal.jsonl")]
+        return sorted(journals, key=lambda path: path.stat().st_mtime_ns, reverse=True)
 
 
 class Nearest:
@@ -470,9 +503,13 @@ def start_run(
     before: Earlier | None = None,
     tape: Tape | None = None,
     inside: RunFolder | None = None,
+    root: Path | None = None,
 ) -> RunReport:
-    """Run suites in a new folder, or in one inside another run's: new grades lie beside the old ones."""
-    root = Path(suites[0].root)
+    """Run suites in a new folder, or in one inside another run's: new grades lie beside the old ones.
+
+    The folder is in the suites' project, or in that of `root`: suites of another machine have theirs there.
+    """
+    root = root or Path(suites[0].root)
     try:
         folder = create_run(root) if inside is None else inside.create_inside()
         folder.lock()
@@ -518,23 +555,55 @@ def resume_run(
         # A run that plays another one goes on playing it, and asks nobody.
         replayed = run.get("replay_of")
         before = Earlier((find_run(folder.root, replayed),)) if replayed else None
-        session = Session(suites, options, folder, observer or Observer(), before=before)
+        if "grade_of" in run:
+            before = Earlier((RunFolder(folder.path.parent.parent),), "grade")
+        tape = _tape_of(options, suites, folder)
+        session = Session(suites, options, folder, observer or Observer(), before=before, tape=tape)
         history = session.take_up() if folder.journal.exists() else None
         if history is not None and retry_errors:
-            kept = {key: told for key, told in history.told.items() if told.failure is None and not _is_unread(told)}
+            kept = {key: told for key, told in history.told.items() if told.failure is None}
+            unread = asyncio.run(_unread_answers(session, history.told))
+            kept = {key: told for key, told in kept.items() if key not in unread}
+            if "grade_of" in run:  # judges are asked again, and nobody else
+                again = {key for key in history.told if key not in kept and "-" in key}
+                session.told = {key: told for key, told in session.told.items() if key not in again}
             history = structs.replace(history, told=kept)
         return _work(session, run, history)
     finally:
         folder.unlock()
 
 
-def _is_unread(told: Told) -> bool:
-    """Is it the answer of a judge that nobody can read? It is recorded as it came, and was an error all the same."""
-    if "-" not in told.key or told.reply is None:  # only the calls of judges have such a number
-        return False
-    from rejoinder.checks.judge import is_readable  # noqa: PLC0415 - only after errors
+def _tape_of(options: RunOptions, suites: list[Suite], folder: RunFolder) -> Tape | None:
+    """What a fork has before its turn, which may not all be in its own journal yet."""
+    if options.fork is None or not options.fork.run:
+        return None
+    from rejoinder.engine.forking import recorded_conversation  # noqa: PLC0415 - few runs are forks
 
-    return not is_readable(told.reply.text)
+    other = find_run(folder.root, options.fork.run)
+    return recorded_conversation(
+        other, suites, read_options(other), options.cases[0], options.fork.turn, options.targets
+    )
+
+
+async def _unread_answers(session: Session, told: Mapping[str, Told]) -> set[str]:
+    """The keys of judges' answers that nobody could read, in conversations that ended as an error because of it.
+
+    They are recorded as they came, and are replies; but whoever wants errors to be asked again means them, too. A judge
+    that had a second chance was asked with more messages than the first time.
+    """
+    source, vectors = Recorded(told, lambda _, reply: reply), Vectors()
+    unread: set[str] = set()
+    for job in plan(session.suites, session.options):
+        tape = Tape()
+        with contextlib.suppress(Exception):  # what cannot be played is asked anyway
+            outcome = await Player(job, (source, Unrecorded()), vectors, tape).play()
+            if outcome.status != "error" or outcome.error is None or outcome.error.type != "check":
+                continue
+            judges = [call for call, _ in tape.calls if call.kind == "judge"]
+            again = {call.request.messages[:2] for call in judges if len(call.request.messages) > 2}
+            unread |= {call.key for call in judges if call.request.messages[:2] in again}
+    await vectors.close()
+    return unread
 
 
 def read_run(folder: RunFolder) -> RunReport | None:
@@ -636,8 +705,12 @@ def _add_embeddings(summary: Record, vectors: Vectors) -> None:
     tokens = vectors.usage.input_tokens
     summary["embeddings"] = {"texts": len(vectors.costs), "tokens": tokens, "cost": cost}
     summary["total_tokens"] += tokens
-    if cost is not None and summary["total_cost"] is not None:
-        summary["total_cost"] += cost
+    if (
+        cost is not None
+        and not summary["unpriced"]
+        and (summary["judge_cost"] is not None or not summary["judge_usage"]["total_tokens"])
+    ):
+        summary["total_cost"] = (summary["total_cost"] or 0.0) + cost
     elif vectors.costs and cost is None and vectors.paid:
         summary["total_cost"] = None  # a part of it is not known
 

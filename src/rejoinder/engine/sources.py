@@ -83,6 +83,9 @@ class Attempts:
 class Source(Protocol):
     """Where answers come from. None means that it has none for this call."""
 
+    asks: bool
+    """Does it ask somebody? A target that is given up is not asked any more."""
+
     async def answer(self, call: Call) -> Told | None: ...
 
 
@@ -92,6 +95,8 @@ class Unanswered(Exception):
 
 class Recorded:
     """The answers that a journal holds."""
+
+    asks = False
 
     def __init__(self, told: Mapping[str, Told], price: Callable[[Target, Reply], Reply]) -> None:
         self._told = told
@@ -106,6 +111,8 @@ class Recorded:
 
 class Noted:
     """What another source answers goes into this run's journal, too: so it can be resumed and shown like any other."""
+
+    asks = False
 
     def __init__(self, source: Source, journal: Journal) -> None:
         self._source = source
@@ -122,6 +129,8 @@ class Noted:
 
 class Missing:
     """Nobody else is asked: a call without a recorded answer is an error that says what is recorded instead."""
+
+    asks = False
 
     def __init__(self, explain: Callable[[Call], Awaitable[str]]) -> None:
         self._explain = explain
@@ -143,6 +152,8 @@ Words: TypeAlias = Callable[[Target, Request], bytes]
 
 class Kept:
     """Equal requests of earlier runs, answered from the store."""
+
+    asks = False
 
     def __init__(self, store: Store, words: Words) -> None:
         self._store = store
@@ -168,6 +179,8 @@ class Keeping:
     Of equal calls one is made and the others wait for it: else what a case is told, and what the next run is told
     instead, would depend on whose answer came last.
     """
+
+    asks = True
 
     def __init__(self, store: Store, kept: Source, source: Source, words: Words) -> None:
         self._store = store
@@ -206,6 +219,8 @@ class Keeping:
 class Local:
     """Asks another source, but only for work that is done on this machine: a script is no call of anybody."""
 
+    asks = False
+
     def __init__(self, source: Source) -> None:
         self._source = source
 
@@ -215,6 +230,8 @@ class Local:
 
 class Judges:
     """Asks another source, but not the candidate."""
+
+    asks = True
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -226,6 +243,8 @@ class Judges:
 class Unrecorded:
     """The candidate is not asked any more: the conversation ends with the turns that there are."""
 
+    asks = False
+
     async def answer(self, call: Call) -> Told | None:
         if call.kind != "candidate":
             return None
@@ -235,22 +254,41 @@ class Unrecorded:
 class Before:
     """What a conversation was told before a turn, by position: from there on it takes another course."""
 
+    asks = False
+
     def __init__(self, tape: Tape, turn: int) -> None:
         self._turn = turn
-        self._told: dict[tuple[int, str], list[Told]] = {}
-        for call, told in tape.calls:
-            if told is not None and call.request.turn < turn:
-                self._told.setdefault((call.request.turn, call.kind), []).append(told)
+        self._tape = [(call, told) for call, told in tape.calls if told is not None and call.request.turn < turn]
+        self._left: dict[int, list[tuple[Call, Told]]] = {}
+        """What is left for each conversation: several trials and targets may take the same course up to the turn."""
 
     async def answer(self, call: Call) -> Told | None:
         if call.request.turn >= self._turn:
             return None
-        left = self._told.get((call.request.turn, call.kind))
-        return left.pop(0) if left else None
+        left = self._left.setdefault(call.job.number, list(self._tape))
+        near = [one for one in left if (one[0].kind, one[0].request.turn) == (call.kind, call.request.turn)]
+        if not near:
+            return None
+        # Judges are asked at the same time, so what they are asked tells them apart before their order does.
+        found = max(near, key=lambda one: _likeness(one[0], call))
+        left.remove(found)
+        return found[1]
+
+
+def _likeness(one: Call, other: Call) -> tuple[bool, bool]:
+    """How near two calls of a turn are: the same words come before the same name."""
+    words = [(call.request.messages, call.request.embed, _content(call.work)) for call in (one, other)]
+    return words[0] == words[1], one.request.target == other.request.target
+
+
+def _content(work: Work | Post | None) -> object:
+    return (work.label, work.content) if isinstance(work, Work) else work
 
 
 class Cassettes:
     """The recordings of a folder, one cassette for each conversation."""
+
+    asks = False
 
     def __init__(self, folder: Path, reveal: Change) -> None:
         self._folder = folder

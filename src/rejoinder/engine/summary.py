@@ -112,6 +112,8 @@ class Tally:
         self.usage = _Tokens()
         self.judge_usage = _Tokens()
         self.costs: list[float | None] = []
+        self.paid: list[float | None] = []
+        """Of these the ones that somebody wants money for, known or not: a script costs nothing."""
         self.judge_costs: list[float | None] = []
         self.recovery_tokens = 0
         self.breakdown: list[tuple[float, float]] = []
@@ -131,6 +133,8 @@ class Tally:
         self.judge_usage.add(result.judge_usage)
         if result.spent:
             self.costs.append(result.cost)
+            if result.cost is not None or any(turn.unpriced is not None for turn in result.turns):
+                self.paid.append(result.cost)
         if result.judge_usage.total_tokens or result.judge_cost is not None:
             self.judge_costs.append(result.judge_cost)
         if result.turns:
@@ -210,7 +214,7 @@ class Tally:
 
     def _total_cost(self) -> float | None:
         """What models and judges cost together; None where a part of it is unknown."""
-        return add_costs([*self.costs, *self.judge_costs])
+        return add_costs([*self.paid, *self.judge_costs])
 
     def _breakdown(self) -> Record | None:
         """Input and output of every call that has a price."""
@@ -239,7 +243,9 @@ class Tally:
             "median": _median(values),
             "min": min(values),
             "max": max(values),
-            "stdev": sqrt(fsum((value - mean) ** 2 for value in values) / (len(values) - 1)) if values[1:] else 0.0,
+            "stdev": sqrt(fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+            if max(values) > min(values)
+            else 0.0,
             "histogram": bins,
             "best": [_named(one) for one in nlargest(3, cases, key=lambda one: one[0])],
             "worst": [_named(one) for one in nsmallest(3, cases, key=lambda one: one[0])],

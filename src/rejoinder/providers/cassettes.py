@@ -7,6 +7,7 @@ was asked what. Of a later turn only the new messages are written down; the rest
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
@@ -153,7 +154,11 @@ def _as_before(path: Path, calls: list[Any]) -> list[Any]:
     except (CassetteError, OSError):
         return calls
     known = list(before.get("calls") or []) if isinstance(before, dict) else []
-    return [next((old for old in known if _timeless(old) == _timeless(call)), call) for call in calls]
+    kept: list[Any] = []
+    for call in calls:
+        at = next((n for n, old in enumerate(known) if _timeless(old) == _timeless(call)), None)
+        kept.append(call if at is None else known.pop(at))
+    return kept
 
 
 def _timeless(call: Any) -> Any:
@@ -166,7 +171,7 @@ def _each_text(value: Any, change: Change) -> Any:
     """A copy with every text of others changed; our own words stay."""
     if isinstance(value, str):
         return change(value)
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_each_text(one, change) for one in value]
     if isinstance(value, dict):
         return {key: one if key in {"asked", "role"} else _each_text(one, change) for key, one in value.items()}
@@ -191,42 +196,61 @@ def _after(call: Recording) -> tuple[ChatMessage, ...]:
     return (*call.messages, ChatMessage("assistant", call.reply.text)) if call.reply is not None else call.messages
 
 
+# YAML as people would write it. What the usual writer puts into quotes for a tab, or for a space before a line's end,
+# stands in a block here.
+
 _UNPRINTABLE = re.compile(r"[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
-"""What a block of text cannot hold as it is: control characters, and line ends that readers take for others."""
+"""What cannot stand in a file as it is: control characters, and line ends that readers take for others."""
+_PLAIN = re.compile(r"(?![-+.0-9&*!|>'\"%@`#{}\[\],?:=~ \t])(?:(?!: | #|\t).)*(?<![ :])")
+_AMBIGUOUS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "<<"})
+"""Words that are no text, for one reader or another."""
 
 
-def _to_yaml(document: Any) -> str:
-    import yaml  # noqa: PLC0415 - only for those who record
+def _to_yaml(document: dict[str, Any]) -> str:
+    return "\n".join([*_lines_of(document, ""), ""])
 
-    from rejoinder.suite.yaml import read_plain  # noqa: PLC0415
 
-    class Writer(yaml.SafeDumper):
-        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - every place speaks for itself
-            return True
-
-        def analyze_scalar(self, scalar: str) -> Any:
-            # Tabs and spaces before a line's end may stand in a block; they are no reason to make a text unreadable.
-            analysis = super().analyze_scalar(scalar)
-            analysis.allow_block = not _UNPRINTABLE.search(scalar)
-            return analysis
-
-        def determine_block_hints(self, text: str) -> str:
-            # Without a number, a tab at the beginning would be taken for indentation.
-            hints = super().determine_block_hints(text)
-            return f"{self.best_indent}{hints}" if text.startswith("\t") else hints
-
-    def write_text(writer: Writer, text: str) -> yaml.Node:
-        text = text.encode("utf-8", "replace").decode()  # half a character is none
-        if _UNPRINTABLE.search(text):
-            style = '"'
-        elif "\n" in text:
-            style = "|"
+def _lines_of(mapping: dict[str, Any], margin: str) -> Iterator[str]:
+    """Lists hold mappings, and nothing else."""
+    inner = f"{margin}  "
+    for key, value in mapping.items():
+        if isinstance(value, dict) and value:
+            yield f"{margin}{key}:"
+            yield from _lines_of(value, inner)
+        elif isinstance(value, list) and value:
+            yield f"{margin}{key}:"
+            for one in value:
+                first, *rest = _lines_of(one, inner)
+                yield f"{margin}- {first.removeprefix(inner)}"
+                yield from rest
         else:
-            style = None if isinstance(read_plain(text), str) else "'"
-        return writer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+            yield f"{margin}{key}: {_text(value, inner) if isinstance(value, str) else _word(value)}"
 
-    Writer.add_representer(str, write_text)
-    return yaml.dump(document, Dumper=Writer, allow_unicode=True, sort_keys=False, width=float("inf"))
+
+def _word(value: Any) -> str:
+    """A number, a truth, or nothing at all."""
+    text = msgspec.json.encode(value).decode()
+    return text.replace("e", ".0e") if isinstance(value, float) and "e" in text and "." not in text else text
+
+
+def _text(text: str, margin: str) -> str:
+    text = text.encode("utf-8", "replace").decode()  # half a character is none
+    if _UNPRINTABLE.search(text) or ("\t" in text and "\n" not in text):
+        quoted = json.dumps(text, ensure_ascii=False)
+        return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
+    if "\n" in text:
+        return _block(text, margin)
+    if _PLAIN.fullmatch(text) and text.lower() not in _AMBIGUOUS:
+        return text
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _block(text: str, margin: str) -> str:
+    end = "-" if not text.endswith("\n") else "+" if text in {"\n"} or text.endswith("\n\n") else ""
+    # A number says how far the text is indented, where its beginning would be taken for indentation.
+    width = "2" if text[0] in " \t\n" else ""
+    lines = text.removesuffix("\n").split("\n")
+    return "\n".join([f"|{width}{end}", *(f"{margin}{line}" if line else "" for line in lines)])
 
 
 # Reading.

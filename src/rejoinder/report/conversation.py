@@ -49,6 +49,10 @@ def write_reasons(number: int, result: dict[str, Any], label: str = "") -> Itera
         first, *rest = _paragraphs(result["error"])
         yield f"  Eval {number}, {result['id']}{label}: {first}"
         yield from (f"    {line}" for line in rest)
+        checks = result["turns"][-1]["checks"] if result["turns"] and result["error"]["type"] == "check" else []
+        for check in [one for one in checks if one.get("error")][1:]:
+            title = check.get("name") or describe_check(check["check"])
+            yield f"  Eval {number}, {result['id']}{label}: {_one_line(title)}: {_one_line(check['reason'])}"
     if result["status"] != "failed":
         return
     for check in result["turns"][-1]["checks"]:
@@ -121,6 +125,5 @@ def _overall(result: dict[str, Any], signs: Signs) -> str:
 
 def _paragraphs(error: dict[str, Any]) -> list[str]:
     """What went wrong, in one line, but for a difference, which says nothing without its lines."""
-    if error["type"] == "no-recording":
-        return [_safe(line) for line in error["message"].split("\n")]
-    return [_one_line(error["message"])]
+    first, start, difference = error["message"].partition("\n--- recorded\n")
+    return [_one_line(first), *(map(_safe, ["--- recorded", *difference.split("\n")]) if start else ())]

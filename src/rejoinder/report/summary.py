@@ -148,7 +148,12 @@ def _budget(budget: dict[str, Any] | None) -> Iterator[str]:
         parts.append(f"{dollars(budget['spent_usd'])} of {dollars(budget['usd'])}")
     if budget["tokens"] is not None:
         parts.append(f"{budget['spent_tokens']:,} of {budget['tokens']:,} tokens")
-    end = "; reached: what is left does not suffice for the next call" if budget["reached"] else ""
+    end = ""
+    if budget["reached"]:
+        usd, tokens = budget.get("needed") or (0, 0)
+        too_dear = budget["usd"] is not None and budget["spent_usd"] + usd > budget["usd"]
+        most = dollars(usd) if too_dear else f"{tokens:,} tokens"
+        end = f"; reached: the next call can come to {most}, and that does not fit any more"
     yield f"  {'budget':10}{', '.join(parts)}{end}"
 
 

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from rejoinder.model import (
+    JUDGE_VARIABLES,
     Case,
     FilePart,
     FollowUps,
@@ -31,7 +32,7 @@ from rejoinder.model import (
 )
 from rejoinder.suite.checks import read_evaluators, read_items
 from rejoinder.suite.files import FileFault, Finder
-from rejoinder.suite.paths import did_you_mean
+from rejoinder.suite.paths import did_you_mean, nearest
 from rejoinder.suite.plugins import known_checks
 from rejoinder.suite.source import RowSource, Source
 from rejoinder.suite.targets import PROVIDERS, is_known_provider, resolve
@@ -156,12 +157,22 @@ class CaseBuilder:
         if found is not None and found.is_file():
             try:
                 text = self.around.finder.read(found)
+                self._look_for_typos(text, at)
                 return read_judge_template(text), text
             except FileFault as fault:
                 self.problem(fault.code, at, fault.message)
         elif _names_file(value) and not self.around.only_format:
             self.problem("file-not-found", at, self.around.finder.explain_missing(value))
+        self._look_for_typos(value, at)
         return expand_judge_prompt(value, self.scope, self._reporter(at)), value
+
+    def _look_for_typos(self, template: str, at: str) -> None:
+        """What nobody knows stays as it is; but a name that is nearly a judge's variable was meant to be it."""
+        for name in re.findall(r"\{\{\s*(\w+)\s*\}\}", template):
+            known = name in JUDGE_VARIABLES or name in (self.scope.names or {})
+            if not known and (meant := nearest(name, JUDGE_VARIABLES)):
+                message = f"`{{{{{name}}}}}` is no variable of a judge; did you mean `{{{{{meant}}}}}`?"
+                self.problem("missing-variable", at, message)
 
     def tree(self, value: Any, at: str) -> Any:
         return expand_tree(value, self.scope, self._reporter(at))

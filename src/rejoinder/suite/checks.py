@@ -377,16 +377,17 @@ def _compare(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCh
 
 
 def _code(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
-    given: dict[str, Any] = {"script": value} if isinstance(value, str) else value
+    given: dict[str, Any] = value if isinstance(value, dict) else {"script": value}
     script = given["script"]
     words = (script,) if isinstance(script, str) else tuple(script)
     if not "".join(words).strip():
         texts.problem("empty-prompt", f"{at}.script" if "script" in value else at, "there is no command to run")
-    elif len(words) == 1 and not isinstance(script, str):
-        words = (shlex.quote(script[0]),)  # one entry is a command line, and this is the name of a program
-    place = at if isinstance(value, str) else f"{at}.script"
+    place = f"{at}.script" if isinstance(value, dict) else at
+    words = tuple(texts.text(word, place) for word in words)
+    if len(words) == 1 and not isinstance(script, str):
+        words = (shlex.quote(words[0]),)  # one entry is a command line, and this is the name of a program
     return Code(
-        script=tuple(texts.text(word, place) for word in words),
+        script=words,
         cwd=texts.text(given["cwd"], f"{at}.cwd") if "cwd" in given else None,
         timeout_s=given.get("timeout"),
         **shared,

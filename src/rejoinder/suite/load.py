@@ -39,6 +39,8 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     system_prompt: str | None = None
     only_format: bool = False
     """Nothing will be sent or graded: do without targets and checks."""
+    asks: bool = True
+    """Will targets be asked? Where answers are recorded, their keys need not be there."""
 
 
 Review = Callable[[Built, Source, Formatting], Iterable[Problem]]
@@ -382,7 +384,7 @@ class _SuiteReader:
         for name in sorted(used):
             found = resolve(name, targets)
             judges = [found.judge_target] if found and found.judge_target else []
-            for one in (name, *judges):
+            for one in (name, *judges) if self.options.asks else ():
                 self.problems += self.targets.check_environment(one, self.project.environment)
             for judge in judges:
                 self._check_judge(name, judge)

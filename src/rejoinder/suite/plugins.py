@@ -3,6 +3,7 @@ of packages by what they say about themselves."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +25,7 @@ def known_checks(root: Path) -> list[str] | None:
 
 
 def project_checks(file: Path) -> list[str] | None:
-    """The checks that a file defines; None where it cannot be read as Python: the run of a check says why."""
+    """The checks that a file defines; None where that cannot be told without running it."""
     try:
         return _read_names(file, file.stat().st_mtime_ns)
     except OSError:
@@ -39,22 +40,36 @@ def _read_names(file: Path, changed: int) -> list[str] | None:  # noqa: ARG001 -
         tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-    return [name for function in functions for name in _names(function)]
+    names: list[str] = []
+    called = {"check"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            module = (node.module or "").partition(".")[0]
+            called |= {one.asname for one in node.names if one.name == "check" and one.asname}
+            if module != "rejoinder" and module not in sys.stdlib_module_names:
+                return None  # checks may come from there
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found = list(_names(node, called))
+            if None in found:
+                return None
+            names += [one for one in found if one is not None]
+    return names
 
 
-def _names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+def _names(function: ast.FunctionDef | ast.AsyncFunctionDef, known: set[str]) -> Iterator[str | None]:
+    """The names that a function is a check by; None for one that is not written out."""
     import ast  # noqa: PLC0415
 
     for decorator in function.decorator_list:
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
         word = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
-        if word != "check":
+        if word not in known:
             continue
         if not isinstance(decorator, ast.Call):
             yield function.name
-        elif decorator.args and isinstance(decorator.args[0], ast.Constant):
-            yield str(decorator.args[0].value)
+        else:
+            first = decorator.args[0] if decorator.args else None
+            yield str(first.value) if isinstance(first, ast.Constant) else None
 
 
 @lru_cache(maxsize=8)

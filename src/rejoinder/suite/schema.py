@@ -258,12 +258,15 @@ def _unknown_key(fault: _Fault, key: str, known: dict[str, Any]) -> Violation:
     where = f" in {fault.name}" if fault.path else ""
     meant = _MEANT.get(key) if _MEANT.get(key) in known else nearest(key, known)
     hint = f"; did you mean `{meant}`?" if meant else ""
+    if key in _BESIDE_A_CHECK and fault.rule.get("x-check"):
+        return Violation("unknown-key", path, f"`{key}` stands beside `{fault.key}`, and not in it", key=True)
     if key == "model" and fault.rule.get("x-rule") == "case":
         meant, hint = None, "; the model of one case is `execution.target`"
     message = f"unknown key `{key}`{where}{hint}"
     return Violation("unknown-key", path, message, key=True, instead=None if meant in fault.value else meant)
 
 
+_BESIDE_A_CHECK = frozenset({"threshold", "weight", "required", "name", "metric", "every_turn"})
 _MEANT = {
     **dict.fromkeys(("tests", "test_cases", "testcases", "examples"), "evals"),
     "human": "user",

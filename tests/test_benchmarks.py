@@ -1,0 +1,25 @@
+"""Benchmarks that need nothing but this machine still run. How fast anything is, is for them to say, not for tests."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+
+
+@pytest.mark.parametrize("name", ["judging"])
+def test_a_benchmark_runs(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / f"{name}.py"), "--quick"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "--quick: everything ran" in done.stdout
