@@ -93,7 +93,7 @@ class Measured(NamedTuple):
 
 
 VARIANTS = (Variant("one text for all"), Variant("votes: 3", votes=3), Variant("a text for each", own_texts=True))
-FULL, QUICK = Sizes(1000, 50, 0.05), Sizes(20, 5, 0.01)
+FULL, QUICK = Sizes(1000, 10, 0.05), Sizes(20, 5, 0.01)  # ten workers are what a run has unless told otherwise
 
 
 def main() -> int:
@@ -102,6 +102,7 @@ def main() -> int:
         serve(given.serve)
         return 0
     sizes, repeats = (QUICK, given.repeats or 1) if given.quick else (FULL, given.repeats or 5)
+    sizes = sizes._replace(workers=given.workers or sizes.workers)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server is stopped then, too
     compile_package()
     taken: dict[str, list[Measured]] = {variant.name: [] for variant in VARIANTS}
@@ -119,6 +120,7 @@ def main() -> int:
 def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, help="how often each is measured (default: 5)")
+    parser.add_argument("--workers", type=int, help="conversations at the same time (default: 10)")
     parser.add_argument("--quick", action="store_true", help="few cases: shows that the script works, nothing else")
     parser.add_argument("--serve", type=float, metavar="SECONDS", help=argparse.SUPPRESS)
     return parser.parse_args()

@@ -80,3 +80,56 @@ def test_a_lost_call_counts_for_the_most_it_can_have_cost() -> None:
             await budget.reserve(Amount(0.0, 50))
 
     asyncio.run(play())
+
+
+def test_who_waits_is_sent_away_when_the_run_ends_and_the_budget_is_not_reached_for_that() -> None:
+    async def play() -> None:
+        budget = Budget(None, 100)
+        ticket = await budget.reserve(Amount(0.0, 80))
+        waiting = [asyncio.ensure_future(budget.reserve(Amount(0.0, 30))) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiting[1].cancel()
+        budget.send_away()
+        done = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(one) for one in done] == [BudgetReached, asyncio.CancelledError, BudgetReached]
+        budget.settle(ticket, Amount(0.0, 10))
+        assert (budget.reached, budget.spent.tokens, budget.reserved) == (False, 10, Amount())
+        budget.settle(await budget.reserve(Amount(0.0, 90)), Amount(0.0, 90))
+
+    asyncio.run(play())
+
+
+def test_who_came_first_is_let_through_first_and_a_small_call_does_not_overtake() -> None:
+    """Else a large one would never be made while there are small ones."""
+
+    async def play() -> None:
+        budget, order = Budget(None, 100), list[str]()
+
+        async def call(name: str, most: int) -> int:
+            ticket = await budget.reserve(Amount(0.0, most))
+            order.append(name)
+            return ticket
+
+        first = await call("first", 60)
+        large = asyncio.ensure_future(call("large", 90))
+        small = asyncio.ensure_future(call("small", 5))
+        await asyncio.sleep(0)
+        assert order == ["first"], "the small one would fit"
+        budget.settle(first, Amount(0.0, 4))
+        await asyncio.gather(large, small)
+        assert order == ["first", "large", "small"]
+
+    asyncio.run(play())
+
+
+def test_a_cost_above_the_most_is_counted_as_it_is() -> None:
+    """A server that does not keep to `max_tokens` cannot be stopped, but nothing is sent after it."""
+
+    async def play() -> None:
+        budget = Budget(None, 100)
+        budget.settle(await budget.reserve(Amount(0.0, 40)), Amount(0.0, 150))
+        assert budget.spent.tokens == 150
+        with pytest.raises(BudgetReached):
+            await budget.reserve(Amount(0.0, 0))
+
+    asyncio.run(play())

@@ -6,6 +6,7 @@ recorded is found out twice: by the count, and by other words.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -19,11 +20,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rejoinder.engine.folder import RunFolder
+from rejoinder.engine.forking import recorded_conversation
+from rejoinder.engine.loading import load_suites
+from rejoinder.engine.plan import RunOptions
+from rejoinder.engine.receipt import read_options
+from rejoinder.engine.sources import Before
 from rejoinder.testing import Answer, FakeServer, Received, is_judging, judge
 from tests.conftest import Project, RejoinderError
 from tests.paid_lab import comparable
-
-spec = pytest.mark.spec
 
 Raw = dict[str, Any]
 
@@ -146,7 +151,6 @@ JUDGED = {"llm_judge": {"criteria": "Is it right?"}}
 # New checks on what is recorded
 
 
-@spec("P27")
 def test_new_checks_are_put_on_recorded_replies_without_a_call(project: Project, talker: Talker) -> None:
     first = run(project, suite(talker, case("a", {"contains": "answer"}), case("b", {"contains": "never"})))
     assert len(talker.asked) == 2
@@ -383,7 +387,6 @@ def test_grading_is_refused_where_there_is_nothing_to_grade(project: Project, ta
 # Another course from a turn on
 
 
-@spec("R50")
 def test_a_conversation_is_taken_up_at_every_turn(project: Project, talker: Talker) -> None:
     content = suite(talker, case("a", *chain("Sure?", "Really?", "Last word?")), case("b", {"contains": "answer"}))
     first = run(project, content, code=1)
@@ -479,17 +482,24 @@ def test_each_target_of_a_run_has_a_conversation_of_its_own(project: Project, ta
 
 
 def test_judges_of_the_turns_before_are_told_apart(project: Project, talker: Talker) -> None:
-    """Two judges are asked at the same time, and both again, because nobody can read what they say."""
-    checks = [{"llm_judge": {"criteria": f"Is it {word}?"}} for word in ("right", "kind")]
-    content = suite(talker, case("a", *checks, *chain("Sure?", "Really?")))
-    content["evals"][0]["checks"][2]["every_turn"] = True
-    talker.scores += ["rubbish", "rubbish", 0.25, 0.75]
-    first = run(project, content, code=1)
-    talker.fake.reset()
-    for turn in (2, 3):
+    """Judges are asked at the same time, and some are asked again. Who comes first is an accident, and must not decide
+    whose answer is whose."""
+    words = ("kind", "right", "short")
+    judges = [{"llm_judge": {"criteria": f"Is it {word}?"}, "every_turn": True} for word in words]
+    talker.scores += ["rubbish"] * 2
+    first = run(project, suite(talker, case("a", *judges, *chain("Sure?", "Really?"))), code=1)
+    [result] = first["results"]
+    folder, [suites, _] = RunFolder(folder_of(first)), load_suites([project.folder / "evals.yaml"], RunOptions())
+    tape = recorded_conversation(folder, suites, read_options(folder), "a", 2)
+    recorded = [(call, told) for call, told in tape.calls if call.request.turn == 1]
+    assert len(recorded) == 1 + 3 + 2
+    before = Before(tape, 2)
+    for call, told in reversed(recorded):
+        assert asyncio.run(before.answer(call)) is told
+    assert asyncio.run(before.answer(recorded[0][0])) is None, "each is given once"
+    for turn in (1, 2, 3):
         forked = fork(project, first, turn)
-        assert untimed(forked["results"][0]["turns"][: turn - 1]) == untimed(first["results"][0]["turns"][: turn - 1])
-        assert len(talker.asked) == 4 - turn
+        assert untimed(forked["results"][0]["turns"][: turn - 1]) == untimed(result["turns"][: turn - 1])
 
 
 def test_cases_with_the_same_words_have_their_own_conversations(project: Project, talker: Talker) -> None:

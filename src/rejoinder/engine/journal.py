@@ -167,9 +167,7 @@ class Journal:
     async def asked(self, record: Asked) -> None:
         """Returns when the operating system has the record: it survives the end of this process. Then call."""
         waiter = self._loop.create_future()
-        if not self._to_ask:
-            self._loop.call_soon(self._write_asked)
-        self._to_ask.append((self._line(record), waiter))
+        self._write_soon((self._line(record), waiter))
         self.open_calls.add(record.key)
         try:
             await waiter
@@ -189,9 +187,9 @@ class Journal:
         await waiter
 
     def failed(self, key: str, *, charged: bool = False) -> None:
-        """The attempt has failed for certain. Nobody has to wait for this to be on the disk."""
+        """The attempt has failed for certain. Nobody has to wait for this, but it stands before the next attempt."""
         self.open_calls.discard(key)
-        self._gather((self._line(Failed(key, charged)), None))
+        self._write_soon((self._line(Failed(key, charged)), None))
 
     def close(self) -> None:
         """Write what waits and let go of the file."""
@@ -201,6 +199,12 @@ class Journal:
         self._thread.join()
         os.close(self._file)
 
+    def _write_soon(self, entry: _Entry) -> None:
+        """One write for all that this turn of the event loop has, in its order."""
+        if not self._to_ask:
+            self._loop.call_soon(self._write_asked)
+        self._to_ask.append(entry)
+
     def _write_asked(self) -> None:
         batch, self._to_ask = self._to_ask, []
         if not batch:
@@ -208,8 +212,9 @@ class Journal:
         failure: JournalError | None = None
         try:
             self._append(b"".join(line for line, _ in batch))
-            for _ in batch:
-                reached("asked.written")
+            for _, waiter in batch:
+                if waiter is not None:
+                    reached("asked.written")
         except JournalError as error:
             failure = error
         _wake([waiter for _, waiter in batch if waiter is not None], failure)

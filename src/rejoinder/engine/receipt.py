@@ -66,6 +66,8 @@ def suite_record(suites: list[Suite], options: RunOptions) -> Record:
                 "targets": suite.targets,
                 "judge_target": suite.judge_target,
                 "embedding_target": suite.embedding_target,
+                "budget_usd": suite.budget_usd,
+                "budget_tokens": suite.budget_tokens,
                 "secrets": sorted(suite.secrets.values()),
             }
             for suite in suites
@@ -98,6 +100,8 @@ class _StoredSuite(Struct):
     targets: dict[str, Target]
     judge_target: str | None = None
     embedding_target: str | None = None
+    budget_usd: float | None = None
+    budget_tokens: int | None = None
 
 
 class _Stored(Struct):
@@ -149,6 +153,8 @@ def read_stored_suite(folder: RunFolder, number: int) -> Suite:
         prices=read_prices(project.config),
         judge_target=stored.judge_target,
         embedding_target=stored.embedding_target,
+        budget_usd=stored.budget_usd,
+        budget_tokens=stored.budget_tokens,
         secrets=secrets,
     )
 

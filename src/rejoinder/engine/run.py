@@ -291,7 +291,7 @@ class Session:
         return Cache(Path(self.suites[0].root), self.options.cache_lifetime_s, self.mask)
 
     def _open_budget(self) -> Budget | None:
-        if not self.has_budget:
+        if not self.has_budget or not self.ask:
             return None
         return Budget(self.options.budget_usd, self.options.budget_tokens, self.spent)
 

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
+from math import ceil
 from pathlib import Path, PurePath
 from typing import Any, Literal, TypeAlias
 
@@ -29,6 +30,8 @@ LONGEST_LINE = 100
 """Longer ones are compared sentence by sentence."""
 LONGEST_NAME = 60
 """Bytes of a name in the name of a file; a file system takes 255 for the whole."""
+AT_ONCE_S = 0.0001
+"""No model is as quick as this, and no server."""
 Kind: TypeAlias = Literal["candidate", "judge", "other", "embedding", "work"]
 Change: TypeAlias = Callable[[str], str]
 """Puts names in the place of secrets, or secrets in the place of their names."""
@@ -135,10 +138,11 @@ def check_folder(folder: Path) -> None:
 
 
 def _timed(call: Recording) -> Recording:
-    """To the millisecond; and what the provider called it is of no use any more."""
+    """Times in full milliseconds, and none of what answers at once; what the provider called it is of no use now."""
     if call.reply is None:
         return call
-    latency_s = round(call.reply.latency_s, 3) or _NO_TIME
+    milliseconds = ceil(call.reply.latency_s * 1000) if call.reply.latency_s >= AT_ONCE_S else 0
+    latency_s = milliseconds / 1000 or _NO_TIME
     return structs.replace(call, reply=structs.replace(call.reply, latency_s=latency_s, request_id=None))
 
 
@@ -202,7 +206,7 @@ def _after(call: Recording) -> tuple[ChatMessage, ...]:
 _UNPRINTABLE = re.compile(r"[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 """What cannot stand in a file as it is: control characters, and line ends that readers take for others."""
 _PLAIN = re.compile(r"(?![-+.0-9&*!|>'\"%@`#{}\[\],?:=~ \t])(?:(?!: | #|\t).)*(?<![ :])")
-_AMBIGUOUS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "<<"})
+_AMBIGUOUS = frozenset({"", "y", "n", "yes", "no", "on", "off", "true", "false", "null", "<<"})
 """Words that are no text, for one reader or another."""
 
 
@@ -229,8 +233,10 @@ def _lines_of(mapping: dict[str, Any], margin: str) -> Iterator[str]:
 
 def _word(value: Any) -> str:
     """A number, a truth, or nothing at all."""
-    text = msgspec.json.encode(value).decode()
-    return text.replace("e", ".0e") if isinstance(value, float) and "e" in text and "." not in text else text
+    if not isinstance(value, float):
+        return json.dumps(value)
+    text = repr(value)
+    return text if "." in text else text.replace("e", ".0e")  # or it would be a text, for some readers
 
 
 def _text(text: str, margin: str) -> str:

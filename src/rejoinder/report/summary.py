@@ -18,7 +18,7 @@ MOST_JUDGES = 5
 def write_summary(run: dict[str, Any], summary: dict[str, Any], *, corrected: bool = False) -> Iterator[str]:
     """`corrected`: with the pass rates that people would see where a judge's errors are known."""
     names = ", ".join(dict.fromkeys(suite["name"] or PurePath(suite["path"]).name for suite in run["suites"]))
-    targets = ", ".join(summary["by_target"])
+    targets = ", ".join(summary["by_target"]) or ", ".join(target["name"] for target in run["targets"])
     yield f"{names} on {targets}: {count(summary['total'], 'conversation')}"
     yield f"  {'result':10}{_result(summary)}"
     if summary["pass_rate"] is not None:

@@ -301,7 +301,7 @@ class _SuiteReader:
         return None
 
     def _budget(self, unit: str) -> Any:
-        return {**self.project.config.get("budget", {}), **self.data.get("budget", {})}.get(unit)
+        return self.data.get("budget", {}).get(unit)
 
     def _embedder(self) -> str | None:
         """Whose embeddings are compared: the suite says so, or the project."""
