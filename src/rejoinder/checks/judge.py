@@ -47,6 +47,8 @@ class Judgement(Struct, frozen=True):
     hits: tuple[str, ...] = ()
     misses: tuple[str, ...] = ()
     reasoning: str | None = None
+    cut: str | None = None
+    """What to say of a score beyond the scale: a judge that counts to ten would pass everything unseen."""
 
 
 class Answer(Struct):
@@ -67,6 +69,8 @@ async def judge_llm_judge(check: LlmJudge, context: Context) -> Verdict:
         return error_verdict(check, label, trouble, **spent)
     judgement, votes = combine(check, [answer.value or Judgement(0.0) for answer in answers])
     reason = judgement.reasoning or unread(answers) or f"scored {judgement.score:g}"
+    if judgement.cut is not None:
+        reason = f"{judgement.cut}: {reason}"
     return scored_verdict(
         check,
         label,
@@ -165,7 +169,7 @@ def combine(check: Judged, votes: Sequence[Judgement]) -> tuple[Judgement, tuple
         agreeing = votes
     # The words of the vote that lies nearest to the outcome, so that reason and score do not contradict each other.
     nearest = min(agreeing, key=lambda vote: abs(vote.score - score))
-    return Judgement(score, nearest.hits, nearest.misses, nearest.reasoning), scores
+    return Judgement(score, nearest.hits, nearest.misses, nearest.reasoning, nearest.cut), scores
 
 
 def _mark(check: Judged) -> float:
@@ -183,9 +187,8 @@ def read_judgement(text: str) -> Judgement | None:
             continue
         kept = min(1.0, max(0.0, score))
         reasoning = read_words(data.get("reasoning"))
-        if kept != score:  # a judge that counts to ten would pass everything unseen
-            reasoning = f"(the judge gave {score:g}, which counts as {kept:g}) {reasoning or ''}".rstrip()
-        return Judgement(kept, read_points(data.get("hits")), read_points(data.get("misses")), reasoning)
+        cut = None if kept == score else f"the judge gave {score:g}, which counts as {kept:g}"
+        return Judgement(kept, read_points(data.get("hits")), read_points(data.get("misses")), reasoning, cut)
     return None
 
 
