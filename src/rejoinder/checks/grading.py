@@ -34,6 +34,7 @@ from rejoinder.model import (
     JsonSchema,
     Judged,
     Latency,
+    Level,
     Levenshtein,
     LlmJudge,
     Match,
@@ -131,6 +132,11 @@ async def grade(checks: tuple[AnyCheck, ...], context: Context) -> tuple[Verdict
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
+
+
+def asks_nobody(level: Level) -> bool:
+    """Has a level nothing but checks that look at the reply, and nothing to say when they fail?"""
+    return all(item.follow_up is None and type(item.check) in _PLAIN for item in level.items)
 
 
 def reach_of(check: AnyCheck) -> Reach:

@@ -52,6 +52,11 @@ class TargetDesk:
         self._poster: Transport | None = None
 
     @property
+    def are_paid(self) -> bool:
+        """May somebody want money for an answer?"""
+        return any(terms.target.provider in OVER_HTTP for terms in self._terms.values())
+
+    @property
     def secrets(self) -> dict[str, str]:
         """Values that the targets use and that must never be shown."""
         return self._exchange.secrets
@@ -290,10 +295,11 @@ def _load_prices_aside() -> None:
     """The first request is out: there is time to load the table of prices before its answer is here."""
     from threading import Thread  # noqa: PLC0415 - only where something is sent
 
-    def load() -> None:
-        with contextlib.suppress(ImportError, OSError):  # whoever needs a price then is told
-            from rejoinder.providers.prices import load_table  # noqa: PLC0415
+    Thread(target=load_prices, name="rejoinder-prices", daemon=True).start()
 
-            load_table()
 
-    Thread(target=load, name="rejoinder-prices", daemon=True).start()
+def load_prices() -> None:
+    with contextlib.suppress(ImportError, OSError):  # whoever needs a price then is told
+        from rejoinder.providers.prices import load_table  # noqa: PLC0415
+
+        load_table()

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.checks import reach_of
+from rejoinder.checks import asks_nobody, reach_of
 from rejoinder.engine.conversation import Fork, Opening
 from rejoinder.errors import UsageError
 from rejoinder.formatting import format_case
@@ -173,6 +173,12 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
     judges_itself = False
     for pair in pairs(suites, options):
         count += 1
+        if (
+            id(pair.target) in speaking
+            and (pair.suite.path, pair.target.name) in found
+            and asks_nobody(pair.case.level)
+        ):
+            continue  # as nearly all rows of a large data set
         others = list(asked_besides(pair))
         _refuse(pair, others, options)
         judges_itself = judges_itself or pair.target in judges_of(pair)
