@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import click
 import msgspec
 
@@ -9,7 +11,7 @@ from rejoinder.cli.output import count, write_json
 from rejoinder.engine.estimate import Estimate, TargetEstimate, estimate
 from rejoinder.engine.plan import RunOptions, find_target, survey_plan
 from rejoinder.model import Suite, Target, Usage
-from rejoinder.providers import OVER_HTTP
+from rejoinder.providers import FREE, OVER_HTTP
 from rejoinder.providers.settings import one_spelling
 from rejoinder.report.money import dollars
 
@@ -19,18 +21,21 @@ def show_estimate(suites: list[Suite], options: RunOptions, form: str) -> None:
     survey_plan(suites, options)  # what cannot be run is refused, as it would be
     found = estimate(suites, options)
     costs = {name: _costs(suites, name, one, options) for name, one in found.targets.items()}
+    judges = {name: _priced(suites, name)(Usage(tokens, 0)) for name, tokens in found.judge_tokens.items()}
     if form != "text":
         targets = {
             name: {**msgspec.to_builtins(one), "least_usd": costs[name][0], "most_usd": costs[name][1]}
             for name, one in found.targets.items()
         }
-        write_json({**msgspec.to_builtins(found), "targets": targets})
+        write_json({**msgspec.to_builtins(found), "targets": targets, "judges_least_usd": judges})
         return
-    for line in _lines(found, costs):
+    for line in _lines(found, costs, judges):
         click.echo(line)
 
 
-def _lines(found: Estimate, costs: dict[str, tuple[float | None, float | None]]) -> list[str]:
+def _lines(
+    found: Estimate, costs: dict[str, tuple[float | None, float | None]], judges: dict[str, float | None]
+) -> list[str]:
     lines = [f"{count(found.conversations, 'conversation')} would be had; nothing was sent"]
     for name, one in found.targets.items():
         least, most = costs[name]
@@ -43,7 +48,10 @@ def _lines(found: Estimate, costs: dict[str, tuple[float | None, float | None]])
         else:
             lines.append("    cost unknown: nobody knows its price")
     if found.judge_calls[1]:
-        lines.append(f"  judges: {_span(*found.judge_calls, 'call')}; what they cost is not in these figures")
+        lines.append(f"  judges: {_span(*found.judge_calls, 'call')}")
+    for name, cost in judges.items():
+        tokens = f"about {found.judge_tokens[name]:,} tokens or more sent to {name} about first replies"
+        lines.append(f"    {tokens}, " + ("cost unknown" if cost is None else f"{dollars(cost)} at least"))
     if found.embedding_calls[1]:
         lines.append(f"  embeddings: up to {count(found.embedding_calls[1], 'call')}; equal texts are asked for once")
     return lines
@@ -56,24 +64,34 @@ def _span(least: int, most: int, word: str) -> str:
 def _costs(
     suites: list[Suite], name: str, one: TargetEstimate, options: RunOptions
 ) -> tuple[float | None, float | None]:
+    cost = _priced(suites, name)
+    target = _named(suites, name)[1]
+    longest = one_spelling(target.settings).get("max_output_tokens", options.max_tokens)
+    least = cost(Usage(one.least_input_tokens, 0))
+    if not isinstance(longest, int):  # nobody says, or the environment does
+        return least, 0.0 if target.provider in FREE else None
+    return least, cost(Usage(one.most_input_tokens + longest * one.most_replies_sent, longest * one.most_calls))
+
+
+def _named(suites: list[Suite], name: str) -> tuple[Suite, Target]:
+    found = ((suite, find_target(suite, name)) for suite in suites)
+    return next((suite, target) for suite, target in found if target is not None)
+
+
+def _priced(suites: list[Suite], name: str) -> Callable[[Usage], float | None]:
+    """What tokens of a target cost, where anybody knows."""
     from rejoinder.providers.prices import PriceList  # noqa: PLC0415 - brings the table
 
-    suite = next(suite for suite in suites if find_target(suite, name) is not None)
-    target: Target | None = find_target(suite, name)
-    assert target is not None
-    if target.provider not in OVER_HTTP and not suite.prices:
-        return (0.0, 0.0) if target.provider in ("scripted", "mock", "replay") else (None, None)
+    suite, target = _named(suites, name)
     prices, model = PriceList(suite.prices), one_spelling(target.settings).get("model")
 
     def cost(usage: Usage) -> float | None:
-        found = prices.price(target.provider, model, usage, target=target.name)
+        if target.provider not in OVER_HTTP and not suite.prices:
+            return 0.0 if target.provider in FREE else None
+        try:
+            found = prices.price(target.provider, model, usage, target=target.name)
+        except (ArithmeticError, ImportError, LookupError, TypeError, ValueError):
+            return None
         return None if found is None else found.total
 
-    longest = one_spelling(target.settings).get("max_output_tokens", options.max_tokens)
-    least = cost(Usage(one.least_input_tokens, 0))
-    most = (
-        None
-        if longest is None
-        else cost(Usage(one.most_input_tokens + longest * one.most_replies_sent, longest * one.most_calls))
-    )
-    return least, most
+    return cost

@@ -110,6 +110,7 @@ def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
     several = len(report.summary["by_target"]) > 1, report.run["options"].get("repeat", 1) > 1
     chosen, left_out = _choose(report, verbose)
     reasons: list[str] = []
+    cut = False
     for number, outline in chosen:
         result = outline.read()
         label = _label(result, *several)
@@ -118,6 +119,8 @@ def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
         click.echo()
         if len(reasons) < MOST_SHOWN or not verbose:
             reasons += write_reasons(number, result, label)
+        else:
+            cut = cut or result["status"] in ("failed", "error")
     for status, number in left_out.items():
         click.echo(f"{count(number, 'more conversation')} {status}; --verbose shows all")
     if left_out:
@@ -126,6 +129,8 @@ def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
         click.echo("Not passed:")
         for line in reasons:
             click.echo(line)
+        if cut:
+            click.echo("  ... and more; --format json shows all")
         click.echo()
     for line in write_summary(report.run, report.summary, corrected=corrected):
         click.echo(line)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from msgspec import Struct, structs
 
 from rejoinder.engine.conversation import MOST_TURNS_OF_ALL, persistent_items
-from rejoinder.engine.plan import Prepared, RunOptions, embedder_for, plan
+from rejoinder.engine.plan import Prepared, RunOptions, embedder_for, judge_for, plan
+from rejoinder.formatting import find_judges, format_judge_prompt
 from rejoinder.model import (
     AnyCheck,
     Compare,
@@ -56,11 +57,13 @@ class Estimate(Struct):
     targets: dict[str, TargetEstimate]
     judge_calls: tuple[int, int]
     embedding_calls: tuple[int, int]
+    judge_tokens: dict[str, int] = {}
+    """What each judge is sent about the first replies, at least: the replies themselves are not known."""
 
 
 def estimate(suites: list[Suite], options: RunOptions) -> Estimate:
     """Walk the plan once."""
-    found = Estimate(0, {}, (0, 0), (0, 0))
+    found = Estimate(0, {}, (0, 0), (0, 0), {})
     expected: set[tuple[str, str]] = set()
     for job in plan(suites, options):
         prepared = job.prepared
@@ -75,6 +78,8 @@ def estimate(suites: list[Suite], options: RunOptions) -> Estimate:
         one.least_input_tokens += first
         one.most_input_tokens += first * most.turns + _said_again(prepared.case.level, most.turns)
         found.judge_calls = found.judge_calls[0] + least.judges, found.judge_calls[1] + most.judges
+        for judge, tokens in _sent_to_judges(prepared):
+            found.judge_tokens[judge] = found.judge_tokens.get(judge, 0) + tokens
         expected.update(_expected(prepared))
         # Equal texts are asked for once, and a reply may be what was expected, word for word.
         found.embedding_calls = len(expected), found.embedding_calls[1] + most.embeddings
@@ -138,6 +143,16 @@ def _asked_by(check: AnyCheck) -> Effort:
         if isinstance(part, Semantic):
             embeddings += 1 + len(set(part.expected))
     return Effort(judges=judges, embeddings=embeddings)
+
+
+def _sent_to_judges(prepared: Prepared) -> Iterator[tuple[str, int]]:
+    """Who judges the first reply, and about how many tokens it is sent for an empty one."""
+    for judge in find_judges(prepared.case.level):
+        target = judge_for(prepared, judge.target)
+        shown = format_judge_prompt(judge, prepared.case, prepared.prompt, "")
+        calls = judge.votes * (2 if isinstance(judge, Compare) else 1)
+        tokens = (len(shown.system) + len(shown.user)) // CHARACTERS_A_TOKEN + 1
+        yield (target.name if target is not None else str(judge.target)), calls * tokens
 
 
 def _expected(prepared: Prepared) -> Iterator[tuple[str, str]]:

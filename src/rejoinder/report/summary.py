@@ -119,7 +119,7 @@ def _judge(judge: dict[str, Any]) -> str:
     text = f"{judge['model']} on {_shortened(judge['check'])}: {judge['passed']} of {judge['judged']} passed{errors}; "
     passport = judge.get("passport")
     if passport is None:
-        return text + "uncalibrated"
+        return text + "uncalibrated (see `rejoinder judge test`)"
     figures = passport["figures"]
     parts = [f"agrees with people on {figures['agreement']:.0%}"] if figures.get("agreement") is not None else []
     if figures.get("kappa") is not None:
