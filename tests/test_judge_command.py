@@ -1085,7 +1085,7 @@ def test_a_run_prints_the_passport_beside_the_judges_scores(project: Project, se
     project.write("evals.yaml", suite_with())
     project.write("labels.csv", table_of(7, 2, 1, 4))
     assert judge_lines(project.run("run")) == [
-        f"judges    openai/judge-1 on llm_judge {CRITERIA}: 1 of 1 passed; uncalibrated"
+        f"judges    openai/judge-1 on llm_judge {CRITERIA}: 1 of 1 passed; uncalibrated (see `rejoinder judge test`)"
     ]
     [before] = run(project)["summary"]["judges"]
     assert (before["passport"], before["corrected"]) == (None, None)

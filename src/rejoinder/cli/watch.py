@@ -24,8 +24,8 @@ _CONFIGURATION = (".rejoinder/config.yaml", ".rejoinder/targets.yaml", ".rejoind
 def watch(suites: list[Suite], options: RunOptions, run: Callable[[list[Suite]], int]) -> NoReturn:
     """Run suites, then those again whose files change, until Ctrl-C."""
     known = {suite.path: suite for suite in suites}
+    seen = _look(known.values())  # before the run: what changes meanwhile is run again
     _run(list(known.values()), run)
-    seen = _look(known.values())
     while True:
         time.sleep(EVERY_S)
         now = _look(known.values())
@@ -42,7 +42,8 @@ def watch(suites: list[Suite], options: RunOptions, run: Callable[[list[Suite]],
         show_problems(warnings, err=True)
         _run(fresh, run)
         known |= {suite.path: suite for suite in fresh}
-        seen |= _look(fresh)
+        for path, files in _look(fresh).items():
+            seen[path] = files | {file: when for file, when in now[path].items() if file in files}
 
 
 def _run(suites: list[Suite], run: Callable[[list[Suite]], int]) -> None:
