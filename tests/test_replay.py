@@ -751,3 +751,21 @@ def test_the_candidate_may_be_compared_with_itself(project: Project) -> None:
             for turn in result["turns"]:
                 turn["duration_s"] = 0
         assert again["results"] == first["results"]
+
+
+def test_many_who_miss_at_the_same_time_are_all_shown_the_nearest(project: Project) -> None:
+    """Judges make the earlier run be played in steps, in between which others come to the same question."""
+    judge = {"llm_judge": {"criteria": "kind"}}
+    suite = {
+        "targets": [{"name": "it", "provider": "scripted", "replies": ["yes"], "judge": [1]}],
+        "evals": [{"id": f"c{number}", "prompt": f"Old {number}?", "checks": [judge]} for number in range(12)],
+    }
+    project.write("evals.yaml", suite)
+    project.run("run")
+    for case in suite["evals"]:
+        case["prompt"] = case["prompt"].replace("Old", "New")
+    project.write("evals.yaml", suite)
+    results = json.loads(project.run("replay", "--format", "json", code=3))["results"]
+    assert len(results) == 12
+    for number, result in enumerate(results):
+        assert f"-Old {number}?" in result["error"]["message"]

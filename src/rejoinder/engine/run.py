@@ -450,28 +450,33 @@ class Nearest:
     def __init__(self, folder: RunFolder, told: Mapping[str, Told]) -> None:
         self._folder = folder
         self._told = told
-        self._asked: dict[Path, list[Recording]] | None = None
+        self._asked: asyncio.Task[dict[Path, list[Recording]]] | None = None
         self._targets: dict[tuple[str, str], Target] = {}
 
     async def explain(self, call: Call) -> str:
         if self._asked is None:
-            self._asked = {}
-            with contextlib.suppress(RejoinderError):  # a suite that cannot be had any more is not near to anything
-                await self._play(self._asked)
-        recorded = self._asked.get(cassette_of(Path(), call.job), [])
+            self._asked = asyncio.ensure_future(self._play())
+        asked = await asyncio.shield(self._asked)  # many may miss at the same time, and wait for the same
+        recorded = asked.get(cassette_of(Path(), call.job), [])
         return explain_miss(recording_of(call), recorded, f"run {self._folder.id}", *self._settings(call))
 
-    async def _play(self, asked: dict[Path, list[Recording]]) -> None:
-        options = read_options(self._folder)
-        suites = [read_stored_suite(self._folder, number) for number, _ in enumerate(suite_paths(self._folder))]
+    async def _play(self) -> dict[Path, list[Recording]]:
+        asked: dict[Path, list[Recording]] = {}
+        try:
+            options = read_options(self._folder)
+            suites = [read_stored_suite(self._folder, number) for number, _ in enumerate(suite_paths(self._folder))]
+        except RejoinderError:  # a suite that cannot be had any more is not near to anything
+            return asked
         source, vectors = Recorded(self._told, lambda _, reply: reply), Vectors()
-        for job in plan(suites, options):
-            tape = Tape()
-            with contextlib.suppress(Exception):  # what cannot be played is not near to anything
-                await Player(job, (source,), vectors, tape).play()
-            asked[cassette_of(Path(), job)] = tape.cassette(job).calls
+        with contextlib.suppress(RejoinderError):  # nor is what cannot be planned any more
+            for job in plan(suites, options):
+                tape = Tape()
+                with contextlib.suppress(Exception):  # nor what cannot be played
+                    await Player(job, (source,), vectors, tape).play()
+                asked[cassette_of(Path(), job)] = tape.cassette(job).calls
         self._targets = {(file_of(suite), name): one for suite in suites for name, one in suite.targets.items()}
         await vectors.close()
+        return asked
 
     def _settings(self, call: Call) -> tuple[list[str], list[str]]:
         """The settings of the targets in question that are others now: first as they were, then as they are."""
