@@ -20,8 +20,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rejoinder.engine.earlier import recorded_conversation
 from rejoinder.engine.folder import RunFolder
-from rejoinder.engine.forking import recorded_conversation
 from rejoinder.engine.loading import load_suites
 from rejoinder.engine.plan import RunOptions
 from rejoinder.engine.receipt import read_options

@@ -11,8 +11,8 @@ from msgspec import structs
 
 from rejoinder.cli.output import width_of
 from rejoinder.engine.conversation import Fork
+from rejoinder.engine.earlier import recorded_conversation
 from rejoinder.engine.folder import find_run
-from rejoinder.engine.forking import recorded_conversation
 from rejoinder.engine.loading import suites_of
 from rejoinder.engine.plan import RunOptions, plan
 from rejoinder.engine.receipt import read_options, stored_suites

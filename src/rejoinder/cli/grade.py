@@ -12,11 +12,12 @@ from msgspec import structs
 from rejoinder.cli.loading import load_suites
 from rejoinder.cli.output import count, width_of, write_json
 from rejoinder.cli.results import relative
+from rejoinder.engine.earlier import Earlier
 from rejoinder.engine.folder import find_run
 from rejoinder.engine.grading import Change, compare_grades
 from rejoinder.engine.loading import suites_of
 from rejoinder.engine.receipt import read_options, stored_suites
-from rejoinder.engine.run import Earlier, RunReport, derive_run, read_run, start_run
+from rejoinder.engine.run import RunReport, derive_run, read_run, start_run
 from rejoinder.errors import UsageError
 from rejoinder.report.live import LiveDisplay
 from rejoinder.report.problems import printable

@@ -10,11 +10,12 @@ from msgspec import structs
 
 from rejoinder.cli.output import width_of
 from rejoinder.cli.results import check_out, output_options, write_report
+from rejoinder.engine.earlier import Earlier
 from rejoinder.engine.folder import RunFolder, find_run
 from rejoinder.engine.loading import suites_of
 from rejoinder.engine.plan import file_of
 from rejoinder.engine.receipt import read_options, stored_suites
-from rejoinder.engine.run import Earlier, start_run
+from rejoinder.engine.run import start_run
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite
 from rejoinder.report.live import LiveDisplay

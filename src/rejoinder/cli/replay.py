@@ -10,10 +10,11 @@ from msgspec import structs
 
 from rejoinder.cli.output import width_of
 from rejoinder.cli.results import check_out, output_options, write_report
+from rejoinder.engine.earlier import Earlier
 from rejoinder.engine.folder import find_run
 from rejoinder.engine.loading import suites_of
 from rejoinder.engine.receipt import read_options
-from rejoinder.engine.run import Earlier, start_run
+from rejoinder.engine.run import start_run
 from rejoinder.errors import UsageError
 from rejoinder.report.live import LiveDisplay
 from rejoinder.suite.project import find_root

@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, structs
@@ -23,6 +23,7 @@ from rejoinder._version import __version__
 from rejoinder.engine.asking import Live
 from rejoinder.engine.budget import NOTHING, Amount, Budget, Ledger
 from rejoinder.engine.desk import TargetDesk, load_prices
+from rejoinder.engine.earlier import Earlier, Nearest, tape_of, unread_answers
 from rejoinder.engine.folder import RunFolder, create_run, find_run, write_lines
 from rejoinder.engine.interrupts import Interrupts
 from rejoinder.engine.journal import History, Journal, JournalError, Told, read_journal
@@ -33,10 +34,8 @@ from rejoinder.engine.plan import (
     Survey,
     asked_besides,
     default_workers,
-    file_of,
     pairs,
     plan,
-    settings_that_matter,
     survey_plan,
 )
 from rejoinder.engine.play import Player
@@ -44,9 +43,6 @@ from rejoinder.engine.points import reached
 from rejoinder.engine.receipt import (
     case_lines,
     now,
-    read_options,
-    read_stored_suite,
-    suite_paths,
     suite_record,
     write_receipt,
 )
@@ -54,7 +50,6 @@ from rejoinder.engine.results import Outline, Record, Spool, add_costs, read_out
 from rejoinder.engine.scheduler import Executor, LocalExecutor
 from rejoinder.engine.sources import (
     Before,
-    Call,
     Cassettes,
     Judges,
     Keeping,
@@ -68,14 +63,13 @@ from rejoinder.engine.sources import (
     Unanswered,
     Unrecorded,
     cassette_of,
-    recording_of,
 )
 from rejoinder.engine.summary import exit_code, summarise
 from rejoinder.engine.vectors import Vectors
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import Failure, Outcome, Reply, Suite, Target, Trouble
 from rejoinder.providers import FREE
-from rejoinder.providers.cassettes import CassetteError, Recording, check_folder, explain_miss, write_cassette
+from rejoinder.providers.cassettes import CassetteError, check_folder, write_cassette
 from rejoinder.providers.limits import LimiterReport
 
 if TYPE_CHECKING:
@@ -414,91 +408,6 @@ def _with_budgets(options: RunOptions, suites: list[Suite]) -> RunOptions:
     return options
 
 
-class Earlier(Struct, frozen=True):
-    """Runs that answer in the candidates' place."""
-
-    folders: tuple[RunFolder, ...]
-    purpose: Literal["replay", "grade", "merge"] = "replay"
-    """What they do not answer is missing, or asked of judges alone, or left open."""
-
-    def models(self) -> dict[str, str | None]:
-        """The model that each target asked for, as it was filled in then."""
-        runs = (folder.read("run.json") or {} for folder in self.folders)
-        return {target["name"]: target["model"] for run in runs for target in run.get("targets", ())}
-
-    def told(self, mask: Mask) -> dict[str, Told]:
-        """What they were told. What failed in one of them may have been answered in another."""
-        found: dict[str, Told] = {}
-        for journal in self._journals():
-            for key, told in read_journal(journal, mask).told.items():
-                if key not in found or found[key].reply is None:
-                    found[key] = told
-        return found
-
-    def _journals(self) -> list[Path]:
-        """Whose answers count first. What judges said in earlier grades is not asked again; the last word counts."""
-        journals = [folder.journal for folder in self.folders]
-        if self.purpose != "grade":
-            return journals
-        journals += [path for folder in self.folders for path in folder.path.glob("grades/*/journal.jsonl")]
-        return sorted(journals, key=lambda path: path.stat().st_mtime_ns, reverse=True)
-
-
-class Nearest:
-    """What another run was asked, found by playing it as it was: for the difference to what is asked now."""
-
-    def __init__(self, folder: RunFolder, told: Mapping[str, Told]) -> None:
-        self._folder = folder
-        self._told = told
-        self._asked: asyncio.Task[dict[Path, list[Recording]]] | None = None
-        self._targets: dict[tuple[str, str], Target] = {}
-
-    async def explain(self, call: Call) -> str:
-        if self._asked is None:
-            self._asked = asyncio.ensure_future(self._play())
-        asked = await asyncio.shield(self._asked)  # many may miss at the same time, and wait for the same
-        recorded = asked.get(cassette_of(Path(), call.job), [])
-        return explain_miss(recording_of(call), recorded, f"run {self._folder.id}", *self._settings(call))
-
-    async def _play(self) -> dict[Path, list[Recording]]:
-        asked: dict[Path, list[Recording]] = {}
-        try:
-            options = read_options(self._folder)
-            suites = [read_stored_suite(self._folder, number) for number, _ in enumerate(suite_paths(self._folder))]
-        except RejoinderError:  # a suite that cannot be had any more is not near to anything
-            return asked
-        source, vectors = Recorded(self._told, lambda _, reply: reply), Vectors()
-        with contextlib.suppress(RejoinderError):  # nor is what cannot be planned any more
-            for job in plan(suites, options):
-                tape = Tape()
-                with contextlib.suppress(Exception):  # nor what cannot be played
-                    await Player(job, (source,), vectors, tape).play()
-                asked[cassette_of(Path(), job)] = tape.cassette(job).calls
-        self._targets = {(file_of(suite), name): one for suite in suites for name, one in suite.targets.items()}
-        await vectors.close()
-        return asked
-
-    def _settings(self, call: Call) -> tuple[list[str], list[str]]:
-        """The settings of the targets in question that are others now: first as they were, then as they are."""
-        then, now = list[str](), list[str]()
-        suite = file_of(call.job.prepared.suite)
-        asked = {one.name: one for one in (call.job.prepared.target, call.target) if one is not None}
-        for name, target in asked.items():
-            was, settings = self._targets.get((suite, name)), settings_that_matter(target)
-            before = settings_that_matter(was) if was is not None else settings
-            for key in sorted({*before, *settings} - {"model"}):
-                lines = [_setting(name, key, one) for one in (before, settings)]
-                if lines[0] != lines[1]:
-                    then += lines[:1]
-                    now += lines[1:]
-        return then, now
-
-
-def _setting(target: str, name: str, settings: Mapping[str, Any]) -> str:
-    value = msgspec.json.encode(settings[name]).decode() if name in settings else "not set"
-    return f"target {target}, {name}: {value}"
-
-
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     inner: BaseException = group
     while isinstance(inner, BaseExceptionGroup):
@@ -568,12 +477,12 @@ def resume_run(
         before = Earlier((find_run(folder.root, replayed),)) if replayed else None
         if "grade_of" in run:
             before = Earlier((RunFolder(folder.path.parent.parent),), "grade")
-        tape = _tape_of(options, suites, folder)
+        tape = tape_of(options, suites, folder)
         session = Session(suites, options, folder, observer or Observer(), before=before, tape=tape)
         history = session.take_up() if folder.journal.exists() else None
         if history is not None and retry_errors:
             kept = {key: told for key, told in history.told.items() if told.failure is None}
-            unread = asyncio.run(_unread_answers(session, history.told))
+            unread = asyncio.run(unread_answers(plan(session.suites, session.options), history.told))
             kept = {key: told for key, told in kept.items() if key not in unread}
             if "grade_of" in run:  # judges are asked again, and nobody else
                 again = {key for key in history.told if key not in kept and "-" in key}
@@ -582,39 +491,6 @@ def resume_run(
         return _work(session, run, history)
     finally:
         folder.unlock()
-
-
-def _tape_of(options: RunOptions, suites: list[Suite], folder: RunFolder) -> Tape | None:
-    """What a fork has before its turn, which may not all be in its own journal yet."""
-    if options.fork is None or not options.fork.run:
-        return None
-    from rejoinder.engine.forking import recorded_conversation  # noqa: PLC0415 - few runs are forks
-
-    other = find_run(folder.root, options.fork.run)
-    return recorded_conversation(
-        other, suites, read_options(other), options.cases[0], options.fork.turn, options.targets
-    )
-
-
-async def _unread_answers(session: Session, told: Mapping[str, Told]) -> set[str]:
-    """The keys of judges' answers that nobody could read, in conversations that ended as an error because of it.
-
-    They are recorded as they came, and are replies; but whoever wants errors to be asked again means them, too. A judge
-    that had a second chance was asked with more messages than the first time.
-    """
-    source, vectors = Recorded(told, lambda _, reply: reply), Vectors()
-    unread: set[str] = set()
-    for job in plan(session.suites, session.options):
-        tape = Tape()
-        with contextlib.suppress(Exception):  # what cannot be played is asked anyway
-            outcome = await Player(job, (source, Unrecorded()), vectors, tape).play()
-            if outcome.status != "error" or outcome.error is None or outcome.error.type != "check":
-                continue
-            judges = [call for call, _ in tape.calls if call.kind == "judge"]
-            again = {call.request.messages[:2] for call in judges if len(call.request.messages) > 2}
-            unread |= {call.key for call in judges if call.request.messages[:2] in again}
-    await vectors.close()
-    return unread
 
 
 def read_run(folder: RunFolder) -> RunReport | None:
