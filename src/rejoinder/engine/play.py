@@ -1,8 +1,8 @@
 """Playing a conversation: the pure machine asks, and somebody answers.
 
-Answers come from the first source that has one: the journal of this run, then the provider itself. What is pure is
-computed anew each time; only what was asked of somebody is recorded. A key is content and not position: the first
-request, the target, the trial and all that was said since. So an edited suite finds again what it did not change.
+Answers come from the first source that has one (`engine/sources.py`). What is pure is computed anew each time; only
+what was asked of somebody is recorded. A key is content and not position: the first request, the target, the trial and
+all that was said since. So an edited suite finds again what it did not change.
 """
 
 from __future__ import annotations

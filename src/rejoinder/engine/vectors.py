@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable
 from rejoinder.model import NO_USAGE, Failure, Reply, Usage
 
 MOST_KEPT = 2000
-"""Vectors that are kept at hand; another one is in the journal, and asked for again only in a run without one."""
+"""Vectors that are kept at hand, the latest used ones: what all cases expect stays, and memory does not grow with the
+run. A text that comes again after so many others is asked for, and counted, again."""
 
 Answer = Reply | Failure
 
