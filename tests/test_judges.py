@@ -1276,9 +1276,12 @@ def test_the_reference_answer_is_the_other_one_where_none_is_named(project: Proj
 
 
 def test_with_nothing_to_compare_with_nobody_is_asked(project: Project) -> None:
-    result = judged(project, {"compare": {}}, outcome="Says hello.")
-    assert (result["status"], result["judge_usage"]["total_tokens"]) == ("error", 0)
-    assert verdict_of(result)["reason"].startswith("there is nothing to compare with: give `reply`, `reply_of` or")
+    for checks in ([{"compare": {}}], [{"contains": "x"}, {"prompt": "Well?", "checks": [{"not": {"compare": {}}}]}]):
+        target = {"name": "it", "provider": "scripted", "replies": ["Hello."]}
+        content = {"target": "it", "targets": [target], "evals": [{"id": "a", "prompt": "Greet me.", "checks": checks}]}
+        [error] = project.errors(content)
+        assert (error["code"], error["path"].rpartition(".")[2]) == ("missing-field", "compare")
+        assert error["message"].startswith("nothing to compare with: add `reply` or `reply_of`, or")
 
 
 # Seen before it is sent.

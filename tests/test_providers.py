@@ -475,9 +475,12 @@ REFUSED: dict[str, tuple[Raw, tuple[str, ...]]] = {
         {"provider": "openai", "model": "m", "temperature": "${{ LAB_WARM }}"},
         ("`temperature: warm`", "not a number"),
     ),
-    "not-finite": ({"provider": "openai", "model": "m", "top_p": "nan"}, ("`top_p: nan`", "not a number")),
+    "not-finite": (
+        {"provider": "openai", "model": "m", "top_p": "${{ LAB_NAN }}"},
+        ("`top_p: nan`", "not a number"),
+    ),
     "not-whole": (
-        {"provider": "openai", "model": "m", "max_output_tokens": "1.5"},
+        {"provider": "openai", "model": "m", "max_output_tokens": "${{ LAB_HALF }}"},
         ("`max_output_tokens: 1.5`", "not a whole number"),
     ),
     "budget": (
@@ -485,8 +488,8 @@ REFUSED: dict[str, tuple[Raw, tuple[str, ...]]] = {
         ("max_output_tokens 3000", "thinking_budget 3000"),
     ),
     "budget-text": (
-        {"provider": "anthropic", "model": "m", "thinking_budget": "much"},
-        ("`thinking_budget: much`", "not a number"),
+        {"provider": "anthropic", "model": "m", "thinking_budget": "${{ LAB_WARM }}"},
+        ("`thinking_budget: warm`", "not a number"),
     ),
 }
 
@@ -496,7 +499,8 @@ def test_a_setting_that_cannot_be_used_is_refused_before_anything_is_sent(
     name: str, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target, words = REFUSED[name]
-    monkeypatch.setenv("LAB_WARM", "warm")
+    for variable, value in (("LAB_WARM", "warm"), ("LAB_NAN", "nan"), ("LAB_HALF", "1.5")):
+        monkeypatch.setenv(variable, value)
     with FakeServer() as server:
         said = refusal(project, suite_for({**target, "base_url": f"{server.url}/v1"}))
         assert server.requests == []
@@ -511,6 +515,9 @@ def test_a_setting_that_cannot_be_used_is_refused_before_anything_is_sent(
         ({"provider": "openai", "model": "m", "thinking_budget": 3}, "unknown-key", "targets[0].thinking_budget"),
         ({"provider": "openai", "model": "m", "temprature": 1}, "unknown-key", "targets[0].temprature"),
         ({"provider": "openai", "model": "m", "seed": 1.5}, "wrong-type", "targets[0].seed"),
+        ({"provider": "openai", "model": "m", "temperature": "hot"}, "wrong-type", "targets[0].temperature"),
+        ({"provider": "gemini", "model": "m", "topP": "nan"}, "wrong-type", "targets[0].topP"),
+        ({"provider": "anthropic", "model": "m", "max_tokens": "1.5"}, "wrong-type", "targets[0].max_tokens"),
         ({"provider": "openai", "settings": {"model": "m", "tools": []}}, "unknown-key", "targets[0].settings.tools"),
         ({"provider": "openai"}, "missing-field", "targets[0].model"),
         ({"provider": "anthropic"}, "missing-field", "targets[0].model"),

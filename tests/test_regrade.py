@@ -312,7 +312,38 @@ def test_candidates_need_no_key(project: Project, talker: Talker, monkeypatch: p
     assert statuses(grade(project, code=0)) == {"a": "passed"}
     assert len(talker.asked) == 1
     monkeypatch.delenv("JUDGE_API_KEY")
+    assert statuses(grade(project, code=0)) == {"a": "passed"}, "the judge's word is recorded"
+    content["evals"] = [case("a", {"llm_judge": {"criteria": "Is it quite another question?"}})]
+    project.write("evals.yaml", content)
     assert "JUDGE_API_KEY" in refusal(project, "grade")
+    assert talker.asked == []
+
+
+def test_a_judge_without_a_key_is_an_error_where_only_the_errors_are_asked_again(
+    project: Project, talker: Talker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = suite(talker, case("a", {"contains": "answer"}))
+    content["targets"][1]["api_key"] = "${{ JUDGE_API_KEY }}"
+    monkeypatch.setenv("JUDGE_API_KEY", "sk-of-the-judge")
+    run(project, content, code=0)
+    project.write("evals.yaml", {**content, "evals": [case("a", JUDGED)]})
+    talker.scores += ["not a verdict", "nor this"]
+    graded = folder_of(grade(project, code=3))
+    monkeypatch.delenv("JUDGE_API_KEY")
+    talker.fake.reset()
+    again = json.loads(project.run("resume", str(graded), "--retry-errors", "--format", "json", code=3))
+    assert "JUDGE_API_KEY" in json.dumps(again["results"])
+    assert talker.asked == []
+
+
+def test_conversations_that_were_skipped_stay_skipped(project: Project, talker: Talker) -> None:
+    talker.scores += [0.0]
+    cases = [case(name, JUDGED) for name in ("a", "b", "c")]
+    first = run(project, suite(talker, *cases), "--fail-fast", "--workers", "1", code=1)
+    assert statuses(first) == {"a": "failed", "b": "skipped", "c": "skipped"}
+    talker.fake.reset()
+    now = grade(project, code=1)
+    assert (statuses(now), now["changes"], talker.asked) == (statuses(first), [], [])
 
 
 def test_a_run_that_was_killed_is_compared_with_the_checks_that_it_had(project: Project, talker: Talker) -> None:

@@ -340,6 +340,33 @@ def test_cassettes_play_without_their_server_its_key_or_a_network(project: Proje
         assert again["summary"][name] == served["summary"][name], name
 
 
+@pytest.mark.parametrize("why", ["the target was given up", "the first failure ends the run"])
+def test_what_was_skipped_is_skipped_again(project: Project, why: str) -> None:
+    """And what was had beside it is had again, whichever conversation comes first this time."""
+
+    def answers(received: Received) -> Answer | Fault:
+        number = int(received.body["messages"][-1]["content"].split()[-1])
+        if number < 3:
+            return Fault("slow_headers", seconds=0.05 * number)
+        return Fault("status", 401) if why.startswith("the target") else Answer("no")
+
+    with FakeServer(answers) as server:
+        target = {"name": "it", "provider": "openai", "model": "gpt-5-mini", "base_url": f"{server.url}/v1"}
+        evals = [{"id": f"c{n}", "prompt": f"Number {n}", "checks": [{"contains": "yes"}]} for n in range(40)]
+        content = {"target": "it", "targets": [{**target, "api_key": "k"}], "evals": evals}
+        project.write("evals.yaml", content)
+        fast = [] if why.startswith("the target") else ["--fail-fast"]
+        first = play(project, "run", "evals.yaml", "--workers", "5", *fast)
+        asked = len(server.requests)
+        again = play(project, "replay", code=first["summary"]["exit_code"])
+        assert len(server.requests) == asked
+    counts = [document["summary"]["skipped"] for document in (first, again)]
+    assert counts[0] == counts[1] > 0
+    assert again["results"] == first["results"]
+    taken_up = play(project, "resume", again["run"]["id"])
+    assert taken_up["results"] == first["results"]
+
+
 def test_in_a_process_of_its_own_too(project: Project, served: Raw) -> None:
     """Nothing that the first run left in this process is needed; and what opens a socket there is seen."""
     code = (

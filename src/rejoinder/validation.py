@@ -15,11 +15,18 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from rejoinder.errors import UsageError
-from rejoinder.formatting import MOST_ALTERNATIVES, count_alternatives, diagnose_case, is_guideline, lone_text
+from rejoinder.formatting import (
+    MOST_ALTERNATIVES,
+    count_alternatives,
+    diagnose_case,
+    is_guideline,
+    lone_text,
+    other_answer,
+)
 from rejoinder.formatting.markers import has_marker_line
 from rejoinder.formatting.question import needs_markers
 from rejoinder.formatting.turns import Turn, take_turns
-from rejoinder.model import Case, Diagnostic, FilePart, Formatting, OtherPart, Problem, Suite
+from rejoinder.model import Case, Compare, Diagnostic, FilePart, Formatting, OtherPart, Problem, Suite, walk_level
 from rejoinder.suite.cases import CasePlace
 from rejoinder.suite.files import in_quotes
 from rejoinder.suite.load import LoadOptions, read_suite
@@ -93,7 +100,7 @@ def validate_file(path: Path, targets_file: Path | None = None) -> list[Problem]
 
 def load_for_run(path: Path, options: LoadOptions) -> tuple[Suite | None, list[Problem]]:
     """A suite and everything that can be said about it, in document order."""
-    loaded = read_suite(path, options, review=review_case)
+    loaded = read_suite(path, options, review=review_case if options.labelled else _review_all)
     found = list(loaded.problems)
     if loaded.suite is not None and loaded.source is not None:
         found += _review_patterns(loaded.suite, loaded.source)
@@ -126,6 +133,18 @@ def review_case(built: Built, suite: Source, options: Formatting) -> Iterator[Pr
     if message:
         place = CasePlace(case.at, built.source, suite)
         yield place.problem("no-user-message", case.messages[0].at, message, severity="warning")
+
+
+def _review_all(built: Built, suite: Source, options: Formatting) -> Iterator[Problem]:
+    """The same, and what the judges of a case lack."""
+    yield from review_case(built, suite, options)
+    case = built.case
+    if case is None or built.failed:
+        return
+    for check in walk_level(case.level):
+        if isinstance(check, Compare) and not check.other_target and not other_answer(check, case).strip():
+            message = "nothing to compare with: add `reply` or `reply_of`, or `expected_messages` to the case"
+            yield CasePlace(case.at, built.source, suite).problem("missing-field", check.at, message)
 
 
 def _is_plain(case: Case, options: Formatting) -> bool:

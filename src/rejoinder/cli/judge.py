@@ -131,7 +131,7 @@ def _subject(
         return _plain_subject(criteria, target, file, options)
     from rejoinder.cli.loading import load_suites  # noqa: PLC0415
 
-    found: Found = find_judge(load_suites((suite,) if suite else (), options, warn=False), name)
+    found: Found = find_judge(load_suites((suite,) if suite else (), options, warn=False, labelled=True), name)
     return subject_of(found, target, file)
 
 

@@ -13,11 +13,14 @@ from rejoinder.model import Suite
 from rejoinder.validation import find_files
 
 
-def load_suites(paths: tuple[Path, ...], options: RunOptions, *, warn: bool = True, asks: bool = True) -> list[Suite]:
-    """`asks`: will their targets be asked? Without, nobody needs their keys."""
+def load_suites(
+    paths: tuple[Path, ...], options: RunOptions, *, warn: bool = True, asks: bool = True, labelled: bool = False
+) -> list[Suite]:
+    """`asks`: will their targets be asked? Without, nobody needs their keys. `labelled`: are their judges put to
+    labelled replies?"""
     files, _ = find_files(paths)
     try:
-        suites, warnings = loading.load_suites(files, options, asks=asks)
+        suites, warnings = loading.load_suites(files, options, asks=asks, labelled=labelled)
     except SuiteError as error:
         show_problems([problem for problem in error.problems if problem.severity == "error"], err=True)
         sys.exit(2)

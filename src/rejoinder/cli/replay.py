@@ -34,9 +34,16 @@ def command(run: str | None, form: str, out: Path | None, verbose: bool, correct
         raise UsageError(f"{folder.path} has no journal to play from")
     check_out(out)
     display = LiveDisplay(sys.stderr, width_of(sys.stderr))
-    # Nobody is asked, so there is nothing to record, to keep or to pay for.
+    # Nobody is asked, so there is nothing to record, to keep or to pay for. A run that ended with its first failure had
+    # some conversations under way; all that were had are had again, whichever comes first this time.
     options = structs.replace(
-        read_options(folder), record=None, replay=None, cache=False, budget_usd=None, budget_tokens=None
+        read_options(folder),
+        record=None,
+        replay=None,
+        cache=False,
+        budget_usd=None,
+        budget_tokens=None,
+        fail_fast=False,
     )
     report = start_run(suites_of(folder, asks=False), options, display, before=Earlier((folder,)))
     write_report(report, form, out, verbose=verbose, corrected=corrected)

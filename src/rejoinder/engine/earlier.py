@@ -18,7 +18,8 @@ from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import Job, RunOptions, file_of, plan, settings_that_matter
 from rejoinder.engine.play import Player
 from rejoinder.engine.receipt import read_options, read_stored_suite, suite_paths
-from rejoinder.engine.sources import Call, Recorded, Source, Tape, Unrecorded, cassette_of, recording_of
+from rejoinder.engine.results import read_outlines
+from rejoinder.engine.sources import Call, Place, Recorded, Source, Tape, Unrecorded, cassette_of, recording_of
 from rejoinder.engine.vectors import Vectors
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import Outcome, Suite, Target
@@ -45,6 +46,12 @@ class Earlier(Struct, frozen=True):
         """The model that each target asked for, as it was filled in then."""
         runs = (folder.read("run.json") or {} for folder in self.folders)
         return {target["name"]: target["model"] for run in runs for target in run.get("targets", ())}
+
+    def skipped(self) -> set[Place]:
+        """The conversations that were not had: a target was given up, or the first failure ended the run."""
+        paths = [folder.results for folder in self.folders if folder.results.is_file()]
+        found = (one.read() for path in paths for one in read_outlines(path) if one.status == "skipped")
+        return {(one["suite"], one["id"], one["target"], one["trial"]) for one in found}
 
     def told(self, mask: Mask) -> dict[str, Told]:
         """What they were told. What failed in one of them may have been answered in another."""

@@ -8,8 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from rejoinder.engine.run import RunReport
-
-Place = tuple[str, str, str, int]
+from rejoinder.engine.sources import Place
 
 
 class Change(Struct, frozen=True, kw_only=True):

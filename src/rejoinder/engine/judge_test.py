@@ -6,7 +6,7 @@ very code that asks it in a run: the same prompt, limits, retries and journal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,7 @@ from rejoinder.model import (
     Suite,
     Target,
     TextPart,
-    groups_of,
-    walk_check,
+    walk_level,
 )
 from rejoinder.stats import Confusion, kappa, kappa_interval, position_bias, self_consistency, wilson
 from rejoinder.suite.datasets import Row, read_rows
@@ -184,7 +183,7 @@ def find_judge(suites: Iterable[Suite], name: str | None) -> Found:
     known: dict[str, Found] = {}
     for suite in suites:
         for case in suite.cases:
-            for judge in _judges(case.level):
+            for judge in (one for one in walk_level(case.level) if isinstance(one, Judged)):
                 one = known.setdefault(judge_digest(judge), Found(judge, case, suite, set(), set(), set()))
                 one.names.update(filter(None, _names(judge)))
                 one.asked.add(_asked(judge, case))
@@ -316,16 +315,6 @@ def describe(kind: str, written: str) -> str:
 
 def _kind(judge: Judged) -> str:
     return "rubric" if isinstance(judge, Rubric) else "compare" if isinstance(judge, Compare) else "llm_judge"
-
-
-def _judges(level: Level) -> Iterator[Judged]:
-    for item in level.items:
-        inner = [item, *(groups_of(item.check) if item.check is not None else ())]
-        if item.check is not None:
-            yield from (part for part in walk_check(item.check) if isinstance(part, Judged))
-        for one in inner:
-            if one.follow_up is not None:
-                yield from _judges(one.follow_up.level)
 
 
 def labelled_suite(subject: Subject, file: LabelFile) -> Suite:

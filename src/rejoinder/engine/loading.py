@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec import structs
+
 from rejoinder.engine.folder import RunFolder
 from rejoinder.engine.plan import RunOptions
 from rejoinder.engine.receipt import read_options, read_stored_suite, suite_paths
@@ -13,9 +15,12 @@ from rejoinder.suite.load import LoadOptions
 from rejoinder.validation import load_for_run
 
 
-def load_suites(files: list[Path], options: RunOptions, *, asks: bool = True) -> tuple[list[Suite], list[Problem]]:
+def load_suites(
+    files: list[Path], options: RunOptions, *, asks: bool = True, labelled: bool = False
+) -> tuple[list[Suite], list[Problem]]:
     """The suites and the warnings about them. Raises SuiteError with every mistake of every file."""
-    loaded = [load_for_run(file, load_options(options, asks=asks)) for file in files]
+    chosen = structs.replace(load_options(options, asks=asks), labelled=labelled)
+    loaded = [load_for_run(file, chosen) for file in files]
     problems = [problem for _, found in loaded for problem in found]
     if any(problem.severity == "error" for problem in problems):
         raise SuiteError(problems)

@@ -16,12 +16,9 @@ from rejoinder.engine.conversation import Fork, Opening
 from rejoinder.errors import UsageError
 from rejoinder.formatting import format_case
 from rejoinder.model import (
-    AnyCheck,
     Case,
     Compare,
-    Item,
     Judged,
-    Level,
     Message,
     Prompt,
     Semantic,
@@ -29,8 +26,7 @@ from rejoinder.model import (
     Target,
     TextPart,
     for_target,
-    groups_of,
-    walk_check,
+    walk_level,
 )
 from rejoinder.providers import AVAILABLE, EMBEDS, RUNS_CODE, is_available
 from rejoinder.suite.paths import did_you_mean
@@ -332,12 +328,11 @@ def _refuse(pair: Pair, others: list[Target], options: RunOptions) -> None:
             )
         if options.no_code and one.provider in RUNS_CODE:
             raise UsageError(f"target `{one.name}` runs code of the project, and --no-code refuses that")
-    for check in _all_checks(case.level):
+    for check in walk_level(case.level):
         if options.no_code and reach_of(check).code:
             raise UsageError(f"case `{case.id}` runs code of the project, and --no-code refuses that")
-        for part in walk_check(check):
-            if isinstance(part, Semantic):
-                _refuse_embedder(pair, part)
+        if isinstance(check, Semantic):
+            _refuse_embedder(pair, check)
 
 
 def _refuse_embedder(pair: Pair, check: Semantic) -> None:
@@ -372,40 +367,22 @@ def judge_for(pair: Pair, name: str | None) -> Target | None:
 
 def judges_of(pair: Pair) -> Iterator[Target]:
     """The targets of every judge of the case, in follow-ups too."""
-    for check in _all_checks(pair.case.level):
-        for part in walk_check(check):
-            if isinstance(part, Judged) and (judge := judge_for(pair, part.target)) is not None:
-                yield judge
+    for check in walk_level(pair.case.level):
+        if isinstance(check, Judged) and (judge := judge_for(pair, check.target)) is not None:
+            yield judge
 
 
 def asked_besides(pair: Pair, *, vectors: bool = True) -> Iterator[Target]:
     """Every target that the checks of a case may ask, the judges among them; `vectors`: for embeddings, too."""
-    for check in _all_checks(pair.case.level):
-        for part in walk_check(check):
-            if isinstance(part, Judged):
-                yield from _known(judge_for(pair, part.target))
-            if isinstance(part, Compare) and part.other_target:
-                yield from _known(named_target(pair, part.other_target))
-            if isinstance(part, Semantic) and vectors:
-                yield from _known(embedder_for(pair, part.target))
+    for check in walk_level(pair.case.level):
+        if isinstance(check, Judged):
+            yield from _known(judge_for(pair, check.target))
+        if isinstance(check, Compare) and check.other_target:
+            yield from _known(named_target(pair, check.other_target))
+        if isinstance(check, Semantic) and vectors:
+            yield from _known(embedder_for(pair, check.target))
 
 
 def _known(target: Target | None) -> Iterator[Target]:
     if target is not None:
         yield target
-
-
-def _all_checks(level: Level) -> Iterator[AnyCheck]:
-    """The checks of a level and those of every follow-up in it; what is inside a group is found by walking that."""
-    for item in level.items:
-        yield from _checks_of(item)
-
-
-def _checks_of(item: Item) -> Iterator[AnyCheck]:
-    if item.check is not None:
-        yield item.check
-        for inner in groups_of(item.check):
-            if inner.follow_up is not None:
-                yield from _all_checks(inner.follow_up.level)
-    if item.follow_up is not None:
-        yield from _all_checks(item.follow_up.level)

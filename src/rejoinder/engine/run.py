@@ -11,7 +11,7 @@ import contextlib
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from rejoinder._version import __version__
 from rejoinder.engine.asking import Live
 from rejoinder.engine.budget import NOTHING, Amount, Budget, Ledger
 from rejoinder.engine.desk import TargetDesk, load_prices
-from rejoinder.engine.earlier import Earlier, Nearest, tape_of, unread_answers
+from rejoinder.engine.earlier import Earlier, Nearest, retrace, tape_of, unread_answers
 from rejoinder.engine.folder import RunFolder, create_run, find_run, write_lines
 from rejoinder.engine.interrupts import Interrupts
 from rejoinder.engine.journal import History, Journal, JournalError, Told, read_journal
@@ -57,12 +57,14 @@ from rejoinder.engine.sources import (
     Local,
     Missing,
     Noted,
+    Place,
     Recorded,
     Source,
     Tape,
     Unanswered,
     Unrecorded,
     cassette_of,
+    place_of,
 )
 from rejoinder.engine.summary import exit_code, summarise
 from rejoinder.engine.vectors import Vectors
@@ -172,6 +174,8 @@ class Session:
             check_folder(Path(options.record))
         self.secrets = {value: name for suite in suites for value, name in suite.secrets.items()}
         self.targets = TargetDesk(options)
+        self.closed: dict[int, RejoinderError] = {}
+        """Why targets could not be opened that may not be needed."""
         if self.ask:
             asked = self._open_targets()
             if self.has_budget:
@@ -182,6 +186,9 @@ class Session:
         self.mask = Mask(self.secrets)
         self.targets.reveal_with(self.mask.reveal_text)
         self.told: Mapping[str, Told] = before.told(self.mask) if before is not None else {}
+        self.skipped: Collection[Place] = before.skipped() if before is not None else ()
+        """The conversations that the other runs did not have either."""
+        self._refuse_closed()
         self.vectors = Vectors()
         self.cassettes: Cassettes | None = None
         self.store = self._open_cache() if options.cache and self.ask and before is None and tape is None else None
@@ -193,17 +200,38 @@ class Session:
         self._failed_fast = False
 
     def _open_targets(self) -> list[tuple[Suite, Target]]:
-        """The targets that may be asked. For new grades candidates are not, so nobody needs their keys."""
-        asked, known = self.survey.targets, list[tuple[Suite, Target]]()
-        if self.before is not None:
-            besides = {id(one) for pair in pairs(self.suites, self.options) for one in asked_besides(pair)}
-            known = [one for one in asked if id(one[1]) not in besides]
-            asked = [one for one in asked if id(one[1]) in besides]
-        self.targets.open_all(asked)
-        for one in known:
-            with contextlib.suppress(RejoinderError):  # it would only say what a reply costs now
-                self.targets.open_all([one])
-        return asked
+        """The targets that may be asked. For new grades candidates are not, and judges only where an answer is missing,
+        so a key that is not there is no error yet."""
+        asked = self.survey.targets
+        if self.before is None:
+            self.targets.open_all(asked)
+            return asked
+        besides = {id(one) for pair in pairs(self.suites, self.options) for one in asked_besides(pair)}
+        opened: list[tuple[Suite, Target]] = []
+        for suite, target in asked:
+            try:
+                self.targets.open_all([(suite, target)])
+            except RejoinderError as error:  # a candidate would only say what a reply costs now
+                self.closed[id(target)] = error
+            else:
+                opened += [(suite, target)] if id(target) in besides else []
+        return opened
+
+    def _refuse_closed(self) -> None:
+        """Raises what kept a judge from being opened, where a conversation wants a word of it that is not recorded."""
+        if not self.closed:
+            return
+
+        async def missing() -> RejoinderError | None:
+            for job in plan(self.suites, self.options):
+                tape, _ = await retrace(job, self.told, Unrecorded())
+                for call, told in tape.calls:
+                    if told is None and call.target is not None and id(call.target) in self.closed:
+                        return self.closed[id(call.target)]
+            return None
+
+        if (error := asyncio.run(missing())) is not None:
+            raise error
 
     @property
     def has_budget(self) -> bool:
@@ -268,10 +296,10 @@ class Session:
         if self.before is not None:
             recorded = Noted(Recorded(self.told, self._priced), journal)
             if self.before.purpose == "grade":
-                return recorded, Judges(live), Unrecorded()
+                return recorded, Judges(live, self.closed), Unrecorded(self.skipped)
             if self.before.purpose == "merge":
                 return (recorded,)
-            return recorded, Local(live), Missing(Nearest(self.before.folders[0], self.told).explain)
+            return recorded, Local(live), Missing(Nearest(self.before.folders[0], self.told).explain, self.skipped)
         if self.tape is not None and self.options.fork is not None:
             return Noted(Before(self.tape, self.options.fork.turn), journal), live
         if self.options.replay is not None:
@@ -365,7 +393,7 @@ class Session:
         try:
             outcome = await player.play()
         except Unanswered:
-            if given_up:
+            if given_up or place_of(job) in self.skipped:
                 self._skip(job, spool)
             return
         except (JournalError, asyncio.CancelledError):

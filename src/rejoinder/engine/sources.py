@@ -7,7 +7,7 @@ asking.py); resuming, replaying, caching, grading anew and forking only choose o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -19,7 +19,7 @@ from rejoinder.checks import Post, Work
 from rejoinder.engine.conversation import NOT_RECORDED
 from rejoinder.engine.journal import Journal, Told
 from rejoinder.engine.plan import Job, file_of
-from rejoinder.errors import UsageError
+from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import Failure, Reply, Request, Suite, Target
 from rejoinder.providers import FREE, RUNS_CODE
 from rejoinder.providers.cassettes import (
@@ -33,6 +33,14 @@ from rejoinder.providers.cassettes import (
     suite_folder,
 )
 from rejoinder.providers.settings import one_spelling
+
+Place: TypeAlias = tuple[str, str, str, int]
+"""Which conversation of a run it is: suite, case, target and trial."""
+
+
+def place_of(job: Job) -> Place:
+    prepared = job.prepared
+    return prepared.suite_name, prepared.case.id, prepared.target.name, job.trial
 
 
 class Call(Struct, frozen=True):
@@ -128,14 +136,20 @@ class Noted:
 
 
 class Missing:
-    """Nobody else is asked: a call without a recorded answer is an error that says what is recorded instead."""
+    """Nobody else is asked: a call without a recorded answer is an error that says what is recorded instead.
+
+    Conversations that were skipped then are skipped now.
+    """
 
     asks = False
 
-    def __init__(self, explain: Callable[[Call], Awaitable[str]]) -> None:
+    def __init__(self, explain: Callable[[Call], Awaitable[str]], skipped: Collection[Place] = ()) -> None:
         self._explain = explain
+        self._skipped = skipped
 
     async def answer(self, call: Call) -> Told | None:
+        if place_of(call.job) in self._skipped:
+            return None
         return Told(call.key, failure=Failure("no-recording", await self._explain(call)))
 
 
@@ -229,24 +243,35 @@ class Local:
 
 
 class Judges:
-    """Asks another source, but not the candidate."""
+    """Asks another source, but not the candidate, nor a judge that could not be opened."""
 
     asks = True
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, closed: Mapping[int, RejoinderError]) -> None:
         self._source = source
+        self._closed = closed
 
     async def answer(self, call: Call) -> Told | None:
-        return None if call.kind == "candidate" else await self._source.answer(call)
+        if call.kind == "candidate":
+            return None
+        if (why := self._closed.get(id(call.target))) is not None:
+            return Told(call.key, failure=Failure("target", why.message))
+        return await self._source.answer(call)
 
 
 class Unrecorded:
-    """The candidate is not asked any more: the conversation ends with the turns that there are."""
+    """The candidate is not asked any more: the conversation ends with the turns that there are.
+
+    One that was skipped has none, and is skipped again.
+    """
 
     asks = False
 
+    def __init__(self, skipped: Collection[Place] = ()) -> None:
+        self._skipped = skipped
+
     async def answer(self, call: Call) -> Told | None:
-        if call.kind != "candidate":
+        if call.kind != "candidate" or place_of(call.job) in self._skipped:
             return None
         return Told(call.key, failure=Failure(NOT_RECORDED, f"turn {call.request.turn} was not recorded"))
 

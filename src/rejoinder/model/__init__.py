@@ -56,6 +56,7 @@ from rejoinder.model.checks import (
     groups_of,
     parts_of,
     walk_check,
+    walk_level,
 )
 from rejoinder.model.evidence import Evidence, Opinion, Said, Segment
 from rejoinder.model.formats import FileStyle, Formatting, Mode, formatting_for
@@ -169,4 +170,5 @@ __all__ = [
     "trim",
     "trim_start",
     "walk_check",
+    "walk_level",
 ]

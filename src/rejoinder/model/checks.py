@@ -381,6 +381,18 @@ class Level(Struct, frozen=True):
     threshold: float | None = None
 
 
+def walk_level(level: Level) -> Iterator[AnyCheck]:
+    """Every check of a level and of all follow-ups in it, with everything inside them."""
+    for item in level.items:
+        items = [item]
+        if item.check is not None:
+            yield from walk_check(item.check)
+            items += groups_of(item.check)
+        for one in items:
+            if one.follow_up is not None:
+                yield from walk_level(one.follow_up.level)
+
+
 class Quote(Struct, frozen=True, tag="quote"):
     """A place in a follow-up where earlier words are put in: a reply, or what failed and why."""
 

@@ -41,6 +41,8 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     """Nothing will be sent or graded: do without targets and checks."""
     asks: bool = True
     """Will targets be asked? Where answers are recorded, their keys need not be there."""
+    labelled: bool = False
+    """Are the suite's judges put to labelled replies? Those bring their own references."""
 
 
 Review = Callable[[Built, Source, Formatting], Iterable[Problem]]

@@ -304,6 +304,13 @@ def _pattern(fault: _Fault) -> Iterator[Violation]:
     if "x-code" in fault.rule:
         yield from _length(fault)
         return
+    if "string" in fault.rule.get("type", "") and isinstance(fault.rule["type"], list):  # a number, or its variable
+        kind = "a whole number" if "integer" in fault.rule["type"] else "a number"
+        message = (
+            f"{fault.name} must be {kind}, or a `${{{{ VARIABLE }}}}` that holds one, not {_name_value(fault.value)}"
+        )
+        yield Violation("wrong-type", fault.path, message)
+        return
     words = {
         "flags": "may have the letters i, m, s and x",
         "marker": "must have `{Role}`, `{role}` or `{ROLE}` in it, where the role is to stand",
