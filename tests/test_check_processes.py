@@ -450,6 +450,23 @@ os._exit(0)
         assert_gone(pid)
 
 
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="only Linux shows the environment of others")
+@pytest.mark.parametrize("end", ["sys.exit('broken')", "time.sleep(600)", "print('x' * (2 << 20), flush=True)"])
+def test_a_process_that_left_the_group_ends_with_a_script_that_does_not_end_well(tmp_path: Path, end: str) -> None:
+    source = f"""
+import pathlib, subprocess, sys, time
+inner = "setsid sleep 600 >/dev/null 2>&1 </dev/null & echo $!"
+child = subprocess.run(["sh", "-c", inner], start_new_session=True, stdout=subprocess.PIPE, text=True)
+pathlib.Path("child").write_text(child.stdout)
+{end}
+"""
+    for timeout_s in (3.0, 30.0):  # a slow machine gets more time to start it
+        assert fault(python(source), tmp_path, timeout_s)
+        if (tmp_path / "child").exists():
+            break
+    assert_gone(*pids_in(tmp_path / "child", 1))
+
+
 def test_a_background_child_that_floods_is_ended(tmp_path: Path) -> None:
     assert fault(("yes & echo $! > child",), tmp_path) == "the script prints more than 1 MiB"
     assert_gone(*pids_in(tmp_path / "child", 1))

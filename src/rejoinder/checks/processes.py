@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, cast
+from uuid import uuid4
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -41,17 +42,22 @@ async def run_script(words: tuple[str, ...], folder: Path, stdin: bytes, timeout
     """Run a command to its end: one word is a line for the shell, several are the words of a program.
 
     Raises CheckFault where it cannot be started, does not end in time or prints too much. Nothing that it started in
-    its process group outlives this call, even when the call is cancelled.
+    its process group outlives this call, even when the call is cancelled; where it did not end well, nothing at all.
     """
-    script = _Script(_start(words, folder), stdin)
+    mark = f"{_MARK}={uuid4()}"
+    script = _Script(_start(words, folder, mark), stdin)
+    well = False
     try:
         script.watch()
         in_time = await _within(script.over, timeout_s)
         if script.flooded or not in_time:
             script.signal(signal.SIGTERM)
         await _within(script.drained, GRACE_S)
+        well = in_time and script.exited.done() and script.exited.result() == 0
     finally:
         script.put_down()
+        if not well:
+            _end_marked(mark.encode())
         await _within(script.exited, REAPING_S)
     if script.flooded:
         raise _fault("the script prints more than 1 MiB", script.end_of_stderr)
@@ -216,7 +222,26 @@ def _fulfil(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def _start(words: tuple[str, ...], folder: Path) -> subprocess.Popen[bytes]:
+_MARK = "REJOINDER_SCRIPT"
+
+
+def _end_marked(mark: bytes) -> None:
+    """End what a script has started outside its process group. Whoever has its mark in the environment is its own.
+
+    Only Linux shows the environment of others; elsewhere what leaves the group is left alone.
+    """
+    for _ in range(3):  # one that was being born when we looked has been by the next time
+        found = False
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if mark in (process / "environ").read_bytes().split(b"\0"):
+                    os.kill(int(process.name), signal.SIGKILL)
+                    found = True
+        if not found:
+            return
+
+
+def _start(words: tuple[str, ...], folder: Path, mark: str) -> subprocess.Popen[bytes]:
     if not words or not words[0].strip():  # the shell would run nothing, and pass
         raise CheckFault("there is no command to run")
     command = ("sh", "-c", *words) if len(words) == 1 else words
@@ -228,6 +253,7 @@ def _start(words: tuple[str, ...], folder: Path) -> subprocess.Popen[bytes]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=folder,
+            env={**os.environ, _MARK: mark.partition("=")[2]},
             start_new_session=True,
         )
     except (OSError, ValueError) as error:

@@ -66,16 +66,12 @@ class Player:
         prepared = self.job.prepared
         self.turn = ask.turn
         if ask.turn > 1:
-            self._say(ask.messages[-1].content)
+            _add(self._state, ask.messages[-1].content)
         key = self._state.hexdigest()
         answer = await self._answer(self._call(key, prepared.target, ask.turn, ask.messages))
         if isinstance(answer, Reply):
-            self._say(answer.text)
+            _add(self._state, answer.text)
         return answer
-
-    def _say(self, text: str) -> None:
-        encoded = text.encode("utf-8", "surrogatepass")
-        self._state.update(b"%d:%b" % (len(encoded), encoded))
 
     async def _grade(self, effect: Grade) -> tuple[Verdict, ...]:
         context = Context(self.job.prepared.case, effect.reply, effect.turn, _Port(self, effect))
@@ -93,7 +89,7 @@ class Player:
         state = self._state.copy()
         state.update(role + identity_of(target))
         for message in messages:
-            state.update(message.content.encode("utf-8", "surrogatepass"))
+            _add(state, message.content)
         judging = role == b"judge "
         key = self._numbered(state.hexdigest(), "-" if judging else "+")
         return self._answer(self._call(key, target, turn, messages, judging=judging, other=not judging, number=number))
@@ -242,6 +238,12 @@ class _Port:
 
     def post(self, post: Post) -> Awaitable[Reply | Failure]:
         return self._player.carry_out(self._effect.turn, post)
+
+
+def _add(state: blake2b, text: str) -> None:
+    """With its length: two texts are not to be mistaken for two others with the same letters."""
+    encoded = text.encode("utf-8", "surrogatepass")
+    state.update(b"%d:%b" % (len(encoded), encoded))
 
 
 async def _missing(target: str | None) -> Failure:
