@@ -501,6 +501,32 @@ def test_position_bias_speaks_of_positions_and_not_of_answers(pairs: list[tuple[
 # Clusters
 
 
+def test_rogan_gladen_over_clusters() -> None:
+    """Known by heart: 0.80 observed, sensitivity 0.90, specificity 0.70 give 0.833, whatever the interval is of."""
+    sure, unsure = [[True] * 10] * 8 + [[False] * 10] * 2, [[value] for value in [True] * 80 + [False] * 20]
+    for values in (sure, unsure):
+        observed = clustered_rate(values)
+        assert observed is not None
+        assert rogan_gladen(observed.rate, 0.9, 0.7) == near(0.833)
+    few, many = (rogan_gladen_interval(clustered_rate(rows) or (0, 0), (90, 100), (70, 100)) for rows in (sure, unsure))
+    plain = rogan_gladen_interval((80, 100), (90, 100), (70, 100))
+    assert few is not None and many is not None and plain is not None
+    assert few[0] < many[0] - 0.1
+    assert many[0] == pytest.approx(plain[0], abs=0.01)
+
+
+def test_rogan_gladen_over_clusters_without_spread() -> None:
+    alike = clustered_rate([[True] * 20] * 6)
+    assert alike is not None
+    assert rogan_gladen_interval(alike, (9, 10), (9, 10)) == rogan_gladen_interval((6, 6), (9, 10), (9, 10))
+    alone = clustered_rate([[True, False, True]])
+    assert alone is not None
+    assert rogan_gladen_interval(alone, (9, 10), (9, 10)) is None
+    mixed = clustered_rate([[True, False]] * 9)
+    assert mixed is not None
+    assert rogan_gladen_interval(mixed, (9, 10), (9, 10)) == rogan_gladen_interval((9, 18), (9, 10), (9, 10))
+
+
 def test_the_clustered_error_by_hand() -> None:
     # Deviations from 4/6 by row: 2 - 4/3, 1 - 4/3, 1 - 4/3.
     found = clustered_rate([[True, True], [True, False], [False, True]])

@@ -14,28 +14,37 @@ from rejoinder.engine.budget import Amount, Budget, BudgetReached
 
 @given(
     cap=st.integers(0, 300),
-    calls=st.lists(st.tuples(st.integers(0, 60), st.floats(0, 1), st.integers(0, 3), st.booleans()), max_size=60),
+    calls=st.lists(
+        st.tuples(st.integers(0, 60), st.floats(0, 1), st.integers(0, 3), st.booleans(), st.booleans()), max_size=60
+    ),
     seed=st.integers(0, 10**6),
 )
 @settings(max_examples=300, deadline=None)
-def test_whatever_is_in_flight_the_cap_holds(cap: int, calls: list[tuple[int, float, int, bool]], seed: int) -> None:
+def test_whatever_is_in_flight_the_cap_holds(
+    cap: int, calls: list[tuple[int, float, int, bool, bool]], seed: int
+) -> None:
     """Calls begin in any order, take any time, cost any share of their most; some are cancelled, some get lost."""
     shuffled = random.Random(seed)
 
     async def play() -> None:
         budget = Budget(None, cap)
         made: list[int] = []
+        under_way: list[bool] = []
 
-        async def call(most: int, share: float, steps: int, lost: bool) -> None:
-            ticket = await budget.reserve(Amount(0.0, most))
+        async def call(most: int, share: float, steps: int, lost: bool, alone: bool) -> None:
+            ticket = await budget.reserve(Amount(0.0, most), alone=alone)
+            under_way.append(alone)
             assert (budget.spent + budget.reserved).tokens <= cap
+            assert len(under_way) == 1 or not any(under_way), "none is made beside one that is made alone"
             try:
                 for _ in range(steps):
                     await asyncio.sleep(0)
             except asyncio.CancelledError:
+                under_way.remove(alone)
                 budget.forfeit(ticket)
                 raise
             made.append(most)
+            under_way.remove(alone)
             budget.forfeit(ticket) if lost else budget.settle(ticket, Amount(0.0, int(most * share)))
 
         tasks = [asyncio.ensure_future(call(*one)) for one in calls]

@@ -27,7 +27,7 @@ from rejoinder.engine.plan import RunOptions
 from rejoinder.errors import RejoinderError
 from rejoinder.model import ChatMessage, Reply, Request, Suite, Target, ToolCall, Usage
 from rejoinder.model.prices import Price
-from rejoinder.testing import FakeServer, Fault
+from rejoinder.testing import Answer, FakeServer, Fault
 from tests.conftest import Project
 from tests.paid_lab import (
     KILLED,
@@ -307,6 +307,48 @@ def test_calls_in_doubt_count_for_the_most_that_they_can_have_cost(priced: Proje
         assert not set(told) & set(server.keys[asked:])
 
 
+@spec("B11")
+@pytest.mark.parametrize("first", [(), ("--budget-tokens", "9000000")], ids=["none", "tokens"])
+def test_calls_in_doubt_count_also_when_the_budget_comes_later(first: tuple[str, ...], priced: Project) -> None:
+    """What they can have cost was not written down then, but follows from what they asked."""
+    with PaidServer(latency_s=0.0) as server:
+        priced.write("evals.yaml", make_suite(server.fake.url, 12))
+        server.fault = lambda _request, number: Fault("slow_headers", seconds=60) if number > 10 else None
+        child = Child(priced.folder, "run", "evals.yaml", "--workers", "6", "--max-tokens", "50", *first)
+        wait_until(lambda: server.fake.in_flight >= 6 and len(server.keys) >= 16)
+        child.kill()
+        server.fault = lambda _request, _number: None
+        asked, spent = len(server.keys), server.usd
+        stopped = resume(priced, "--budget-usd", str(spent / 2), "--budget-tokens", "9000000")
+        assert len(server.keys) == asked
+        assert stopped["run"]["budget"]["spent_usd"] >= spent - SLACK
+        assert stopped["run"]["budget"]["spent_tokens"] >= server.tokens
+        done = resume(priced, "--budget-usd", "1", code=None)
+        assert done["run"]["budget"]["spent_usd"] >= server.usd - SLACK
+
+
+def test_a_price_that_came_later_counts_for_what_was_asked_before(project: Project, server: PaidServer) -> None:
+    content = make_suite(server.fake.url, 6)
+    server.fault = lambda _request, number: Fault("status", status=400) if number > 12 else None
+    run(project, content, "--workers", "1", "--max-tokens", "50", code=3)
+    spent, asked = server.usd, len(server.keys)
+    project.write(".rejoinder/config.yaml", {"prices": PRICES})
+    stopped = resume(project, "--retry-errors", "--budget-usd", str(spent + 1e-7))
+    assert len(server.keys) == asked
+    assert stopped["run"]["budget"]["spent_usd"] == pytest.approx(spent)
+
+
+def test_the_parts_of_a_merged_run_have_spent(priced: Project, server: PaidServer) -> None:
+    content = make_suite(server.fake.url, 12)
+    parts = [run(priced, content, "--shard", f"{n}/2", "--budget-usd", "0.01", code=None) for n in (1, 2)]
+    names = [part["run"]["id"] for part in parts]
+    spent, asked = server.usd, len(server.keys)
+    priced.run("merge", *names, code=None)
+    stopped = resume(priced, "--budget-usd", str(spent))
+    assert len(server.keys) == asked
+    assert stopped["run"]["budget"]["spent_usd"] == pytest.approx(spent)
+
+
 # Attempts
 
 ATTEMPTS: dict[str, tuple[Fault, bool]] = {
@@ -388,14 +430,64 @@ def test_embeddings_are_paid_from_the_same_purse(priced: Project, server: PaidSe
     assert [charge.model for charge in server.charges] == [reply.model]
 
 
-def test_scripts_cost_nothing_also_when_a_run_is_taken_up_again(priced: Project, server: PaidServer) -> None:
+def test_scripts_cost_no_money_and_count_their_tokens(priced: Project, server: PaidServer) -> None:
+    """Also when a run is taken up again."""
     content = make_suite(server.fake.url, 6)
     content["targets"].append({"name": "script", "provider": "scripted", "replies": ["right and a few more words"] * 9})
     content["target"] = "script"
-    document = run(priced, content, "--budget-tokens", "1000000", code=None)
-    assert document["summary"]["usage"]["total_tokens"] > 0
-    assert document["run"]["budget"]["spent_tokens"] == server.tokens > 0
+    document = run(priced, content, "--budget-tokens", "1000000", "--budget-usd", "1", code=None)
+    scripted = document["summary"]["usage"]["total_tokens"]
+    assert scripted > 0 < server.tokens
+    assert document["run"]["budget"]["spent_tokens"] == server.tokens + scripted
+    assert document["run"]["budget"]["spent_usd"] == pytest.approx(server.usd)
     assert resume(priced, code=None)["run"]["budget"] == document["run"]["budget"]
+
+
+@spec("B11")
+@pytest.mark.parametrize("provider", ["scripted", "mock"])
+@pytest.mark.parametrize("cap", ["usd", "tokens"])
+def test_a_budget_can_be_seen_without_a_model(provider: str, cap: str, project: Project) -> None:
+    """What a script will say is known, so it is reserved to the token."""
+    replies = [{"text": "yes", "input_tokens": 400, "output_tokens": 600}]
+    words = {"replies": replies} if provider == "scripted" else {"response": "yes " * 1000}
+    project.write(".rejoinder/config.yaml", {"prices": {"it": {"input": 1000, "output": 1000}}})
+    cases = [{"id": f"c{n}", "prompt": "Well?", "checks": [{"contains": "yes"}]} for n in range(5)]
+    content = {"targets": [{"name": "it", "provider": provider, **words}], "target": "it", "evals": cases}
+    limit = {"usd": ("--budget-usd", "2.5"), "tokens": ("--budget-tokens", "2999")}[cap]
+    document = run(project, content, *limit)
+    assert [document["summary"][name] for name in ("passed", "unfinished", "exit_code")] == [2, 3, 4]
+    assert document["run"]["budget"][f"spent_{cap}"] == {"usd": 2.0, "tokens": 2000}[cap]
+    more = {"usd": ("--budget-usd", "5"), "tokens": ("--budget-tokens", "5000")}[cap]
+    assert resume(project, *more, code=0)["summary"]["passed"] == 5
+
+
+def test_the_command_to_go_on_with_helps(project: Project) -> None:
+    replies = [{"text": "yes", "output_tokens": 1000}]
+    case = {"id": "a", "prompt": "Well?", "checks": [{"contains": "yes"}]}
+    target = {"name": "it", "provider": "scripted", "replies": replies}
+    project.write("evals.yaml", {"targets": [target], "target": "it", "evals": [case]})
+    project.write(".rejoinder/config.yaml", {"prices": {"it": {"input": 1, "output": 12.3456789}}})
+    result = project.invoke("run", "--budget-tokens", "10", "--budget-usd", "0.000001")
+    assert result.exit_code == 4
+    command = next(line for line in result.output.splitlines() if line.startswith("Next: rejoinder "))
+    assert json.loads(project.run(*command.split()[2:], "--format", "json", code=0))["summary"]["passed"] == 1
+
+
+@pytest.mark.parametrize("cap", [0.02, 0.3])
+def test_a_deployment_that_is_dearer_than_its_target_says_is_found_out_by_one_call(
+    cap: float, project: Project
+) -> None:
+    """Nobody can know before the first reply; so it is asked for alone."""
+    answer = Answer("yes", input_tokens=100, output_tokens=400, model="gpt-4-32k")
+    with FakeServer(lambda _: answer) as fake:
+        target = {"name": "it", "provider": "azure", "endpoint": fake.azure_url, "api_key": "k", "deployment": "d"}
+        target |= {"model": "gpt-4o-mini", "max_tokens": 500}
+        cases = [{"id": f"c{n}", "prompt": f"Well, {n}?", "checks": [{"contains": "yes"}]} for n in range(20)]
+        content = {"targets": [target], "target": "it", "evals": cases}
+        document = run(project, content, "--budget-usd", str(cap), "--workers", "20")
+        spent, one = document["run"]["budget"]["spent_usd"], 100 * 60e-6 + 400 * 120e-6
+        assert spent == pytest.approx(one * len(fake.requests))
+        assert len(fake.requests) == 1 if cap < one else one < spent <= cap
 
 
 # What cannot be held to a budget

@@ -434,6 +434,77 @@ def test_a_cache_may_be_deleted_at_any_time(project: Project, server: FakeServer
     assert replies_of(run(project, suite(server))) == [["answer 2"]]
 
 
+# Answers that nobody could read
+
+
+def mumbling(project: Project) -> Callable[[Received], Answer]:
+    """A judge that cannot be read until there is a file `mended`."""
+
+    def answer(request: Received) -> Answer:
+        if not is_judging(request):
+            return Answer("answer")
+        return Answer('{"score": 1}' if (project.folder / "mended").exists() else "mumble")
+
+    return answer
+
+
+ALONE = {"llm_judge": {"criteria": "Is it right?"}}
+SETTLED = {"or": [{"contains": "answer"}, ALONE]}
+
+
+@pytest.mark.parametrize("check", [ALONE, SETTLED], ids=["alone", "another check decides"])
+def test_a_judge_that_nobody_could_read_is_asked_again_by_the_next_run(check: Raw, project: Project) -> None:
+    with FakeServer(mumbling(project)) as server:
+        content = suite(server, case("one", check))
+        first = run(project, content, code=0 if check is SETTLED else 3)
+        assert first["run"]["from_cache"]["answers"] == 0
+        assert len(server.requests) == 3
+        (project.folder / "mended").touch()
+        run(project, content, code=0)
+        assert len(server.requests) == 4, "the judge, and nobody else"
+        run(project, content, code=0)
+        assert len(server.requests) == 4
+
+
+def test_errors_are_retried_and_not_taken_from_the_cache(project: Project) -> None:
+    with FakeServer(mumbling(project)) as server:
+        content = suite(server, case("one", ALONE))
+        run(project, content, code=3)
+        project.run("resume", "--retry-errors", code=3)
+        assert len(server.requests) == 5
+        # Where it counts as zero it is kept: as by a process that is killed before it finds out that it is useless.
+        zero = {"llm_judge": {**ALONE["llm_judge"], "on_invalid": "zero"}}
+        run(project, suite(server, case("one", zero)), code=1)
+        project.write("evals.yaml", content)
+        server.reset()
+        (project.folder / "mended").touch()
+        poisoned = runs_of(project.folder)[0]
+        project.run("resume", poisoned.name, "--retry-errors", code=0)
+        assert len(server.requests) == 1
+
+
+def test_a_judge_that_was_read_at_the_second_chance_is_kept(project: Project) -> None:
+    def answer(request: Received) -> Answer:
+        return Answer("mumble" if len(request.body["messages"]) == 2 else '{"score": 1}')
+
+    with FakeServer(lambda request: answer(request) if is_judging(request) else Answer("answer")) as server:
+        first = run(project, suite(server, case("one", ALONE)), code=0)
+        asked = len(server.requests)
+        assert asked == 3
+        assert replies_of(run(project, suite(server, case("one", ALONE)), code=0)) == replies_of(first)
+        assert len(server.requests) == asked
+
+
+def test_a_fork_keeps_and_uses_what_it_asks(project: Project, server: FakeServer) -> None:
+    project.write("evals.yaml", suite(server, case("one", *FOLLOWED)))
+    first = json.loads(project.run("run", "evals.yaml", "--format", "json", code=1))
+    given = ("run", "--fork", first["run"]["id"], "--case", "one", "--turn", "2", "--cache", "--format", "json")
+    forks = [json.loads(project.run(*given, code=1)) for _ in range(2)]
+    assert len(server.requests) == 3
+    assert replies_of(forks[0]) == replies_of(forks[1]) == [["answer 1", "answer 3"]]
+    assert [one["run"]["from_cache"]["answers"] for one in forks] == [0, 1]
+
+
 # Damage
 
 

@@ -19,7 +19,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rejoinder.model import ChatMessage, Failure, Reply, ToolCall, Usage
-from rejoinder.providers.cassettes import Cassette, Recording, cassette_path, read_cassette, write_cassette
+from rejoinder.providers.cassettes import (
+    Cassette,
+    Recording,
+    cassette_name,
+    read_cassette,
+    suite_folder,
+    write_cassette,
+)
 from rejoinder.suite.yaml import parse_yaml
 from rejoinder.testing import Answer, FakeServer, Received
 from tests.conftest import Project
@@ -287,7 +294,7 @@ NAMES = [
 def test_every_conversation_has_a_file_of_its_own(tmp_path: Path) -> None:
     """Names that no file can have, that are too long, or that differ only in what some file systems do not see."""
     paths = {
-        cassette_path(tmp_path, suite, case, target, trial): (suite, case, target, trial)
+        suite_folder(tmp_path, suite) / cassette_name(case, target, trial): (suite, case, target, trial)
         for suite in ("a.yaml", "a.yml", "a/a.yaml", "A.yaml", "b/a.yaml")
         for case in NAMES
         for target in NAMES
@@ -769,11 +776,10 @@ def test_a_target_that_replays_may_judge_embed_and_be_compared_with(project: Pro
 
 @pytest.mark.parametrize("written", ["beside the suite", "in the project"])
 def test_the_folder_is_looked_for_beside_the_suite_and_in_the_project(project: Project, written: str) -> None:
-    record(project, SIMPLE, code=0)
+    project.write("suites/evals.yaml", SIMPLE)
+    play(project, "run", "suites/evals.yaml", "--record", "cassettes", code=0)
     if written == "beside the suite":
-        (project.folder / "cassettes").rename(project.folder / "moved")
-        (project.folder / "suites").mkdir()
-        (project.folder / "moved").rename(project.folder / "suites" / "cassettes")
+        (project.folder / "cassettes").rename(project.folder / "suites" / "cassettes")
     suite = {**SIMPLE, "target": "recorded", "targets": [{**REPLAYING, "of": "it"}]}
     project.write("suites/evals.yaml", suite)
     document = play(project, "run", "suites/evals.yaml", code=0)
@@ -788,6 +794,155 @@ def test_a_folder_that_is_not_there_is_named(project: Project) -> None:
     assert refusal.exit_code == 2
     broken = {**SIMPLE, "targets": [{"name": "it", "provider": "replay"}]}
     assert [one["code"] for one in project.errors(broken)] == ["missing-field"]
+
+
+# Whose cassettes they are.
+
+
+def saying(word: str, **more: Any) -> Raw:
+    """A suite that asks the same as any other of these, and is told something of its own."""
+    targets = [scripted("it", word), {**REPLAYING, "of": "it"}]
+    checks = [{"contains": word}]
+    return {"target": "it", "targets": targets, "evals": [{"id": "one", "prompt": "Hi!", "checks": checks}], **more}
+
+
+def test_a_target_that_replays_has_the_cassettes_of_its_own_suite(project: Project) -> None:
+    for name in ("alpha", "beta", "gamma"):
+        project.write(f"{name}.yaml", saying(name))
+    play(project, "run", "alpha.yaml", "beta.yaml", "--record", "cassettes", code=0)
+    for names in (["alpha.yaml"], ["beta.yaml"], ["alpha.yaml", "beta.yaml"]):
+        document = play(project, "run", *names, "--target", "recorded", code=0)
+        assert "stale" not in document["run"]
+    [result] = play(project, "run", "gamma.yaml", "--target", "recorded", code=3)["results"]
+    assert (result["error"]["type"], "cassettes/gamma has no cassette" in result["error"]["message"]) == (
+        "no-recording",
+        True,
+    )
+
+
+def test_a_target_that_replays_names_what_is_stale(project: Project) -> None:
+    checks = [{"contains": "two"}, {"prompt": "More?", "checks": [{"contains": "two"}]}]
+    cases = [{"id": name, "prompt": name, "checks": checks} for name in ("a", "b")]
+    suite = {"target": "it", "targets": [scripted("it", "one", "two")], "evals": cases}
+    record(project, suite, code=0)
+    changed = {**suite, "targets": [{**REPLAYING, "name": "it"}], "evals": [{**cases[0], "checks": checks[:1]}]}
+    project.write("evals.yaml", changed)
+    document = play(project, "run", "evals.yaml", code=1)
+    assert document["run"]["stale"] == ["evals/a.it.yaml: turn 2 of `it`", "evals/b.it.yaml: nobody asked for it"]
+    chosen = play(project, "run", "evals.yaml", "--case", "a", code=1)  # who asks for less says nothing of the rest
+    assert chosen["run"]["stale"] == ["evals/a.it.yaml: turn 2 of `it`"]
+
+
+def test_suites_of_two_projects_do_not_share_a_cassette(project: Project) -> None:
+    for name in ("one", "two"):
+        (project.folder / name / ".rejoinder").mkdir(parents=True)
+        project.write(f"{name}/evals.yaml", saying(name))
+    both = ("one/evals.yaml", "two/evals.yaml")
+    play(project, "run", *both, "--record", "cassettes", code=0)
+    assert len(files(project.folder / "cassettes")) == 2
+    for names in (both, both[:1], both[1:], both[::-1]):
+        assert "stale" not in play(project, "run", *names, "--replay", "cassettes", code=0)["run"]
+    # Recorded again alone, it is written where it is found.
+    before = files(project.folder / "cassettes")
+    play(project, "run", both[1], "--record", "cassettes", code=0)
+    assert files(project.folder / "cassettes") == before
+
+
+def test_one_project_has_its_cassettes_by_the_names_of_its_suites(project: Project) -> None:
+    project.write("evals.yaml", saying("one"))
+    project.write("sub/evals.yaml", saying("two"))
+    play(project, "run", "evals.yaml", "sub/evals.yaml", "--record", "cassettes", code=0)
+    assert list(files(project.folder / "cassettes")) == ["evals/one.it.yaml", "sub/evals/one.it.yaml"]
+
+
+def test_projects_of_the_same_name_are_refused_before_anything_is_asked(project: Project) -> None:
+    for name in ("here", "there"):
+        (project.folder / name / "shop" / ".rejoinder").mkdir(parents=True)
+        project.write(f"{name}/shop/evals.yaml", saying(name))
+    both = ("here/shop/evals.yaml", "there/shop/evals.yaml")
+    error = refused(project, "run", *both, "--record", "cassettes")
+    assert (error.exit_code, "would share their cassettes" in error.message) == (2, True)
+    assert files(project.folder / "cassettes") == {}
+    play(project, "run", *both, code=0)
+
+
+# A model that the environment names.
+
+
+def test_a_cassette_names_the_model_that_was_asked(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MODEL", "gpt-5-mini")
+    with FakeServer("yes") as server:
+        suite = one_case(checks=[{"contains": "yes"}])
+        suite["targets"] = [behind(server, "it", model="${{ MODEL }}", api_key="k")]
+        record(project, suite, code=0)
+        path = project.folder / "cassettes" / "evals" / "one.it.yaml"
+        assert "  model: gpt-5-mini\n" in path.read_text(encoding="utf-8").partition("reply:")[0]
+    replay(project, code=0)
+    monkeypatch.setenv("MODEL", "gpt-5")
+    [result] = replay(project, code=3)["results"]
+    assert "-model gpt-5-mini\n+model gpt-5" in result["error"]["message"]
+    monkeypatch.delenv("MODEL")
+    replay(project, code=0)  # nobody says which one is meant, so it is the one that was asked
+    change(path, "  model: gpt-5-mini\n  turn", "  model: ${{ MODEL }}\n  turn")
+    monkeypatch.setenv("MODEL", "gpt-5")
+    replay(project, code=0)  # as older ones were written
+
+
+def test_a_run_is_not_taken_up_with_another_model(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MODEL", "gpt-5-mini")
+    with FakeServer("yes") as server:
+        suite = one_case(checks=[{"contains": "yes"}])
+        suite["targets"] = [behind(server, "it", model="${{ MODEL }}", api_key="k")]
+        project.write("evals.yaml", suite)
+        first = play(project, "run", "evals.yaml", code=0)
+        monkeypatch.setenv("MODEL", "gpt-5")
+        error = refused(project, "resume")
+        for words in (first["run"]["id"], "`gpt-5-mini`", "`gpt-5`", "target `it`"):
+            assert words in error.message
+        assert (error.exit_code, "${{ MODEL }}" in str(error.hint)) == (2, True)
+        assert len(server.requests) == 1
+        # One that the suite itself names is another target, and is asked anew.
+        suite["targets"][0]["model"] = "gpt-5"
+        project.write("evals.yaml", suite)
+        play(project, "resume", code=0)
+        assert [one.body["model"] for one in server.requests] == ["gpt-5-mini", "gpt-5"]
+
+
+# Taken up after a crash.
+
+
+def cut_off(document: Raw, answers: int) -> None:
+    """Leave a run as it is when its process is killed after so many answers."""
+    folder = Path(document["run"]["folder"])
+    lines = (folder / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    told = [number for number, line in enumerate(lines) if b'"type":"told"' in line]
+    (folder / "journal.jsonl").write_bytes(b"".join(lines[: told[answers - 1] + 1]))
+    for name in ("results.jsonl", "summary.json"):
+        (folder / name).unlink()
+    run = json.loads((folder / "run.json").read_bytes())
+    (folder / "run.json").write_text(json.dumps({**run, "status": "running"}))
+
+
+@pytest.mark.parametrize("way", ["cassettes", "target", "fork"])
+def test_votes_that_were_played_before_a_crash_are_not_played_again(project: Project, way: str) -> None:
+    checks = [{"llm_judge": {"criteria": "Good?", "votes": 4}}, {"prompt": "More?", "checks": [{"contains": "x"}]}]
+    suite = one_case("one", "two", checks=checks) | {"judge_target": "judge"}
+    suite["targets"].append(scripted("judge", judge=[0.1, 0.2, 0.3, 0.4]))
+    first = record(project, suite, code=1)
+    if way == "fork":
+        again = ("run", "--fork", first["run"]["id"], "--case", "one", "--turn", "2")
+    else:
+        again = ("run", "evals.yaml", *(("--replay", "cassettes") if way == "cassettes" else ()))
+    if way == "target":
+        suite["targets"] = [{**REPLAYING, "name": name} for name in ("it", "judge")]
+        project.write("evals.yaml", suite)
+    for answers in range(1, 6):
+        whole = play(project, *again, code=1)
+        cut_off(whole, answers)
+        resumed = play(project, "resume", whole["run"]["id"], code=1)
+        [result] = resumed["results"]
+        assert result["turns"][0]["checks"][0]["votes"] == [0.1, 0.2, 0.3, 0.4], answers
+        assert resumed["run"].get("stale") == whole["run"].get("stale")
 
 
 # The examples.

@@ -17,6 +17,7 @@ from tests.test_checks import run_one, verdicts
 
 PASS, FAIL = True, False
 ORDER = '{"id": 7, "items": [{"name": "skate", "price": 9.5}, {"name": "rocket", "price": 100}], "paid": true}'
+CUT = '{"items": [{"name": "x", "price": 1}, {"name": "y", "pri'
 PROSE = f"Here is the order:\n```json\n{ORDER}\n```\nAnything else?"
 
 
@@ -35,6 +36,28 @@ PROSE = f"Here is the order:\n```json\n{ORDER}\n```\nAnything else?"
         ({"contains_json": True}, "no {braces} here", FAIL),
         ({"contains_json": False}, "no {braces} here", PASS),
         ({"contains_json": True}, "12", FAIL),
+        ({"contains_json": True}, CUT, FAIL),
+        ({"contains_json": True}, f"{CUT} and {ORDER}", FAIL),
+        ({"contains_json": True}, '{"a": "}[1]", "b', FAIL),
+        ({"contains_json": True}, '[{"a": 1}, {"b', FAIL),
+        ({"contains_json": True}, 'It is {"a": NaN, "b": [Infinity]}.', FAIL),
+        ({"contains_json": True}, '{"a": [1], b: 2}', FAIL),
+        ({"contains_json": True}, '{"a": 1e999}', FAIL),
+        ({"contains_json": True}, 'See {this}, [that] and [0, 1): {"a": 1}', PASS),
+        ({"contains_json": True}, 'See [0, [1, {"a": 1}', FAIL),
+        ({"contains_json": True}, 'See {this}, [that and {"a": 1}', PASS),
+        ({"json_schema": {"type": "object"}}, '{"a": NaN}', FAIL),
+        ({"json_schema": {"required": ["name", "price"]}}, CUT, FAIL),
+        ({"json_path": {"path": "$.name", "equals": "x"}}, CUT, FAIL),
+        ({"json_path": "$.a"}, '{"a": -Infinity}', FAIL),
+        ({"json_path": {"path": "$.admin", "equals": True}}, json.dumps('{"admin": true}'), FAIL),
+        ({"json_path": {"path": "$", "equals": '{"admin": true}'}}, json.dumps('{"admin": true}'), PASS),
+        ({"json_path": {"path": "$", "equals": "42"}}, '"42"', PASS),
+        ({"json_path": {"path": "$", "equals": 42}}, '"42"', FAIL),
+        ({"json_path": {"path": "$", "equals": "[1"}}, '"[1"', PASS),
+        ({"json_path": "$..*"}, '"[1, 2]"', FAIL),
+        ({"json_path": "$[0:1]"}, '"ab"', FAIL),
+        ({"json_path": "$.a[0:1]"}, '{"a": "bc"}', FAIL),
         ({"json_schema": {"type": "object", "required": ["id", "items"]}}, PROSE, PASS),
         ({"json_schema": {"type": "object", "required": ["address"]}}, PROSE, FAIL),
         ({"json_schema": {"type": "object"}}, "no JSON", FAIL),

@@ -26,6 +26,8 @@ from rejoinder.engine.conversation import Ask, Opening, converse
 from rejoinder.errors import SuiteError
 from rejoinder.formatting import format_case
 from rejoinder.model import ChatMessage, Failure, Outcome, Prompt, Reply
+from rejoinder.suite.paths import read_path
+from rejoinder.validation import validate_file
 from tests.conftest import Project
 
 spec = pytest.mark.spec
@@ -980,3 +982,52 @@ def test_the_machine_agrees_with_a_second_reading_of_the_rules(drawn: tuple[Raw,
     assert outcome.error is None or outcome.error.turn == len(found)
     assert len(found) <= (6 if case.get("followups") != "all" else 20)
     assert all(depth <= 5 for _, depth, *_ in found)
+
+
+@spec("C24", "P18", "P25")
+@settings(
+    max_examples=EXAMPLES or 300,
+    derandomize=not EXAMPLES,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(trees(), st.booleans())
+def test_a_follow_up_that_is_called_unreachable_is_never_sent(
+    drawn: tuple[Raw, list[Raw], Script, list[str]], shared: bool
+) -> None:
+    case, everywhere, script, leaves = drawn
+    suite: Raw = {"metadata": {"model": "scripted/x"}}
+    if shared and isinstance(case["checks"], list):  # the suite's checks stand before the case's own
+        suite["checks"] = case["checks"]
+        case = {
+            **case,
+            "checks": [match("own", **follow("prompt 1001", match("own"))), follow("prompt 1002", match("z"))],
+        }
+    elif everywhere:
+        suite["checks"] = everywhere
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "evals.yaml")
+        path.write_text(json.dumps({**suite, "evals": [case]}), encoding="utf-8")
+        found = [problem for problem in validate_file(path) if problem.code == "unreachable-followup"]
+    assert case.get("followups") != "all" or not found
+    unreachable = {number_of(at({**suite, "evals": [case]}, problem.path)) for problem in found}
+    for seed in range(4):
+        chances = Script(script.seed + seed, script.chance, 0, None)
+        had = have(
+            case,
+            lambda turn, chances=chances: Reply(chances.reply(turn, leaves) or ""),
+            lambda turn, user, chances=chances: Reply(json.dumps({"score": chances.judgement(turn, user)})),
+            suite,
+        )
+        assert unreachable.isdisjoint(map(number_of, had.prompts[1:]))
+
+
+def at(data: Any, path: str) -> Any:
+    for step in read_path(path):
+        data = data[step]
+    return data
+
+
+def number_of(prompt: str) -> str:
+    return prompt.split()[1]

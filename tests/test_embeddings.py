@@ -281,6 +281,12 @@ def test_a_vector_is_the_same_however_it_is_written(api: str, body: Raw) -> None
     assert reply.model == (None if api == "gemini" else "the-model")
 
 
+@pytest.mark.parametrize(("api", "body"), [("groq", of_openai([1, 0])), ("gemini", of_gemini([1, 0]))])
+def test_a_vector_is_read_with_a_mark_before_it_and_rubbish_beside_it(api: str, body: Raw) -> None:
+    text = json.dumps({"odd": "NaN", **body}).replace('"NaN"', "NaN")
+    assert answered(b"\xef\xbb\xbf" + text.encode(), api).vector == struct.pack("<2f", 1, 0)
+
+
 def test_all_that_an_answer_tells_is_in_the_reply(lab: Lab) -> None:
     replies = {api: embedded(TARGETS[api](lab.server), "one two three") for api in APIS}
     assert {api: reply.usage.input_tokens for api, reply in replies.items()} == dict.fromkeys(APIS, 3)
@@ -298,7 +304,12 @@ def test_all_that_an_answer_tells_is_in_the_reply(lab: Lab) -> None:
         ("groq", {"usage": None}, (3, True)),
         ("groq", {"usage": {"prompt_tokens": 0, "total_tokens": 0}}, (3, True)),
         ("groq", {}, (3, True)),
+        ("groq", {"usage": {"prompt_tokens": 7.0}}, (7, False)),
+        ("groq", {"usage": {"prompt_tokens": -7}}, (3, True)),
+        ("groq", {"usage": "many"}, (3, True)),
         ("gemini", {"usageMetadata": {"promptTokenCount": 7}}, (7, False)),
+        ("gemini", {"usageMetadata": {"promptTokenCount": 7.0}}, (7, False)),
+        ("gemini", {"usageMetadata": {"promptTokenCount": -7}}, (3, True)),
         ("gemini", {}, (3, True)),
     ],
 )

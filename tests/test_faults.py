@@ -675,6 +675,22 @@ def test_how_often_for_connections(project: Project) -> None:
     assert "broke off" in result["error"]["message"]
 
 
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_how_often_for_failures_and_refusals_together(most: int, project: Project) -> None:
+    with FakeServer(faults=[status(500), status(429)] * 6) as server:
+        result = run_one(project, {**openai(server), "max_retries": most})
+        assert len(server.requests) == most + 1
+    assert result["error"]["message"].endswith(f"(tried {most + 1} times)")
+    assert attempts(project) == [most + 1]
+
+
+def test_failures_and_refusals_are_counted_apart_where_nobody_says(project: Project) -> None:
+    with FakeServer(faults=[status(500), status(429), status(429)] * 3) as server:
+        result = run_one(project, openai(server), code=0)
+        assert len(server.requests) == 10
+    assert result["status"] == "passed"
+
+
 def test_three_times_where_nobody_says(project: Project) -> None:
     with FakeServer(status(500)) as server:
         run_one(project, openai(server))
@@ -704,6 +720,32 @@ def test_which_statuses(camel: bool, project: Project) -> None:
         assert len(server.requests) == 5
     found = [(result["status"], (result["error"] or {}).get("status")) for result in document["results"]]
     assert found == [("error", 500), ("passed", None), ("error", 429), ("error", 503)]
+
+
+@pytest.mark.parametrize("code", [401, 402, 404])
+@pytest.mark.parametrize("make", APIS)
+def test_a_status_that_the_user_names_is_tried_again_even_if_it_ends_targets(
+    make: Make, code: int, project: Project
+) -> None:
+    with FakeServer(faults=[status(code)] * 2) as server:
+        result = run_one(project, {**make(server), "retry_status_codes": [code, 500]}, code=0)
+        assert len(server.requests) == 3
+    assert result["status"] == "passed"
+
+
+def test_a_target_that_is_tried_again_in_vain_is_given_up(project: Project) -> None:
+    with FakeServer(status(404)) as server:
+        target = {**openai(server), "retry_status_codes": [404], "max_retries": 2}
+        document = run(project, suite_of(target, 60), "-w", "3", code=3)
+        assert 3 <= len(server.requests) <= 9
+    message = assert_given_up(project, document, "model_not_found", workers=3)
+    assert message.endswith("(tried 3 times)")
+
+
+def test_a_used_up_quota_is_final_whatever_statuses_are_named(project: Project) -> None:
+    with FakeServer(status(429, code="insufficient_quota")) as server:
+        run_one(project, {**openai(server), "retry_status_codes": [429]})
+        assert len(server.requests) == 1
 
 
 def test_no_status_at_all(project: Project) -> None:

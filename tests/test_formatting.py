@@ -470,6 +470,22 @@ def test_legacy(with_files: Project) -> None:
     assert embedded["role_markers"] is True
 
 
+@spec("P1", "P4", "P16")
+@pytest.mark.parametrize("other", ["assistant", "user"])
+def test_legacy_shows_no_turn_of_a_guideline_and_an_empty_file(with_files: Project, other: str) -> None:
+    with_files.write("void.txt", "")
+    case = messages(text("system", [file("void.txt"), file("g.instructions.md")]), text("user", "U"), text(other, "A"))
+    shown = with_files.prompt(case, "--mode", "agent", formatting={"profile": "legacy"})
+    assert shown["question"] == f"[User]:\nU\n\n[{other.capitalize()}]:\nA"
+    alone = with_files.prompt(
+        messages(text("system", [file("g.instructions.md"), file("void.txt")]), text("user", "U")),
+        "--mode",
+        "agent",
+        formatting={"profile": "legacy"},
+    )
+    assert alone["question"] == "U"
+
+
 @spec("C4", "C5", "C6", "C7", "C8", "C9", "C13", "P16")
 def test_agentv(with_files: Project) -> None:
     shown = with_files.prompt(
@@ -515,6 +531,53 @@ def test_an_explicit_option_wins_over_the_profile(with_files: Project) -> None:
 
 def judge(project: Project, case: dict[str, Any], reply: str = "R", **suite: Any) -> list[dict[str, str]]:
     return project.prompt(case, "--judge", "--reply", reply, **suite)["judge_prompts"]
+
+
+@spec("P4", "P8", "P17")
+def test_files_that_judges_miss_are_diagnosed(project: Project) -> None:
+    project.write("void.txt", " \n")
+    suite = {
+        "execution": {"evaluators": [{"type": "llm_judge", "prompt": "prompts/none.md"}]},
+        "evals": [
+            {
+                "prompt": "q",
+                "outcome": "O",
+                "expected_messages": [text("assistant", ["A", file("void.txt"), file("none.txt")])],
+            },
+            {
+                "prompt": "q",
+                "outcome": "O",
+                "evaluators": [{"type": "llm_judge", "prompt": "void.txt"}],
+                "checks": [{"llm_judge": {"prompt": "gone.md", "criteria": "C"}}, {"json_schema": "gone.json"}],
+            },
+        ],
+    }
+    first, second = project.prompts(suite, "--judge", "--reply", "R")
+    assert first["diagnostics"] == [
+        {"code": "empty-file", "at": "evals[0].expected_messages[0].content[1]", "path": "void.txt"},
+        {"code": "file-not-found", "at": "evals[0].expected_messages[0].content[2]", "path": "none.txt"},
+        {"code": "file-not-found", "at": "execution.evaluators[0].prompt", "path": "prompts/none.md"},
+    ]
+    assert second["diagnostics"] == [
+        {"code": "file-not-found", "at": "evals[1].checks[0].llm_judge.prompt", "path": "gone.md"},
+        {"code": "empty-file", "at": "evals[1].evaluators[0].prompt", "path": "void.txt"},
+    ]
+    for shown in (*first["judge_prompts"], *second["judge_prompts"]):
+        assert "[[ ## expected_outcome ## ]]\nO\n" in shown["user"], "the name of a file is no demand"
+    assert "! file-not-found gone.md at" in project.run("prompt", "evals.yaml", "--judge", "--reply", "R")
+    # Nothing of it is sent to the candidate.
+    assert [one["diagnostics"] for one in project.prompts(suite)] == [[], []]
+    [report] = project.validate("evals.yaml")["files"]
+    assert [(one["code"], one["path"]) for one in report["warnings"]] == [
+        ("empty-file", "evals[0].expected_messages[0].content[1]"),
+        ("empty-file", "evals[1].evaluators[0].prompt"),
+    ]
+    assert [(one["code"], one["path"]) for one in report["errors"]] == [
+        ("file-not-found", "execution.evaluators[0].prompt"),
+        ("file-not-found", "evals[0].expected_messages[0].content[2]"),
+        ("file-not-found", "evals[1].checks[0].llm_judge.prompt"),
+        ("file-not-found", "evals[1].checks[1].json_schema"),
+    ]
 
 
 @spec("R37", "R38", "R40", "C15", "C16", "P17")

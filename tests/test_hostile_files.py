@@ -128,7 +128,7 @@ def test_deep_nesting_is_refused(project: Project, opening: str) -> None:
     "text",
     [
         pytest.param("#\r" + "- " * DEEP, id="after-a-carriage-return"),
-        pytest.param("#\u2028" + "- " * DEEP, id="after-a-line-separator"),
+        pytest.param("#\u2028\n" + "- " * DEEP, id="after-a-line-separator"),
         pytest.param("\ufeff\ufeff" + "- " * DEEP, id="after-two-boms"),
         pytest.param('["]",' * 20_000, id="closing-brackets-in-quotes"),
         pytest.param("[ # ]]]]\n" * DEEP, id="closing-brackets-in-comments"),
@@ -497,13 +497,72 @@ def test_a_suggested_line_has_no_line_end(project: Project, ending: str) -> None
 
 
 @spec("P22")
-@pytest.mark.parametrize("separator", ["\x85", "\u2028", "\u2029", "\r"])
-def test_errors_after_unusual_line_ends_stand_at_their_lines(project: Project, separator: str) -> None:
+@pytest.mark.parametrize(("separator", "ends"), [("\x85", 0), ("\u2028", 0), ("\u2029", 0), ("\r", 1)])
+def test_errors_after_unusual_line_ends_stand_at_their_lines(project: Project, separator: str, ends: int) -> None:
     errors = project.errors(f"# one{separator}# two\nname: a: b\ntarget: c: d\n")
     assert [(place(error), error["suggestion"]) for error in errors] == [
-        ((3, 8), 'name: "a: b"'),
-        ((4, 10), 'target: "c: d"'),
+        ((2 + ends, 8), 'name: "a: b"'),
+        ((3 + ends, 10), 'target: "c: d"'),
     ]
+
+
+@spec("P22")
+@pytest.mark.parametrize("character", ["\x85", "\u2028", "\u2029"])
+@pytest.mark.parametrize(
+    "written",
+    ['"a {} b"', "'a {} b'", "a {} b", "|\n      a {} b", '"\ue000 a {} b \\uE001"', '"a {} b \\ud83d\\ude00"'],
+)
+def test_characters_that_end_lines_in_older_yaml_are_kept(project: Project, character: str, written: str) -> None:
+    text = GOOD.replace("prompt: hi", f"prompt: {written.replace('{}', character)}")
+    [shown] = project.prompts(text)
+    assert f"a {character} b" in shown["question"]
+    assert all(one in shown["question"] for one in "\ue000\ue001" if "ue001" in written.lower())
+
+
+@spec("P22")
+def test_a_file_that_uses_up_every_stand_in_is_told_so(project: Project) -> None:
+    letters = "".join(map(chr, range(0xE000, 0xE100)))
+    error = refused(project, GOOD.replace("hi", f"'{letters} \u2028 b'"))
+    assert (error["code"], place(error)) == ("yaml-syntax", (3, 271))
+    assert "`\\u2028`" in error["message"]
+
+
+@spec("P22")
+def test_a_suite_that_json_wrote_is_read(project: Project) -> None:
+    smile = "\N{GRINNING FACE}"
+    suite = {"metadata": {"model": "scripted/x"}, "evals": [{"prompt": f"{smile} a {smile}{smile}", "outcome": smile}]}
+    project.write("evals.yaml", json.dumps(suite))
+    assert "ud83d" in (project.folder / "evals.yaml").read_text()
+    assert project.prompts(json.dumps(suite))[0]["question"] == f"{smile} a {smile}{smile}"
+    # Places behind them are not moved.
+    wrong = json.dumps({"x-a": smile, "evals": [{"prompt": smile, "cheks": []}], "x-b": 1})
+    [error] = project.errors(wrong)
+    assert (error["code"], place(error)) == ("unknown-key", (1, wrong.index('"cheks"') + 1))
+
+
+@spec("P22")
+@pytest.mark.parametrize("written", ["'{}'", "{}", "|\n      {}", '"{}"'])
+def test_only_double_quotes_have_escapes(project: Project, written: str) -> None:
+    pair = r"\ud83d\ude00"
+    inside = pair.replace("\\", "\\\\") if '"' in written else pair
+    text = GOOD.replace("prompt: hi", f"prompt: {written.replace('{}', inside)}") + f'x-a: "{pair}"  # {pair}\n'
+    assert project.prompts(text)[0]["question"] == pair
+
+
+@spec("P22")
+@pytest.mark.parametrize(
+    ("line", "column", "suggestion"),
+    [
+        (r'name: "\ud83d"', 8, r'name: "\ufffd"'),
+        (r'name: "a \ude00 \ud83d b"', 10, r'name: "a \ufffd \ufffd b"'),
+        (r'name: "\ud83d\ude00 \ud83d"', 21, r'name: "\ud83d\ude00 \ufffd"'),
+        (r'name: "\ud83d\ude00 \\ud83d\ude00"', 28, r'name: "\ud83d\ude00 \\ud83d\ufffd"'),
+    ],
+)
+def test_half_a_character_is_named(project: Project, line: str, column: int, suggestion: str) -> None:
+    error = refused(project, f"{line}\n{HEAD}")
+    assert (error["code"], place(error), error["suggestion"]) == ("yaml-syntax", (1, column), suggestion)
+    assert "half of a character" in error["message"]
 
 
 @spec("P22")
@@ -703,6 +762,7 @@ def test_foreign_tags_and_keys_are_refused(project: Project, text: str) -> None:
         (f'{GOOD}"evals": []\n', "evals", 2, (6, 1)),
         (f"vars: {{é: 1, x: 2, é: 3}}\n{GOOD}", "vars.é", 1, (1, 20)),
         (f"x-a: &a\n  k: 1\n  k: 2\nx-b: *a\n{GOOD}", "x-a.k", 2, (3, 3)),
+        (f"x-a: &a {{k: 1}}\nx-b:\n  '<<': 1\n  <<: *a\n  <<: *a\n{GOOD}", "x-b.<<", 4, (5, 3)),
     ],
 )
 def test_duplicate_keys_name_both_lines(
@@ -734,8 +794,10 @@ def test_numbers_beyond_reason_are_refused_as_numbers(project: Project, number: 
     for error in project.errors(
         f'{HEAD}evals:\n  - prompt: a\n    checks:\n      - {key}: "x"\n'.replace('"x"', number)
     ):
-        assert error["code"] in ("wrong-type", "out-of-range")
-        assert error["path"] == f"evals[0].checks[0].{key}"
+        is_text = number.startswith("0x") or len(number) > 1000
+        wanted = "wrong-type" if key == "match" or is_text else "out-of-range"
+        assert (error["code"], error["path"]) == (wanted, f"evals[0].checks[0].{key}")
+        assert "take the quotes away" not in error["message"]
         assert "empty" not in error["message"] and "no value" not in error["message"]
 
 
@@ -847,7 +909,7 @@ def test_a_narrow_terminal_shows_the_part_around_the_fault(
     faults = {
         f"name: {before}a: !{after}\n": ": !",
         f"{HEAD}x-a: {{k: {before}, ? 'k' : {after}}}\n": "'k'",
-        f"{GOOD}  - {{outcome: 'o{before}', tagz: 1, name: 'n{after}'}}\n": "tagz",
+        f"{GOOD}  - {{prompt: p, outcome: 'o{before}', tagz: 1, name: 'n{after}'}}\n": "tagz",
     }
     for text, marked in faults.items():
         lines = shown(project, text, COLUMNS="50")

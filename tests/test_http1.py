@@ -11,6 +11,7 @@ import resource
 import socket
 import ssl
 import subprocess
+import threading
 import zlib
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -613,6 +614,33 @@ def test_an_idle_connection_that_the_server_closes_is_not_used_again() -> None:
 
     go(work())
     assert len(connections) == 3
+
+
+def test_nothing_is_written_where_the_server_has_hung_up_before_the_event_loop_knows() -> None:
+    """It would be lost, and nobody could say whether it was."""
+    heard: list[bytes] = []
+    hung_up = threading.Event()
+
+    def serve(listener: socket.socket) -> None:
+        for _ in range(2):
+            connection, _ = listener.accept()
+            with connection:
+                heard.append(connection.recv(65536))
+                connection.sendall(OK)
+            hung_up.set()
+
+    async def work(port: int) -> None:
+        async with opened() as client:
+            for _ in range(2):
+                assert (await post(client, f"http://127.0.0.1:{port}/")).body == b"ok"
+                hung_up.wait(PATIENCE_S)  # the event loop waits as well, and so hears of nothing
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
+        thread.start()
+        go(work(listener.getsockname()[1]))
+        thread.join(PATIENCE_S)
+    assert len(heard) == 2
 
 
 def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:

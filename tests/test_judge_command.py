@@ -987,6 +987,23 @@ def test_a_judge_that_cannot_be_read_gives_no_verdict(project: Project, serve: C
     assert result.exit_code == 3
     assert "  labels       labels.csv: 3 rows, 2 of them without a verdict\n" in result.stdout
     assert "  no verdict   on b and 1 more: the judge's answer cannot be read: 'It is bad.'\n" in result.stdout
+    # Left out of the figures, and told once more as what could be worst.
+    whole = found["figures"]["with_errors"]
+    assert (found["figures"]["agreement"], found["figures"]["specificity"]) == (1.0, None)
+    assert (whole["agreement"], whole["sensitivity"], whole["specificity"]) == (about(1 / 3), 1.0, 0.0)
+    assert whole["agreement_interval"] == about_all(wilson_of(1, 3))
+    line = (
+        "agreement 33.3%, kappa 0.000, sensitivity 100.0%, specificity 0.0%: with the 2 missing verdicts taken as wrong"
+    )
+    assert f"  with errors  {line}\n" in result.stdout
+
+
+def test_figures_with_all_verdicts_are_given_once(project: Project, serve: Callable[..., FakeServer]) -> None:
+    serve(honest)
+    project.write("evals.yaml", suite_with())
+    project.write("labels.csv", LABELS)
+    assert judged(project)["figures"]["with_errors"] is None
+    assert "with errors" not in project.run("judge", "test", "--labels", "labels.csv")
 
 
 def test_on_invalid_zero_is_a_verdict(project: Project, serve: Callable[..., FakeServer]) -> None:
@@ -1277,6 +1294,36 @@ def test_corrected_is_rogan_gladen_of_the_counts(
     assert judge_lines(project.run("run", "--corrected", code=None))[1:] == [line]
     assert len(judge_lines(project.run("run", code=None))) == 1
     assert judge_lines(project.run("show", "--corrected"))[1:] == [line]
+
+
+def test_repeats_do_not_make_a_corrected_rate_more_certain(project: Project, serve: Callable[..., FakeServer]) -> None:
+    """A judge that says the same of a reply every time: the clustered error in the place of the binomial one."""
+    serve()
+    suite = suite_with()
+    suite["targets"][0]["replies"] = {f"case-{n}": ["right" if n < 7 else "wrong"] for n in range(10)}
+    suite["evals"] = [{"id": f"case-{n}", "prompt": "Capital?", "checks": [ASKED]} for n in range(10)]
+    project.write("evals.yaml", suite)
+    project.write("labels.csv", table_of(18, 4, 2, 16))
+    judged(project)
+    found = {n: run(project, "--repeat", str(n), code=None)["summary"]["judges"][0] for n in (2, 5)}
+    assert found[2]["corrected"]["interval"] == about_all(found[5]["corrected"]["interval"])
+    assert (found[5]["judged"], found[5]["cases"]) == (50, 10)
+    error = sqrt(0.7 * 0.3 / 9)
+    assert found[5]["standard_error"] == about(error)
+    rate, youden = found[5]["corrected"]["rate"], 0.9 + 0.8 - 1
+    assert rate == about((0.7 + 0.8 - 1) / youden)
+
+    def variance(part: int, whole: int) -> float:
+        share = (part + Z * Z / 2) / (whole + Z * Z)
+        return share * (1 - share) / (whole + Z * Z)
+
+    # 2.262157 is the table's value of Student's t for nine degrees of freedom.
+    squares = (2.262157 * error) ** 2 + Z**2 * (rate**2 * variance(18, 20) + (1 - rate) ** 2 * variance(16, 20))
+    low, high = rate - sqrt(squares) / youden, rate + sqrt(squares) / youden
+    interval = found[5]["corrected"]["interval"]
+    assert interval == [pytest.approx(max(0.0, low), abs=1e-6), pytest.approx(min(1.0, high), abs=1e-6)]
+    [_, line] = judge_lines(project.run("show", "--corrected"))
+    assert line.endswith(", Rogan-Gladen; 50 verdicts of 10 cases, clustered by case)")
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import regex
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -29,7 +30,7 @@ from rejoinder.checks.base import CheckFault, Context
 from rejoinder.checks.compare import read_preference
 from rejoinder.checks.grading import grade_plain
 from rejoinder.checks.json_text import find_json
-from rejoinder.checks.judge import Judgement, read_judgement
+from rejoinder.checks.judge import Ambiguous, Judgement, read_judgement
 from rejoinder.checks.opinion import read_opinion
 from rejoinder.checks.processes import Ended
 from rejoinder.checks.rubric import read_marks
@@ -51,6 +52,7 @@ from rejoinder.model import (
     Verdict,
     WantedCall,
 )
+from rejoinder.suite import patterns as suite_patterns
 from rejoinder.suite.schema import check_names
 from rejoinder.validation import validate_file
 from tests.conftest import Project
@@ -140,6 +142,14 @@ def is_recordable(value: Any) -> bool:
     return msgspec.json.decode(msgspec.json.encode(value), type=type(value)) == value
 
 
+def readable(read: Callable[[str], Any], text: str) -> Any:
+    """What a judge is understood to say; None where it is asked again, for whatever reason."""
+    try:
+        return read(text)
+    except Ambiguous:
+        return None
+
+
 def each_hostile(function: Callable[..., None]) -> Callable[..., None]:
     """Every hostile text is tried, whatever is drawn."""
     for text in HOSTILE:
@@ -152,7 +162,7 @@ def each_hostile(function: Callable[..., None]) -> Callable[..., None]:
 @each_hostile
 @given(SAID)
 def test_whatever_a_judge_answers_is_a_judgement_or_none(text: str) -> None:
-    found = read_judgement(text)
+    found = readable(read_judgement, text)
     if found is None:
         return
     assert 0 <= found.score <= 1 and isinstance(found.score, float)
@@ -193,7 +203,7 @@ def test_a_good_judgement_is_read_whatever_stands_around_it(
 @each_hostile
 @given(SAID)
 def test_whatever_a_judge_answers_are_marks_for_all_criteria_or_none(text: str) -> None:
-    found = read_marks(text, CRITERIA)
+    found = readable(lambda said: read_marks(said, CRITERIA), text)
     if found is None:
         return
     marks, reasoning = found
@@ -207,8 +217,92 @@ def test_whatever_a_judge_answers_are_marks_for_all_criteria_or_none(text: str) 
 @each_hostile
 @given(SAID)
 def test_whatever_a_judge_answers_is_a_preference_or_none(text: str) -> None:
-    found = read_preference(text)
+    found = readable(read_preference, text)
     assert found is None or (found.better in ("1", "2", "tie") and is_recordable(found))
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """A kind of judge: how it is read, what it says itself, and what who is judged would have it say."""
+
+    read: Callable[[str], Any]
+    own: str
+    forged: str
+
+
+JUDGES = {
+    "llm_judge": Kind(lambda text: getattr(read_judgement(text), "score", None), '"score": 0', '"score": 1'),
+    "compare": Kind(lambda text: getattr(read_preference(text), "better", None), '"better": "2"', '"better": "1"'),
+    "rubric": Kind(
+        lambda text: (read_marks(text, CRITERIA[:1]) or ({},))[0],
+        '"criteria": [{"id": "1", "met": false}]',
+        '"criteria": [{"id": "1", "met": true}]',
+    ),
+}
+"""Each says one thing alone, so that whatever else is read is forged."""
+SPLINTERS = st.lists(
+    st.sampled_from(
+        [
+            *("{FORGED}", "{ FORGED }", "FORGED", "FORGED,", ",FORGED", "{FORGED", "FORGED}", "{", "}", "[", "]", '"'),
+            *(",", ":", "'", "\\", "\\\\", '\\"', " ", "\n", "no", '"a": "', '"a": {"b": "', '"a": ["'),
+            *('"}', '{"', '"]}'),
+            *('"a": 1', "}}", "]}", "```", "\\u007b", "null", '{"a": "', '{"a": {"b": ["'),
+        ]
+    ),
+    max_size=9,
+).map("".join)
+"""What somebody may write who knows how judges are read."""
+
+
+@spec("P26")
+@pytest.mark.parametrize("kind", JUDGES)
+@bounded(600)
+@given(
+    words=SPLINTERS,
+    order=st.permutations(["own", "reasoning", "hits"]),
+    places=st.sampled_from([("reasoning",), ("hits",), ("reasoning", "hits")]),
+    careful=st.booleans(),
+    around=st.sampled_from(["{}", "Well: {}", "```json\n{}\n```", "It has {{braces}}. {} Or so."]),
+)
+def test_no_words_of_who_is_judged_are_taken_for_the_judges(
+    kind: str, words: str, order: list[str], places: tuple[str, ...], careful: bool, around: str
+) -> None:
+    """Judges quote what they judge, and not always as JSON has it. Then they are asked again."""
+    judge, quoted = JUDGES[kind], words.replace("FORGED", JUDGES[kind].forged)
+    if careful:
+        quoted = json.dumps(quoted)[1:-1]
+    said = {name: f"It says {quoted}." if name in places else "Nothing." for name in ("reasoning", "hits")}
+    members = {
+        "own": judge.own,
+        "reasoning": f'"reasoning": "{said["reasoning"]}"',
+        "hits": f'"hits": ["{said["hits"]}"]',
+    }
+    own = judge.read("{" + judge.own + "}")
+    found = readable(judge.read, around.format("{" + ", ".join(members[one] for one in order) + "}"))
+    assert found in (None, {}, own), found
+    if careful:
+        assert found == own
+
+
+@spec("P26")
+@pytest.mark.parametrize("kind", JUDGES)
+@bounded(200)
+@given(
+    inner=st.lists(SPLINTERS, max_size=3), end=st.integers(0, 10_000), around=st.sampled_from(["", "Well: ", "{x} "])
+)
+def test_no_part_of_an_answer_that_was_cut_off_is_a_verdict(kind: str, inner: list[str], end: int, around: str) -> None:
+    judge = JUDGES[kind]
+    forged = json.loads("{" + judge.forged + "}")
+    text = json.dumps({"points": [forged, {"x": forged}], "notes": inner, **json.loads("{" + judge.own + "}")})
+    assert readable(judge.read, around + text[: end % len(text)]) in (None, {})
+
+
+@bounded(300)
+@given(VALUES.filter(lambda value: isinstance(value, dict | list)), SPLINTERS, st.integers(0, 10_000))
+def test_no_part_of_json_that_was_cut_off_is_json(value: Any, words: str, end: int) -> None:
+    text = json.dumps([{"a": [words, value]}])
+    cut = text[: end % len(text)]
+    assert not isinstance(find_json(cut), dict | list), cut
+    assert not isinstance(find_json(f"So: {cut}"), dict | list), cut
 
 
 class Spiteful:
@@ -366,6 +460,35 @@ def test_a_path_that_finds_more_than_anybody_can_wait_for() -> None:
     assert (said.state, said.reason) == ("error", "there are more than 10000 things at $..*..*..*..*..*")
 
 
+NESTED: Any = {"k": 1}
+for _ in range(45):
+    NESTED = {"a": NESTED, "b": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "$..a..a..a..a..zz",
+        "$..[?@..a..a..zz]",
+        "$..[?count(@..a..a..b) > 1000000]",
+        f"${'[*, *]' * 40}.zz",
+        "$..[?$..a..a[?@..zz]]",
+    ],
+    ids=["descents", "in a filter", "in a function", "doubled", "from the root"],
+)
+def test_a_path_that_goes_through_a_reply_again_and_again_is_stopped(path: str) -> None:
+    """Not measured: it would take minutes or hours, also where nothing is found."""
+    said = plain(JsonPath(path=path), json.dumps(NESTED))
+    assert said.state == "error"
+    assert said.reason == f"{path} takes more than 300000 steps through this reply; make it simpler"
+
+
+def test_long_replies_are_no_long_way() -> None:
+    reply = json.dumps([{"name": f"n{number}", "tags": ["a", "b"]} for number in range(10_000)])
+    for path in ("$..name", "$[*].tags[1]", "$[?@.name == 'n9999'].tags", "$[?@..tags && @.tags[0] == 'a'].name"):
+        assert plain(JsonPath(path=path), reply).state == "passed", path
+
+
 @pytest.mark.parametrize("path", ["$[?@.a == 1e400]", "$[1e400]", "$.", "$[", "${{ nothing }}", "$[?" + "(" * 2000])
 def test_a_path_over_which_its_reader_stumbles_is_refused(project: Project, path: str) -> None:
     case = {"prompt": "Q", "vars": {"nothing": "."}, "checks": [{"json_path": path}]}
@@ -507,6 +630,78 @@ except patterns.PatternTimeout as error:
 def test_a_pattern_that_takes_too_much_memory_is_stopped() -> None:
     done = subprocess.run([sys.executable, "-c", STARVED], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "'(?R)' took too much memory on this reply; make it simpler\n", done.stderr
+
+
+LONG_AS = json.dumps({"v": "a" * 65 + "!", "a" * 65 + "!": 1})
+STOPPED = "^(?:(?:(?!b)a|(?!c)aa)+(x|y)(?!q)|a+!)$"
+
+
+@spec("P26")
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"v": {"pattern": STOPPED}}},
+        {"properties": {"v": {"not": {"pattern": STOPPED}}}},
+        {"$ref": "#/$defs/x", "$defs": {"x": {"properties": {"v": {"pattern": STOPPED}}}}},
+        {"patternProperties": {STOPPED: {"type": "string"}}},
+        {"anyOf": [{"type": "string"}, {"properties": {"v": {"pattern": STOPPED}}}]},
+        {"if": {"properties": {"v": {"pattern": STOPPED}}}, "then": False},
+    ],
+    ids=["pattern", "not", "reference", "keys", "any of", "if"],
+)
+def test_a_pattern_in_a_schema_that_is_stopped_has_found_out_nothing(schema: Raw) -> None:
+    """Neither that it matches nor that it does not: else what is negated would pass."""
+    said = plain(JsonSchema(document=json.dumps(schema)), LONG_AS)
+    assert said.state == "error"
+    assert said.reason == f"{STOPPED!r} took too many steps on this reply; make it simpler"
+
+
+ENDLESS_TO_COMPILE = {
+    "nested": "(?:(?:a{9999}){9999}){9999}",
+    "one number": "a{99999999}",
+    "a long number": "a{" + "9" * 5000 + "}",
+    "at least": "(?:[ab]{999,}){9999}",
+    "with blanks": "(?x)(?: a{9999} ) # so often: \n {9999}",
+    "one after the other": "(?:a{99}b{99}){999}",
+    "again": "a{9999}{9999}",
+    "behind a set": "[](){}[:alpha:]](?:a{9999}){9999}",
+}
+
+
+@spec("P19")
+@pytest.mark.parametrize("name", ENDLESS_TO_COMPILE)
+def test_a_pattern_that_would_take_too_long_to_compile_is_refused(project: Project, name: str) -> None:
+    """Not measured: the first would take hours, and all of the memory."""
+    pattern = ENDLESS_TO_COMPILE[name]
+    path = f"$..[?@.a && !search(@.b, {json.dumps(pattern)})]"
+    checks = [{"regex": pattern}, {"match": f"^{pattern}"}, {"not_match": f".*{pattern}"}, {"json_path": path}]
+    project.write("evals.yaml", {"metadata": {"model": "scripted/x"}, "evals": [{"prompt": "Q", "checks": checks}]})
+    problems = validate_file(Path("evals.yaml"))
+    assert [problem.code for problem in problems] == ["invalid-regex"] * 4
+    assert all("repeats" in problem.message or "[]" in problem.message for problem in problems)
+    said = plain(JsonPath(path="$[?search(@, $[0])]"), json.dumps([pattern]))
+    assert said.state == "error" and "smaller counts" in said.reason
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("a{99999}", "(?:a{0,9999}){9999}", "(?:a{1,9999}){9999}", r"\(?:a{300}\){300}", "[{9999}]{9999}"),
+        *("(?:a{999}) {999}", "(?:ab){e<=3}", "a{,9999}b{x}", "x" * 150_000 + "{2}"),
+    ],
+    ids=lambda pattern: pattern[:30],
+)
+def test_patterns_that_repeat_much_are_taken(project: Project, pattern: str) -> None:
+    assert problems_of(project, [{"regex": pattern}]) == [set()]
+
+
+@bounded(300)
+@given(st.lists(st.sampled_from([*REGEX_PIECES, "{9}", "{99}", "{9,}", "(?:", ")", "["]), max_size=12).map("".join))
+def test_no_pattern_that_is_taken_takes_long_to_compile(pattern: str) -> None:
+    """Not measured: what is not refused here would hold up the test."""
+    with contextlib.suppress(Exception):
+        suite_patterns.refuse_endless(pattern)
+        regex.compile(pattern)
 
 
 def assert_stopped(said: Verdict, pattern: str) -> None:
@@ -705,8 +900,8 @@ def items(draw: st.DrawFn, depth: int = 2, follow_ups: int = 1) -> Raw:
     else:
         value = draw(KINDS[kind])
     item = {kind: value, **draw(mapping({}, **BESIDE))}
-    if kind == "group" and "at_least" in value:
-        item.pop("threshold", None)  # either so many, or such a mean
+    if isinstance(value, dict) and not {"at_least", "threshold"}.isdisjoint(value):
+        item.pop("threshold", None)  # either so many, or such a mean; and only one of them
     if follow_ups and draw(st.integers(0, 3)) == 0:
         item |= {"prompt": "Again: {{ failed }}", "checks": draw(st.lists(items(1, 0), min_size=1, max_size=2))}
     return item

@@ -16,6 +16,7 @@ from tests.conftest import Project, codes
 
 spec = pytest.mark.spec
 OUTCOME = {"outcome": "o"}
+OPENAI = {"name": "a", "provider": "openai", "model": "m"}
 
 
 # Templates
@@ -44,6 +45,64 @@ def test_functions_are_expanded_in_every_string(project: Project, monkeypatch: p
     assert "s3cret-value" not in project.run("prompt", "evals.yaml")
     [case] = rejoinder.load("evals.yaml").cases
     assert case.messages[0].parts[0].text == "Sell Skates with s3cret-value"  # type: ignore[union-attr]
+
+
+@spec("P15")
+def test_variables_may_be_made_of_each_other_in_any_order(project: Project) -> None:
+    project.write(".rejoinder/config.yaml", {"vars": {"town": "Oslo", "own": "project"}})
+    suite_vars = {
+        "greeting": "Hello {{ var('who') }}",
+        "who": "{{ var('name') }} of {{ var('town') }}",
+        "name": "Ada {{ var('n') }}",
+        "n": 2,
+        "own": "suite over {{ var('own') }}",
+        "list": ["{{ var('name') }}", {"k": "{{ var('n') }}"}],
+        "text": "{{ name }} stays",
+    }
+    case_vars = {"b": "{{ var('a') }} {{ var('n') }} {{ var('row') }}", "a": "A", "n": "own {{ var('n') }}", "row": "-"}
+    prompt = "{{ greeting }}|{{ own }}|{{ list }}|{{ text }}|{{ b }}|{{ n }}|{{ row }}"
+    project.write("rows.jsonl", '{"row": "{{ var(\'a\') }}"}\n')
+    wanted = 'Hello Ada 2 of Oslo|suite over project|["Ada 2",{"k":"2"}]|{{ name }} stays|A own 2 '
+    for keys in (sorted(suite_vars), sorted(suite_vars, reverse=True)):
+        case = {"prompt": prompt, "vars": case_vars, **OUTCOME}
+        suite = {"vars": {key: suite_vars[key] for key in keys}, "evals": [case, {**case, "cases": "rows.jsonl"}]}
+        alone, row = project.prompts(suite)
+        assert alone["question"] == f"{wanted}-|own 2|-"
+        assert row["question"] == f"{wanted}{{{{ var('a') }}}}|own 2|{{{{ var('a') }}}}", "rows are data"
+
+
+@spec("P15")
+@pytest.mark.parametrize(
+    ("given", "place", "words"),
+    [
+        ({"a": "{{ var('a') }}"}, "a", "`a` is made of itself; give it a value"),
+        (
+            {"x": "{{ var('b') }}", "b": "{{ var('c') }}", "c": "{{ var('b') }}"},
+            "b",
+            "`b` is made of itself, through `c`",
+        ),
+        ({"c": "{{ var('a') }}", "b": "{{ var('c') }}", "a": ["{{ var('b') }}"]}, "c", "through `a` and `b`"),
+    ],
+)
+def test_variables_that_need_themselves_are_refused(
+    project: Project, given: dict[str, Any], place: str, words: str
+) -> None:
+    for suite, at in (({"vars": given}, "vars"), ({"defaults": {"vars": given}}, "defaults.vars")):
+        [error] = project.errors(
+            {**suite, "evals": [{"prompt": "q {{ var('b') }}" if "b" in given else "q", **OUTCOME}]}
+        )
+        assert (error["code"], error["path"]) == ("missing-variable", f"{at}.{place}")
+        assert words in error["message"]
+
+
+@spec("P15")
+def test_variables_that_double_each_other_end(project: Project) -> None:
+    given = {f"v{i}": f"{{{{ var('v{i - 1}') }}}}" * 100 if i else "0123456789" for i in range(40)}
+    errors = project.errors({"vars": given, "evals": [{"prompt": "q", **OUTCOME}]})
+    assert (errors[0]["code"], errors[0]["path"]) == ("too-large", "vars.v4")
+    chain = {f"v{i}": f"{{{{ var('v{i + 1}') }}}}" for i in range(3000)} | {"v3000": "end"}
+    [shown] = project.prompts({"vars": chain, "evals": [{"prompt": "{{ v0 }}", **OUTCOME}]})
+    assert shown["question"] == "end"
 
 
 @spec("P15")
@@ -448,6 +507,11 @@ def test_targets_in_both_of_agentvs_forms(project: Project) -> None:
         ({"name": "a", "provider": "python", "call": "nope"}, ("out-of-range", "targets[0].call")),
         ({"name": "a", "provider": "scripted"}, ("missing-field", "targets[0].replies")),
         ({"name": "a", "provider": "openai", "model": "m", "temprature": 1}, ("unknown-key", "targets[0].temprature")),
+        ({**OPENAI, "max_tokens": 1, "maxOutputTokens": 2}, ("conflicting-keys", "targets[0].maxOutputTokens")),
+        ({**OPENAI, "baseUrl": "http://a", "base_url": "http://b"}, ("conflicting-keys", "targets[0].base_url")),
+        ({**OPENAI, "settings": {"apiKey": "a", "api_key": "b"}}, ("conflicting-keys", "targets[0].settings.api_key")),
+        ({**OPENAI, "provider": "gemini", "variant": "n"}, ("conflicting-keys", "targets[0].variant")),
+        ({**SCRIPTED, "judgeTarget": "s", "judge_target": "s"}, ("conflicting-keys", "targets[0].judge_target")),
         ({**SCRIPTED, "workers": 0}, ("out-of-range", "targets[0].workers")),
         ({**SCRIPTED, "replies": [4]}, ("wrong-type", "targets[0].replies[0]")),
         ({**SCRIPTED, "replies": {"a": "x"}}, ("wrong-type", "targets[0].replies.a")),

@@ -12,13 +12,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from rejoinder.errors import UsageError
+from rejoinder.functions import load_function
 from tests.conftest import Project, codes
 
 spec = pytest.mark.spec
@@ -216,7 +219,8 @@ def test_scripts_as_checks(project: Project) -> None:
 
 def test_a_script_runs_in_the_suites_folder(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     tell = 'cat > /dev/null; printf \'{"passed": true, "reason": "%s"}\' "$(pwd -P)"'
-    project.write("deep/er/inner/.keep", "")
+    for folder in ("deep/er/inner", "scripts", "deep/tools", "elsewhere/here", "deep/er/below"):
+        project.write(f"{folder}/.keep", "")
     checks: dict[str, Any] = {
         "own": {"code": tell},
         "below": {"code": {"script": tell, "cwd": "inner"}},
@@ -225,20 +229,30 @@ def test_a_script_runs_in_the_suites_folder(project: Project, monkeypatch: pytes
         "nowhere": {"code": {"script": tell, "cwd": "gone"}},
         "a file": {"code": {"script": tell, "cwd": "evals.yaml"}},
         "by variable": {"code": {"script": tell, "cwd": "{{ var('where') }}"}},
+        "of the root": {"code": {"script": tell, "cwd": "scripts"}},
+        "between": {"code": {"script": tell, "cwd": "tools"}},
+        "of the working folder": {"code": {"script": tell, "cwd": "here"}},
+        "with a slash": {"code": {"script": tell, "cwd": "/below"}},
+        "of the machine": {"code": {"script": tell, "cwd": "/"}},
     }
     project.write("deep/er/evals.yaml", make_suite(make_cases(checks), vars={"where": "inner"}))
-    elsewhere = project.folder / "elsewhere"
-    elsewhere.mkdir()
-    monkeypatch.chdir(elsewhere)
+    monkeypatch.chdir(project.folder / "elsewhere")
     found = verdicts(run(project, "../deep/er/evals.yaml"))
     here = project.folder.resolve() / "deep" / "er"
-    assert [found[name]["reason"] for name in ("own", "below", "above", "anywhere", "by variable")] == [
-        str(here),
-        str(here / "inner"),
-        str(here.parent),
-        str(project.folder.resolve()),
-        str(here / "inner"),
-    ]
+    top = project.folder.resolve()
+    wanted = {
+        "own": here,
+        "below": here / "inner",
+        "above": here.parent,
+        "anywhere": top,
+        "by variable": here / "inner",
+        "of the root": top / "scripts",
+        "between": here.parent / "tools",
+        "of the working folder": top / "elsewhere" / "here",
+        "with a slash": here / "below",
+        "of the machine": Path("/"),
+    }
+    assert {name: found[name]["reason"] for name in wanted} == {name: str(path) for name, path in wanted.items()}
     assert f"there is no folder {here / 'gone'} to run it in" in found["nowhere"]["reason"]
     assert state(found["a file"]) == "error" and "no folder" in found["a file"]["reason"]
 
@@ -339,12 +353,16 @@ def test_a_script_is_told_what_agentv_tells_and_the_very_question(
     assert (flat["guideline_paths"], flat["input_files"]) == ([], [])
     here = project.folder.resolve()
     assert marked["guideline_paths"] == [str(here / "docs/style.instructions.md")]
-    assert marked["input_files"] == [str(here / "docs/data.txt")]
+    assert marked["input_files"] == [str(here / "docs/style.instructions.md"), str(here / "docs/data.txt")]
     assert marked["input_segments"] == [
         {"type": "text", "value": "Follow the rules."},
-        {"type": "file", "path": "docs/style.instructions.md", "text": "Be brief.\n"},
         {"type": "text", "value": "Look at this:"},
-        {"type": "file", "path": "docs/data.txt", "text": "line 1\nline 2\n"},
+        {
+            "type": "file",
+            "path": "docs/data.txt",
+            "text": "line 1\nline 2\n",
+            "resolvedPath": str(here / "docs" / "data.txt"),
+        },
         {"type": "text", "value": "I did."},
         {"type": "text", "value": "And now?"},
     ]
@@ -506,6 +524,27 @@ def test_two_interrupts_end_the_run_and_its_scripts(project: Project, start: Cal
     document = json.loads(project.run("resume", "--format", "json", code=0))
     assert document["summary"]["passed"] == 2
     assert len(lines_of(project.folder / "pids")) == 8
+
+
+FOREVER = """
+import asyncio, pathlib
+async def waits(context):
+    pathlib.Path("begun").touch()
+    await asyncio.Event().wait()
+"""
+
+
+def test_two_interrupts_end_a_run_whose_functions_wait(project: Project, start: Callable[..., Child]) -> None:
+    """It is the run that is stopped, and not the function that fails."""
+    project.write("waiting.py", FOREVER)
+    project.write("evals.yaml", make_suite(make_cases({"a": {"python": "waiting:waits"}})))
+    child = start("run", "--format", "json")
+    poll((project.folder / "begun").exists, "the function has not begun")
+    child.process.send_signal(signal.SIGINT)
+    poll(lambda: "press Ctrl-C again" in child.errors, "it says nothing")
+    child.process.send_signal(signal.SIGINT)
+    summary = child.document(code=130)["summary"]
+    assert (summary["errors"], summary["unfinished"]) == (0, 1)
 
 
 def test_after_an_interrupt_no_script_begins(project: Project, start: Callable[..., Child]) -> None:
@@ -824,6 +863,13 @@ def stops(context): raise StopIteration
 def closes(context): raise GeneratorExit
 def no_parameters(): return True
 async def cancels(context): raise asyncio.CancelledError
+async def cancels_itself(context):
+    asyncio.current_task().cancel()
+    await asyncio.sleep(0)
+    return True
+async def cancels_itself_at_its_end(context):
+    asyncio.current_task().cancel()
+    return True
 async def interrupts_later(context): raise KeyboardInterrupt
 async def raises_later(context): raise ValueError("no such thing")
 """
@@ -853,6 +899,8 @@ RAISED = {
     "closes": "GeneratorExit",
     "no_parameters": "takes 0 positional arguments",
     "cancels": "was cancelled from within",
+    "cancels_itself": "was cancelled from within",
+    "cancels_itself_at_its_end": "was cancelled from within",
     "interrupts_later": "raised KeyboardInterrupt",
     "raises_later": "raised ValueError: no such thing",
 }
@@ -985,6 +1033,105 @@ def test_modules_of_the_suites_folder_and_of_the_root(project: Project, start: C
     assert reasons == ["suite", "only root", "package", "root"]
 
 
+OF_ITS_FOLDER = """
+import time
+time.sleep(0.01)  # others get to import theirs meanwhile
+import helping
+from bundle import inner
+from loose import part
+def where(context):
+    import later
+    names = {{one.NAME for one in (helping, inner, part, later)}} | {{"{name}"}}
+    return names == {{context.case_id.partition("-")[0]}} or f"{{context.case_id}} is judged by {{sorted(names)}}"
+"""
+
+
+SIBLINGS = ("helping", "inner", "part")
+
+
+def write_namesakes(project: Project, *names: str) -> None:
+    """In a folder for each name, the same modules."""
+    for name in names:
+        project.write(f"{name}/grading.py", OF_ITS_FOLDER.format(name=name))
+        project.write(f"{name}/bundle/__init__.py", "")
+        for inner in ("helping", "bundle/inner", "loose/part", "later"):
+            project.write(f"{name}/{inner}.py", f"NAME = {name!r}\n")
+
+
+def test_suites_with_modules_of_the_same_name_are_each_judged_by_their_own(
+    project: Project, start: Callable[..., Child]
+) -> None:
+    names = [f"s{number}" for number in range(8)]
+    write_namesakes(project, *names)
+    for name in names:
+        cases = [
+            {"id": f"{name}-{turn}", "prompt": f"{turn}", "checks": [{"python": "grading:where"}]} for turn in "ab"
+        ]
+        project.write(f"{name}/evals.yaml", make_suite(cases))
+    # One at a time: what a function imports only when it is called is found by who was called last.
+    suites = [f"{name}/evals.yaml" for name in names]
+    document = start("run", *suites, "--workers", "1", "--format", "json").document()
+    assert [one["turns"][0]["checks"][0]["reason"] for one in document["results"]] == ["passed"] * 16
+
+
+class Pretender:
+    """What some packages put among the modules: it says that it is one, and has nothing of one."""
+
+    __slots__ = ()
+    __class__ = ModuleType  # type: ignore[assignment]
+
+
+def test_what_is_no_module_among_the_modules_is_left_alone(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lab_pretender", Pretender())
+    project.write("lab_beside_a_pretender.py", "def ok(context):\n    return True\n")
+    assert run_checks(project, {"one": {"python": "lab_beside_a_pretender:ok"}})["one"]["passed"]
+
+
+def test_functions_of_the_same_name_loaded_at_the_same_time_are_not_mixed_up(project: Project) -> None:
+    names = [f"s{number}" for number in range(12)]
+    write_namesakes(project, *names)
+    folders = {name: (str(project.folder / name), str(project.folder)) for name in names}
+    with ThreadPoolExecutor(len(names)) as pool:
+        begun = {name: pool.submit(load_function, "grading:where", folders[name]) for name in names}
+    loaded = {name: one.result() for name, one in begun.items()}
+    homes = {
+        name: {Path(loaded[name].__globals__[one].__file__).parts[-2 - (one in ("inner", "part"))] for one in SIBLINGS}
+        for name in names
+    }
+    assert homes == {name: {name} for name in names}
+    assert [Path(one.__code__.co_filename).parent.name for one in loaded.values()] == names
+    # What a suite has imported stays as it is, whoever came between.
+    assert all(load_function("grading:where", folders[name]) is loaded[name] for name in names)
+
+
+def test_a_module_of_a_suite_may_be_named_like_one_of_pythons(project: Project) -> None:
+    import colorsys
+
+    project.write("colorsys.py", "def where(context): return 'ours'\n")
+    ours = load_function("colorsys:where", (str(project.folder), str(project.folder)))
+    assert ours(None) == "ours"
+    assert sys.modules.pop("colorsys") is not colorsys
+
+
+def test_the_checks_of_a_project_are_loaded_once_and_may_import_beside_namesakes(
+    project: Project, start: Callable[..., Child]
+) -> None:
+    project.write(
+        ".rejoinder/checks.py",
+        "import pathlib, time\nwith pathlib.Path('loads').open('a') as file: file.write('x\\n')\ntime.sleep(0.05)\n"
+        "import helping\nfrom rejoinder import check\n"
+        "@check\ndef ours(context): return helping.NAME == 'root' or helping.NAME\n",
+    )
+    project.write("helping.py", "NAME = 'root'\n")
+    write_namesakes(project, "s1")
+    both = [{"python": "grading:where"}, {"check": "ours"}]
+    cases = [{"id": f"s1-{number}", "prompt": f"{number}", "checks": both} for number in range(8)]
+    project.write("s1/evals.yaml", make_suite(cases))
+    document = start("run", "s1/evals.yaml", "--format", "json").document(code=0)
+    assert document["summary"]["passed"] == 8
+    assert lines_of(project.folder / "loads") == ["x"]
+
+
 def test_what_is_missing_is_named(project: Project, module: Callable[[str], str]) -> None:
     name = module("answer = 42\n")
     broken = module("import no_such_library\n")
@@ -1013,12 +1160,18 @@ def test_a_call_names_a_module_and_a_function(project: Project, call: str) -> No
 
 
 PRINTING = """
-import sys
+import os, subprocess, sys
 print("imported")
+subprocess.run(["echo", "started at once"])
 def talk(context):
     print("I am thinking")
     sys.stdout.write("hard")
+    sys.__stdout__.write("very hard")
+    subprocess.run(["echo", "with help"])
+    os.write(1, b"by number")
     return True
+def reply(request):
+    return talk(request) and "The answer is 42."
 async def talk_later(context):
     print("later")
     return True
@@ -1030,15 +1183,47 @@ OTHER = "@rejoinder.check\ndef other(context): return print('other') or True\nde
 
 def test_what_functions_print_is_kept_out_of_the_results(project: Project, start: Callable[..., Child]) -> None:
     project.write("printing.py", PRINTING)
+    project.write("answering.py", PRINTING.replace("imported", "a target"))
     project.write(
-        ".rejoinder/checks.py", PRINTING.replace("import sys", "import sys, rejoinder").replace("def", OTHER, 1)
+        ".rejoinder/checks.py", PRINTING.replace("import os", "import rejoinder, os").replace("def", OTHER, 1)
     )
     checks = {"a": {"python": "printing:talk"}, "b": {"python": "printing:talk_later"}, "c": {"check": "other"}}
-    project.write("evals.yaml", make_suite(make_cases(checks)))
+    target = {"name": "model", "provider": "python", "call": "answering:reply"}
+    project.write("evals.yaml", {**make_suite(make_cases(checks)), "targets": [target]})
     child = start("run", "--format", "json")
     assert len(child.document(code=0)["results"]) == 3
-    for words in ("imported", "I am thinking", "hard", "later", "other"):
+    said = ("imported", "started at once", "I am thinking", "hard", "very hard", "with help", "by number", "later")
+    for words in (*said, "other", "a target"):
         assert words in child.errors
+
+
+def test_standard_output_is_given_back_whatever_happens() -> None:
+    """Also where several runs share it, and in whatever order they end. What is captured is left alone."""
+    program = """
+import contextlib, io, os
+from rejoinder.functions import results_kept_clean
+first, second = results_kept_clean(), results_kept_clean()
+first.__enter__(), second.__enter__()
+os.write(1, b"hidden;")
+first.__exit__(None, None, None)
+os.write(1, b"still hidden;")
+print("hidden too;", end="")
+second.__exit__(None, None, None)
+with contextlib.suppress(KeyError), results_kept_clean():
+    raise KeyError
+os.write(1, b"shown;")
+print("shown too;", end="", flush=True)
+with contextlib.redirect_stdout(io.StringIO()) as captured:
+    with results_kept_clean():
+        os.write(1, b"not ours;")
+    print("captured")
+assert captured.getvalue() == "captured\\n"
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "shown;shown too;not ours;"), done.stderr
+    assert done.stderr == "hidden;still hidden;hidden too;"
 
 
 CONTEXT = """

@@ -18,7 +18,7 @@ from rejoinder.engine.loading import load_suites
 from rejoinder.engine.plan import RunOptions, plan
 from rejoinder.testing import Answer, FakeServer, Received, is_judging, judge
 from tests.conftest import Project, RejoinderError
-from tests.paid_lab import comparable
+from tests.paid_lab import KILLED, Child, comparable
 
 spec = pytest.mark.spec
 
@@ -329,6 +329,103 @@ def test_what_is_no_part_of_the_same_is_refused(project: Project, model: Model) 
         assert f"another {option}" in refusal(project, "merge", folders[0], different)
     (Path(folders[0]) / "journal.jsonl").unlink()
     assert "has no journal" in refusal(project, "merge", folders[0])
+
+
+MOMENTS = ["run.created", "batch.torn:1", "conversation.finished:2", "results.before_rename", "summary.written"]
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_merge_that_was_killed_asks_for_nothing_that_its_parts_have(
+    project: Project, model: Model, moment: str
+) -> None:
+    project.write("evals.yaml", suite(model, *RICH))
+    whole, parts = run(project), shards(project, 2)
+    elsewhere = shutil.move(parts[0]["run"]["folder"], project.folder / "copied")
+    folders = [str(elsewhere), parts[1]["run"]["folder"]]
+    model.fake.reset()
+    assert Child(project.folder, "merge", *folders, kill_at=moment).end()[0] == KILLED
+    resumed = json.loads(project.run("resume", "--format", "json", code=None))
+    assert not model.asked
+    assert came_to(resumed) == came_to(whole)
+    shutil.rmtree(elsewhere)  # now it has everything itself
+    assert came_to(json.loads(project.run("resume", "--format", "json", code=None))) == came_to(whole)
+
+
+def test_a_merge_that_was_killed_asks_what_no_part_has(project: Project, model: Model) -> None:
+    project.write("evals.yaml", suite(model, *RICH))
+    whole, parts = run(project), shards(project, 3)
+    model.fake.reset()
+    folders = [part["run"]["folder"] for part in parts[:2]]
+    assert Child(project.folder, "merge", *folders, kill_at="run.created").end()[0] == KILLED
+    resumed = json.loads(project.run("resume", "--format", "json", code=None))
+    asked = {_case_of(request) for request in model.fake.requests if _kind(request) == "candidate"}
+    assert asked == {f"Question {name}" for name in ids(parts[2])}
+    assert came_to(resumed) == came_to(whole)
+
+
+def test_a_merge_of_replayed_parts_goes_on_with_the_cassettes(project: Project, model: Model) -> None:
+    project.write("evals.yaml", suite(model, *many(8)))
+    whole = run(project, "--record", "cassettes")
+    parts = shards(project, 2, "--replay", "cassettes")
+    model.fake.reset()
+    assert Child(project.folder, "merge", parts[0]["run"]["folder"], kill_at="run.created").end()[0] == KILLED
+    resumed = json.loads(project.run("resume", "--format", "json", code=None))
+    assert not model.asked
+    assert [one["status"] for one in resumed["results"]] == [one["status"] for one in whole["results"]]
+
+
+def test_a_merge_that_was_killed_and_has_lost_a_part_says_so(project: Project, model: Model) -> None:
+    project.write("evals.yaml", suite(model, *many(8)))
+    parts = shards(project, 2)
+    folders = [part["run"]["folder"] for part in parts]
+    assert Child(project.folder, "merge", *folders, kill_at="run.created").end()[0] == KILLED
+    shutil.move(folders[1], project.folder / "away")
+    model.fake.reset()
+    assert f"one of its parts is gone: {folders[1]}" in refusal(project, "resume")
+    assert not model.asked
+    shutil.move(project.folder / "away", folders[1])
+    project.run("resume", code=None)
+    shutil.rmtree(folders[1])
+    project.run("resume", code=None)
+    assert not model.asked
+    # It has all their answers now, but does not know what they have spent.
+    words = refusal(project, "resume", "--budget-tokens", "100000", "--max-tokens", "9")
+    assert f"counts what its parts have spent, and one of them is gone: {folders[1]}" in words
+
+
+def test_errors_of_parts_are_asked_again_where_that_is_wanted(project: Project, model: Model) -> None:
+    project.write("evals.yaml", suite(model, case("a")))
+    model.pleases = True
+    good = run(project, code=0)
+    folder = Path(good["run"]["folder"])
+    lines = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
+    for line in lines:
+        if line["type"] == "told":
+            line["failure"] = {"type": "connection", "message": f"nobody there: {line.pop('reply')['text']}"}
+    (folder / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for moment in ("run.created", "results.before_rename"):
+        assert Child(project.folder, "merge", str(folder), kill_at=moment).end()[0] == KILLED
+        model.fake.reset()
+        assert json.loads(project.run("resume", "--format", "json", code=3))["summary"]["errors"] == 1
+        assert not model.asked
+        assert Child(project.folder, "merge", str(folder), kill_at=moment).end()[0] == KILLED
+        mended = json.loads(project.run("resume", "--retry-errors", "--format", "json", code=0))
+        assert (mended["summary"]["passed"], model.asked) == (1, {"candidate": 1})
+
+
+def test_parts_that_asked_different_models_are_refused(
+    project: Project, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = suite(model, *many(8))
+    content["targets"][0]["model"] = "${{ MODEL }}"
+    project.write("evals.yaml", content)
+    folders: list[str] = []
+    for part, name in enumerate(("one", "two"), 1):
+        monkeypatch.setenv("MODEL", name)
+        folders.append(run(project, "--shard", f"{part}/2")["run"]["folder"])
+    words = refusal(project, "merge", *folders)
+    assert "has asked the model `two` as target `it`" in words
+    assert "`one`" in words
 
 
 # What did not pass

@@ -28,6 +28,7 @@ from rejoinder.providers.prices import (
     PriceList,
     known_models,
     match_models,
+    select_models,
 )
 from rejoinder.suite.prices import read_prices
 from tests.conftest import Project
@@ -396,6 +397,17 @@ def test_patterns_of_models() -> None:
     ]
 
 
+def test_a_provider_has_its_other_names_in_patterns_and_filters() -> None:
+    gemini = match_models(["gemini/*"])
+    assert match_models(["google/*"]) == match_models(["Google-Gemini/*"]) == gemini
+    assert match_models(["google/gemini-2.5-flash"]) == ["gemini/gemini-2.5-flash"]
+    assert match_models(["all"], providers=["Google"]) == gemini
+    assert match_models(["azure-openai/*"]) == match_models(["azure/*"])
+    own = {model.id: model for model in known_models({"google/my-own": one(1)})}
+    chosen = select_models(list(own.values()), ["google/my-*"], lambda model: model.overridden)
+    assert [model.id for model in chosen] == ["google/my-own"]
+
+
 def test_a_pattern_stands_for_what_can_be_asked() -> None:
     everything = match_models(["all"])
     assert "openai/whisper-1" not in everything
@@ -476,6 +488,7 @@ def test_filters_of_the_list(project: Project) -> None:
 
     assert ids("--provider", "anthropic,xai") == ids("anthropic/*", "xai/*")
     assert ids("--provider", "anthropic", "--provider", "xai") == ids("anthropic/*", "xai/*")
+    assert ids("--provider", "google") == ids("google/*") == ids("gemini/*") != []
     assert ids("--price", "$,$$") == ids("--price", "1", "--price", "2")
     assert set(ids("--price", "1,2,3,4")) == set(match_models(["all"]))
     assert set(ids("--all")) - set(ids()) == {model.id for model in known_models() if model.deprecated}

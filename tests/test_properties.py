@@ -363,7 +363,6 @@ def _places(tree: Any) -> Any:
 
 
 LINE_BREAK = re.compile("\r\n|[\n\r]")
-YAML_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
 
 def check_places(problems: list[Problem], project: Project) -> None:
@@ -374,8 +373,7 @@ def check_places(problems: list[Problem], project: Project) -> None:
         path = project.folder / problem.file
         if not path.is_file():
             continue
-        breaks = YAML_LINE_BREAK if path.suffix == ".yaml" else LINE_BREAK
-        lines = breaks.split(path.read_bytes().decode("utf-8", "replace").removeprefix("\ufeff"))
+        lines = LINE_BREAK.split(path.read_bytes().decode("utf-8", "replace").removeprefix("\ufeff"))
         assert problem.line <= len(lines) + 1, problem
         line = lines[problem.line - 1] if problem.line <= len(lines) else ""
         assert problem.column <= len(line) + 1, (problem, line)

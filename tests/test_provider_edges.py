@@ -302,18 +302,16 @@ def test_one_interrupt_ends_the_waiting_for_another_attempt(
 # Prices
 
 
-@pytest.mark.parametrize("raised", [None, ValueError, ZeroDivisionError, LookupError])
+@pytest.mark.parametrize("raised", [ValueError, ZeroDivisionError, LookupError])
 def test_a_reply_whose_price_cannot_be_told_is_kept(
-    raised: type[Exception] | None, project: Project, monkeypatch: pytest.MonkeyPatch
+    raised: type[Exception], project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usage = {"prompt_tokens": 10, "completion_tokens": -5, "total_tokens": 5}
-    if raised is not None:
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
 
-        def fail(*_: Any, **__: Any) -> None:
-            raise raised("no such price")
+    def fail(*_: Any, **__: Any) -> None:
+        raise raised("no such price")
 
-        monkeypatch.setattr(PriceList, "price", fail)
-        usage["completion_tokens"] = 5
+    monkeypatch.setattr(PriceList, "price", fail)
     with FakeServer(ok(completion(usage=usage, model="gpt-5.4"))) as server:
         document = run(project, suite_of(openai(server, model="gpt-5.4")))
         [result] = document["results"]
@@ -342,6 +340,8 @@ def test_a_check_of_the_cost_is_made_up_for_once_there_is_a_price(project: Proje
 FAILED_CHOICE = {"index": 0, "finish_reason": "error", "message": {"role": "assistant", "content": "ye"}}
 PASSING: dict[str, tuple[Raw, Raw]] = {
     "gateway": ({}, {"error": {"message": "upstream went away", "code": 502}}),
+    "no-choices": ({}, {"choices": None, "error": {"message": "upstream went away", "code": 502}}),
+    "code-in-quotes": ({}, {"error": {"message": "upstream went away", "code": "502"}}),
     "choice": ({}, {"choices": [FAILED_CHOICE]}),
     "choice-with-error": ({}, {"choices": [{**FAILED_CHOICE, "error": {"message": "gone", "code": 502}}]}),
     "responses": (
@@ -358,6 +358,159 @@ def test_an_error_inside_an_answer_of_status_200_is_tried_again(name: str, proje
         document = run(project, suite_of(openai(server, **settings)))
         assert len(server.requests) == 3
     assert statuses(document) == {"one": "passed"}
+
+
+@pytest.mark.parametrize("error", [{"message": "upstream went away", "code": 502}, "upstream went away"])
+def test_the_words_of_an_error_inside_an_answer_are_kept(error: Any, project: Project) -> None:
+    with FakeServer(ok({"choices": None, "error": error})) as server:
+        told = error_of(project, openai(server))
+    assert "upstream went away" in told["message"]
+
+
+# Answers that the vendors' own clients read
+
+ANSWERED: dict[str, tuple[Callable[[FakeServer], Raw], Raw]] = {
+    "chat": (
+        openai,
+        {"choices": [{"message": {"content": "yes #"}}], "usage": {"prompt_tokens": 7, "completion_tokens": 3}},
+    ),
+    "responses": (
+        lambda server: openai(server, api="responses"),
+        {
+            "output": [{"type": "message", "content": [{"type": "output_text", "text": "yes #"}]}],
+            "usage": {"input_tokens": 7, "output_tokens": 3},
+        },
+    ),
+    "anthropic": (
+        lambda server: openai(server, provider="anthropic", base_url=server.anthropic_url),
+        {"content": [{"type": "text", "text": "yes #"}], "usage": {"input_tokens": 7, "output_tokens": 3}},
+    ),
+    "gemini": (
+        lambda server: openai(server, provider="gemini", base_url=server.gemini_url),
+        {
+            "candidates": [{"content": {"parts": [{"text": "yes #"}]}}],
+            "usageMetadata": {"promptTokenCount": 7, "candidatesTokenCount": 3},
+        },
+    ),
+    "http": (
+        lambda server: openai(server, provider="http", url=f"{server.url}/x", reply_path="a", **NOT_FOR_HTTP),
+        {"a": "yes #"},
+    ),
+}
+NOT_FOR_HTTP: Raw = dict.fromkeys(("model", "base_url", "api_key"))
+HALF = "yes \\ud83d, \\udc00."
+"""Two halves of characters, as JSON can write them and no file can hold them."""
+
+
+def telling(body: Raw) -> str:
+    return json.dumps(body)
+
+
+ODDLY: dict[str, Callable[[Raw], bytes]] = {
+    "mark": lambda body: b"\xef\xbb\xbf" + telling(body).encode(),
+    "no-numbers": lambda body: (
+        telling({"odd": [0, {"odd": 1}], **body}).replace("0", "NaN").replace("1", "-Infinity").encode()
+    ),
+    "too-large": lambda body: telling({"odd": 0, **body}).replace("0", "1e999").encode(),
+    "floats": lambda body: telling(body).replace("7", "7.0").replace("3", "3.0").encode(),
+    "texts": lambda body: telling(body).replace("7", '"7"').replace("3", '"3"').encode(),
+    "halves": lambda body: telling(body).replace("yes #", HALF).encode(),
+}
+
+
+@pytest.mark.parametrize("oddity", ODDLY)
+@pytest.mark.parametrize("api", ANSWERED)
+def test_an_answer_that_can_be_read_is_a_reply(api: str, oddity: str, project: Project) -> None:
+    target, body = ANSWERED[api]
+    with FakeServer(faults=[ok(ODDLY[oddity](body))]) as server:
+        [result] = run(project, suite_of({k: v for k, v in target(server).items() if v is not None}))["results"]
+        assert len(server.requests) == 1
+    [turn] = result["turns"]
+    assert turn["response"] == ("yes \ufffd, \ufffd." if oddity == "halves" else "yes #")
+    if api != "http":
+        assert turn["usage"] == {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}
+    [answer] = json.loads(project.run("show", "--format", "json"))["results"]
+    assert answer["turns"] == result["turns"]
+
+
+def changed(api: str, *changes: tuple[str, str]) -> Raw:
+    text = telling(ANSWERED[api][1])
+    for before, after in changes:
+        assert before in text
+        text = text.replace(before, after)
+    return json.loads(text)
+
+
+CALL = {"function": {"name": "look", "arguments": {"at": {"here": None}}}, "id": "c"}
+UNTOLD: dict[str, tuple[str, Raw, Raw]] = {
+    "chat-usage-null": ("chat", {**ANSWERED["chat"][1], "usage": None}, {}),
+    "chat-usage-text": ("chat", {**ANSWERED["chat"][1], "usage": "none"}, {}),
+    "chat-details-text": ("chat", changed("chat", ('"prompt_tokens": 7', '"prompt_tokens_details": "none"')), {}),
+    "chat-negative": ("chat", changed("chat", ("7", "-7"), ("3", "-3")), {}),
+    "chat-one-negative": ("chat", changed("chat", ("3", "-3")), {"input_tokens": 7}),
+    "responses-null": ("responses", changed("responses", ("7", "null")), {"output_tokens": 3}),
+    "responses-negative": ("responses", changed("responses", ("7", "-7")), {"output_tokens": 3}),
+    "responses-details": (
+        "responses",
+        changed("responses", ('"output_tokens": 3', '"output_tokens": 3, "output_tokens_details": {"by": {"a": 1}}')),
+        {"input_tokens": 7, "output_tokens": 3},
+    ),
+    "anthropic-no-usage": ("anthropic", {"content": ANSWERED["anthropic"][1]["content"]}, {}),
+    "anthropic-negative": ("anthropic", changed("anthropic", ("7", "-7"), ("3", "-3")), {}),
+    "anthropic-details": (
+        "anthropic",
+        changed("anthropic", ('"output_tokens": 3', '"output_tokens": 3, "output_tokens_details": {"by": {"a": 1}}')),
+        {"input_tokens": 7, "output_tokens": 3},
+    ),
+    "gemini-negative": ("gemini", changed("gemini", ("7", "-7"), ("3", "-3")), {}),
+    "gemini-usage-list": ("gemini", {**ANSWERED["gemini"][1], "usageMetadata": [1]}, {}),
+}
+
+
+@pytest.mark.parametrize("name", UNTOLD)
+def test_a_reply_is_kept_however_its_tokens_are_told(name: str, project: Project) -> None:
+    """What is no count is not told; where nothing is, tokens are estimated, as for servers that count nothing."""
+    api, body, expected = UNTOLD[name]
+    target = ANSWERED[api][0]
+    with FakeServer(ok(body)) as server:
+        [result] = run(project, suite_of(target(server)))["results"]
+    [turn] = result["turns"]
+    assert turn["response"] == "yes #"
+    usage = turn["usage"]
+    assert usage.get("approximate", False) is not bool(expected)
+    if expected:
+        told = {name: count for name, count in usage.items() if count and name != "total_tokens"}
+        assert told == expected
+    assert result["cost"] is None or result["cost"] >= 0
+
+
+def test_arguments_of_a_call_may_be_an_object(project: Project) -> None:
+    body = {"choices": [{"message": {"content": None, "tool_calls": [CALL]}}]}
+    checks = {"id": "one", "prompt": "Question", "checks": [{"tool_calls": ["look"]}]}
+    with FakeServer(ok(body)) as server:
+        [result] = run(project, suite_of(openai(server), checks))["results"]
+    [told] = result["turns"][0]["tool_calls"]
+    assert json.loads(told["arguments"]) == {"at": {"here": None}}
+
+
+@pytest.mark.parametrize("content", [None, {"role": "model", "parts": None}], ids=["content", "parts"])
+def test_gemini_may_say_nothing_at_all(content: Any, project: Project) -> None:
+    body = {
+        "candidates": [{"content": content, "finishReason": "MAX_TOKENS"}],
+        "usageMetadata": {"promptTokenCount": 7},
+    }
+    checks = {"id": "one", "prompt": "Question", "checks": [{"finish_reason": "length"}]}
+    with FakeServer(ok(body)) as server:
+        [result] = run(project, suite_of(ANSWERED["gemini"][0](server), checks))["results"]
+    assert result["turns"][0]["response"] == ""
+
+
+def test_what_is_no_text_is_no_reply(project: Project) -> None:
+    """Nobody knows what it was meant to say, and an empty reply would be graded."""
+    for content in (b"5", b'{"a": NaN}', b'[{"text": 5}]'):
+        body = b'{"choices": [{"message": {"content": %b}}], "usage": {"prompt_tokens": 7.0}}' % content
+        with FakeServer(ok(body)) as server:
+            assert error_of(project, openai(server))["type"] == "bad-response"
 
 
 def test_a_response_that_is_not_finished_is_no_empty_reply(project: Project) -> None:

@@ -290,7 +290,7 @@ def test_keys_reach_neither_the_run_folder_nor_the_output(project: Project, monk
     for text in (shown, kept.decode()):
         assert KEY not in text
         assert "another-secret-123" not in text
-    assert "<<env OPENAI_API_KEY>>" in shown
+    assert "<<env OPENAI_API_KEY #" in shown
 
 
 # AgentV's files
@@ -446,6 +446,17 @@ FURTHER: dict[str, tuple[Raw, Raw]] = {
         {"generationConfig": {"seed": 7, "stopSequences": ["END"], "thinkingConfig": {"thinkingBudget": 100}}},
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("provider", "field"), [("anthropic", "max_tokens"), ("openai", "max_completion_tokens"), ("groq", "max_tokens")]
+)
+def test_a_limit_of_zero_is_sent_and_not_replaced(provider: str, field: str, project: Project) -> None:
+    with FakeServer(Fault("status", status=400)) as server:
+        address = server.url if provider == "anthropic" else f"{server.url}/v1"
+        target = {"provider": provider, "model": "m", "base_url": address, "max_output_tokens": 0}
+        run(project, suite_for(target), code=3)
+        assert only(server).body[field] == 0
 
 
 @spec("A7")
@@ -762,9 +773,14 @@ def test_a_get_has_no_body(project: Project) -> None:
         ("Ask: {{ prompt }}", b'Ask: Say "hi"\nnow'),
         ("{{ prompt }}", b'Say "hi"\nnow'),
         ('{"q": "{{ prompt }}", "n": 1}', b'{"q":"Say \\"hi\\"\\nnow","n":1}'),
-        ('{"messages": {{ messages }}}', b'{"messages": [{"role":"user","content":"Say \\"hi\\"\\nnow"}]}'),
+        ('{"messages": {{ messages }}}', b'{"messages":[{"role":"user","content":"Say \\"hi\\"\\nnow"}]}'),
+        (
+            '{"t": {{ turn }}, "q": "<{{ prompt }}>", "{{ case_id }}": {{ prompt }}}',
+            b'{"t":1,"q":"<Say \\"hi\\"\\nnow>","one":"Say \\"hi\\"\\nnow"}',
+        ),
+        ('{"broken": {{ prompt }}', b'{"broken": Say "hi"\nnow'),
     ],
-    ids=["text", "prompt-alone", "json-text", "almost-json"],
+    ids=["text", "prompt-alone", "json-text", "almost-json", "with-and-without-quotes", "no-json"],
 )
 def test_a_body_may_be_a_text(body: str, sent: bytes, project: Project) -> None:
     with answers({"a": "yes"}) as server:
@@ -772,6 +788,14 @@ def test_a_body_may_be_a_text(body: str, sent: bytes, project: Project) -> None:
         run(project, suite_for(target, case(prompt='Say "hi"\nnow')))
         request = only(server)
     assert (request.method, request.raw) == ("PUT", sent)
+
+
+@pytest.mark.parametrize("prompt", ['{"city": "Paris", "n": 1.50}', "[1, null]", "42"])
+def test_json_goes_as_it_is_where_the_author_has_no_quotes(prompt: str, project: Project) -> None:
+    with answers({"a": "yes"}) as server:
+        target = {"provider": "http", "url": f"{server.url}/x", "body": '{"in": {{ prompt }}}', "reply_path": "a"}
+        run(project, suite_for(target, case(prompt=prompt)))
+        assert only(server).raw == b'{"in":%b}' % prompt.encode()
 
 
 def test_headers_of_a_service_replace_ours_and_may_hold_a_key(

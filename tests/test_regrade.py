@@ -346,6 +346,21 @@ def test_conversations_that_were_skipped_stay_skipped(project: Project, talker: 
     assert (statuses(now), now["changes"], talker.asked) == (statuses(first), [], [])
 
 
+def test_grading_under_a_budget_says_how_to_go_on(project: Project, talker: Talker) -> None:
+    cases = [case(name, {"contains": "answer"}) for name in "abcd"]
+    first = run(project, suite(talker, *cases), code=0)
+    graded = suite(talker, *(case(name, JUDGED) for name in "abcd"))
+    project.write("evals.yaml", graded)
+    talker.scores += [1.0] * 4
+    result = project.invoke("grade", "--budget-tokens", "900", "--max-tokens", "100", "--workers", "1")
+    assert result.exit_code == 4, result.output
+    assert "gone" not in result.output, "what is yet to be graded is not gone"
+    command = next(line for line in result.output.splitlines() if line.startswith("Next: rejoinder resume "))
+    assert statuses(json.loads(project.run(*command.split()[2:], "--format", "json", code=None)))
+    done = json.loads(project.run(*command.split()[2:4], "--budget-tokens", "99999", "--format", "json", code=0))
+    assert statuses(done) == statuses(first)
+
+
 def test_a_run_that_was_killed_is_compared_with_the_checks_that_it_had(project: Project, talker: Talker) -> None:
     first = run(project, suite(talker, case("a", {"contains": "answer"})), code=0)
     kill(folder_of(first))
@@ -421,6 +436,29 @@ def test_grading_is_refused_where_there_is_nothing_to_grade(project: Project, ta
     (folder_of(first) / "journal.jsonl").unlink()
     assert "has no journal" in refusal(project, "grade")
     assert talker.asked == []
+
+
+def test_checks_of_another_file_are_compared_with_the_suite_s_own(project: Project, talker: Talker) -> None:
+    """A suite without a name is called by its file; its conversations are the same all the same."""
+    content = suite(talker, case("a", {"contains": "answer"}), case("b", {"contains": "answer"}))
+    first = run(project, content, code=0)
+    content["evals"][1]["checks"] = [{"contains": "never"}]
+    project.write("strict.yaml", content)
+    now = grade(project, "--suite", "strict.yaml", code=1)
+    [changed] = now["changes"]
+    assert (changed["id"], changed["before"], changed["now"]) == ("b", "passed", "failed")
+    assert len(talker.asked) == 2
+    assert first["results"][0]["suite"] != now["results"][0]["suite"]
+
+
+def test_what_was_skipped_is_skipped_by_the_checks_of_another_file(project: Project, talker: Talker) -> None:
+    content = suite(talker, *(case(name, {"contains": "never"}) for name in "abc"))
+    project.write("evals.yaml", content)
+    first = json.loads(project.run("run", "evals.yaml", "--fail-fast", "--workers", "1", "--format", "json", code=None))
+    assert statuses(first) == {"a": "failed", "b": "skipped", "c": "skipped"}
+    project.write("strict.yaml", content)
+    now = grade(project, "--suite", "strict.yaml", code=1)
+    assert (statuses(now), now["changes"]) == (statuses(first), [])
 
 
 # Another course from a turn on
@@ -567,6 +605,32 @@ def test_a_fork_is_a_run_like_any_other(project: Project, talker: Talker, record
     assert len(talker.asked) == 2
     assert "is a fork itself" in refusal(project, "run", "--fork", name, "--case", "a", "--turn", "3")
     assert talker.asked == []
+
+
+def test_a_fork_of_a_fork_keeps_what_was_said_there(project: Project, talker: Talker, recorded: Raw) -> None:
+    forked = fork(project, recorded, 2, "--prompt", "Are you joking?", "--system", "Be brief.")
+    talker.fake.reset()
+    fork(project, forked, 2, "--target", "other")
+    before = ["Be brief.", "Question a", said(recorded)[0][0]]
+    assert [message["content"] for message in talker.asked[0].body["messages"]] == [*before, "Are you joking?"]
+    # What is said anew is said instead; the rest stays.
+    again = fork(project, forked, 2, "--prompt", "Please.")
+    assert [message["content"] for message in talker.asked[0].body["messages"]] == [*before, "Please."]
+    fork(project, again, 2, "--system", "Be long.")
+    words = [message["content"] for message in talker.asked[0].body["messages"]]
+    assert words == ["Be long.", *before[1:], "Please."]
+    # Before that turn the conversation is the suite's again.
+    fork(project, again, 1)
+    assert [message["content"] for message in talker.asked[1].body["messages"]][-1] == "Sure?"
+
+
+def test_whose_conversation_is_taken_up_is_said(project: Project, talker: Talker) -> None:
+    content = suite(talker, case("a", *chain("Sure?")))
+    first = run(project, content, "--target", "it", "--target", "judge", code=1)
+    given = ("run", "--fork", first["run"]["id"], "--case", "a", "--turn", "2", "--target")
+    said = f"the turns before are those of target `it`, which run {first['run']['id']} has asked"
+    assert said in project.invoke(*given, "other").stderr
+    assert "the turns before" not in project.invoke(*given, "judge").stderr
 
 
 def test_a_turn_that_ended_in_an_error_can_be_asked_anew(project: Project, talker: Talker) -> None:

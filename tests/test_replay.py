@@ -796,3 +796,105 @@ def test_many_who_miss_at_the_same_time_are_all_shown_the_nearest(project: Proje
     assert len(results) == 12
     for number, result in enumerate(results):
         assert f"-Old {number}?" in result["error"]["message"]
+
+
+# A miss is an error of its conversation, whatever else decides.
+
+SCORED = {"llm_judge": {"criteria": "Is it polite?"}}
+SAME = {"semantic": {"expected": "yes", "threshold": 0.5}}
+BETTER = {"compare": {"reply_of": "other", "criteria": "Which is shorter?"}}
+DECIDED: dict[str, Callable[[Raw], Raw]] = {
+    "another check failed, and the follow-up passes": lambda check: {
+        "checks": [{"contains": "no"}, check, {"prompt": "And now?", "checks": [{"contains": "yes"}]}]
+    },
+    "another check of an or passes": lambda check: {"checks": [{"or": [{"contains": "yes"}, check]}]},
+    "enough of a group pass": lambda check: {
+        "checks": [{"group": {"at_least": 1, "checks": [{"contains": "yes"}, check]}}]
+    },
+    "another check failed for good": lambda check: {"checks": [{"contains": "no"}, check]},
+}
+CHANGED: dict[str, tuple[Raw, Raw, str]] = {
+    "judge": (SCORED, {"llm_judge": {"criteria": "Is it rude?"}}, "-Is it polite?\n+Is it rude?"),
+    "embedding": (SAME, {"semantic": {"expected": "yes!", "threshold": 0.5}}, "-yes\n+yes!"),
+    "comparison": (BETTER, {"compare": {"reply_of": "other", "criteria": "Which is longer?"}}, "+Which is longer?"),
+}
+
+
+def decided(check: Raw, how: str) -> Raw:
+    targets = [
+        scripted("it", "yes", "yes"),
+        scripted("judge", judge=[1, '{"better": "1"}', '{"better": "2"}']),
+        scripted("other", "yes, it is", "yes, it is"),
+        scripted("meaning", embeddings={"*": [1, 0]}),
+    ]
+    names = {"target": "it", "judge_target": "judge", "embedding_target": "meaning"}
+    return {**names, "targets": targets, "evals": [{"id": "one", "prompt": "Well?", **DECIDED[how](check)}]}
+
+
+@pytest.mark.parametrize("how", DECIDED)
+@pytest.mark.parametrize("what", CHANGED)
+@pytest.mark.parametrize("way", ["run", "cassettes", "target"])
+def test_what_a_check_misses_is_an_error_even_where_others_decide(
+    project: Project, way: str, what: str, how: str
+) -> None:
+    """Else a recording that is out of date would pass in silence, for as long as nobody looks."""
+    before, after, difference = CHANGED[what]
+    project.write("evals.yaml", decided(before, how))
+    play(project, "run", "evals.yaml", "--record", "cassettes")
+    suite = decided(after, how)
+    if way == "target":
+        replayed = [{"name": one["name"], "provider": "replay", "cassettes": "cassettes"} for one in suite["targets"]]
+        suite["targets"] = replayed
+    project.write("evals.yaml", suite)
+    arguments = {"run": ("replay",), "cassettes": ("run", "--replay", "cassettes"), "target": ("run",)}[way]
+    [result] = play(project, *arguments, code=3)["results"]
+    assert (result["status"], result["error"]["type"], result["error"]["turn"]) == ("error", "no-recording", 1)
+    assert difference in result["error"]["message"]
+    assert [turn["passed"] for turn in result["turns"]] == [False]  # it does not go on as if nothing were missing
+
+
+def test_a_webhook_that_was_not_recorded_is_an_error_even_where_others_decide(project: Project) -> None:
+    hook = {"webhook": "http://127.0.0.1:9/hook"}
+    suite = decided({"contains": "yes"}, "another check of an or passes")
+    project.write("evals.yaml", suite)
+    play(project, "run", "evals.yaml", "--record", "cassettes", code=0)
+    project.write("evals.yaml", decided(hook, "another check of an or passes"))
+    for arguments in (("replay",), ("run", "--replay", "cassettes")):
+        with sockets_blocked():
+            [result] = play(project, *arguments, code=3)["results"]
+        assert result["error"]["type"] == "no-recording"
+
+
+@pytest.mark.parametrize("renamed", ["case", "target"])
+def test_what_is_called_otherwise_is_shown_beside_what_it_was(project: Project, renamed: str) -> None:
+    project.write("evals.yaml", SIMPLE)
+    play(project, "run", "evals.yaml", code=0)
+    suite = json.loads(json.dumps(SIMPLE))
+    if renamed == "case":
+        suite["evals"][2]["id"] = "last"
+    else:
+        suite["targets"][0]["name"] = suite["target"] = "new"
+    project.write("evals.yaml", suite)
+    document = play(project, "replay", code=3)
+    message = document["results"][2]["error"]["message"]
+    case, target = ("last", "it") if renamed == "case" else ("three", "new")
+    assert f"has no recording for turn 1 of `{target}`; the nearest differs" in message
+    assert "-evals.yaml, case three, target it" in message
+    assert f"+evals.yaml, case {case}, target {target}" in message
+    assert [one["status"] for one in document["results"][:2]] == ["passed" if renamed == "case" else "error"] * 2
+
+
+def test_another_model_by_a_variable_is_missed_and_none_will_do(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MODEL", "gpt-5-mini")
+    with FakeServer("yes") as server:
+        target = {"name": "it", "provider": "openai", "model": "${{ MODEL }}", "base_url": server.openai_url}
+        cases = [{"id": "one", "prompt": "Well?", "checks": [{"contains": "yes"}]}]
+        project.write("evals.yaml", {"targets": [{**target, "api_key": "k"}], "target": "it", "evals": cases})
+        first = play(project, "run", "evals.yaml", code=0)
+    monkeypatch.delenv("MODEL")
+    assert play(project, "replay", first["run"]["id"], code=0)["results"] == first["results"]
+    monkeypatch.setenv("MODEL", "gpt-5")
+    [result] = play(project, "replay", first["run"]["id"], code=3)["results"]
+    assert "-model gpt-5-mini\n+model gpt-5" in result["error"]["message"]

@@ -1050,6 +1050,22 @@ Eval 4: Fourth
     assert "down" in fourth.split("\n\n")[0]
 
 
+@spec("P29")
+def test_verbose_shows_line_ends_as_line_ends(project: Project) -> None:
+    evals = [{"prompt": "One\x1b[31m\r\ntwo", "checks": [{"contains": "a\r\nb"}]}]
+    project.write("evals.yaml", suite_of(evals, scripted(["a\r\nb\r\nc\rd"])))
+    output = project.run("run", "evals.yaml", "--verbose")
+    assert output.startswith("""Eval 1: One\ufffd[31m
+  Turn 1:
+    Prompt: One\ufffd[31m
+      two
+    Response: a
+      b
+      c\ufffdd
+    ✅ PASS contains "a b"
+""")
+
+
 @spec("R67", "R68")
 def test_without_verbose_only_what_is_of_interest_is_shown(project: Project) -> None:
     project.write("evals.yaml", MIXED)

@@ -177,7 +177,7 @@ def test_what_is_required_in_a_group(project: Project) -> None:
             "mean": group(YES, YES, YES, required, threshold=0.5),
             "met": group({**YES, "required": True}, NO, at_least=1),
             "undecided": group(YES, judged(None, required=True), at_least=1),
-            "undecided mean": group(YES, judged(None, required=True)),
+            "undecided mean": group(YES, judged(None, required=True), threshold=0.2),
             "failed is failed": group(judged(None), required, at_least=1),
         },
     )
@@ -202,7 +202,15 @@ def test_errors_in_a_group(project: Project) -> None:
             "not enough with": group(NO, NO, judged(None), at_least=2),
             "it depends": group(YES, NO, judged(None), at_least=2),
             "only errors": group(judged(None), judged(None), at_least=1),
-            "mean": group(YES, YES, judged(None)),
+            "only errors, which are enough": group(judged(None), threshold=0.0),
+            "mean": group(YES, NO, judged(None)),
+            "a mean that is reached": group(YES, YES, judged(None)),
+            "a mean that is not reached": group(NO, YES, judged(None), threshold=0.75),
+            "a mean that may be reached": group(NO, YES, judged(None), threshold=0.6),
+            "a mean and something required": group(YES, YES, judged(None, required=True)),
+            "not reached, required or not": group(NO, YES, judged(None, required=True), threshold=0.75),
+            "without weight": group(YES, judged(None, weight=0), threshold=1.0),
+            "with all the weight": group({**YES, "weight": 0}, judged(None)),
         },
     )
     assert {name: state(one) for name, one in found.items()} == {
@@ -210,8 +218,20 @@ def test_errors_in_a_group(project: Project) -> None:
         "not enough with": "failed",
         "it depends": "error",
         "only errors": "error",
+        "only errors, which are enough": "error",
         "mean": "error",
+        "a mean that is reached": "passed",
+        "a mean that is not reached": "failed",
+        "a mean that may be reached": "error",
+        "a mean and something required": "error",
+        "not reached, required or not": "failed",
+        "without weight": "passed",
+        "with all the weight": "error",
     }
+    reached, missed = found["a mean that is reached"], found["a mean that is not reached"]
+    assert reached["reason"] == "2 of 3 passed, their mean is at least 0.667, and 0.5 is needed"
+    assert missed["reason"] == "1 of 3 passed, their mean is at most 0.667, and 0.75 is needed"
+    assert (reached["score"], missed["score"]) == (1.0, 0.5)
     assert found["it depends"]["score"] is None
     assert found["it depends"]["reason"] == "1 of 3 passed; 1 could not be decided"
     assert "the judge is down" in found["it depends"]["children"][2]["reason"]
@@ -440,10 +460,13 @@ def test_a_level_with_a_threshold(project: Project) -> None:
         "required and met": ([NO, judged(0.5, required=True)], 0.2, "passed", 0.25),
         "its own threshold": ([YES, judged(0.8, required=True, threshold=0.9)], 0.5, "failed", 0.9),
         "required group": ([YES, YES, {**group(YES, NO, at_least=2), "required": True}], 0.5, "failed", 2.5 / 3),
-        "error": ([YES, YES, judged(None)], 0.5, "error", None),
+        "error": ([YES, NO, judged(None)], 0.5, "error", None),
+        "an error that could do no harm": ([YES, YES, judged(None)], 0.5, "passed", 1.0),
+        "only errors": ([judged(None)], 0.0, "error", None),
         "required error": ([YES, judged(None, required=True)], 0.5, "error", None),
         "required failure": ([judged(None), {**NO, "required": True}], 0.5, "failed", 0.0),
-        "an error that could not help": ([NO, NO, judged(None)], 0.9, "error", None),
+        "an error that could not help": ([NO, NO, judged(None)], 0.9, "failed", 0.0),
+        "an error without weight": ([YES, judged(None, weight=0)], 1.0, "passed", 1.0),
         "dust": ([judged(0.7), judged(0.7), judged(0.7)], 0.7, "passed", 0.7),
         "dust of weights": ([judged(0.1, weight=0.3), judged(0.3), judged(0.4, weight=0.7)], 0.305, "passed", 0.305),
     }
@@ -558,6 +581,19 @@ def read_mean(checks: list[Record], read: list[Read]) -> Fraction | None:
     return sum(weight * score for weight, score in scored) / sum(weight for weight, _ in scored)
 
 
+def read_threshold(checks: list[Record], read: list[Read], mark: Fraction) -> Read:
+    """Errors are tried as the worst and as the best that they could have come to."""
+    outcomes: set[str] = set()
+    for one in ("failed", "passed"):
+        tried: list[Read] = [(one, Fraction(one == "passed")) if score is None else (is_, score) for is_, score in read]
+        mean = read_mean(checks, tried)
+        assert mean is not None
+        lacking = any(check.get("required") and is_ == "failed" for check, (is_, _) in zip(checks, tried, strict=True))
+        outcomes.add("passed" if mean >= mark and not lacking else "failed")
+    mean = read_mean(checks, read)
+    return (outcomes.pop(), mean) if len(outcomes) == 1 and mean is not None else ("error", None)
+
+
 def read_group(check: Record) -> Read:
     items, wanted = check["group"]["checks"], check["group"].get("at_least")
     read = [read_check(item) for item in items]
@@ -567,10 +603,7 @@ def read_group(check: Record) -> Read:
         return "failed", mean
     passed, errors = states.count("passed"), states.count("error")
     if wanted is None:
-        if errors:
-            return "error", None
-        assert mean is not None
-        return ("passed" if mean >= exactly(check.get("threshold", 0.5)) else "failed"), mean
+        return read_threshold(items, read, exactly(check.get("threshold", 0.5)))
     if passed + errors < wanted:
         return "failed", mean
     if passed < wanted or "error" in required:
@@ -585,11 +618,8 @@ def read_level(checks: list[Record], threshold: float | None) -> Read:
         found = next((one for one in ("failed", "error") if one in states), "passed")
     elif "failed" in [one for check, (one, _) in zip(checks, read, strict=True) if check.get("required")]:
         found = "failed"
-    elif "error" in states:
-        found = "error"
     else:
-        assert mean is not None
-        found = "passed" if mean >= exactly(threshold) else "failed"
+        found = read_threshold(checks, read, exactly(threshold))[0]
     return found, None if found == "error" else mean
 
 
@@ -646,7 +676,16 @@ def test_a_metric_is_averaged_over_cases(project: Project) -> None:
     assert (quality["cases"], quality["min"], quality["max"]) == (3, pytest.approx(0.4), 0.9)
     deviations = [(one - 0.6) ** 2 for one in (0.5, 0.9, 0.4)]
     assert quality["standard_error"] == pytest.approx((sum(deviations) / 2 / 3) ** 0.5)
-    assert metrics["facts"] == {"mean": 1.0, "cases": 1, "standard_error": None, "min": 1.0, "max": 1.0}
+    assert metrics["facts"] == {
+        "mean": 1.0,
+        "cases": 1,
+        "total_cases": 1,
+        "errors": 0,
+        "mean_with_errors": 1.0,
+        "standard_error": None,
+        "min": 1.0,
+        "max": 1.0,
+    }
     shown = project.run("show", code=None)
     lines = [line.strip() for line in shown.splitlines()]
     assert "metrics   quality 0.6 over 3 cases, standard error 0.153" in lines
@@ -678,14 +717,194 @@ def test_metrics_inside_groups_and_of_groups(project: Project) -> None:
     assert [one.get("metric") for one in result["turns"][0]["checks"][0]["children"]] == ["inner", "inner", None]
 
 
-def test_what_has_no_score_is_left_out_of_a_metric(project: Project) -> None:
+def test_what_has_no_score_is_left_out_of_a_metric_and_told(project: Project) -> None:
     evals = [
         {**make_case(judged(None, metric="m")), "id": "a"},
         {**make_case(judged(0.8, metric="m")), "id": "b"},
         {**make_case(judged(None, metric="never")), "id": "c"},
     ]
     metrics = run(project, make_suite(evals), code=3)["summary"]["metrics"]
-    assert list(metrics) == ["m"] and (metrics["m"]["cases"], metrics["m"]["mean"]) == (1, 0.8)
+    assert list(metrics) == ["m", "never"]
+    assert metrics["m"] == {
+        "mean": 0.8,
+        "cases": 1,
+        "total_cases": 2,
+        "errors": 1,
+        "mean_with_errors": 0.4,
+        "standard_error": None,
+        "min": 0.8,
+        "max": 0.8,
+    }
+    assert (metrics["never"]["mean"], metrics["never"]["cases"], metrics["never"]["total_cases"]) == (None, 0, 1)
+    lines = [line.strip() for line in project.run("show", code=None).splitlines()]
+    assert "metrics   m 0.8 over 1 of 2 cases, 0.4 with 1 error as 0" in lines
+    assert "never is not known over 0 of 1 case: 1 error" in lines
+    assert "score     mean 0.8, median 0.8, min 0.8, max 0.8, stdev 0, over 1 of 3 conversations" in lines
+
+
+@spec("P27")
+def test_an_error_of_one_trial_does_not_hide_behind_the_others(project: Project, module: Callable[[str], str]) -> None:
+    source = "def vary(context):\n    return [0.5, None, 1.0][context.trial - 1]\n"
+    check = {"python": f"{module(source)}:vary", "metric": "m"}
+    metric = run(project, make_suite([make_case(check)]), "--repeat", "3", code=3)["summary"]["metrics"]["m"]
+    assert (metric["cases"], metric["total_cases"], metric["errors"]) == (1, 1, 1)
+    assert (metric["mean"], metric["mean_with_errors"]) == (0.75, 0.5)
+
+
+# Marks beside checks
+
+
+@spec("P21", "P27")
+@pytest.mark.parametrize(
+    ("check", "wanted", "score"),
+    [
+        ({"not": judged(0.4), "threshold": 0.8}, "failed", 0.6),
+        ({"not": judged(0.4), "threshold": 0.6}, "passed", 0.6),
+        ({"not": judged(0.6), "threshold": 0.3}, "passed", 0.4),
+        ({"not": judged(0.6)}, "failed", 0.4),
+        ({"or": [judged(0.2), judged(0.4)], "threshold": 0.3}, "passed", 0.4),
+        ({"or": [judged(0.6), judged(0.4)], "threshold": 0.7}, "failed", 0.6),
+        ({"or": [judged(0.6), NO], "threshold": 0.7}, "failed", 0.6),
+        ({"or": [judged(None), judged(0.6)], "threshold": 0.7}, "error", None),
+        ({"or": [judged(None), judged(0.8)], "threshold": 0.7}, "passed", 0.8),
+        ({"and": [judged(0.2), judged(0.4)], "threshold": 0.2}, "passed", 0.2),
+        ({"and": [judged(0.6), judged(0.9), YES], "threshold": 0.7}, "failed", 0.6),
+        ({"and": [judged(None), judged(0.9)], "threshold": 0.7}, "error", None),
+        ({"and": [judged(None), judged(0.6)], "threshold": 0.7}, "failed", 0.6),
+        ({"not": {"or": [judged(0.4), judged(0.6)], "threshold": 0.7}}, "passed", 0.4),
+    ],
+)
+def test_a_threshold_beside_others_is_held_against_their_score(
+    project: Project, check: Record, wanted: str, score: float | None
+) -> None:
+    [result] = run(project, make_suite([make_case(check)]))["results"]
+    found = result["turns"][0]["checks"][0]
+    assert (state(found), found["score"]) == (wanted, None if score is None else pytest.approx(score))
+    if wanted != "error" and "threshold" in check:
+        assert found["threshold"] == check["threshold"]
+
+
+INSIDE = {"expected": "x", "threshold": 0.3}
+
+
+@spec("P21")
+@pytest.mark.parametrize("kind", ["semantic", "similar", "rouge_l"])
+def test_one_threshold_is_enough(project: Project, kind: str) -> None:
+    check = {kind: INSIDE, "threshold": 0.9}
+    for place, one in (("", check), (".not", {"not": check}), (".or[0]", {"or": [check]})):
+        [error] = project.errors(make_suite([make_case(one)]))
+        assert (error["code"], error["path"]) == ("conflicting-keys", f"evals[0].checks[0]{place}.threshold")
+    assert project.errors(make_suite([make_case({kind: INSIDE})])) == []
+
+
+@spec("P21")
+@pytest.mark.parametrize(
+    "check",
+    [
+        {"contains": "x"},
+        {"json_path": {"path": "$.a", "equals": 1}},
+        {"levenshtein": {"expected": "x", "max": 3}},
+        {"tool_calls": ["find"]},
+        {"not": {"contains": "x"}},
+        {"or": [{"contains": "x"}, {"and": [{"match": "x"}]}]},
+        {"contains": "x", "prompt": "Again?", "checks": [{"contains": "y"}]},
+    ],
+    ids=lambda check: next(iter(check)),
+)
+def test_a_threshold_that_changes_nothing_is_told(project: Project, check: Record) -> None:
+    """It is no error: the specification lets a threshold stand beside any check."""
+    suite = make_suite([make_case({**check, "threshold": 0.4})])
+    assert project.errors(suite) == []
+    [warning] = project.warnings(suite)
+    assert (warning["code"], warning["path"]) == ("no-effect", "evals[0].checks[0].threshold")
+    assert "`threshold` changes nothing" in warning["message"]
+    assert project.warnings(make_suite([make_case(check)])) == []
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        judged(0.5),
+        {"rubric": ["Is it polite?"]},
+        {"code": "true"},
+        {"group": {"checks": [YES, NO]}},
+        {"not": judged(0.5)},
+        {"or": [NO, {"similar": INSIDE}]},
+        {"and": [YES, {"not": {"group": {"checks": [YES, NO]}}}]},
+    ],
+    ids=lambda check: next(iter(check)),
+)
+def test_a_threshold_of_a_score_is_fine(project: Project, check: Record) -> None:
+    suite = make_suite([make_case({**check, "threshold": 0.4})])
+    assert project.errors(suite) == project.warnings(suite) == []
+
+
+@spec("B4")
+def test_a_min_score_without_ranges_is_told(project: Project) -> None:
+    plain: Record = {"criterion": "Is it polite?", "min_score": 0.9}
+    ranged = {**plain, "score_ranges": [{"score_range": [0, 10], "meaning": "polite"}]}
+    for rubric, place in (([ranged, plain], "[1]"), ({"criteria": [plain, ranged]}, ".criteria[0]")):
+        suite = make_suite([make_case({"rubric": rubric})])
+        assert project.errors(suite) == []
+        [warning] = project.warnings(suite)
+        assert (warning["code"], warning["path"]) == ("no-effect", f"evals[0].checks[0].rubric{place}.min_score")
+
+
+# Pass rates over trials
+
+
+BY_TRIAL = """
+def vary(context):
+    return context.trial <= {"always": 4, "never": 0, "often": 3, "seldom": 1}[context.case_id.partition(" ")[0]]
+"""
+
+
+def repeated(project: Project, module: Callable[[str], str], names: list[str]) -> Record:
+    check = {"python": f"{module(BY_TRIAL)}:vary"}
+    evals = [{**make_case(check), "id": f"{name} {number}"} for number, name in enumerate(names)]
+    return run(project, make_suite(evals), "--repeat", "4", code=None)["summary"]
+
+
+def test_trials_of_a_case_are_not_as_many_cases(project: Project, module: Callable[[str], str]) -> None:
+    """The clustered standard error by hand, and Student's t of one degree less than there are cases."""
+    summary = repeated(project, module, ["always", "never", "often", "seldom", "always"])
+    assert (summary["pass_rate"], summary["cases"], summary["pass_rate_method"]) == (12 / 20, 5, "clustered t")
+    deviations = [passed - 4 * 0.6 for passed in (4, 0, 3, 1, 4)]
+    error = (sum(one**2 for one in deviations) * 5 / 4) ** 0.5 / 20
+    margin = 2.776445 * error  # the table's value for four degrees of freedom
+    assert summary["pass_rate_interval"] == [
+        pytest.approx(max(0, 0.6 - margin), abs=1e-6),
+        pytest.approx(min(1, 0.6 + margin), abs=1e-6),
+    ]
+    [target] = summary["by_target"].values()
+    assert target["pass_rate_interval"] == summary["pass_rate_interval"]
+    low, high = summary["pass_rate_interval"]
+    shown = f"60.0% (95 % interval {low:.1%} to {high:.1%}; 20 conversations of 5 cases, clustered by case)"
+    assert shown in project.run("show", code=None)
+
+
+def test_cases_that_always_pass_count_once_each(project: Project, module: Callable[[str], str]) -> None:
+    """The known answer: Wilson of 6 of 6, however often each was repeated."""
+    summary = repeated(project, module, ["always"] * 6)
+    assert summary["pass_rate_interval"] == [pytest.approx(0.6097, abs=5e-5), 1.0]
+    assert (summary["pass_rate_method"], summary["cases"]) == ("wilson", 6)
+
+
+def test_trials_of_a_single_case_are_of_that_case_alone(project: Project, module: Callable[[str], str]) -> None:
+    summary = repeated(project, module, ["often"])
+    assert summary["pass_rate_interval"] == [pytest.approx(0.3006, abs=5e-5), pytest.approx(0.9544, abs=5e-5)]
+    assert "; 4 conversations of 1 case alone)" in project.run("show", code=None)
+
+
+def test_a_case_on_two_targets_is_one_case(project: Project) -> None:
+    suite = make_suite([{**make_case(YES), "id": name} for name in "abcdef"])
+    other = {**suite["targets"][0], "name": "other"}
+    suite["targets"].append(other)
+    names = [suite["targets"][0]["name"], "other"]
+    summary = run(project, suite, *(word for name in names for word in ("--target", name)))["summary"]
+    assert (summary["total"], summary["cases"]) == (12, 6)
+    assert summary["pass_rate_interval"] == [pytest.approx(0.6097, abs=5e-5), 1.0]
+    assert [one["cases"] for one in summary["by_target"].values()] == [6, 6]
 
 
 def test_a_metric_is_taken_where_the_conversation_was_decided(project: Project) -> None:

@@ -502,6 +502,42 @@ def test_a_masked_reply_is_put_back_when_a_run_is_resumed(
         assert again["results"] == first["results"]
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        lambda key: base64.b64encode(key.encode()).decode(),
+        lambda key: base64.b64encode(f"Bearer {key}".encode()).decode(),
+        lambda key: base64.urlsafe_b64encode(f"x {key}".encode()).decode(),
+        lambda key: key.lower(),
+        lambda key: key.replace("/", "\\/"),
+        lambda key: key.replace("+", "\\u002B"),
+        lambda key: quote(key, safe="").replace("%2F", "%2f").replace("%2B", "%2b").replace("%3D", "%3d"),
+        lambda key: key.replace("/", "&#x2F;").replace("=", "&#x3D;"),
+        lambda key: f"{key[:20]} and no more",
+        lambda key: f"'{key[:12]}') (tried 3 times)",
+    ],
+    ids=["base64", "base64-bearer", "base64-url", "small", "php", "dotnet", "query", "html", "beginning", "tried"],
+)
+def test_however_a_key_is_written(written: Callable[[str], str]) -> None:
+    key = "sk/Proj+Abc123/xyz==LongEnoughTail98"
+    mask = Mask({key: "env X"})
+    text = f"it said {written(key)}."
+    hidden = mask.hide_text(text)
+    core = written(key)[6:18]
+    assert core in text
+    assert core not in hidden
+    assert mask.reveal_text(hidden) == text
+
+
+@pytest.mark.parametrize("status", [401, 502, 200])
+def test_a_page_with_the_key_behind_much_white_space(status: int, project: Project) -> None:
+    page = f"<html>\n{' ' * 590}<p>Your key {PLAIN}{CORE * 3} is old</p>"
+    fault = Fault("status", status, headers={"content-type": "text/html"}, body=page)
+    with FakeServer(lambda _: fault) as server:
+        suite = suite_of({**make_target("openai", server), "api_key": f"{PLAIN}{CORE * 3}", "max_retries": 1})
+        assert_tight(project, suite, server)
+
+
 @pytest.mark.parametrize("secret", [PLAIN, AWKWARD, "päss\tword ☃ \U0001f511", "a" * 8, "a>>b<<c"])
 def test_masking_can_be_undone(secret: str) -> None:
     mask = Mask({secret: "env X", f"{secret}2": "env Y"})
@@ -538,6 +574,56 @@ def test_what_is_short_or_ours_is_left_alone() -> None:
     record = b'{"type":"told","key":"told","reply":{"text":"abc told"}}\n'
     assert mask.hide(record) == b'{"type":"told","key":"told","reply":{"text":"abc <<env WORD>>"}}\n'
     assert mask.reveal(mask.hide(record)) == record
+
+
+@pytest.mark.parametrize("word", ["test", "EMPTY", "none", "ollama"])
+def test_a_word_in_the_place_of_a_key_is_no_secret(
+    word: str, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers of one's own take any key. Were it hidden, the next key would be put where the word stood."""
+    monkeypatch.setenv("OPENAI_API_KEY", word)
+    with FakeServer(lambda _: Answer(f"This is {word}, and no other.")) as server:
+        checks = [
+            {"contains": f"is {word},"},
+            {"contains": "never"},
+            {"prompt": "Sure?", "checks": [{"contains": "is"}]},
+        ]
+        suite = suite_of(make_target("openai", server))
+        suite["evals"] = [{"id": f"{word}-1", "prompt": "Hello", "checks": checks}]
+        project.write("evals.yaml", suite)
+        first = json.loads(project.run("run", "--record", "cassettes", "--format", "json", code=0))
+        monkeypatch.setenv("OPENAI_API_KEY", PLAIN)
+        asked = len(server.requests)
+        for arguments in (("replay",), ("run", "--replay", "cassettes"), ("grade",), ("resume", first["run"]["id"])):
+            again = json.loads(project.run(*arguments, "--format", "json", code=0))
+            turns = [[turn["response"] for turn in one["turns"]] for one in (first["results"][0], again["results"][0])]
+            assert turns[0] == turns[1] == [f"This is {word}, and no other."] * 2
+        assert again["results"][0]["id"] == f"{word}-1"
+        assert len(server.requests) == asked
+        project.run("run", "--fork", first["run"]["id"], "--case", f"{word}-1", "--turn", "2", code=0)
+        assert [one.body["messages"][1]["content"] for one in server.requests[asked:]] == turns[0][:1]
+
+
+def test_another_key_is_not_put_where_one_was_hidden(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be sent out as a part of the conversation, to whoever judges it."""
+    other = f"sk-another-{CORE[::-1]}"
+    monkeypatch.setenv("OPENAI_API_KEY", PLAIN)
+    with FakeServer(lambda _: Answer(f"You sent {PLAIN}.")) as server:
+        suite = suite_of(make_target("openai", server))
+        follow_up = {"prompt": "Sure?", "checks": [{"contains": "never"}]}
+        suite["evals"] = [{"id": "a", "prompt": "Hello", "checks": [{"contains": "never"}, follow_up]}]
+        project.write("evals.yaml", suite)
+        run = json.loads(project.run("run", "--format", "json", code=1))["run"]["id"]
+        monkeypatch.setenv("OPENAI_API_KEY", other)
+        server.reset()
+        assert project.invoke("run", "--fork", run, "--case", "a", "--turn", "2").exception is not None
+        assert project.invoke("resume", run).exit_code in (0, 1)
+        assert other not in json.dumps([one.body for one in server.requests])
+        monkeypatch.setenv("OPENAI_API_KEY", PLAIN)
+        server.reset()
+        project.run("run", "--fork", run, "--case", "a", "--turn", "2", code=1)
+        [request] = server.requests
+        assert request.body["messages"][1]["content"] == f"You sent {PLAIN}.", "the same key is put back"
 
 
 def test_a_type_of_error_is_the_servers_word() -> None:
@@ -627,6 +713,22 @@ def test_a_killed_run_is_shown_without_the_key(project: Project) -> None:
         f"{{name: model, provider: openai, model: m, api_key: [{PLAIN}]}}",
         f"{{name: model, provider: openai, model: m: n, api_key: {PLAIN}}}",
         f"{{name: model, provider: openai, model: 5, base_url: 'https://user:{PLAIN}@models.test'}}",
+        f"{{name: model, provider: openai, model: m, base_url: 'htp://models.test/?api_key={PLAIN}'}}",
+        *(
+            f"{{name: model, provider: openai, model: m, {name}: {PLAIN}}}"
+            for name in (
+                "api-key",
+                "api_keys",
+                "key",
+                "token",
+                "apiToken",
+                "secret",
+                "password",
+                "auth",
+                "api_kee",
+                "x",
+            )
+        ),
     ],
 )
 @pytest.mark.parametrize("form", ["text", "json", "sarif"])

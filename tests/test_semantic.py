@@ -57,7 +57,6 @@ def embedded(server: FakeServer) -> list[str]:
         ([1, 0], [-1, 0], 0.0),
         ([1, 1], [1, 0], 0.707107),
         ([3, 4], [4, 3], 0.96),
-        ([0, 0], [1, 0], 0.0),
         ([1e-30, 0], [1e30, 0], 1.0),
         ([1e38, 1e38], [1e38, 1e38], 1.0),
         ([0.1] * 1536, [0.1] * 1536, 1.0),
@@ -349,14 +348,17 @@ def test_a_text_that_could_not_be_embedded_is_asked_for_by_the_next_who_needs_it
         ({"a": []}, "the embedding could not be had"),
         ({"a": [float("nan"), 1.0]}, "the embedding could not be had"),
         ({"a": [float("inf"), 1.0]}, "the embedding could not be had"),
+        ({"a": [0.0, 0.0]}, "an embedding is all zeros"),
+        ({"Hello.": [0.0, 0.0]}, "an embedding is all zeros"),
     ],
-    ids=["short", "empty", "no number", "infinite"],
+    ids=["short", "empty", "no number", "infinite", "zeros", "the reply's zeros"],
 )
 def test_rubbish_of_an_embedder_is_an_error(project: Project, vectors: dict[str, list[float]], reason: str) -> None:
     with FakeServer("Hello.") as talking, FakeServer(embed=lambda text: vectors.get(text, [1.0, 0.0])) as meaning:
-        suite = on_servers(talking, meaning, cases_of(1, semantic("a")))
+        suite = on_servers(talking, meaning, cases_of(1, semantic("a"), {"not": semantic("a")}))
         [result] = run(project, suite, "--max-retries", "0", code=3)["results"]
-    assert reason in verdict_of(result)["reason"]
+    assert [reason in check["reason"] for check in result["turns"][0]["checks"]] == [True, True]
+    assert [check["score"] for check in result["turns"][0]["checks"]] == [None, None]
 
 
 # What is recorded.

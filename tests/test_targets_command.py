@@ -64,6 +64,10 @@ def openai(server: FakeServer, name: str = "gpt", **more: Any) -> Raw:
 NOT_READY: dict[str, tuple[Raw, tuple[str, ...]]] = {
     "no-key": ({"provider": "anthropic", "model": "m"}, ("has no key", "ANTHROPIC_API_KEY")),
     "no-variable": ({"provider": "openai", "model": "${{ LAB_NOBODY }}"}, ("`LAB_NOBODY` is not set", ".env")),
+    "no-variables": (
+        {"provider": "openai", "model": "${{ LAB_NOBODY }}", "headers": {"X": "${{ LAB_NONE }} ${{ LAB_NOBODY }}"}},
+        ("the environment variables `LAB_NOBODY` and `LAB_NONE` are not set", "Set them"),
+    ),
     "no-endpoint": (
         {"provider": "azure", "deployment": "d", "api_key": KEY},
         ("needs an `endpoint`", "AZURE_OPENAI_ENDPOINT"),
@@ -110,10 +114,17 @@ def test_the_list_says_what_is_ready_and_what_each_lacks(project: Project, monke
 
 def test_the_list_never_shows_a_key(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_KEY", KEY)
+    monkeypatch.setenv("LAB_WARM", "warm")
     write_targets(
         project,
         {"name": "written", "provider": "openai", "model": "m", "api_key": KEY},
-        {"name": "named", "provider": "openai", "model": "m", "api_key": "${{ LAB_KEY }}", "temperature": "warm"},
+        {
+            "name": "named",
+            "provider": "openai",
+            "model": "m",
+            "api_key": "${{ LAB_KEY }}",
+            "temperature": "${{ LAB_WARM }}",
+        },
         {"name": "header", "provider": "http", "url": "http://127.0.0.1:9/", "headers": {"Authorization": KEY}},
         {"name": "odd", "provider": "openai", "model": "m", "api_key": f"{KEY}-\u00fc"},
     )
@@ -252,8 +263,8 @@ def test_a_check_hides_keys_in_what_comes_back(project: Project, monkeypatch: py
         write_targets(project, openai(server, **key), openai(server, "bad", **key) | {"model": "bad"})
         assert KEY not in project.run("targets", "check", code=3)
         found = check(project, code=3)
-    assert found["gpt"]["reply"] == "I was sent Bearer <<env LAB_KEY>>"
-    assert "I was sent Bearer <<env LAB_KEY>>" in found["bad"]["error"]
+    assert found["gpt"]["reply"].startswith("I was sent Bearer <<env LAB_KEY #")
+    assert "I was sent Bearer <<env LAB_KEY #" in found["bad"]["error"]
 
 
 def test_some_are_checked_by_name_or_as_a_model(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,6 +288,72 @@ def test_a_suite_s_targets_can_be_checked(project: Project) -> None:
         cases = [{"prompt": "q", "checks": [{"match": "*"}]}]
         project.write("evals.yaml", {"targets": [openai(server)], "evals": cases})
         assert check(project, "--suite", "evals.yaml")["gpt"]["reply"] == "from the suite"
+
+
+# Targets that are not for answers
+
+
+def test_an_embedding_model_is_asked_for_a_vector(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAB_MODEL", "text-embedding-3-small")
+    with FakeServer() as server:
+        write_targets(
+            project,
+            openai(server, "by-model", model="${{ LAB_MODEL }}"),
+            openai(server, "by-config", model="bge-m3"),
+            openai(server, "gpt"),
+            {"name": "gem", "provider": "gemini", "model": "gemini-embedding-001", "base_url": server.url},
+        )
+        project.write(".rejoinder/config.yaml", {"embedding_target": "by-config"})
+        found = check(project)
+        paths = {request.body.get("model"): request.path for request in server.requests}
+        assert paths["text-embedding-3-small"] == paths["bge-m3"] == "/v1/embeddings"
+        assert paths["gpt-5-mini"] == "/v1/chat/completions"
+        assert sum(request.path.endswith(":batchEmbedContents") for request in server.requests) == 1
+        told = project.run("targets", "check", "by-model")
+    assert all(row["answers"] for row in found.values())
+    vectors = {name: row["dimensions"] for name, row in found.items()}
+    assert vectors.pop("gpt") is None
+    assert all(vectors.values())
+    assert f"a vector of {vectors['by-model']} numbers" in told
+
+
+def test_a_target_that_a_suite_compares_meanings_with_is_asked_for_a_vector(project: Project) -> None:
+    with FakeServer() as server:
+        meant = {"semantic": {"expected": "Paris", "target": "own", "threshold": 0.5}}
+        inner = {"prompt": "And now?", "checks": [meant]}
+        suite = {
+            "targets": [openai(server), openai(server, "own", model="bge"), openai(server, "usual", model="bge")],
+            "target": "gpt",
+            "embedding_target": "usual",
+            "evals": [{"prompt": "q", "checks": [{"match": "*"}, inner]}],
+        }
+        project.write("evals.yaml", suite)
+        found = check(project, "--suite", "evals.yaml")
+    assert [found[name]["dimensions"] is not None for name in ("gpt", "own", "usual")] == [False, True, True]
+
+
+SCRIPTS: dict[str, Raw] = {
+    "judge": {"judge": [True]},
+    "by-case": {"replies": {"italy": ["Rome."]}},
+    "by-case-and-others": {"replies": {"italy": ["Rome."], "*": ["OK"]}},
+    "embeddings": {"embeddings": {"Rome": [1, 0]}},
+    "embeddings-of-all": {"embeddings": {"*": [1, 0]}},
+    "all": {"replies": ["OK"], "judge": [0.5], "embeddings": {"Rome": [1, 0]}},
+}
+
+
+def test_a_script_is_asked_for_what_it_has(project: Project) -> None:
+    write_targets(project, *({"name": name, "provider": "scripted", **script} for name, script in SCRIPTS.items()))
+    found = check(project)
+    assert all(row["answers"] for row in found.values())
+    assert {name: row["reply"] for name, row in found.items()} == {
+        "judge": '{"score":1.0}',
+        "by-case": "Rome.",
+        "by-case-and-others": "OK",
+        "embeddings": "",
+        "embeddings-of-all": "",
+        "all": "OK",
+    }
 
 
 # Choosing targets and models for a run
@@ -328,6 +405,14 @@ def test_a_pattern_stands_for_models_whose_provider_has_a_key(project: Project, 
     assert asked(project, "-m", "*/gpt-5-mini") == ["openai/gpt-5-mini"]
     assert asked(project, "-m", "openai/gpt-4o-mini,openai/gpt-5-nano*") == ["openai/gpt-4o-mini", "openai/gpt-5-nano"]
     assert [request.body["model"] for request in models.requests] == ["gpt-5-mini", "gpt-4o-mini", "gpt-5-nano"]
+
+
+def test_a_pattern_may_have_another_name_of_a_provider(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeServer() as server:
+        monkeypatch.setenv("GEMINI_API_KEY", KEY)
+        monkeypatch.setenv("GEMINI_BASE_URL", server.url)
+        assert asked(project, "-m", "google/gemini-2.5-pr*") == ["gemini/gemini-2.5-pro"]
+        assert asked(project, "-m", "*/gemini-2.5-pro", "--provider", "google") == ["gemini/gemini-2.5-pro"]
 
 
 def test_a_target_s_name_goes_before_a_model_s(project: Project, models: FakeServer) -> None:
@@ -540,3 +625,22 @@ def test_the_command_s_system_prompt_wins_over_every_other(project: Project) -> 
         assert [systems(suite) for suite in (plain, named, own)] == [["target"], ["suite"], ["case"]]
         for suite in (plain, named, own):
             assert systems(suite, "--system-prompt", "command") == ["command"]
+
+
+@spec("P28")
+@pytest.mark.parametrize("empty", ["", " \n"], ids=["empty", "blank"])
+def test_an_empty_system_prompt_of_the_command_means_none(empty: str, project: Project) -> None:
+    with FakeServer() as server:
+        case = {"id": "one", "prompt": "q", "checks": [{"match": "*"}]}
+        plain: Raw = {"targets": [openai(server, system_prompt="target")], "evals": [case]}
+        named = {**plain, "metadata": {"system_prompt": "suite"}}
+        own = {**named, "evals": [{**case, "system_prompt": "case"}]}
+        usual = {**plain, "formatting": {"default_system_prompt": "usual"}}
+        for suite in (plain, named, own, usual):
+            project.write("evals.yaml", suite)
+            server.reset()
+            project.run("run", "evals.yaml", "--system-prompt", empty)
+            [request] = server.requests
+            assert request.body["messages"] == [{"role": "user", "content": "q"}]
+            shown = json.loads(project.run("prompt", "evals.yaml", "--system-prompt", empty, "--format", "json"))
+            assert shown[0]["messages"] == [{"role": "user", "content": "q"}]

@@ -22,6 +22,7 @@ def found(project: Project, checks: Any, **case: Any) -> list[tuple[str, str]]:
 
 
 MATCH = {"match": "*a*"}
+SPAN = {"score_range": [0, 10], "outcome": "a", "meaning": "b"}
 
 
 @spec("R48", "R49", "R50", "R53", "R54", "R55", "C22", "C29", "C30")
@@ -146,6 +147,72 @@ def test_unreachable_follow_ups_are_warned_about(project: Project) -> None:
     ]
     suite["metadata"] = {"followups": "all"}
     assert project.warnings(suite) == []
+    assert project.warnings({"defaults": {"followups": "all"}, "evals": suite["evals"]}) == []
+
+
+def asking(prompt: str, *checks: Any, **check: Any) -> dict[str, Any]:
+    return {**check, "prompt": prompt, "checks": list(checks) or [MATCH]}
+
+
+@spec("C24", "P25")
+@pytest.mark.parametrize(
+    ("checks", "unreachable"),
+    [
+        ([MATCH, asking("a"), {"or": [MATCH, asking("b")]}], ["checks[2].or[1].prompt"]),
+        ([MATCH, asking("a"), {"and": [asking("b", match="x"), MATCH]}], ["checks[2].and[0].prompt"]),
+        ([MATCH, asking("a"), {"group": {"checks": [MATCH, asking("b")]}}], ["checks[2].group.checks[1].prompt"]),
+        ([MATCH, asking("a"), {"or": [{"and": [MATCH, asking("b")]}]}], ["checks[2].or[0].and[1].prompt"]),
+        ({"or": [MATCH, asking("a"), {"and": [MATCH, asking("b")]}]}, ["checks.or[2].and[1].prompt"]),
+        ({"or": [asking("a", match="x"), asking("b", match="y")]}, ["checks.or[1].prompt"]),
+        ([asking("a", **{"or": [MATCH, asking("b")]})], ["checks[0].prompt"]),
+        ([asking("a", **{"or": [MATCH, asking("b", match="x")]})], ["checks[0].prompt"]),
+        ([asking("a", **{"and": [MATCH, MATCH, asking("b")]})], ["checks[0].prompt"]),
+        # Not all checks of an `and`, nor all of a list, have failed when it has.
+        ([asking("a", **{"and": [MATCH, asking("b", match="x")]})], []),
+        ([asking("a", match="x"), asking("b", match="y"), asking("c")], []),
+        ([MATCH, {"or": [MATCH, asking("a")]}, asking("b")], []),
+        # The level below a follow-up is another one.
+        ([MATCH, asking("a", MATCH, asking("b"))], []),
+    ],
+)
+def test_unreachable_follow_ups_are_found_in_groups(project: Project, checks: Any, unreachable: list[str]) -> None:
+    warnings = project.warnings({"evals": [{"prompt": "q", "checks": checks}]})
+    assert places(warnings) == [("unreachable-followup", f"evals[0].{path}") for path in unreachable]
+
+
+@spec("C24", "P18", "P25")
+def test_the_suites_follow_up_comes_before_those_of_its_cases(project: Project) -> None:
+    own = [MATCH, asking("own")]
+    suite: dict[str, Any] = {
+        "checks": [MATCH, asking("suite"), asking("later")],
+        "evals": [{"prompt": "q", "checks": own}, {"prompt": "q", "checks": [{"or": own}]}, {"prompt": "q"}],
+    }
+    of_suite = ("unreachable-followup", "checks[2].prompt")
+    of_cases = [
+        ("unreachable-followup", "evals[0].checks[1].prompt"),
+        ("unreachable-followup", "evals[1].checks[0].or[1].prompt"),
+    ]
+    found = project.warnings(suite)
+    assert places(found) == [of_suite, *of_cases]
+    assert "the suite's own follow-up" in found[1]["message"]
+    # A case that tries all of them reaches the suite's, too.
+    suite["evals"][0]["followups"] = "all"
+    assert places(project.warnings(suite)) == of_cases[1:]
+    # An `or` of the suite's may have passed when the level failed.
+    suite["checks"] = {"or": [MATCH, asking("suite")]}
+    assert project.warnings(suite) == []
+
+
+@spec("C24", "P18", "P25")
+def test_the_suites_follow_up_comes_before_those_of_rows(project: Project) -> None:
+    rows = [{"prompt": "q", "checks": [MATCH, asking("own")]}, {"prompt": "q", "checks": [MATCH], "followups": "first"}]
+    project.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    suite: dict[str, Any] = {"checks": [MATCH, asking("suite"), asking("later")], "cases": "rows.jsonl"}
+    assert places(project.warnings(suite)) == [("unreachable-followup", "checks[2].prompt")]
+    files = {file["path"]: places(file["warnings"]) for file in project.validate("evals.yaml")["files"]}
+    assert files["rows.jsonl"] == [("unreachable-followup", "cases[0].checks[1].prompt")]
+    project.write("rows.jsonl", json.dumps({**rows[0], "followups": "all"}) + "\n")
+    assert [file["warnings"] for file in project.validate("evals.yaml")["files"]] == [[]]
 
 
 @spec("P18")
@@ -367,6 +434,24 @@ def test_conflicting_keys(project: Project) -> None:
     ]
     both = {"evals": [{"prompt": "q", "outcome": "o"}], "evalcases": [{"prompt": "q", "outcome": "o"}]}
     assert "conflicting-keys" in codes(project.errors(both))
+
+
+@pytest.mark.parametrize(
+    ("suite", "path"),
+    [
+        ({"metadata": {"system_prompt": "a", "systemPrompt": "b"}}, "metadata.systemPrompt"),
+        ({"metadata": {"systemPrompt": "a", "system_prompt": "a"}}, "metadata.system_prompt"),
+        ({"checks": [{"rubric": [{"criterion": "a", "outcome": "b"}]}]}, "checks[0].rubric[0].outcome"),
+        (
+            {"checks": [{"rubric": {"criteria": ["s", {"criterion": "a", "score_ranges": [SPAN]}]}}]},
+            "checks[0].rubric.criteria[1].score_ranges[0].meaning",
+        ),
+    ],
+)
+def test_two_names_for_one_thing(project: Project, suite: dict[str, Any], path: str) -> None:
+    [error] = project.errors({**suite, "evals": [{"prompt": "q", "checks": [MATCH]}]})
+    assert (error["code"], error["path"]) == ("conflicting-keys", path)
+    assert "say the same thing; keep one of them" in error["message"]
 
 
 def test_a_suite_needs_cases(project: Project) -> None:
@@ -638,7 +723,7 @@ def test_load_gives_the_suite_or_every_problem(project: Project) -> None:
     project.write("evals.yaml", {"evals": [{"prompt": "q", "checks": [{"mtch": 1}]}, {"prompt": ""}]})
     with pytest.raises(rejoinder.SuiteError) as caught:
         rejoinder.load("evals.yaml")
-    assert [problem.code for problem in caught.value.problems] == ["unknown-check", "empty-prompt"]
+    assert [problem.code for problem in caught.value.problems] == ["unknown-check", "missing-field", "empty-prompt"]
     assert "evals.yaml:1:" in str(caught.value)
 
 
@@ -668,6 +753,93 @@ def test_a_broken_part_does_not_hide_the_other_errors_of_its_case(project: Proje
         ("missing-variable", "evals[1].input_messages[1]"),
         ("bad-role", "evals[1].input_messages[1].role"),
     ]
+
+
+@spec("P20")
+@pytest.mark.parametrize("broken", [{"tagz": ["t"]}, {"weird_word": 1}, {"max_turns": 0}, {"checks": [{"mtch": "x"}]}])
+def test_a_broken_case_still_has_its_id(project: Project, broken: dict[str, Any]) -> None:
+    good = {"id": "a", "prompt": "q", "checks": [MATCH]}
+    for cases in ([{**good, **broken}, good], [good, {**good, **broken}]):
+        found = project.errors({"evals": cases})
+        assert [one for one in places(found) if one[0] == "duplicate-id"] == [("duplicate-id", "evals[1].id")]
+        assert len(found) == 2
+
+
+@spec("P20")
+@pytest.mark.parametrize("broken", [{"weird_word": 1}, {"idd": "b"}, {"id": 1}])
+def test_a_case_whose_id_nobody_knows_has_none_that_is_taken(project: Project, broken: dict[str, Any]) -> None:
+    good = {"prompt": "q", "checks": [MATCH]}
+    assert len(project.errors({"evals": [{**good, **broken}, {**good, "id": "eval-1"}]})) == 1
+
+
+@spec("P20")
+def test_a_broken_row_still_has_its_id(project: Project) -> None:
+    rows = [{"id": "a", "prompt": "q", "outcome": "o"}, {"id": "a", "prompt": "q", "outcome": "o", "max_turns": 0}]
+    project.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    project.write("evals.yaml", {"cases": "rows.jsonl"})
+    [_, rows_file] = project.validate("evals.yaml")["files"]
+    assert places(rows_file["errors"]) == [("out-of-range", "cases[1].max_turns"), ("duplicate-id", "cases[1].id")]
+
+
+@spec("P10", "P12", "P20")
+@pytest.mark.parametrize("broken", [{"tagz": ["t"]}, {"max_turns": 0}, {"checks": [{"mtch": "x"}]}])
+def test_a_broken_case_is_reviewed(project: Project, broken: dict[str, Any]) -> None:
+    marked = {"prompt": "@[User]: hi", "checks": [MATCH], **broken}
+    system = {"input_messages": [{"role": "system", "content": "s"}], "checks": [MATCH], **broken}
+    suite = {"formatting": {"marker_in_text": "error"}, "evals": [marked, system]}
+    assert ("marker-in-text", "evals[0].prompt") in places(project.errors(suite))
+    assert places(project.warnings(suite)) == [("no-user-message", "evals[1].input_messages[0]")]
+    # What was refused is not said to be missing.
+    wrong = {"input_messages": [{"role": "usr", "content": "s"}, {"role": "system", "content": ["a", {"type": "x"}]}]}
+    assert project.warnings({"evals": [{**wrong, "checks": [MATCH], **broken}]}) == []
+
+
+@spec("P20")
+def test_one_fault_does_not_hide_what_else_a_case_lacks(project: Project) -> None:
+    suite = {
+        "evals": [
+            {"tagz": ["t"]},
+            {"question": "q"},
+            {"weird_word": "q"},
+            {"prompt": "{{ var('x') }}", "checks": [{"compare": {}}], "note": 1},
+            {"input_messages": [{"role": "user", "content": " "}], "checks": [{"match": "{{ var('y') }}"}]},
+        ]
+    }
+    assert places(project.errors(suite)) == [
+        ("missing-field", "evals[0].prompt"),
+        ("missing-field", "evals[0].checks"),
+        ("unknown-key", "evals[0].tagz"),
+        ("missing-field", "evals[1].checks"),
+        ("unknown-key", "evals[1].question"),
+        ("unknown-key", "evals[2].weird_word"),
+        ("missing-variable", "evals[3].prompt"),
+        ("missing-field", "evals[3].checks[0].compare"),
+        ("wrong-type", "evals[3].note"),
+        ("missing-variable", "evals[4].checks[0].match"),
+    ]
+    assert codes(project.warnings(suite)) == ["no-visible-content"]
+
+
+@spec("P20")
+@pytest.mark.parametrize(
+    ("broken", "hidden"),
+    [
+        ({"weird_word": 1}, False),
+        ({"nmae": "n"}, False),
+        ({"varz": {"x": 1}}, True),
+        ({"variables": {"x": 1}}, True),
+        ({"params": {"x": 1}}, True),
+    ],
+)
+def test_only_what_may_have_been_vars_hides_missing_variables(
+    project: Project, broken: dict[str, Any], hidden: bool
+) -> None:
+    case = {"prompt": "{{ var('x') }}", "checks": [MATCH]}
+    wanted = [] if hidden else [("missing-variable", "evals[0].prompt")]
+    for suite in ({**broken, "evals": [case]}, {"evals": [{**case, **broken}]}):
+        found = places(project.errors(suite))
+        assert [one for one in found if one[0] != "unknown-key"] == wanted
+        assert len(found) == len(wanted) + 1
 
 
 @spec("P20")
@@ -753,6 +925,36 @@ def test_a_user_who_says_nothing_is_none(project: Project, messages: list[Any], 
     project.write("g.md", "guideline")
     suite = {"guideline_patterns": ["g.md"], "evals": [{"input_messages": messages, "outcome": "o"}]}
     assert ("no-user-message" in codes(project.warnings(suite))) is warned
+
+
+@spec("P19")
+@pytest.mark.parametrize("number", [".inf", "-.inf", ".nan", "1.0e+400", "1e400"])
+def test_infinity_is_out_of_range(project: Project, number: str) -> None:
+    case = f"{{prompt: q, threshold: {number}, checks: [{{match: a, weight: {number}}}, {{min_tokens: {number}}}]}}"
+    errors = project.errors(f"evals: [{case}]\n")
+    assert places(errors) == [
+        ("out-of-range", "evals[0].threshold"),
+        ("out-of-range", "evals[0].checks[0].weight"),
+        ("out-of-range", "evals[0].checks[1].min_tokens"),
+    ]
+    assert "at least 0 and at most 1" in errors[0]["message"]
+
+
+@spec("P19", "P22")
+@pytest.mark.parametrize(
+    ("written", "words", "mended"),
+    [
+        ("1_000", "`_`", "1000"),
+        ("'1_000'", "`_`", "1000"),
+        ("'12'", "take the quotes away", "12"),
+        ("inf", "not the text 'inf'", None),
+    ],
+)
+def test_texts_that_look_like_numbers(project: Project, written: str, words: str, mended: str | None) -> None:
+    [error] = project.errors(f"evals:\n  - prompt: q\n    checks:\n      - min_tokens: {written}\n")
+    assert (error["code"], error["path"]) == ("wrong-type", "evals[0].checks[0].min_tokens")
+    assert words in error["message"]
+    assert error.get("suggestion") == (mended and f"      - min_tokens: {mended}")
 
 
 @spec("P19")

@@ -779,6 +779,96 @@ def test_a_judge_is_shown_the_question_of_the_record(lab: Lab, project: Project,
     assert ("@[User]:" in question) == (name != "plain")
 
 
+# Calls and results without a counterpart.
+
+LOOK = call("look", "c1", at="it")
+GO = call("go", "c2")
+WORDS_OF_LOOK = 'look({"at":"it"})'
+APART: dict[str, tuple[list[Raw], dict[str, list[tuple[str, str]]]]] = {
+    "a result of no call": (
+        [user("u"), tool("r", "zz"), user("v")],
+        {"": [("user", "u"), ("user", "r"), ("user", "v")]},
+    ),
+    "a call without a result": (
+        [user("u"), assistant("x", LOOK), user("v")],
+        {"": [("user", "u"), ("assistant", f"x\n\n{WORDS_OF_LOOK}"), ("user", "v")]},
+    ),
+    "a call at the end": (
+        [user("u"), assistant("", LOOK)],
+        {"": [("user", "u"), ("assistant", WORDS_OF_LOOK)]},
+    ),
+    "somebody speaks between": (
+        [user("u"), assistant("", LOOK), user("hurry"), tool("r", "c1")],
+        {
+            "": [("user", "u"), ("assistant", WORDS_OF_LOOK), ("user", "hurry"), ("user", "r")],
+            "responses gemini": [("user", "u"), ("call", "c1 look {'at': 'it'}"), ("user", "hurry"), ("tool", "r")],
+        },
+    ),
+    "a result without an id comes first": (
+        [user("u"), assistant("", LOOK), tool("loose"), tool("r", "c1")],
+        {
+            "": [("user", "u"), ("assistant", WORDS_OF_LOOK), ("user", "loose"), ("user", "r")],
+            "responses gemini": [("user", "u"), ("call", "c1 look {'at': 'it'}"), ("user", "loose"), ("tool", "r")],
+        },
+    ),
+    "the assistant goes on": (
+        [user("u"), assistant("", LOOK), assistant("y"), tool("r", "c1")],
+        {
+            "openai": [("user", "u"), ("assistant", WORDS_OF_LOOK), ("assistant", "y"), ("user", "r")],
+            "": [("user", "u"), ("call", "c1 look {'at': 'it'}"), ("assistant", "y"), ("tool", "r")],
+        },
+    ),
+    "an answer in between": (
+        [user("u"), assistant("", LOOK), user("v"), assistant("w"), tool("r", "c1")],
+        {
+            "": [("user", "u"), ("assistant", WORDS_OF_LOOK), ("user", "v"), ("assistant", "w"), ("user", "r")],
+            "responses": [
+                ("user", "u"),
+                ("call", "c1 look {'at': 'it'}"),
+                ("user", "v"),
+                ("assistant", "w"),
+                ("tool", "r"),
+            ],
+        },
+    ),
+    "one of two": (
+        [user("u"), assistant("x", LOOK, GO), tool("r2", "c2"), user("mid")],
+        {
+            "": [
+                *(("user", "u"), ("assistant", f"x\n\n{WORDS_OF_LOOK}"), ("call", "c2 go {}")),
+                *(("tool", "r2"), ("user", "mid")),
+            ]
+        },
+    ),
+    "one id for two calls": (
+        [user("u"), assistant("", LOOK, call("go", "c1")), tool("r1", "c1"), tool("r2", "c1")],
+        {
+            "": [
+                *(("user", "u"), ("assistant", "go({})"), ("call", "c1 look {'at': 'it'}")),
+                *(("tool", "r1"), ("user", "r2")),
+            ]
+        },
+    ),
+    "two results for one call": (
+        [user("u"), assistant("", LOOK), tool("r1", "c1"), tool("r2", "c1")],
+        {"": [("user", "u"), ("call", "c1 look {'at': 'it'}"), ("tool", "r1"), ("user", "r2")]},
+    ),
+}
+"""Conversations, and what is said by them: to the APIs that are named, and to the others."""
+
+
+@spec("C9", "C14")
+@pytest.mark.parametrize("api", FORMATS)
+@pytest.mark.parametrize("name", APART)
+def test_what_has_no_counterpart_is_said_in_words(lab: Lab, project: Project, api: str, name: str) -> None:
+    """The API would refuse it otherwise; the fake servers do."""
+    messages, expected = APART[name]
+    run(project, {"targets": [target(lab, api)], "evals": [{"input_messages": messages, "checks": [{"match": "OK"}]}]})
+    [ours] = lab.server.requests
+    wanted = next((turns for apis, turns in expected.items() if api in apis.split()), expected.get("", []))
+    assert said(api, ours) == ([], wanted)
+
+
 # Any conversation at all.
 
 
@@ -859,6 +949,7 @@ WORDS = (
     "\r\n",
     "\n",
 )
+IDS = st.sampled_from(["c1", "c2"])
 CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\x00{}")
 TEXTS = st.lists(st.sampled_from(WORDS) | st.text(CHARACTERS, max_size=12), max_size=4).map("".join)
 ARGUMENTS = st.dictionaries(st.text(CHARACTERS, max_size=5), st.integers(-9, 9) | st.text(CHARACTERS, max_size=5))
@@ -876,6 +967,35 @@ def rounds(draw: st.DrawFn) -> list[Raw]:
     results = [tool(draw(TEXTS), one["id"]) for one in draw(st.permutations(calls))]
     between = [system(draw(TEXTS))] if draw(st.booleans()) else []
     return [assistant(draw(TEXTS), *calls), *results[:1], *between, *results[1:]]
+
+
+ANY_MESSAGE = st.one_of(
+    st.builds(user, TEXTS),
+    st.builds(lambda text, ids: assistant(text, *(call("look", one) for one in ids)), TEXTS, st.lists(IDS, max_size=3)),
+    st.builds(tool, TEXTS, IDS | st.none()),
+)
+
+
+@settings(
+    max_examples=EXAMPLES or 60,
+    derandomize=not EXAMPLES,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(messages=st.lists(ANY_MESSAGE, min_size=1, max_size=7))
+def test_calls_and_results_in_any_order_are_accepted(lab: Lab, project: Project, messages: list[Raw]) -> None:
+    checks = [{"match": "OK"}]
+    suite = {
+        "targets": [target(lab, api) for api in FORMATS],
+        "evals": [{"input_messages": messages, "checks": checks}],
+    }
+    lab.server.reset()
+    run(project, suite, *(word for api in FORMATS for word in ("--target", api)))
+    texts = [trim(message["content"]) for message in messages]
+    for received in lab.server.requests:
+        sent = list(strings(received.body))
+        assert all(any(text in one for one in sent) for text in texts)
 
 
 @st.composite

@@ -42,6 +42,7 @@ ERRORS = {
 WARNINGS = {
     "unreachable-followup": "A follow-up can never be sent.",
     "empty-file": "An attached file is empty.",
+    "no-effect": "A key changes nothing where it stands.",
     "marker-in-text": "Text begins a line like a role marker.",
     "unknown-provider": "A provider is not known.",
     "no-user-message": "A conversation has no user message.",

@@ -8,12 +8,13 @@ import contextlib
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TextIO
 
 
 class FunctionFault(Exception):
@@ -41,11 +42,11 @@ async def call_function(name: str, function: Callable[..., Any], /, *values: Any
     """What a function returns, sync or async. Raises FunctionFault where it raises anything at all."""
     try:
         if inspect.iscoroutinefunction(function):
-            answer = await function(*values, **named)
+            answer = await _in_task(function(*values, **named))
         else:
             answer = await _in_thread(lambda: function(*values, **named))
         if inspect.isawaitable(answer):  # an object whose call is async looks like a plain function
-            answer = await answer
+            answer = await _in_task(answer)
         return answer
     except asyncio.CancelledError:
         task = asyncio.current_task()
@@ -56,6 +57,21 @@ async def call_function(name: str, function: Callable[..., Any], /, *values: Any
         raise
     except (Exception, SystemExit, KeyboardInterrupt) as error:
         raise FunctionFault(f"`{name}` raised {in_words(error)}", error) from error
+
+
+async def _in_task(answer: Awaitable[Any]) -> Any:
+    """Await in a task of its own: a function that cancels the task it is in cancels itself, and not the run."""
+
+    async def work() -> tuple[Any, BaseException | None]:
+        try:
+            return await answer, None
+        except (SystemExit, KeyboardInterrupt) as error:  # out of a task they would end the loop
+            return None, error
+
+    value, error = await asyncio.ensure_future(work())
+    if error is not None:
+        raise error
+    return value
 
 
 async def _in_thread(function: Callable[[], Any]) -> Any:
@@ -85,10 +101,10 @@ async def _in_thread(function: Callable[[], Any]) -> Any:
 def load_function(name: str, folders: tuple[str, ...]) -> Callable[..., Any]:
     """`module:function`. Raises FunctionFault."""
     module_name, _, function_name = name.partition(":")
-    _put_first(folders)
-    _forget_namesake(module_name.partition(".")[0], folders)
     try:
-        module = importlib.import_module(module_name)
+        with _importing, _import_kept_clean():
+            _arrange(folders, module_name.partition(".")[0])
+            module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
         raise FunctionFault(f"the module of `{name}` cannot be imported: {in_words(error)}", error) from error
     function = getattr(module, function_name, None)
@@ -101,16 +117,17 @@ def load_file(path: Path, name: str, folders: tuple[str, ...] = ()) -> ModuleTyp
     """A module by its file, under a name that no other has; it may import others of the folders. Raises
     FunctionFault."""
     spec = importlib.util.spec_from_file_location(name, path)
-    _put_first(folders)
-    try:
-        if spec is None or spec.loader is None:
-            raise ImportError("it is no Python file")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module  # dataclasses and their like look their module up there
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        sys.modules.pop(name, None)
-        raise FunctionFault(f"{path} cannot be imported: {in_words(error)}", error) from error
+    with _importing, _import_kept_clean():
+        try:
+            if spec is None or spec.loader is None:
+                raise ImportError("it is no Python file")
+            _arrange(folders)
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[name] = module  # dataclasses and their like look their module up there
+            spec.loader.exec_module(module)
+        except (Exception, SystemExit) as error:
+            sys.modules.pop(name, None)
+            raise FunctionFault(f"{path} cannot be imported: {in_words(error)}", error) from error
     return module
 
 
@@ -124,21 +141,153 @@ def source_of(name: str, folders: tuple[str, ...]) -> bytes:
     return b""
 
 
-def _put_first(folders: tuple[str, ...]) -> None:
-    for folder in reversed(folders):
-        if folder in sys.path:
-            sys.path.remove(folder)
-        sys.path.insert(0, folder)
+# Standard output is for results. What the user's own code prints goes to standard error, also what the programs print
+# that it starts: those write to the descriptor and not to `sys.stdout`.
+
+_printing = threading.Lock()
+_aside: list[contextlib.ExitStack] = []
+"""How to undo it, and how many want it: runs in several threads share one standard output."""
 
 
-def _forget_namesake(name: str, folders: tuple[str, ...]) -> None:
-    """Let a module of this suite's folder be imported although another suite's of the same name was."""
-    known = getattr(sys.modules.get(name), "__file__", None)
-    here = next((file for folder in folders for file in _files_of(folder, name) if file.is_file()), None)
-    if known is not None and here is not None and Path(known) != here:
-        for module in [one for one in sys.modules if one == name or one.startswith(f"{name}.")]:
-            del sys.modules[module]
+@contextlib.contextmanager
+def results_kept_clean() -> Generator[None]:
+    """Let everything that is printed meanwhile go to standard error."""
+    with _printing:
+        _aside.append(_put_aside() if not _aside else contextlib.ExitStack())
+    try:
+        yield
+    finally:
+        with _printing:
+            # The one that knows the way back stays until the last.
+            _aside.pop().close()
+
+
+def _import_kept_clean() -> contextlib.AbstractContextManager[None]:
+    """In a run nothing more: an import that hangs must not keep the run's results from standard output."""
+    return contextlib.nullcontext() if _aside else results_kept_clean()
+
+
+def _put_aside() -> contextlib.ExitStack:
+    with contextlib.ExitStack() as undo:
+        stdout, stderr = sys.stdout, sys.stderr
+        undo.enter_context(contextlib.redirect_stdout(stderr))
+        if stdout is sys.__stdout__ and stdout is not None and stderr is not None:  # else it is captured: not ours
+            with contextlib.suppress(OSError, ValueError):  # a stream that is closed, or has no number
+                _move_descriptor(stdout, stderr, undo)
+        return undo.pop_all()
+
+
+def _move_descriptor(stdout: TextIO, stderr: TextIO, undo: contextlib.ExitStack) -> None:
+    number, instead = stdout.fileno(), stderr.fileno()
+    stdout.flush()
+    kept = os.dup(number)
+    undo.callback(os.close, kept)
+    undo.callback(os.dup2, kept, number)
+    os.dup2(instead, number)
+    undo.callback(_flush, stdout)  # before the way back: somebody may have written to it nonetheless
+
+
+def _flush(stream: TextIO) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        stream.flush()
+
+
+# Imports go by `sys.path` and `sys.modules`, which all threads share, and suites may have modules of the same name. So
+# imports take turns, and before each the modules of other suites make room. They are kept and not forgotten: what a
+# suite has imported is imported once.
+
+_importing = threading.RLock()
+_seen: set[str] = set()
+"""The folders of all suites so far."""
+_shelf: dict[tuple[str, str], dict[str, ModuleType]] = {}
+"""Modules that made room, with what is in them: by name and folder."""
+_arranged_for: list[tuple[str, ...]] = [()]
+
+
+def _arrange(folders: tuple[str, ...], wanted: str | None = None) -> None:
+    """Let what is imported next come from these folders; `wanted` even where Python has a module of that name."""
+    first = list(dict.fromkeys(folders))
+    if sys.path[: len(first)] != first:
+        # A new list: whoever goes through the old one, in another thread, must not miss an entry.
+        sys.path = first + [entry for entry in sys.path if entry not in first]
+    if _arranged_for[0] != folders:
+        _seen.update(folders)
+        for name in {name.partition(".")[0] for name in list(sys.modules) if _home_of(name) in _seen}:
+            _make_room(name, folders)
+        for name, folder in list(_shelf):
+            if name not in sys.modules and _home_in(folders, name) == folder:
+                sys.modules.update(_shelf.pop((name, folder)))
+        _arranged_for[0] = folders
+    if wanted is not None:
+        _make_room(wanted, folders)
+
+
+def _make_room(name: str, folders: tuple[str, ...]) -> None:
+    """Put a module away that is in the place of one of these folders."""
+    if name not in sys.modules or (here := _home_in(folders, name)) is None:
+        return
+    now = _home_of(name)
+    if now == here:
+        return
+    inner = [one for one in list(sys.modules) if one == name or one.startswith(f"{name}.")]
+    if now is None:  # a package without a file of its own is at home where its modules are
+        now = next((home for one in inner if (home := _home_of(one)) is not None), here)
+    if now != here:
+        _shelf[name, now] = {one: sys.modules.pop(one) for one in inner}
+        sys.modules.update(_shelf.pop((name, here), {}))
+
+
+def _home_of(name: str) -> str | None:
+    """The folder that a module, or the package that it is in, was imported from."""
+    file = _own(sys.modules.get(name)).get("__file__")
+    if not isinstance(file, str):
+        return None
+    above = 1 + name.count(".") + file.endswith(f"{os.sep}__init__.py")
+    return file.rsplit(os.sep, above)[0]
+
+
+def _own(module: object) -> dict[str, Any]:
+    """What a module holds. It is not asked, because one that is loaded late would be loaded then; and what stands among
+    the modules need not be one."""
+    try:
+        return object.__getattribute__(module, "__dict__") if isinstance(module, ModuleType) else {}
+    except AttributeError:  # it only says that it is a module
+        return {}
+
+
+def _home_in(folders: tuple[str, ...], name: str) -> str | None:
+    """The folder that a module of that name is imported from; a mere folder of modules where there is no other."""
+    for folder in folders:
+        if any(file.is_file() for file in _files_of(folder, name)):
+            return folder
+    is_mere = _own(sys.modules.get(name)).get("__file__") is None
+    return next((folder for folder in folders if Path(folder, name).is_dir()), None) if is_mere else None
+
+
+def forget_modules(folders: tuple[str, ...]) -> set[Path]:
+    """Let what was imported from below these folders be imported anew when it is wanted again; the files that it was
+    imported from. What is installed there, as in `.venv`, stays: it is not what anybody is writing."""
+    files: set[Path] = set()
+    with _importing:
+        for modules in (sys.modules, *_shelf.values()):
+            for name, module in list(modules.items()):
+                own = _own(module)
+                # A package without a file of its own has its modules as attributes, and would hand out the old ones.
+                place = own.get("__file__") or next(iter(own.get("__path__") or ()), None)
+                if isinstance(place, str) and name != "__main__" and _is_below(Path(place), folders):
+                    del modules[name]
+                    files |= {Path(place)} if "__file__" in own else set()
+        _arranged_for[0] = ()
+        importlib.invalidate_caches()
+    return files
+
+
+def _is_below(path: Path, folders: tuple[str, ...]) -> bool:
+    if not {"site-packages", "dist-packages"}.isdisjoint(path.parts):
+        return False
+    installed = Path(os.__file__).parent, Path(__file__).parent
+    return any(map(path.is_relative_to, folders)) and not any(map(path.is_relative_to, installed))
 
 
 def _files_of(folder: str, name: str) -> tuple[Path, Path]:
-    return Path(folder) / f"{name}.py", Path(folder) / name / "__init__.py"
+    return Path(folder) / name / "__init__.py", Path(folder) / f"{name}.py"

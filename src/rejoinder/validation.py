@@ -19,6 +19,7 @@ from rejoinder.formatting import (
     MOST_ALTERNATIVES,
     count_alternatives,
     diagnose_case,
+    diagnose_reference,
     is_guideline,
     lone_text,
     other_answer,
@@ -31,6 +32,7 @@ from rejoinder.suite.cases import CasePlace
 from rejoinder.suite.files import in_quotes
 from rejoinder.suite.load import LoadOptions, read_suite
 from rejoinder.suite.project import display_path, open_project, read_configuration
+from rejoinder.suite.pruning import ANYTHING
 from rejoinder.suite.source import Source
 from rejoinder.suite.targets import Targets, read_targets_file
 from rejoinder.suite.walk import Built
@@ -116,12 +118,20 @@ def _review_patterns(suite: Suite, source: Source) -> Iterator[Problem]:
 
 def review_case(built: Built, suite: Source, options: Formatting) -> Iterator[Problem]:
     """What formatting has to say about a case."""
-    case = built.case
-    if case is None or _is_plain(case, options):
+    case = built.rest
+    if case is None:
+        return
+    for diagnostic in diagnose_reference(case) if case.expected_messages else ():
+        if diagnostic.code == "empty-file":
+            message = f"the file {in_quotes(diagnostic.path or '')} is empty, so no judge is shown anything of it"
+            place = CasePlace(case.at, built.source, suite)
+            yield place.problem(diagnostic.code, diagnostic.at, message, severity="warning")
+    if _is_plain(case, options):
         return
     turns = take_turns(case.messages, options)
+    explained = built.explains("prompt", "input_messages")
     for diagnostic in diagnose_case(case, turns, options):
-        if diagnostic.code == "file-not-found" or (diagnostic.code == "no-visible-content" and built.failed):
+        if diagnostic.code == "file-not-found" or (diagnostic.code == "no-visible-content" and explained):
             continue  # loading has said so, or why
         severity = "warning"
         if diagnostic.code == "marker-in-text" and options.marker_in_text == "error":
@@ -129,7 +139,7 @@ def review_case(built: Built, suite: Source, options: Formatting) -> Iterator[Pr
         message = _DIAGNOSTIC_WORDS[diagnostic.code](case, diagnostic, options)
         place = CasePlace(case.at, built.source, suite)
         yield place.problem(diagnostic.code, diagnostic.at, message, severity=severity)
-    message = _no_user_message(case, turns.turns, options, built.failed)
+    message = _no_user_message(case, turns.turns, options, built)
     if message:
         place = CasePlace(case.at, built.source, suite)
         yield place.problem("no-user-message", case.messages[0].at, message, severity="warning")
@@ -138,8 +148,8 @@ def review_case(built: Built, suite: Source, options: Formatting) -> Iterator[Pr
 def _review_all(built: Built, suite: Source, options: Formatting) -> Iterator[Problem]:
     """The same, and what the judges of a case lack."""
     yield from review_case(built, suite, options)
-    case = built.case
-    if case is None or built.failed:
+    case = built.rest
+    if case is None or built.explains("expected_messages"):
         return
     for check in walk_level(case.level):
         if isinstance(check, Compare) and not check.other_target and not other_answer(check, case).strip():
@@ -153,14 +163,14 @@ def _is_plain(case: Case, options: Formatting) -> bool:
     return lone is not None and not has_marker_line(lone.text, options.marker)
 
 
-def _no_user_message(case: Case, turns: tuple[Turn, ...], options: Formatting, failed: bool) -> str | None:
+def _no_user_message(case: Case, turns: tuple[Turn, ...], options: Formatting, built: Built) -> str | None:
     """What to say when no user speaks. Where nothing at all is visible, or a file is missing, that has been said."""
-    if not case.messages:
+    if not case.messages or not built.touched.isdisjoint(("prompt", "input_messages", ANYTHING)):
         return None
     if not any(message.role == "user" for message in case.messages):
         return "no user message: most models expect one"
     visible = [turn.role for turn in turns if turn.visible]
-    if failed or not visible:
+    if not visible or built.explains("input_messages"):
         return None
     is_alone = visible == ["system"] and not needs_markers(turns, options)
     if is_alone or not any(turn.role == "user" and turn.shown for turn in turns):

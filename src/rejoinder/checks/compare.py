@@ -8,7 +8,7 @@ where the order decides.
 from __future__ import annotations
 
 import math
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -19,7 +19,7 @@ from rejoinder.checks.judge import (
     ask_votes,
     combine,
     first_trouble,
-    read_objects,
+    read_verdict,
     read_words,
     spending,
     unread,
@@ -86,11 +86,13 @@ async def judge_compare(check: Compare, context: Context) -> Verdict:
 
 
 def read_preference(text: str) -> Preference | None:
-    for data in read_objects(text):
-        better = _BETTER.get(str(data.get("better", data.get("winner"))).strip().lower())
-        if better is not None:
-            return Preference(better, read_words(data.get("reasoning")))
-    return None
+    """Which answer the judge prefers; None where it does not say. Raises Ambiguous."""
+    return read_verdict(text, ("better", "winner"), _preference, lambda one: one.better)
+
+
+def _preference(data: dict[str, Any]) -> Preference | None:
+    better = _BETTER.get(str(data.get("better", data.get("winner"))).strip().lower())
+    return None if better is None else Preference(better, read_words(data.get("reasoning")))
 
 
 def _worth(answer: Answer, *, first: bool) -> Judgement:

@@ -53,6 +53,7 @@ from rejoinder.model import (
     Semantic,
     Similar,
     StartsWith,
+    State,
     ToolCalls,
     Verdict,
     Webhook,
@@ -188,7 +189,7 @@ async def _group(check: Or | And | Group | Not, pending: list[_Pending]) -> Verd
 
 
 def _all_or_any(check: Or | And, children: tuple[Verdict, ...]) -> Verdict:
-    states = [child.state for child in children]
+    states = [_state_by(check.threshold, child) for child in children]
     scores = [child.score for child in children if child.score is not None]
     wanted, label = ("passed", "or") if isinstance(check, Or) else ("failed", "and")
     decided = wanted in states
@@ -197,7 +198,15 @@ def _all_or_any(check: Or | And, children: tuple[Verdict, ...]) -> Verdict:
         return error_verdict(check, label, f"{count}; {states.count('error')} could not be decided", children=children)
     passed = decided if isinstance(check, Or) else not decided
     score = (max if isinstance(check, Or) else min)(scores)
-    return scored_verdict(check, label, passed, count, score=score, children=children)
+    reason = count if check.threshold is None else f"scored {score:.3g}, and {check.threshold:g} is needed"
+    return scored_verdict(check, label, passed, reason, score=score, children=children, threshold=check.threshold)
+
+
+def _state_by(threshold: float | None, verdict: Verdict) -> State:
+    """How a check ended: by its own mark, or by the one that stands beside the checks which it is one of."""
+    if threshold is None or verdict.score is None:
+        return verdict.state
+    return "passed" if reaches(verdict.score, threshold) else "failed"
 
 
 def _some(check: Group, children: tuple[Verdict, ...]) -> Verdict:
@@ -219,9 +228,15 @@ def _some(check: Group, children: tuple[Verdict, ...]) -> Verdict:
             f"{count}, and {check.at_least} {'is' if check.at_least == 1 else 'are'} needed",
         )
     else:
-        undecided = errors > 0
-        reached = score is not None and reaches(score, pass_mark(check))
-        reason = f"{count}, their mean is {score or 0:.3g}, and {pass_mark(check):g} is needed"
+        # What could not be decided may be worth nothing or all: where both come to the same, that is what it comes to.
+        least, most = (
+            _weighted_mean([(part.weight, worth if child.score is None else child.score) for part, child in pairs]) or 0
+            for worth in (0.0, 1.0)
+        )
+        reached = reaches(least, pass_mark(check)) and all(child.passed for child in required)
+        undecided = reaches(most, pass_mark(check)) and not reached
+        mean = f"at least {least:.3g}" if errors and reached else f"{'at most ' if errors else ''}{most:.3g}"
+        reason = f"{count}, their mean is {mean}, and {pass_mark(check):g} is needed"
     if undecided or score is None:
         return error_verdict(check, "group", f"{count}; {errors} could not be decided", children=children)
     return scored_verdict(check, "group", reached, reason, score=score, children=children)
@@ -245,4 +260,5 @@ def _not(check: Not, inner: Verdict) -> Verdict:
         return error_verdict(check, "not", inner.reason, children=(inner,))
     score = None if inner.score is None else 1.0 - inner.score
     reason = f"{inner.name or inner.check}: {inner.reason}"
-    return scored_verdict(check, "not", not inner.passed, reason, score=score, children=(inner,))
+    passed = not inner.passed if check.threshold is None or score is None else reaches(score, check.threshold)
+    return scored_verdict(check, "not", passed, reason, score=score, children=(inner,), threshold=check.threshold)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from rejoinder.checks.base import Context, error_verdict, scored_verdict, verdict
 from rejoinder.checks.patterns import BoundedPattern
@@ -17,13 +20,38 @@ from rejoinder.model import AnyCheck, ContainsJson, IsJson, JsonPath, JsonSchema
 from rejoinder.suite.schema import compile_schema
 
 MOST_STARTS = 200
-"""Opening brackets that are tried in a reply's prose."""
+"""What looks like JSON in prose, and is none, so many times: then nobody looks any further."""
 MOST_FOUND = 10_000
 """Things at a path; a path with several `..` finds more of them than anybody can wait for."""
+MOST_STEPS = 300_000
+"""Things that are looked at on the way along a path, with what is in them: about a second, and far more than the
+longest replies have, unless a path goes through them again and again."""
 LONGEST_QUOTE = 120
+# Most runs look into no prose, so these are compiled where they are needed.
+OBJECT = r"\{(\s*+[\"}])?"
+"""Where an object may begin; the group says that it looks like JSON."""
+_VALUE = rf"{OBJECT}|\[((?:[\s\d.,eE+-]|true|false|null)*+[\[\]{{\"])"
+"""An object, or a list: brackets in prose, such as `[this]` and `[0, 1)`, are left alone."""
+_BRACKETS = {"{": r"[{}]", "[": r"[\[\]]"}
+_OUTSIDE_TEXTS = {one: rf'"(?:\\.|[^"\\])*+"?|{two}' for one, two in _BRACKETS.items()}
 _FENCE = re.compile(r"```[\w+-]*[ \t]*\n(.*?)```", re.DOTALL)
-_DECODER = json.JSONDecoder()
 _NOTHING = object()
+
+
+def make_decoder(**more: Any) -> json.JSONDecoder:
+    """A reader of JSON alone: the library's own takes NaN and Infinity, too."""
+
+    def refuse(word: str) -> NoReturn:
+        raise ValueError(f"{word} is no JSON")
+
+    def read_float(digits: str) -> float:
+        number = float(digits)
+        return number if math.isfinite(number) else refuse(digits)
+
+    return json.JSONDecoder(parse_constant=refuse, parse_float=read_float, **more)
+
+
+_DECODER = make_decoder()
 Grade: TypeAlias = Callable[[tuple[AnyCheck, ...], Context], tuple[Verdict, ...] | None]
 """Grades checks that ask nobody; None where one has to."""
 
@@ -50,6 +78,11 @@ def judge_json_schema(check: JsonSchema, context: Context) -> Verdict:
         errors = list(_validator(check.document).iter_errors(data))
     except (ValueError, RecursionError) as error:
         return error_verdict(check, "json_schema", f"the schema cannot be used: {error}")
+    stopped = next((one for one in errors if type(one.kind).__name__ in _STOPPED), None)
+    if stopped is not None:
+        pattern = _pattern_at(msgspec.json.decode(check.document), stopped.schema_path)
+        reason = f"{pattern!r} took too many steps on this reply; make it simpler"
+        return error_verdict(check, "json_schema", reason)
     if not errors:
         return verdict(check, "json_schema", True, "satisfies the schema")
     first = errors[0]
@@ -61,6 +94,20 @@ def judge_json_schema(check: JsonSchema, context: Context) -> Verdict:
     return verdict(check, "json_schema", False, f"${place}: {message}{more}")
 
 
+_STOPPED = ("BacktrackLimitExceeded", "RegexEngineFailure")
+"""What a schema's regular expression ends with that has found out nothing."""
+
+
+def _pattern_at(schema: Any, path: list[str | int]) -> str:
+    """The regular expression at a place of a schema: a value, or the key of `patternProperties`."""
+    for step in path:
+        try:
+            schema = schema[step]
+        except (KeyError, IndexError, TypeError):
+            break
+    return schema if isinstance(schema, str) else str(path[-1])
+
+
 def judge_json_path(check: JsonPath, context: Context, grade: Grade) -> Verdict:
     """The first thing at the path decides that passes; with neither value nor check anything will do."""
     label = f"json_path {check.path}" if check.expected is None and check.check is None else "json_path"
@@ -68,7 +115,10 @@ def judge_json_path(check: JsonPath, context: Context, grade: Grade) -> Verdict:
     if data is _NOTHING:
         return verdict(check, label, False, "there is no JSON in the reply")
     try:
-        found = [match.obj for match in islice(_path(check.path).finditer(data), MOST_FOUND + 1)]
+        found = _follow(check.path, data)
+    except TooFar:
+        reason = f"{check.path} takes more than {MOST_STEPS} steps through this reply; make it simpler"
+        return error_verdict(check, label, reason)
     except Exception as error:  # whatever a path makes of a reply, it is no bug of ours
         return error_verdict(check, label, f"the path cannot be followed: {error.args[0] if error.args else error!r}")
     if len(found) > MOST_FOUND:
@@ -111,6 +161,15 @@ def _judge_inner(check: JsonPath, label: str, found: list[Any], context: Context
     return scored_verdict(check, label, last.passed, f"there is {_shown(found)}", score=last.score, children=(last,))
 
 
+def _follow(path: str, data: Any) -> list[Any]:
+    """What is at a path, or a little more than anybody needs. Raises TooFar, and whatever comes of strange paths."""
+    compiled = _path(path)
+    if isinstance(data, str):  # there is nothing in a text; the library would read it as JSON once more
+        return [data] if compiled.empty() else []
+    _WAY.left = MOST_STEPS
+    return [match.obj for match in islice(compiled.finditer(data), MOST_FOUND + 1)]
+
+
 def find_json(text: str) -> Any:
     """The JSON of a reply: all of it, else a code block, else the longest object or list in the prose."""
     whole = _decode(text)
@@ -120,13 +179,68 @@ def find_json(text: str) -> Any:
         data = _decode(block)
         if data is not _NOTHING:
             return data
-    return max(_in_prose(text), key=lambda pair: pair[0], default=(0, _NOTHING))[1]
+    found = (one for one in scan_json(text, _VALUE) if one.readable)
+    return max(found, key=lambda one: one.end - one.start, default=Found(0, 0)).data
 
 
-def decode_at(text: str, position: int) -> tuple[Any, int]:
+class Found(Struct, frozen=True):
+    """JSON in a text, and where it is; or the rest of a text, in which there may be some that nobody can read."""
+
+    start: int
+    end: int
+    data: Any = _NOTHING
+
+    @property
+    def readable(self) -> bool:
+        return self.data is not _NOTHING
+
+
+def scan_json(text: str, opening: str, decoder: json.JSONDecoder = _DECODER) -> Iterator[Found]:
+    """The JSON in a text, from left to right. What cannot be read is passed over with all that is in it, because a
+    part of something is not what was said; and where it never ends, so does what can be read."""
+    find, position, failed = re.compile(opening).search, 0, 0
+    while begun := find(text, position):
+        start = begun.start()
+        if begun.lastindex:
+            try:
+                data, position = decode_at(text, start, decoder)
+            except (ValueError, RecursionError):
+                failed += 1
+            else:
+                yield Found(start, position, data)
+                continue
+        position = _behind(text, start, like_json=bool(begun.lastindex))
+        if position < 0 or failed > MOST_STARTS:
+            if begun.lastindex:
+                yield Found(start, len(text))
+            return
+
+
+def _behind(text: str, start: int, *, like_json: bool) -> int:
+    """Behind what begins at a place and cannot be read; -1 where it never ends. Brackets in its texts do not count, but
+    where it is broken nobody knows what is a text: so the end is where it ends in either way."""
+    end = _closing(text, start, _BRACKETS)
+    if not like_json or end < 0:
+        return end
+    other = _closing(text, start, _OUTSIDE_TEXTS)
+    return max(end, other) if other >= 0 else -1
+
+
+def _closing(text: str, start: int, brackets: dict[str, str]) -> int:
+    """Behind the bracket that closes the one at a place; -1 where none does."""
+    depth = 0
+    for one in re.compile(brackets[text[start]], re.DOTALL).finditer(text, start):
+        if one[0][0] != '"':
+            depth += 1 if one[0] == text[start] else -1
+            if not depth:
+                return one.end()
+    return -1
+
+
+def decode_at(text: str, position: int, decoder: json.JSONDecoder = _DECODER) -> tuple[Any, int]:
     """The JSON that begins at a place of a text, and where it ends. Raises ValueError or RecursionError."""
-    data, end = _DECODER.raw_decode(text, position)
-    return _mended(data) if "\\u" in text else data, end
+    data, end = decoder.raw_decode(text, position)
+    return _mended(data) if text.find("\\u", position, end) >= 0 else data, end
 
 
 def _mended(data: Any) -> Any:
@@ -136,22 +250,6 @@ def _mended(data: Any) -> Any:
     if isinstance(data, list):
         return [_mended(one) for one in data]
     return {_mended(key): _mended(one) for key, one in data.items()} if isinstance(data, dict) else data
-
-
-def _in_prose(text: str) -> Iterator[tuple[int, Any]]:
-    position = 0
-    for _ in range(MOST_STARTS):
-        starts = [at for at in (text.find("{", position), text.find("[", position)) if at >= 0]
-        if not starts:
-            return
-        position = min(starts)
-        try:
-            data, end = decode_at(text, position)
-        except (ValueError, RecursionError):
-            position += 1
-            continue
-        yield end - position, data
-        position = end
 
 
 def _decode(text: str) -> Any:
@@ -191,19 +289,67 @@ def _path(path: str) -> Any:
     return _environment().compile(path)
 
 
+class TooFar(Exception):
+    """A path goes through a reply again and again."""
+
+
+class _Way(threading.local):
+    """What is left of the steps along a path. A path is followed in one go, by one thread."""
+
+    left = 0
+
+
+_WAY = _Way()
+
+
+def _counted(nodes: Iterable[Any], selectors: int) -> Iterator[Any]:
+    """The things that a part of a path is applied to; each costs as much as has to be looked at in it."""
+    for node in nodes:
+        inside = len(node.obj) if isinstance(node.obj, dict | list) else 0
+        _WAY.left -= selectors * (1 + inside)
+        if _WAY.left < 0:
+            raise TooFar
+        yield node
+
+
 @lru_cache(maxsize=1)
 def _environment() -> Any:
     from jsonpath import JSONPathEnvironment  # noqa: PLC0415
     from jsonpath.function_extensions import Match, Search  # noqa: PLC0415
+    from jsonpath.parse import Parser  # noqa: PLC0415
+    from jsonpath.segments import JSONPathChildSegment, JSONPathRecursiveDescentSegment  # noqa: PLC0415
 
     class BoundedMatch(Match):
         def check_cache(self, pattern: str) -> Any:
-            return BoundedPattern.of(super().check_cache(pattern))
+            return BoundedPattern.of(pattern, super().check_cache)
 
     class BoundedSearch(Search):
         def check_cache(self, pattern: str) -> Any:
-            return BoundedPattern.of(super().check_cache(pattern))
+            return BoundedPattern.of(pattern, super().check_cache)
 
-    environment = JSONPathEnvironment(strict=True)
+    class Children(JSONPathChildSegment):
+        def resolve(self, nodes: Iterable[Any]) -> Iterable[Any]:
+            return super().resolve(_counted(nodes, len(self.selectors)))
+
+    class Descendants(JSONPathRecursiveDescentSegment):
+        def resolve(self, nodes: Iterable[Any]) -> Iterable[Any]:
+            for node in nodes:
+                for inner in _counted(self._visit(node), len(self.selectors)):
+                    for selector in self.selectors:
+                        yield from selector.resolve(inner)
+
+    class BoundedParser(Parser):
+        def parse_query(self, stream: Any) -> Iterable[Any]:  # paths inside filters, too
+            for one in super().parse_query(stream):
+                kind = Descendants if isinstance(one, JSONPathRecursiveDescentSegment) else Children
+                yield kind(env=one.env, token=one.token, selectors=one.selectors)
+
+    class Environment(JSONPathEnvironment):
+        parser_class = BoundedParser
+
+        def getitem(self, obj: Any, key: Any) -> Any:
+            return "" if isinstance(obj, str) else super().getitem(obj, key)  # no part of a text is a thing at a path
+
+    environment = Environment(strict=True)
     environment.function_extensions.update({"match": BoundedMatch(), "search": BoundedSearch()})
     return environment

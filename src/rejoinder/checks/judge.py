@@ -1,24 +1,24 @@
 """`llm_judge`: a model is asked about the reply, and its answer is read as a score.
 
 The judge's contract is a JSON object with `score` (0 to 1), `hits`, `misses` and `reasoning`. An answer that cannot be
-read is asked for once more, in the same conversation; then it is an error, never a silent zero.
+read is asked for once more, in the same conversation; then it is an error, never a silent zero. Judges quote what they
+judge, and that may look like a verdict: only whole objects count, and where there are several they have to agree.
 
 What holds for every check that a model is asked for is here too: votes, second chances, what they cost.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
+import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-import msgspec
 from msgspec import Struct
 
 from rejoinder.checks.base import Context, error_verdict, gather_all, pass_mark, scored_verdict
-from rejoinder.checks.json_text import decode_at
-from rejoinder.formatting import ASK_AGAIN, format_judge_prompt, judge_digest
+from rejoinder.checks.json_text import OBJECT, Found, make_decoder, scan_json
+from rejoinder.formatting import ASK_AGAIN, ASK_FOR_ONE, format_judge_prompt, judge_digest
 from rejoinder.model import (
     NO_USAGE,
     ChatMessage,
@@ -34,10 +34,12 @@ from rejoinder.model import (
 
 MOST_POINTS = 4
 """Hits and misses that are kept, each."""
-MOST_BRACES = 200
-"""Opening braces that are tried in a judge's prose."""
 
 T = TypeVar("T")
+
+
+class Ambiguous(Exception):
+    """There is a verdict in a judge's answer, and beside it another one or something that may be one."""
 
 
 class Judgement(Struct, frozen=True):
@@ -57,6 +59,8 @@ class Answer(Struct):
     value: Any = None
     trouble: str | None = None
     unreadable: bool = False
+    complaint: str = ASK_AGAIN
+    """What the judge is told of an answer that cannot be read."""
     replies: list[Reply] = []
 
 
@@ -114,7 +118,7 @@ async def _ask_all(
 
 
 def _second_chance(answer: Answer) -> tuple[ChatMessage, ChatMessage]:
-    return ChatMessage("assistant", answer.replies[-1].text), ChatMessage("user", ASK_AGAIN)
+    return ChatMessage("assistant", answer.replies[-1].text), ChatMessage("user", answer.complaint)
 
 
 async def _hear(asked: Awaitable[Reply | Failure], before: list[Reply], read: Callable[[str], T | None]) -> Answer:
@@ -122,7 +126,12 @@ async def _hear(asked: Awaitable[Reply | Failure], before: list[Reply], read: Ca
     if isinstance(reply, Failure):
         when = "the judge could not be asked again" if before else "the judge could not be asked"
         return Answer(trouble=f"{when}: {reply.message}", replies=before)
-    replies, value = [*before, reply], read(reply.text)
+    replies = [*before, reply]
+    try:
+        value = read(reply.text)
+    except Ambiguous:
+        trouble = f"the judge's answer has more than one verdict: {_shorten(reply.text)}"
+        return Answer(trouble=trouble, unreadable=True, complaint=ASK_FOR_ONE, replies=replies)
     if value is not None:
         return Answer(value=value, replies=replies)
     trouble = f"the judge's answer cannot be read: {_shorten(reply.text)}"
@@ -180,16 +189,18 @@ def _mark(check: Judged) -> float:
 
 
 def read_judgement(text: str) -> Judgement | None:
-    """The judge's JSON: the whole answer, or the last object with a score in its prose; None when there is none."""
-    for data in read_objects(text):
-        score = read_score(data.get("score"))
-        if score is None:
-            continue
-        kept = min(1.0, max(0.0, score))
-        reasoning = read_words(data.get("reasoning"))
-        cut = None if kept == score else f"the judge gave {score:g}, which counts as {kept:g}"
-        return Judgement(kept, read_points(data.get("hits")), read_points(data.get("misses")), reasoning, cut)
-    return None
+    """The judge's score with its reasons; None where there is none. Raises Ambiguous."""
+    return read_verdict(text, ("score",), _judgement, lambda one: one.score)
+
+
+def _judgement(data: dict[str, Any]) -> Judgement | None:
+    score = read_score(data.get("score"))
+    if score is None:
+        return None
+    kept = min(1.0, max(0.0, score))
+    reasoning = read_words(data.get("reasoning"))
+    cut = None if kept == score else f"the judge gave {score:g}, which counts as {kept:g}"
+    return Judgement(kept, read_points(data.get("hits")), read_points(data.get("misses")), reasoning, cut)
 
 
 def read_score(value: Any) -> float | None:
@@ -206,25 +217,40 @@ def read_words(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def read_objects(text: str) -> list[dict[str, Any]]:
-    """The JSON objects in a text, the last one first. What is part of an object is none of its own: a judge may quote
-    a verdict, or give one for each point, inside of its own."""
-    with contextlib.suppress(ValueError, msgspec.DecodeError, RecursionError):
-        return [msgspec.json.decode(text[text.index("{") : text.rindex("}") + 1], type=dict)]  # as nearly always
-    found: list[tuple[int, dict[str, Any]]] = []
-    position = len(text)
-    for _ in range(MOST_BRACES):
-        position = text.rfind("{", 0, position)
-        if position < 0:
-            break
-        try:
-            data, end = decode_at(text, position)
-        except (ValueError, RecursionError):
-            continue
-        while found and found[-1][0] < end:
-            found.pop()
-        found.append((position, data))
-    return [data for _, data in found]
+def read_verdict(
+    text: str, keys: tuple[str, ...], read: Callable[[dict[str, Any]], T | None], essence: Callable[[T], Any]
+) -> T | None:
+    """The verdict in a judge's answer, which is an object with one of the keys; None where there is none.
+
+    Raises Ambiguous where there are two that differ in what matters, and where something else has the key but cannot be
+    read: who is judged may have written the one that can be."""
+    found = list(scan_json(text, OBJECT, _DECODER))
+    given = [one.data for one in found if one.readable and any(key in one.data for key in keys)]
+    verdicts = [verdict for data in given if (verdict := read(data)) is not None]
+    if not verdicts:
+        return None
+    agree = len(verdicts) == len(given) and all(essence(one) == essence(verdicts[0]) for one in verdicts)
+    if not agree or not found[-1].readable or _is_mentioned(keys, text, found):
+        raise Ambiguous
+    return verdicts[-1]
+
+
+def _is_mentioned(keys: tuple[str, ...], text: str, found: Sequence[Found]) -> bool:
+    """Does one of the keys stand outside of what can be read, as keys stand in JSON?"""
+    starts, ends = (one.start for one in found), (one.end for one in found)
+    outside = "\n".join(text[end:start] for end, start in zip((0, *ends), (*starts, len(text)), strict=True))
+    return re.search(rf"""["'](?:{"|".join(keys)})["']\s*+:""", outside) is not None
+
+
+def _one_of_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object without a key that is given twice: words that a judge quotes carelessly may have put it there."""
+    data = dict(pairs)
+    if len(data) < len(pairs) and any(data[key] != value for key, value in pairs):
+        raise ValueError("a key is given twice")
+    return data
+
+
+_DECODER = make_decoder(object_pairs_hook=_one_of_each)
 
 
 def read_points(value: Any) -> tuple[str, ...]:

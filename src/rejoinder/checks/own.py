@@ -21,6 +21,7 @@ from rejoinder.checks.plugins import load_check, source_of_check
 from rejoinder.checks.processes import run_script
 from rejoinder.functions import FunctionFault, call_function, in_words, load_function, recordable, source_of
 from rejoinder.model import Check, Code, Custom, Evidence, Failure, Opinion, PythonCheck, Reply, Verdict, Webhook
+from rejoinder.suite.files import Finder
 
 DEFAULT_TIMEOUT_S = 60.0
 _SOURCES = (".py", ".sh", ".bash", ".zsh", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".r", ".jl")
@@ -29,7 +30,7 @@ _SOURCES = (".py", ".sh", ".bash", ".zsh", ".js", ".mjs", ".cjs", ".ts", ".rb", 
 async def judge_code(check: Code, context: Context) -> Verdict:
     words = check.script
     label = f"code {words[0]}" if len(words) == 1 else "code"
-    folder = Path(context.port.folders[0], check.cwd or "")
+    folder = _folder_for(check.cwd, context.port.folders)
     evidence = msgspec.json.encode(context.port.evidence())
     timeout_s = check.timeout_s or DEFAULT_TIMEOUT_S
 
@@ -122,9 +123,21 @@ async def _read(check: Check, label: str, asked: Awaitable[Reply | Failure], rea
         return error_verdict(check, label, str(fault))
 
 
+def _folder_for(cwd: str | None, folders: tuple[str, ...]) -> Path:
+    """The folder to run a script in, found as files are: from the suite's folder upward, then in the working one."""
+    here = Path(folders[0])
+    if cwd is None:
+        return here
+    roots = Finder(here, Path(folders[-1]), Path.cwd()).roots
+    below = [root / cwd.lstrip("/") for root in roots] if cwd.strip("/") else []
+    return next((folder for folder in (*below, Path(cwd)) if folder.is_absolute() and folder.is_dir()), here / cwd)
+
+
 def _lasting(evidence: Evidence) -> bytes:
     """The evidence without what is another on each machine or each time: a verdict does not depend on it."""
-    return msgspec.json.encode(structs.replace(evidence, guideline_paths=(), input_files=(), latency_s=0.0, cost=None))
+    segments = tuple(structs.replace(one, resolved_path="") for one in evidence.input_segments)
+    own = {"guideline_paths": (), "input_files": (), "input_segments": segments, "latency_s": 0.0, "cost": None}
+    return msgspec.json.encode(structs.replace(evidence, **own))
 
 
 def _recorded(opinion: Opinion) -> str:

@@ -55,7 +55,15 @@ class BoundedPattern:
         self._compiled = compiled
 
     @staticmethod
-    def of(compiled: Any) -> BoundedPattern | None:
+    def of(pattern: str, build: Callable[[str], Any]) -> BoundedPattern | None:
+        """A pattern that nobody has looked at before: one that takes too long to compile is not even begun with."""
+        from rejoinder.suite.patterns import refuse_endless  # noqa: PLC0415 - few suites need it
+
+        try:
+            refuse_endless(pattern)
+        except ValueError as error:
+            raise PatternTimeout(f"{pattern!r} cannot be used: {error}") from None
+        compiled = build(pattern)
         return None if compiled is None else BoundedPattern(compiled)
 
     def search(self, text: str) -> bool:

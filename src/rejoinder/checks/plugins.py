@@ -7,6 +7,7 @@ points of the group `rejoinder.checks`. Nothing is imported before it is used, s
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha1
@@ -18,6 +19,7 @@ from rejoinder.suite.plugins import CHECKS_FILE, CHECKS_GROUP, find_entry_point,
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MARK = "__rejoinder_check__"
+_loading = threading.RLock()
 
 
 @overload
@@ -46,7 +48,8 @@ def load_check(name: str, root: str) -> Callable[..., Any]:
     file = Path(root, CHECKS_FILE)
     names = project_checks(file)
     if names is None or name in names:  # a check of a package does not depend on this file
-        found = _checks_in(file, file.stat().st_mtime_ns).get(name)
+        with _loading:  # once, however many ask for it first
+            found = _checks_in(file, file.stat().st_mtime_ns).get(name)
         if found is not None:
             return found
     entry = find_entry_point(CHECKS_GROUP, name)
@@ -72,6 +75,11 @@ def source_of_check(name: str, root: str) -> bytes:
             return file.read_bytes()
     entry = find_entry_point(CHECKS_GROUP, name)
     return f"{entry.value} {entry.dist.version if entry.dist is not None else ''}".encode() if entry else b""
+
+
+def forget_checks() -> None:
+    """Load the project's checks anew when one is wanted again: what they import may have changed."""
+    _checks_in.cache_clear()
 
 
 @lru_cache(maxsize=64)

@@ -15,8 +15,8 @@ from rejoinder.checks.judge import (
     ask_votes,
     combine,
     first_trouble,
-    read_objects,
     read_score,
+    read_verdict,
     read_words,
     spending,
     unread,
@@ -99,21 +99,36 @@ def _criterion(criterion: Criterion, marks: Sequence[Mark]) -> Verdict:
 
 
 def read_marks(text: str, criteria: Sequence[Criterion]) -> tuple[Marks, str | None] | None:
-    """A judge's marks for every criterion, and what it says of the whole; None where one is missing."""
-    for data in read_objects(text):
-        rows = data.get("criteria", data.get("checks"))
-        if not isinstance(rows, list):
-            continue
-        marks = {one.id: mark for one in criteria if (mark := _mark_of(one, rows)) is not None}
-        if len(marks) == len(criteria):
-            return marks, read_words(data.get("reasoning", data.get("overall_reasoning")))
-    return None
+    """A judge's marks for every criterion, and what it says of the whole; None where one is missing. Raises
+    Ambiguous."""
+    return read_verdict(
+        text,
+        ("criteria", "checks"),
+        lambda data: _marks(data, criteria),
+        lambda one: {name: mark.score for name, mark in one[0].items()},
+    )
+
+
+def _marks(data: dict[str, Any], criteria: Sequence[Criterion]) -> tuple[Marks, str | None] | None:
+    rows = data.get("criteria", data.get("checks"))
+    if not isinstance(rows, list):
+        return None
+    marks = {one.id: mark for one in criteria if (mark := _mark_of(one, rows)) is not None}
+    if len(marks) < len(criteria):
+        return None
+    return marks, read_words(data.get("reasoning", data.get("overall_reasoning")))
 
 
 def _mark_of(criterion: Criterion, rows: list[Any]) -> Mark | None:
-    row = next((one for one in rows if isinstance(one, dict) and str(one.get("id")) == criterion.id), None)
-    if row is None:
+    """What the rows say of a criterion; None where none can be read, or where they contradict each other."""
+    own = [one for one in rows if isinstance(one, dict) and str(one.get("id")) == criterion.id]
+    marks = [_read_mark(criterion, one) for one in own]
+    if not marks or marks[0] is None:
         return None
+    return marks[0] if all(one is not None and one.score == marks[0].score for one in marks) else None
+
+
+def _read_mark(criterion: Criterion, row: dict[str, Any]) -> Mark | None:
     reasoning = read_words(row.get("reasoning"))
     met = row.get("met", row.get("satisfied"))
     score = read_score(row.get("score"))

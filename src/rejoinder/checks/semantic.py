@@ -32,6 +32,8 @@ async def judge_semantic(check: Semantic, context: Context) -> Verdict:
     lengths = {len(vector) for vector in vectors}
     if len(lengths) > 1:
         return error_verdict(check, label, "the embeddings have different lengths, so they cannot be compared")
+    if not all(map(_norm, vectors)):
+        return error_verdict(check, label, "an embedding is all zeros, so it says nothing about the text's meaning")
     likeness = [cosine(vectors[0], vector) for vector in vectors[1:]]
     best = max(range(len(likeness)), key=likeness.__getitem__)
     score = round(likeness[best], 6)

@@ -17,6 +17,7 @@ from rejoinder.engine.loading import suites_of
 from rejoinder.engine.plan import RunOptions, plan
 from rejoinder.engine.receipt import read_options, stored_suites
 from rejoinder.engine.run import RunReport, derive_run, read_run, start_run
+from rejoinder.engine.sources import Tape
 from rejoinder.errors import UsageError
 from rejoinder.report.live import LiveDisplay
 from rejoinder.suite.project import find_root
@@ -39,14 +40,25 @@ def fork_run(run: str, options: RunOptions, turn: int, prompt: str | None, syste
             "What was said instead is known for one turn only.",
         )
     tape = recorded_conversation(folder, suites, before, options.cases[0], turn, options.targets)
+    if turn > 1 and (taken := taken_from(tape)) and options.targets and taken not in options.targets:
+        click.echo(f"the turns before are those of target `{taken}`, which run {folder.id} has asked", err=True)
+    if before.fork is not None and before.fork.turn == turn:
+        # What it said instead is its conversation, and stays so unless something else is said again.
+        prompt = before.fork.prompt if prompt is None else prompt
+        system = before.fork.system if system is None else system
     chosen = structs.replace(
         options,
         targets=options.targets or before.targets,
         targets_file=options.targets_file or before.targets_file,
-        system_prompt=options.system_prompt or before.system_prompt,
+        system_prompt=before.system_prompt if options.system_prompt is None else options.system_prompt,
         fork=Fork(turn=turn, prompt=prompt, system=system, run=folder.id),
     )
     return start_run(suites, chosen, LiveDisplay(sys.stderr, width_of(sys.stderr)), tape=tape)
+
+
+def taken_from(tape: Tape) -> str | None:
+    """The target whose conversation is on tape."""
+    return next((call.job.prepared.target.name for call, _ in tape.calls), None)
 
 
 def failed_cases(run: str) -> list[str]:

@@ -11,7 +11,8 @@ from msgspec import structs
 
 from rejoinder.cli.loading import load_suites
 from rejoinder.cli.output import count, width_of, write_json
-from rejoinder.cli.results import relative
+from rejoinder.cli.results import next_command, relative
+from rejoinder.cli.spans import DOLLARS
 from rejoinder.engine.earlier import Earlier
 from rejoinder.engine.folder import find_run
 from rejoinder.engine.grading import Change, compare_grades
@@ -31,8 +32,19 @@ MOST_SHOWN = 50
 @click.argument("run", required=False)
 @click.option("--suite", "files", multiple=True, type=click.Path(path_type=Path), help="Take the checks of this suite.")
 @click.option("--workers", "-w", type=click.IntRange(1), help="Conversations at the same time.")
+@click.option("--budget-usd", type=DOLLARS, help="Spend at most so many dollars on judges.")
+@click.option("--budget-tokens", type=click.IntRange(1), help="Use at most so many tokens for judges.")
+@click.option("--max-tokens", type=click.IntRange(1), help="The longest reply of judges that do not say it.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def command(run: str | None, files: tuple[Path, ...], workers: int | None, form: str) -> None:
+def command(
+    run: str | None,
+    files: tuple[Path, ...],
+    workers: int | None,
+    budget_usd: float | None,
+    budget_tokens: int | None,
+    max_tokens: int | None,
+    form: str,
+) -> None:
     """Put checks on the replies of a recorded run (the latest when RUN is not given), without asking for new ones.
 
     The checks are those of the run's suites as they are now, or of --suite. Only judges are asked, and only what they
@@ -44,6 +56,8 @@ def command(run: str | None, files: tuple[Path, ...], workers: int | None, form:
         raise UsageError(f"{folder.path} has no journal, and so no replies to grade")
     options = structs.replace(read_options(folder), replay=None, record=None, cache=False)
     options = structs.replace(options, workers=workers or options.workers, fail_fast=False)
+    given = {"budget_usd": budget_usd, "budget_tokens": budget_tokens, "max_tokens": max_tokens}
+    options = structs.replace(options, **{name: value for name, value in given.items() if value is not None})
     # Candidates are not asked; whether judges can be is found out when they are opened.
     suites = load_suites(files, options, asks=False) if files else suites_of(folder, asks=False)
     before = read_run(folder) or derive_run(folder, stored_suites(folder), read_options(folder))
@@ -70,6 +84,8 @@ def _show(now: RunReport, changes: list[Change]) -> None:
     for line in write_summary(now.run, now.summary):
         click.echo(line)
     click.echo(f"  {'grades':10}{relative(now.folder.path)}")
+    if now.run["status"] != "completed":
+        click.echo(f"\nNext: {next_command(now)}")
 
 
 def _verdicts(change: Change) -> str:

@@ -61,6 +61,14 @@ def _refuse_other(one: RunFolder, first: RunFolder) -> None:
             raise UsageError(
                 f"run {one.id} was begun with another --{name.removesuffix('s').replace('_', '-')} than {first.id}"
             )
+    models = [Earlier((folder,)).models() for folder in (one, first)]
+    for target in models[0].keys() & models[1].keys():
+        asked = models[0][target], models[1][target]
+        if None not in asked and asked[0] != asked[1]:  # a variable may name it, and differ from machine to machine
+            raise UsageError(
+                f"run {one.id} has asked the model `{asked[0]}` as target `{target}`, and run {first.id} `{asked[1]}`",
+                "Parts of one run ask the same models. Have one of them again.",
+            )
 
 
 def _at_home(suite: Suite, root: Path) -> Suite:

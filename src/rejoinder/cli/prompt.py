@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ import msgspec
 
 from rejoinder.cli.output import show_problems, write_json
 from rejoinder.errors import UsageError
-from rejoinder.formatting import format_case, format_judge_prompts
-from rejoinder.model import Case, Mode, Problem, Prompt, Suite, for_target
+from rejoinder.formatting import diagnose_reference, find_judges, format_case, format_judge_prompts
+from rejoinder.model import Case, Diagnostic, LlmJudge, Mode, Problem, Prompt, Suite, for_target
 from rejoinder.suite.load import LoadOptions, read_suite
 from rejoinder.suite.paths import did_you_mean
 from rejoinder.suite.targets import resolve
@@ -53,17 +54,21 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
 ) -> None:
     """Show exactly what would be sent for each case of FILE, without sending it.
 
-    Missing files are named and left out. Exit code 2 when the suite cannot be loaded.
+    Files that are missing or empty are named and left out; with --judge those of judges, too. Exit code 2 when the
+    suite cannot be loaded.
     """
     if judge and reply is None:
         raise click.UsageError("--judge needs the reply that is judged: add --reply TEXT")
     options = LoadOptions(target=target, targets_file=targets_file, system_prompt=system_prompt, only_format=True)
     loaded = read_suite(file or find_default(), options)
-    blocking = [problem for problem in loaded.errors if loaded.suite is None or not _is_attachment(problem)]
+    blocking = [problem for problem in loaded.errors if loaded.suite is None or not _is_left_out(problem)]
     show_problems(blocking, err=True)
     if loaded.suite is None or blocking:
         sys.exit(2)
-    shown = [_Shown(loaded.suite, case, mode, reply if judge else None) for case in select(loaded.suite, case_ids)]
+    unsaid = {problem.path: problem.code for problem in loaded.problems if problem.code in _WITHOUT_WORDS}
+    shown = [
+        _Shown(loaded.suite, case, mode, reply if judge else None, unsaid) for case in select(loaded.suite, case_ids)
+    ]
     if form == "json":
         write_json([one.record() for one in shown])
     else:
@@ -73,9 +78,12 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         sys.exit(2)
 
 
-def _is_attachment(problem: Problem) -> bool:
+_WITHOUT_WORDS = ("file-not-found", "empty-file")
+
+
+def _is_left_out(problem: Problem) -> bool:
     """Is it a missing file that is only left out? Without its data set or its targets a suite is not itself."""
-    return problem.code == "file-not-found" and ".content[" in problem.path
+    return problem.code == "file-not-found" and problem.path != "" and not problem.path.endswith("cases")
 
 
 def select(suite: Suite, case_ids: tuple[str, ...]) -> list[Case]:
@@ -94,13 +102,16 @@ def select(suite: Suite, case_ids: tuple[str, ...]) -> list[Case]:
 class _Shown:
     """A case as it is shown: formatted, with the values of secrets replaced by their names."""
 
-    def __init__(self, suite: Suite, case: Case, mode: Mode | None, reply: str | None) -> None:
+    def __init__(
+        self, suite: Suite, case: Case, mode: Mode | None, reply: str | None, unsaid: Mapping[str, str]
+    ) -> None:
         self.secrets = suite.secrets
         target = resolve(case.target, suite.targets) if case.target else None
         self.case = case = for_target(case, target)
         self.mode: Mode = mode or (target.mode if target is not None else "lm")
         self.prompt: Prompt = format_case(case, suite.formatting, self.mode)
         self.judges = format_judge_prompts(case, self.prompt, reply) if reply is not None else None
+        self.judged_by = list(_diagnose_judging(case, unsaid)) if reply is not None else []
 
     @property
     def has_marker_line(self) -> bool:
@@ -110,6 +121,7 @@ class _Shown:
         prompt = self.prompt
         diagnostics = [
             *prompt.diagnostics,
+            *self.judged_by,
             *(one for judge in self.judges or () for one in judge.diagnostics),
         ]
         record: dict[str, Any] = {
@@ -155,6 +167,15 @@ class _Shown:
         if isinstance(value, dict):
             return {key: self._masked(item) for key, item in value.items()}
         return value
+
+
+def _diagnose_judging(case: Case, unsaid: Mapping[str, str]) -> Iterator[Diagnostic]:
+    """What judges should have been shown and are not: references and templates, by their files."""
+    yield from diagnose_reference(case)
+    for judge in find_judges(case.level):
+        place = f"{judge.at}.prompt"
+        if isinstance(judge, LlmJudge) and judge.prompt == () and place in unsaid:
+            yield Diagnostic(unsaid[place], place, msgspec.json.decode(judge.written)["prompt"])
 
 
 def _note(diagnostic: dict[str, str]) -> str:

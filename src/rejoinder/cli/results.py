@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from math import ceil, floor, log10
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -76,7 +78,7 @@ def _write_output(report: RunReport, form: str, verbose: bool, corrected: bool) 
         write_machine(piece)
     reason = {"interrupted": "interrupted", "budget": "the budget is reached"}.get(report.run["status"])
     if reason is not None:
-        click.echo(f"{reason}; go on with: {_next_command(report)}", err=True)
+        click.echo(f"{reason}; go on with: {next_command(report)}", err=True)
 
 
 def _write_file(report: RunReport, form: str, out: Path) -> None:
@@ -135,7 +137,7 @@ def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
     for line in write_summary(report.run, report.summary, corrected=corrected):
         click.echo(line)
     click.echo(f"  {'run':10}{relative(report.folder.path)}")
-    click.echo(f"\nNext: {_next_command(report)}")
+    click.echo(f"\nNext: {next_command(report)}")
 
 
 def _choose(report: RunReport, verbose: bool) -> tuple[list[tuple[int, Outline]], dict[str, int]]:
@@ -181,19 +183,17 @@ def _label(result: dict[str, Any], targets: bool, trials: bool) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _next_command(report: RunReport) -> str:
+def next_command(report: RunReport) -> str:
     here = find_root(Path.cwd(), Path.cwd())
     name = report.folder.id if report.folder.path.parent == runs_folder(here) else relative(report.folder.path)
+    name = quote(str(name))
     if report.run["status"] == "budget":
-        budget = report.run["budget"]
-        more = [f"--budget-usd {2 * budget['usd']:g}"] if budget["usd"] is not None else []
-        more += [f"--budget-tokens {2 * budget['tokens']}"] if budget["tokens"] is not None else []
-        return f"rejoinder resume {name} {' '.join(more)}"
+        return f"rejoinder resume {name} {' '.join(_more_budget(report.run['budget']))}"
     if report.run.get("replay_of") or report.run["options"].get("replay"):
         return f"rejoinder show {name} --verbose"
     if report.summary["errors"]:
         return f"rejoinder resume {name} --retry-errors"
-    if report.run["status"] != "completed":
+    if report.run["status"] != "completed" or report.summary["unfinished"]:
         return f"rejoinder resume {name}"
     return f"rejoinder show {name} --verbose"
 
@@ -203,3 +203,16 @@ def relative(path: Path) -> str:
         return str(path.relative_to(Path.cwd()))
     except ValueError:
         return str(path)
+
+
+def _more_budget(budget: dict[str, Any]) -> list[str]:
+    """Options that give a run twice as much, or what the next call needs where that is more."""
+    usd, tokens = budget["needed"]
+    options: list[str] = []
+    if budget["usd"] is not None:
+        wanted = max(2 * budget["usd"], budget["spent_usd"] + usd)
+        scale = 10 ** (2 - floor(log10(wanted)))
+        options.append(f"--budget-usd {ceil(round(wanted * scale, 6)) / scale:g}")
+    if budget["tokens"] is not None:
+        options.append(f"--budget-tokens {max(2 * budget['tokens'], budget['spent_tokens'] + tokens)}")
+    return options

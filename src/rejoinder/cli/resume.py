@@ -10,6 +10,7 @@ from msgspec import structs
 
 from rejoinder.cli.output import width_of
 from rejoinder.cli.results import check_out, output_options, write_report
+from rejoinder.cli.spans import DOLLARS
 from rejoinder.engine.folder import find_run
 from rejoinder.engine.loading import suites_of
 from rejoinder.engine.receipt import read_options
@@ -24,7 +25,7 @@ from rejoinder.suite.project import find_root
 @click.option("--retry-errors", is_flag=True, help="Ask again what ended in an error.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For each request.")
 @click.option("--max-retries", type=click.IntRange(0), help="How often a failed request is sent again.")
-@click.option("--budget-usd", type=click.FloatRange(min=0, min_open=True), help="Spend at most so many dollars in all.")
+@click.option("--budget-usd", type=DOLLARS, help="Spend at most so many dollars in all.")
 @click.option("--max-tokens", type=click.IntRange(1), help="The longest reply of targets that do not say it.")
 @click.option("--budget-tokens", type=click.IntRange(1), help="Use at most so many tokens in all.")
 @output_options

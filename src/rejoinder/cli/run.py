@@ -11,7 +11,7 @@ from msgspec import structs
 from rejoinder.cli.loading import load_suites
 from rejoinder.cli.output import width_of
 from rejoinder.cli.results import check_out, output_options, write_report
-from rejoinder.cli.spans import LIFETIME, SHARD
+from rejoinder.cli.spans import DOLLARS, LIFETIME, SHARD
 from rejoinder.engine.plan import RunOptions, pairs, survey_plan
 from rejoinder.engine.run import start_run
 from rejoinder.model import Suite
@@ -63,7 +63,7 @@ from rejoinder.report.live import LiveDisplay
 @click.option("--system", metavar="TEXT", help="With --fork: the system prompt from that turn on.")
 @click.option("--cache", is_flag=True, help="Answer equal requests from earlier runs with --cache.")
 @click.option("--cache-ttl", type=LIFETIME, metavar="TIME", help="Use nothing older than this, such as 12h or 7d.")
-@click.option("--budget-usd", type=click.FloatRange(min=0, min_open=True), help="Spend at most so many dollars.")
+@click.option("--budget-usd", type=DOLLARS, help="Spend at most so many dollars.")
 @click.option("--budget-tokens", type=click.IntRange(1), help="Use at most so many tokens.")
 @click.option("--max-tokens", type=click.IntRange(1), help="The longest reply of targets that do not say it.")
 @click.option("--include", multiple=True, type=click.Choice(["messages"]), help="Add to each turn what was sent.")

@@ -1,8 +1,9 @@
-"""Spans of time and parts of a whole as people write them: 90s, 12h, 7d; 2/5."""
+"""Spans of time, parts of a whole and amounts as people write them: 90s, 12h, 7d; 2/5; 0.50."""
 
 from __future__ import annotations
 
 import re
+from math import inf, nan
 from typing import Any
 
 import click
@@ -38,3 +39,19 @@ class Shard(click.ParamType[tuple[int, int]]):
 
 
 SHARD = Shard()
+
+
+class Dollars(click.ParamType[float]):
+    name = "float"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            amount = float(value)
+        except ValueError:
+            amount = nan
+        if not 0 < amount < inf:
+            self.fail(f"{value!r} is no amount; write dollars as a number above 0, such as 0.50", param, ctx)
+        return amount
+
+
+DOLLARS = Dollars()

@@ -70,12 +70,14 @@ def check(
 ) -> None:
     """Ask each target one tiny question: does it answer, how fast, as which model, within what limits?
 
+    A target that is for embeddings is asked for a vector.
+
     NAME is a target or provider/model; without any, every target of the project is asked. Exit code 3 when one does
     not answer.
     """
     import asyncio  # noqa: PLC0415
 
-    from rejoinder.engine.probe import try_target  # noqa: PLC0415
+    from rejoinder.engine.probe import find_embedders, try_target  # noqa: PLC0415
 
     before = ctx.obj  # options may stand before `check` as well
     project = _read_project(targets_file or before[0], suite_file or before[1])
@@ -83,8 +85,10 @@ def check(
     if not chosen:
         raise UsageError("there are no targets to check", "Name one, for example openai/gpt-5-mini.")
 
+    embedders = find_embedders(project)
+
     async def try_all() -> list[Probe]:
-        return await asyncio.gather(*(try_target(target, project) for target in chosen))
+        return await asyncio.gather(*(try_target(target, project, embedders) for target in chosen))
 
     probes = asyncio.run(try_all())
     if form == "json":
@@ -120,7 +124,14 @@ def _read_project(targets_file: Path | None, suite_file: Path | None) -> Suite:
         sys.exit(2)
     place = str(project.root / "targets")
     prices = read_prices(project.config)
-    return Suite(path=place, root=str(project.root), cases=(), targets=found.names(), prices=prices)
+    return Suite(
+        path=place,
+        root=str(project.root),
+        cases=(),
+        targets=found.names(),
+        prices=prices,
+        embedding_target=project.config.get("embedding_target"),
+    )
 
 
 def _find(name: str, project: Suite) -> Target:
@@ -159,6 +170,7 @@ def _probed(probe: Probe) -> dict[str, Any]:
         "error": probe.error,
         "duration_s": round(probe.seconds, 3),
         "reply": None if reply is None else reply.text,
+        "dimensions": len(reply.vector) // 4 if reply is not None and reply.vector else None,
         "reported_model": None if reply is None else reply.model,
         "usage": None if reply is None else _tokens(reply.usage),
         "cost": None if reply is None else reply.cost,
@@ -177,6 +189,8 @@ def _lines(probe: Probe) -> Iterator[str]:
         return
     reply = probe.reply
     words = [f"{probe.seconds:.2f} s", f"model {reply.model or 'not told'}"]
+    if reply.vector:
+        words.append(f"a vector of {len(reply.vector) // 4} numbers")
     words.append(f"{reply.usage.input_tokens} tokens in, {reply.usage.output_tokens} out")
     words.append("price unknown" if reply.cost is None else f"${reply.cost:.6f}")
     yield f"{name}: answers in {', '.join(words)}"

@@ -2,80 +2,189 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
 import click
 
+from rejoinder.checks.plugins import forget_checks
 from rejoinder.cli.output import show_problems
 from rejoinder.engine.loading import load_suites
 from rejoinder.engine.plan import RunOptions
 from rejoinder.errors import RejoinderError, SuiteError
-from rejoinder.model import FilePart, Suite
+from rejoinder.functions import forget_modules
+from rejoinder.model import Code, Custom, Problem, PythonCheck, Suite, walk_level
+from rejoinder.providers import RUNS_CODE
+from rejoinder.suite.files import noting_files
 
 EVERY_S = 0.5
 INTERRUPTED = 130
-_CONFIGURATION = (".rejoinder/config.yaml", ".rejoinder/targets.yaml", ".rejoinder/checks.py", ".env")
+_CONFIGURATION = ("config.yaml", "config.yml", "targets.yaml", "targets.yml", "checks.py")
+_BESIDE = ("*.jsonl", "*.ndjson", "*.csv", "*.py", "*.md")
+_SOURCES = (".py", ".sh", ".bash", ".zsh", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".r", ".jl")
+"""What a command may name and nobody writes but its author; the rest may be what it works on."""
+
+Times = dict[Path, int]
+"""When each file was written."""
+
+
+class Watched:
+    """A suite, the files that it depends on, and when each was written."""
+
+    def __init__(self, suite: Suite, options: RunOptions) -> None:
+        self.suite = suite
+        self._options = options
+        self._read: set[Path] = set()
+        """What was read to load it."""
+        self._code: set[Path] = set()
+        """Its scripts and modules."""
+        self._runs_code = False
+        self.seen: Times = {}
+
+    def load(self) -> list[Problem]:
+        """Read the suite anew; the warnings. Raises SuiteError, and then it is the suite that it was."""
+        with noting_files() as read:
+            try:
+                [self.suite], warnings = load_suites([Path(self.suite.path)], self._options)
+            except SuiteError:
+                self._read |= read  # one of them may have to be mended
+                raise
+        self._read = read
+        self._runs_code, files = code_of(self.suite)
+        self._code |= files
+        return warnings
+
+    def add_modules(self, files: set[Path]) -> None:
+        """What was imported while it was run. What cannot be imported any more is still waited for."""
+        if self._runs_code:
+            self._code |= files
+            self.settle()
+
+    def settle(self) -> None:
+        """From here on a change is one. What was known before counts as it was then: it may have changed since."""
+        self.seen = {path: self.seen.get(path, when) for path, when in self.look().items()}
+
+    def look(self) -> Times:
+        return {path: _written(path) for path in (*self._read, *self._code, *self._around())}
+
+    def _around(self) -> Iterator[Path]:
+        """What may come to be there, or is not read by us."""
+        folder, root = Path(self.suite.path).parent, Path(self.suite.root)
+        above = (one for one in folder.parents if one == root or root in one.parents)
+        yield from (one / ".env" for one in {folder, *above, root, Path.cwd()})
+        yield from (root / place / name for place in (".rejoinder", ".agentv") for name in _CONFIGURATION)
+        yield from (path for pattern in _BESIDE for path in folder.glob(pattern))
 
 
 def watch(suites: list[Suite], options: RunOptions, run: Callable[[list[Suite]], int]) -> NoReturn:
     """Run suites, then those again whose files change, until Ctrl-C."""
-    known = {suite.path: suite for suite in suites}
-    seen = _look(known.values())  # before the run: what changes meanwhile is run again
-    _run(list(known.values()), run)
+    # A file that is saved twice in a second looks the same to whoever reads what was compiled of it.
+    sys.dont_write_bytecode = True
+    known = [Watched(suite, options) for suite in suites]
+    touched = known
+    while True:
+        ready = [one for one in touched if _load(one, warn=bool(one.seen))]
+        for one in touched:
+            one.settle()  # before the run: what changes meanwhile is run again
+        if ready:
+            _run(ready, run)
+        touched = _wait_for_change(known)
+        names = ", ".join(Path(one.suite.path).name for one in touched)
+        click.echo(f"\n{names}: something changed; Ctrl-C ends\n", err=True)
+
+
+def _wait_for_change(known: list[Watched]) -> list[Watched]:
     while True:
         time.sleep(EVERY_S)
-        now = _look(known.values())
-        touched = [path for path in known if now[path] != seen[path]]
-        seen = now
-        if not touched:
-            continue
-        click.echo(f"\n{', '.join(Path(path).name for path in touched)}: something changed; Ctrl-C ends\n", err=True)
-        try:
-            fresh, warnings = load_suites([Path(path) for path in touched], options)
-        except SuiteError as error:
-            show_problems(error.problems, err=True)  # the next change may mend it
-            continue
-        show_problems(warnings, err=True)
-        _run(fresh, run)
-        known |= {suite.path: suite for suite in fresh}
-        for path, files in _look(fresh).items():
-            seen[path] = files | {file: when for file, when in now[path].items() if file in files}
+        touched: list[Watched] = []
+        for one in known:
+            now = one.look()
+            if now != one.seen:
+                one.seen = now
+                touched.append(one)
+        if touched:
+            return touched
 
 
-def _run(suites: list[Suite], run: Callable[[list[Suite]], int]) -> None:
+def _load(one: Watched, *, warn: bool) -> bool:
+    """Has the suite been read? With a mistake in it, the next change may mend it."""
     try:
-        code = run(suites)
+        warnings = one.load()
+    except SuiteError as error:
+        show_problems(error.problems, err=True)
+        return False
+    show_problems(warnings if warn else [], err=True)  # the first time they have been shown
+    return True
+
+
+def _run(suites: list[Watched], run: Callable[[list[Suite]], int]) -> None:
+    code: int | None = None
+    try:
+        code = run([one.suite for one in suites])
     except RejoinderError as error:
         click.echo(f"error: {error.message}", err=True)
-        return
     if code == INTERRUPTED:
         sys.exit(code)
-    click.echo("waiting for a change; Ctrl-C ends", err=True)
+    _forget_code(suites)
+    if code is not None:
+        click.echo("waiting for a change; Ctrl-C ends", err=True)
 
 
-def _look(suites: Iterable[Suite]) -> dict[str, dict[str, int]]:
-    """For each suite the files that it depends on, and when each was written."""
-    return {suite.path: {str(path): _written(path) for path in files_of(suite)} for suite in suites}
+def _forget_code(suites: list[Watched]) -> None:
+    """The next run imports the project's code as it is then."""
+    forget_checks()
+    for root in {one.suite.root for one in suites}:
+        there = [one for one in suites if one.suite.root == root]
+        modules = forget_modules((root, *(str(Path(one.suite.path).parent) for one in there)))
+        for one in there:
+            one.add_modules(modules)
 
 
-def files_of(suite: Suite) -> set[Path]:
-    """The suite, what its project says of targets and checks, its data sets, attachments and scripts beside it."""
-    folder, root = Path(suite.path).parent, Path(suite.root)
-    files = {Path(suite.path), *(root / name for name in _CONFIGURATION)}
-    files |= {path for pattern in ("*.jsonl", "*.ndjson", "*.csv", "*.py", "*.md") for path in folder.glob(pattern)}
-    for case in suite.cases:
-        for message in (*case.messages, *case.expected_messages):
-            parts = (part for part in message.parts if isinstance(part, FilePart) and part.resolved)
-            files |= {Path(str(part.resolved)) for part in parts}
-    return files
+def code_of(suite: Suite) -> tuple[bool, set[Path]]:
+    """Does a suite run code of the project, and which of its files are named: scripts, and modules of functions?"""
+    folder = Path(suite.path).parent
+    functions = [str(one.settings.get("call")) for one in suite.targets.values() if one.provider in RUNS_CODE]
+    files: set[Path] = set()
+    runs = bool(functions)
+    for check in (check for case in suite.cases for check in walk_level(case.level)):
+        runs = runs or isinstance(check, Code | PythonCheck | Custom)
+        if isinstance(check, PythonCheck):
+            functions.append(check.call)
+        if isinstance(check, Code):
+            files |= {path for word in _words(check.script) if _is_source(path := folder / (check.cwd or "") / word)}
+    for name in dict.fromkeys(functions):
+        place = name.partition(":")[0].replace(".", "/")
+        files |= {Path(one, f"{place}{end}") for one in (folder, suite.root) for end in (".py", "/__init__.py")}
+    return runs, files
+
+
+def _words(script: tuple[str, ...]) -> list[str]:
+    """Several are the words of a command, and one is a line for the shell."""
+    first, *rest = script
+    if rest:
+        return [first, *rest]
+    lexer = shlex.shlex(first, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    try:
+        return list(lexer)
+    except ValueError:
+        return first.split()
+
+
+def _is_source(path: Path) -> bool:
+    try:
+        return path.is_file() and (path.suffix.lower() in _SOURCES or os.access(path, os.X_OK))
+    except (OSError, ValueError):
+        return False
 
 
 def _written(path: Path) -> int:
     try:
         return path.stat().st_mtime_ns
-    except OSError:
+    except (OSError, ValueError):
         return 0  # it may come back

@@ -40,6 +40,8 @@ class Retries(Struct, frozen=True):
     factor: float = 2.0
     most_refusals: int = 50
     """How often a call may be turned away because of too many: it is our pace that is wrong, not the call."""
+    most_together: int | None = None
+    """How often a call is made again for whatever reason, where the user says so."""
 
     def delay(self, attempt: int) -> float:
         ceiling = min(self.longest_delay_s, self.first_delay_s * self.factor ** min(attempt, 60))
@@ -59,6 +61,8 @@ class Terms(Struct):
     """How many calls it takes at once. As a candidate it is limited by whole conversations already; judges, rivals and
     embeddings are asked from within those of others, several at a time."""
     answered: bool = False
+    reported: str | None = None
+    """The model that the last reply said it came from."""
     refused_since: float | None = None
     """Since when nothing was let through."""
     ended: Failure | None = None
@@ -78,6 +82,10 @@ class Desk(Protocol):
 
     def most(self, terms: Terms, request: Request) -> Amount:
         """What a call can cost at most."""
+        ...
+
+    def knows_price(self, terms: Terms) -> bool:
+        """Is it certain what a call costs? If not, it is made alone, and its reply says it."""
         ...
 
     async def post(self, post: Post) -> str:
@@ -169,7 +177,7 @@ class Live:
             seconds = time.perf_counter() - started  # before anything else: the first price takes time to find
             if limiter is not None:
                 limiter.leave(tokens=reply.usage.total_tokens)
-            terms.answered, terms.refused_since = True, None
+            terms.answered, terms.refused_since, terms.reported = True, None, reply.model
             changes: dict[str, Any] = self._desk.price(terms, reply)
             if not reply.latency_s:
                 changes["latency_s"] = round(seconds, 6)
@@ -203,15 +211,14 @@ class Live:
     async def _prepare(self, record: Asked, terms: Terms, request: Request) -> int:
         """Reserve what the call can cost and note that it is made, before it is; the ticket of what is reserved."""
         provider, ticket = terms.provider, 0
-        if not provider.outside:
-            self._journal.asked_within(record)
-            return ticket
         try:
             if self._budget is not None:
-                most = self._desk.most(terms, request)
-                ticket = await self._budget.reserve(most)
+                ticket, most = await self._reserve(self._budget, terms, request)
                 record = structs.replace(record, most=most)
-            await self._journal.asked(record)
+            if provider.outside:
+                await self._journal.asked(record)
+            else:
+                self._journal.asked_within(record)
         except BaseException as error:
             self._settle(ticket, NOTHING)
             if provider.limiter is not None:
@@ -220,6 +227,14 @@ class Live:
                 raise Unanswered from None
             raise
         return ticket
+
+    async def _reserve(self, budget: Budget, terms: Terms, request: Request) -> tuple[int, Amount]:
+        while True:
+            most, known = self._desk.most(terms, request), self._desk.knows_price(terms)
+            ticket = await budget.reserve(most, alone=not known)
+            if known or not self._desk.knows_price(terms):
+                return ticket, most
+            budget.settle(ticket, NOTHING)  # while it waited, another call's reply has told the price
 
     def _settle(self, ticket: int, cost: Amount | None) -> None:
         """None: nobody knows what it has cost, so it counts for the most that it can have."""
@@ -258,6 +273,7 @@ class Live:
             else:
                 limiter.leave()
         again = error.retryable and (refusals < retries.most_refusals if pressed else failures < retries.most)
+        again = again and (retries.most_together is None or failures + refusals < retries.most_together)
         lost = error.type in _NOT_REACHED and not terms.answered
         if not again and (error.ends_target or lost) and terms.ended is None:
             terms.ended = _failure(error, 1 + failures + refusals)

@@ -9,7 +9,7 @@ cost far less than they could; when nothing is under way any more and it still d
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -59,8 +59,10 @@ class Budget:
         self.needed = NOTHING
         """What the call can cost at most that did not fit any more."""
         self._reserved: dict[int, Amount] = {}
+        self._alone: int | None = None
+        """The ticket of a call beside which no other is made: it may cost more than anybody thinks."""
         self._next = 0
-        self._waiting: deque[tuple[Amount, asyncio.Future[int]]] = deque()
+        self._waiting: deque[tuple[Amount, bool, asyncio.Future[int]]] = deque()
         self._on_reached = on_reached
 
     def when_reached(self, call: Callable[[], object]) -> None:
@@ -76,17 +78,20 @@ class Budget:
         needed = [self.needed.usd, self.needed.tokens]  # it goes into documents, so it is plain
         return {"usd": self.usd, "tokens": self.tokens, **spent, "reached": self.reached, "needed": needed}
 
-    async def reserve(self, most: Amount) -> int:
-        """A ticket for a call that costs at most so much. Raises BudgetReached when it can never fit."""
+    async def reserve(self, most: Amount, *, alone: bool = False) -> int:
+        """A ticket for a call that costs at most so much. Raises BudgetReached when it can never fit.
+
+        `alone`: it may cost more all the same, so it is made when no other is under way, and others wait for it.
+        """
         if self.reached:
             raise BudgetReached
-        if not self._waiting and self._fits(most):
-            return self._take(most)
+        if not self._waiting and self._fits(most, alone):
+            return self._take(most, alone)
         if not self._reserved:
             self._give_up(most)
             raise BudgetReached
         turn = asyncio.get_running_loop().create_future()
-        self._waiting.append((most, turn))
+        self._waiting.append((most, alone, turn))
         try:
             return await turn
         except asyncio.CancelledError:
@@ -94,14 +99,16 @@ class Budget:
                 self.settle(turn.result(), NOTHING)  # it was let through, and is not made
             raise
 
-    def _take(self, most: Amount) -> int:
+    def _take(self, most: Amount, alone: bool) -> int:
         self._next += 1
         self._reserved[self._next] = most
+        self._alone = self._next if alone else self._alone
         return self._next
 
     def settle(self, ticket: int, cost: Amount) -> None:
         """The call is over and has cost so much."""
         self._reserved.pop(ticket)
+        self._alone = None if ticket == self._alone else self._alone
         self.spent += cost
         self._serve()
 
@@ -111,23 +118,25 @@ class Budget:
 
     def send_away(self) -> None:
         """Let nobody wait any more: the run ends, and what was not let through is left to another day."""
-        for _, turn in self._waiting:
+        for _, _, turn in self._waiting:
             if not turn.done():
                 turn.set_exception(BudgetReached())
         self._waiting.clear()
 
-    def _fits(self, most: Amount) -> bool:
+    def _fits(self, most: Amount, alone: bool) -> bool:
+        if self._alone is not None or (alone and self._reserved):
+            return False
         total = self.spent + self.reserved + most
         return (self.usd is None or total.usd <= self.usd) and (self.tokens is None or total.tokens <= self.tokens)
 
     def _serve(self) -> None:
         """Let those go on who fit now, in the order in which they came."""
         while self._waiting:
-            most, turn = self._waiting[0]
+            most, alone, turn = self._waiting[0]
             if not turn.done():  # whoever waited may be gone
-                if not self._fits(most):
+                if not self._fits(most, alone):
                     break
-                turn.set_result(self._take(most))
+                turn.set_result(self._take(most, alone))
             self._waiting.popleft()
         if self._waiting and not self._reserved:
             self._give_up(self._waiting[0][0])
@@ -147,36 +156,51 @@ class Ledger:
     number is known for certain, and not which of them failed.
     """
 
-    def __init__(self, free: Collection[str] = ()) -> None:
-        """`free`: the names of targets that nobody is paid for."""
+    def __init__(
+        self, free: Collection[str] = (), price: Callable[[str, Reply], Reply] | None = None, *, in_usd: bool = False
+    ) -> None:
+        """`free`: the names of targets that nobody is paid for. `price` finds the price of a target's reply that had
+        none when it was recorded. `in_usd`: is there a budget in dollars, which the run may not have had before?"""
         self.spent = NOTHING
+        self.unknown: Counter[str] = Counter()
+        """The calls, and how many attempts of each, of which it was not written down what they can have cost."""
         self._free = free
-        self._open: dict[str, list[Amount | None]] = {}
-        """Of each call the attempts of which nothing is known yet, with the most that each can have cost."""
+        self._price = price
+        self._in_usd = in_usd
+        self._open: dict[str, list[tuple[str, Amount | None]]] = {}
+        """Of each call the attempts of which nothing is known yet: whose they are, and the most that each can have
+        cost."""
 
     def asked(self, key: str, target: str, most: Amount | None) -> None:
         if target not in self._free:
-            self._open.setdefault(key, []).append(most)
+            self._open.setdefault(key, []).append((target, most))
 
     def failed(self, key: str, *, charged: bool) -> None:
         attempts = self._open.get(key)
         if attempts:
-            most = attempts.pop()
+            last = attempts.pop()
             if charged:
-                self._count(most)
+                self._forfeit(key, last)
 
     def told(self, key: str, reply: Reply | None) -> None:
         attempts = self._open.pop(key, [])
         if attempts and reply is not None:  # without an attempt it was not asked for, but known from elsewhere
-            most = attempts.pop()
-            self._count(most if most is not None and reply.usage.approximate else amount_of(reply))
-        self._count(*attempts)
+            target, most = attempts.pop()
+            if reply.usage.approximate and most is not None:
+                self._forfeit(key, (target, most))
+            else:
+                self.spent += amount_of(reply if self._price is None else self._price(target, reply))
+        self._forfeit(key, *attempts)
 
     def taken_up(self) -> None:
         """Another process goes on: what is open now nobody will ever know."""
-        for attempts in self._open.values():
-            self._count(*attempts)
+        for key, attempts in self._open.items():
+            self._forfeit(key, *attempts)
         self._open.clear()
 
-    def _count(self, *amounts: Amount | None) -> None:
-        self.spent = sum((one for one in amounts if one is not None), self.spent)
+    def _forfeit(self, key: str, *attempts: tuple[str, Amount | None]) -> None:
+        for _, most in attempts:
+            if most is None or (self._in_usd and not most.usd):
+                self.unknown[key] += 1
+            else:
+                self.spent += most

@@ -69,6 +69,10 @@ class Cache:
         with self._explained():
             self._store.execute("insert or replace into replies values (?, ?, ?, ?, ?)", values)
 
+    def forget(self, key: str) -> None:
+        with self._explained():
+            self._store.execute("delete from replies where key = ?", (key,))
+
     def contents(self) -> Contents:
         with self._explained():
             count, size, oldest = self._store.execute(

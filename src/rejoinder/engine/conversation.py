@@ -153,28 +153,34 @@ def _take_fork(history: list[ChatMessage], prompt: str, fork: Fork) -> str:
 
 
 def level_state(level: Level, checks: tuple[AnyCheck, ...], verdicts: tuple[Verdict, ...]) -> State:
-    """All checks have to pass; with a threshold the weighted mean has to reach it and no required one may fail."""
+    """All checks have to pass; with a threshold the weighted mean has to reach it and no required one may fail. Checks
+    in error make the level one, unless it comes to the same whatever they are worth."""
     if level.threshold is None:
         return _all(verdicts)
     required = tuple(verdict for check, verdict in zip(checks, verdicts, strict=True) if check.required)
     if _all(required) == "failed":
         return "failed"
-    if any(verdict.state == "error" for verdict in verdicts):
-        return "error"
-    score = level_score(checks, verdicts)
-    return "passed" if score is not None and reaches(score, level.threshold) else "failed"
+    least, most = level_score(checks, verdicts, 0.0), level_score(checks, verdicts, 1.0)
+    if least is None or most is None or not reaches(most, level.threshold):
+        return "failed"
+    if all(verdict.state == "error" for verdict in verdicts):
+        return "error"  # even where nothing is enough: there would be no score
+    return "passed" if reaches(least, level.threshold) and _all(required) == "passed" else "error"
 
 
-def level_score(checks: tuple[AnyCheck, ...], verdicts: tuple[Verdict, ...]) -> float | None:
-    """The weighted mean of the scores that there are."""
+def level_score(
+    checks: tuple[AnyCheck, ...], verdicts: tuple[Verdict, ...], unknown: float | None = None
+) -> float | None:
+    """The weighted mean of the scores that there are; those that are not there may be worth something, too."""
     weights = weighted = plain = 0.0
     count = 0
     for check, verdict in zip(checks, verdicts, strict=True):
-        if verdict.score is not None:
+        score = unknown if verdict.score is None else verdict.score
+        if score is not None:
             count += 1
-            plain += verdict.score
+            plain += score
             weights += check.weight
-            weighted += check.weight * verdict.score
+            weighted += check.weight * score
     if not count:
         return None
     # Where nothing weighs anything, everything weighs the same.

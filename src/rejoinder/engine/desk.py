@@ -18,9 +18,10 @@ from rejoinder.checks import Post
 from rejoinder.engine.asking import Retries, Terms
 from rejoinder.engine.budget import Amount
 from rejoinder.engine.plan import RunOptions, identity_of
-from rejoinder.errors import UsageError
-from rejoinder.model import Cost, Failure, Reply, Request, Suite, Target, Usage
+from rejoinder.errors import RejoinderError, UsageError
+from rejoinder.model import NO_USAGE, Cost, Failure, Reply, Request, Suite, Target, Usage
 from rejoinder.providers import FREE, OVER_HTTP, RUNS_CODE, ProviderError, open_provider
+from rejoinder.providers.base import Foresees
 from rejoinder.providers.bounds import bounds_of
 from rejoinder.providers.exchange import Exchange
 from rejoinder.providers.settings import one_spelling
@@ -76,6 +77,16 @@ class TargetDesk:
             if target.provider not in FREE:  # they have no keys, but may have very many replies
                 self._exchange.hide_settings(target.name, one_spelling(target.settings))
 
+    def hide_keys(self, targets: Iterable[tuple[Suite, Target]]) -> None:
+        """Learn the keys that targets have in the environment, where nobody is asked: recordings may speak of them."""
+        aside = TargetDesk(self._options)
+        for suite, target in targets:
+            if target.provider in OVER_HTTP:
+                with contextlib.suppress(RejoinderError):  # then it has none
+                    aside.open_all([(suite, target)])
+        for value, name in aside.secrets.items():
+            self.secrets.setdefault(value, name)
+
     def reveal_with(self, reveal: Callable[[str], str]) -> None:
         """Say how secrets are put back into what was recorded without them."""
         self._exchange.reveal = reveal
@@ -122,6 +133,10 @@ class TargetDesk:
 
     def most(self, terms: Terms, request: Request) -> Amount:
         """What a call can cost at most, by the request as it goes out."""
+        if terms.target.provider in FREE:
+            usage = terms.provider.foresee(request) if isinstance(terms.provider, Foresees) else NO_USAGE
+            cost = self._cost(terms, usage, None)
+            return Amount(0.0 if cost is None else cost.total, usage.total_tokens)
         given, made = self._most_tokens(terms, request)
         made = made or 0
         if self._options.budget_usd is None:
@@ -129,8 +144,18 @@ class TargetDesk:
         # What is read from a cache, written to one or thought may have a price of its own, and a higher one.
         inputs = (0, 0), (given, 0), (0, given)
         usages = [Usage(given, made, thought, False, *one) for one in inputs for thought in (0, made)]
-        costs = [self._cost(terms, usage, None) for usage in usages]
+        # A deployment may turn out to be another model than its target says.
+        models = {None, terms.reported}
+        costs = [self._cost(terms, usage, model) for usage in usages for model in models]
         return Amount(max((cost.total for cost in costs if cost is not None), default=inf), given + made)
+
+    def knows_price(self, terms: Terms) -> bool:
+        """Is it known what the target's calls cost, before the first reply says which model it came from?"""
+        target = terms.target
+        if self._options.budget_usd is None or terms.reported is not None or target.provider not in OVER_HTTP:
+            return True
+        prices = self._price_lists.get(id(target)) or self._prices_of(target)
+        return not prices.hangs_on_the_reply(target.provider, terms.model, target.name)
 
     def _most_tokens(self, terms: Terms, request: Request) -> tuple[int, int | None]:
         """The most tokens that a call can be given and can make; None where nothing limits those."""
@@ -166,14 +191,16 @@ class TargetDesk:
             if not embeds and self._most_tokens(terms, _anything(target))[1] is None:
                 raise UsageError(
                     f"a budget needs to know how long a reply of target `{target.name}` can be",
-                    f"Set `max_tokens` of the target, or for all of them: --max-tokens {EXAMPLE_TOKENS}",
+                    f"Say it for all targets that do not: --max-tokens {EXAMPLE_TOKENS}. Or set `max_tokens` of the"
+                    " target, before its first run: a target that was changed is asked anew.",
                 )
             if self._options.budget_usd is not None and self._cost(terms, Usage(1, 0 if embeds else 1), None) is None:
                 model = self.model_of(target) or target.name
                 raise UsageError(
                     f"nobody knows the price of `{target.provider}/{model}`, so a budget in dollars cannot hold",
                     "Say it under `prices` in .rejoinder/config.yaml (dollars for a million tokens), for example"
-                    f" prices: {{{target.name}: {{input: 1, output: 3}}}}, or use --budget-tokens.",
+                    f" prices: {{{target.name}: {{input: 1, output: 3}}}}, or have a budget in tokens alone"
+                    " (--budget-tokens).",
                 )
 
     async def post(self, post: Post) -> str:
@@ -225,7 +252,8 @@ class TargetDesk:
             from rejoinder.suite.targets import settings_with_environment  # noqa: PLC0415 - only where one is used
 
             settings, secrets = settings_with_environment(target, environment)
-            self.secrets.update(secrets)
+            for value, name in secrets.items():
+                self._exchange.hide(value, name)
             ready = structs.replace(target, settings=settings)
         own = one_spelling(ready.settings).get("max_output_tokens")
         if self._options.max_tokens is not None and own in (None, "") and target.provider in OVER_HTTP:
@@ -261,6 +289,7 @@ class TargetDesk:
             longest_delay_s=settings.get("retry_max_delay_ms", 60_000) / 1000,
             factor=settings.get("retry_backoff_factor", 2),
             most_refusals=usual.most_refusals if most is None else most,
+            most_together=most,
         )
 
     def _timeout(self, target: Target) -> float | None:
@@ -270,6 +299,20 @@ class TargetDesk:
         if given is not None:
             return float(given)
         return None if target.provider in FREE else DEFAULT_TIMEOUT_S
+
+
+def known_secrets(
+    suites: Iterable[Suite], targets: Iterable[tuple[Suite, Target]], options: RunOptions
+) -> dict[str, str]:
+    """The secrets that recordings of suites may speak of, each with its name, as far as they are to be had."""
+    desk = TargetDesk(options)
+    desk.hide_keys(targets)
+    own: dict[str, str] = {}
+    for suite in suites:
+        desk.hide_settings(suite.targets.values())
+        own.update(suite.secrets)
+    # What the author calls by a name keeps it: on another machine another value may be meant.
+    return {**desk.secrets, **own}
 
 
 _OF_THE_CALLER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)

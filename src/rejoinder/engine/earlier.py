@@ -12,18 +12,39 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, structs
 
+from rejoinder.engine.desk import known_secrets
 from rejoinder.engine.folder import RunFolder, find_run
 from rejoinder.engine.journal import Told, read_journal
 from rejoinder.engine.masking import Mask
-from rejoinder.engine.plan import Job, RunOptions, file_of, plan, settings_that_matter
+from rejoinder.engine.plan import (
+    Job,
+    RunOptions,
+    asked_model,
+    file_of,
+    plan,
+    settings_that_matter,
+    survey_plan,
+    written_model,
+)
 from rejoinder.engine.play import Player
 from rejoinder.engine.receipt import read_options, read_stored_suite, suite_paths
 from rejoinder.engine.results import read_outlines
-from rejoinder.engine.sources import Call, Place, Recorded, Source, Tape, Unrecorded, cassette_of, recording_of
+from rejoinder.engine.sources import (
+    Call,
+    ModelOf,
+    Place,
+    Recorded,
+    Source,
+    Tape,
+    Unrecorded,
+    place_of,
+    recording_of,
+    unread_calls,
+)
 from rejoinder.engine.vectors import Vectors
 from rejoinder.errors import RejoinderError, UsageError
-from rejoinder.model import Outcome, Suite, Target
-from rejoinder.providers.cassettes import Recording, explain_miss
+from rejoinder.model import ChatMessage, Outcome, Suite, Target
+from rejoinder.providers.cassettes import NO_RECORDING, Recording, explain_miss, likeness
 
 
 async def retrace(job: Job, told: Mapping[str, Told], *further: Source) -> tuple[Tape, Outcome | None]:
@@ -39,19 +60,31 @@ class Earlier(Struct, frozen=True):
     """Runs that answer in the candidates' place."""
 
     folders: tuple[RunFolder, ...]
-    purpose: Literal["replay", "grade", "merge"] = "replay"
-    """What they do not answer is missing, or asked of judges alone, or left open."""
+    purpose: Literal["replay", "grade", "merge", "ask"] = "replay"
+    """What they do not answer is missing, or asked of judges alone, or left open, or asked of whom it concerns."""
 
     def models(self) -> dict[str, str | None]:
         """The model that each target asked for, as it was filled in then."""
         runs = (folder.read("run.json") or {} for folder in self.folders)
         return {target["name"]: target["model"] for run in runs for target in run.get("targets", ())}
 
-    def skipped(self) -> set[Place]:
+    def other_models(self, targets: Iterable[tuple[Suite, Target]], mask: Mask) -> set[str]:
+        """The targets that name their model by a variable, and ask for another one now."""
+        then = self.models()
+        now = {target.name: asked_model(suite, target) for suite, target in targets if "${{" in written_model(target)}
+        return {name for name, model in now.items() if model and then.get(name) not in (None, mask.hide_text(model))}
+
+    def skipped(self, suites: Iterable[Suite]) -> set[Place]:
         """The conversations that were not had: a target was given up, or the first failure ended the run."""
         paths = [folder.results for folder in self.folders if folder.results.is_file()]
-        found = (one.read() for path in paths for one in read_outlines(path) if one.status == "skipped")
-        return {(one["suite"], one["id"], one["target"], one["trial"]) for one in found}
+        names: dict[str, None] = {}
+        found: list[tuple[str, str, str, int]] = []
+        for one in (one for path in paths for one in read_outlines(path)):
+            names[one.suite] = None
+            if one.status == "skipped":
+                found.append((one.suite, one.id, (record := one.read())["target"], record["trial"]))
+        now = same_suites(names, [suite.name or file_of(suite) for suite in suites])
+        return {(now.get(suite, suite), case, target, trial) for suite, case, target, trial in found}
 
     def told(self, mask: Mask) -> dict[str, Told]:
         """What they were told. What failed in one of them may have been answered in another."""
@@ -71,24 +104,57 @@ class Earlier(Struct, frozen=True):
         return sorted(journals, key=lambda path: path.stat().st_mtime_ns, reverse=True)
 
 
+def same_suites(before: Iterable[str], now: Iterable[str]) -> dict[str, str]:
+    """The suites of a run that have another name now: those that are left over, in their order, where they are as many
+    as the new ones."""
+    known = list(dict.fromkeys(before)), list(dict.fromkeys(now))
+    gone, new = ([one for one in known[n] if one not in known[1 - n]] for n in (0, 1))
+    return dict(zip(gone, new, strict=True)) if len(gone) == len(new) else {}
+
+
+MOST_OTHERS = 100
+"""Conversations that are looked through for something alike, where nothing speaks for any of them."""
+
+
 class Nearest:
     """What another run was asked, found by playing it as it was: for the difference to what is asked now."""
 
-    def __init__(self, folder: RunFolder, told: Mapping[str, Told]) -> None:
+    def __init__(self, folder: RunFolder, told: Mapping[str, Told], model_of: ModelOf) -> None:
         self._folder = folder
         self._told = told
-        self._asked: asyncio.Task[dict[Path, list[Recording]]] | None = None
+        self._model_of = model_of
+        self._asked: asyncio.Task[dict[Place, list[Recording]]] | None = None
         self._targets: dict[tuple[str, str], Target] = {}
+        self._by_case: dict[tuple[str, str], list[Place]] = {}
+        self._by_words: dict[tuple[ChatMessage, ...], list[Place]] = {}
 
     async def explain(self, call: Call) -> str:
         if self._asked is None:
             self._asked = asyncio.ensure_future(self._play())
         asked = await asyncio.shield(self._asked)  # many may miss at the same time, and wait for the same
-        recorded = asked.get(cassette_of(Path(), call.job), [])
-        return explain_miss(recording_of(call), recorded, f"run {self._folder.id}", *self._settings(call))
+        wanted, place = recording_of(call, self._model_of), _place_by_file(call.job)
+        then, now = self._settings(call)
+        known = place
+        if place not in asked and asked:  # a case or a target that is called otherwise now
+            known = self._most_alike(wanted, place, asked)
+            then, now = [_conversation(known), *then], [_conversation(place), *now]
+        recorded = asked.get(known, [])
+        if not wanted.model:  # it depends on a variable that is not set, and is no difference
+            recorded = [structs.replace(one, model="") for one in recorded]
+        return explain_miss(wanted, recorded, f"run {self._folder.id}", then, now)
 
-    async def _play(self) -> dict[Path, list[Recording]]:
-        asked: dict[Path, list[Recording]] = {}
+    def _most_alike(self, wanted: Recording, place: Place, asked: Mapping[Place, list[Recording]]) -> Place:
+        near = self._by_case.get(place[:2]) or self._by_words.get(wanted.messages) or list(asked)[:MOST_OTHERS]
+        return max(near, key=lambda one: (likeness(wanted, asked[one]), one[2:] == place[2:], one[3] == place[3]))
+
+    async def _play(self) -> dict[Place, list[Recording]]:
+        asked: dict[Place, list[Recording]] = {}
+        models = Earlier((self._folder,)).models()
+
+        def model_then(call: Call) -> str:
+            model = written_model(call.target) if call.target is not None else ""
+            return model if "${{" not in model else models.get(call.request.target) or ""
+
         try:
             options = read_options(self._folder)
             suites = [read_stored_suite(self._folder, number) for number, _ in enumerate(suite_paths(self._folder))]
@@ -97,7 +163,11 @@ class Nearest:
         with contextlib.suppress(RejoinderError):  # nor is what cannot be planned any more
             for job in plan(suites, options):
                 tape, _ = await retrace(job, self._told)
-                asked[cassette_of(Path(), job)] = tape.cassette(job).calls
+                place, calls = _place_by_file(job), tape.cassette(job, model_then).calls
+                asked.setdefault(place, []).extend(calls)
+                self._by_case.setdefault(place[:2], []).append(place)
+                if calls:
+                    self._by_words.setdefault(calls[0].messages, []).append(place)
         self._targets = {(file_of(suite), name): one for suite in suites for name, one in suite.targets.items()}
         return asked
 
@@ -117,25 +187,31 @@ class Nearest:
         return then, now
 
 
+def _place_by_file(job: Job) -> Place:
+    """A suite's file stays where its name may change."""
+    return file_of(job.prepared.suite), *place_of(job)[1:]
+
+
+def _conversation(place: Place) -> str:
+    suite, case, target, trial = place
+    return f"{suite}, case {case}, target {target}" + (f", trial {trial}" if trial > 1 else "")
+
+
 def _setting(target: str, name: str, settings: Mapping[str, Any]) -> str:
     value = msgspec.json.encode(settings[name]).decode() if name in settings else "not set"
     return f"target {target}, {name}: {value}"
 
 
-async def unread_answers(jobs: Iterable[Job], told: Mapping[str, Told]) -> set[str]:
-    """The keys of judges' answers that nobody could read, in conversations that ended as an error because of it.
+async def unread_answers(jobs: Iterable[Job], told: Mapping[str, Told]) -> list[Call]:
+    """What judges were asked and nobody could read the answer, in conversations that ended as an error because of it.
 
-    They are recorded as they came, and are replies; but whoever wants errors to be asked again means them, too. A judge
-    that had a second chance was asked with more messages than the first time.
+    Such answers are recorded as they came, and are replies; but whoever wants errors to be asked again means them, too.
     """
-    unread: set[str] = set()
+    unread: list[Call] = []
     for job in jobs:
         tape, outcome = await retrace(job, told, Unrecorded())
-        if outcome is None or outcome.error is None or outcome.error.type != "check":
-            continue
-        judges = [call for call, _ in tape.calls if call.kind == "judge"]
-        again = {call.request.messages[:2] for call in judges if len(call.request.messages) > 2}
-        unread |= {call.key for call in judges if call.request.messages[:2] in again}
+        if outcome is not None and outcome.error is not None and outcome.error.type in ("check", NO_RECORDING):
+            unread += unread_calls(tape)
     return unread
 
 
@@ -163,7 +239,7 @@ def recorded_conversation(
     """
     if not folder.journal.is_file():
         raise UsageError(f"{folder.path} has no journal, and so no conversation to take up")
-    secrets = {value: name for suite in suites for value, name in suite.secrets.items()}
+    secrets = known_secrets(suites, survey_plan(suites, options).targets, options)
     told = read_journal(folder.journal, Mask(secrets)).told
     # The whole plan is walked: cases with the same words are told apart by their order in it.
     jobs = [job for job in plan(suites, structs.replace(options, repeat=1)) if job.prepared.case.id == case]

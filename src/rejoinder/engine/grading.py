@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
 
+from rejoinder.engine.earlier import same_suites
 from rejoinder.engine.run import RunReport
 from rejoinder.engine.sources import Place
 
@@ -27,7 +29,9 @@ class Change(Struct, frozen=True, kw_only=True):
 
 def compare_grades(before: RunReport, now: RunReport) -> list[Change]:
     """Every conversation whose status or deciding checks differ, in document order."""
-    old = {_place(result): _grade(result) for result in before.results}
+    suites = [[one.suite for one in report.results.outlines()] for report in (before, now)]
+    names = same_suites(*suites)  # the checks may be those of another file
+    old = {_place(result, names): _grade(result) for result in before.results}
     changes: list[Change] = []
     for result in now.results:
         place, (status, checks) = _place(result), _grade(result)
@@ -35,11 +39,14 @@ def compare_grades(before: RunReport, now: RunReport) -> list[Change]:
         differences = list(_differences(known[1] if known else {}, checks))
         if known is None or known[0] != status or differences:
             changes.append(_change(place, known[0] if known else None, status, differences))
+    if now.run["status"] != "completed":  # the rest is yet to be graded
+        return changes
     return changes + [_change(place, status, None, []) for place, (status, _) in old.items()]
 
 
-def _place(result: dict[str, Any]) -> Place:
-    return result["suite"], result["id"], result["target"], result["trial"]
+def _place(result: dict[str, Any], names: Mapping[str, str] = MappingProxyType({})) -> Place:
+    suite: str = result["suite"]
+    return names.get(suite, suite), result["id"], result["target"], result["trial"]
 
 
 def _change(place: Place, before: str | None, now: str | None, checks: list[str]) -> Change:

@@ -395,13 +395,26 @@ def read_findings(report: RunReport) -> list[Finding]:
 
 def measure(findings: Sequence[Finding]) -> tuple[Confusion, Record]:
     """How far the judge agrees with people, with itself and with both orders. Each reply counts once: by its first
-    verdict; repeats only tell how steady the judge is."""
+    verdict; repeats only tell how steady the judge is. Replies without a verdict are left out, and where there are
+    any, the figures are given a second time, with each of them as a wrong verdict."""
     scored = [one for one in findings if one.verdicts]
     table = Confusion.of((one.label, one.verdicts[0]) for one in scored)
+    whole = Confusion.of((one.label, one.verdicts[0] if one.verdicts else not one.label) for one in findings)
     steady = self_consistency([one.verdicts for one in scored])
     orders = position_bias([one.orders[0] for one in scored if one.orders])
     figures: Record = {
         "scored": table.n,
+        **_figures(table),
+        "confusion": msgspec.to_builtins(table),
+        "with_errors": _figures(whole) if whole.n != table.n else None,
+        "self_consistency": None if steady is None else msgspec.to_builtins(steady),
+        "position": None if orders is None else {**msgspec.to_builtins(orders), "flips": orders.flips},
+    }
+    return table, figures
+
+
+def _figures(table: Confusion) -> Record:
+    return {
         "agreement": table.agreement,
         "agreement_interval": wilson(table.both_pass + table.both_fail, table.n),
         "base_rate": table.base_rate,
@@ -411,11 +424,7 @@ def measure(findings: Sequence[Finding]) -> tuple[Confusion, Record]:
         "sensitivity_interval": wilson(*table.sensitivity_counts),
         "specificity": table.specificity,
         "specificity_interval": wilson(*table.specificity_counts),
-        "confusion": msgspec.to_builtins(table),
-        "self_consistency": None if steady is None else msgspec.to_builtins(steady),
-        "position": None if orders is None else {**msgspec.to_builtins(orders), "flips": orders.flips},
     }
-    return table, figures
 
 
 def is_test_of(run: Record, suite: Suite, subject: Subject) -> bool:

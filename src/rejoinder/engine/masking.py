@@ -10,7 +10,9 @@ of one. Each such form has a marker of its own, so that putting it back gives th
 from __future__ import annotations
 
 import re
+from binascii import b2a_base64
 from collections.abc import Callable, Iterator
+from html import escape
 from itertools import takewhile
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -21,6 +23,8 @@ from rejoinder.model import trim
 
 SHORTEST_SECRET = 4
 """Shorter values occur by chance in any text; masking them would only garble records."""
+SHORTEST_IN_BASE64 = 12
+"""Shorter ones may be anything."""
 SHORTEST_BEGINNING = 8
 """Of a value in the middle of which a text is cut, what is too much to show."""
 DEEPEST_QUOTING = 3
@@ -36,7 +40,9 @@ _STRUCTURE = frozenset(
 _FREE = frozenset({"variables", "metadata", "settings", "vars", "failure", "error", "arguments", "headers"})
 """Keys below which everything is the author's, or the server's."""
 
-_CUT = re.compile(r" ?\.\.\.|['\"]?\Z")
+LONGEST_BEGINNING = 16
+"""Of a value, what is too much to show wherever it stands: the first letters of keys are the same for many."""
+_CUT = re.compile(r" ?\.\.\.|['\")\]]*(?: \(tried \d+ times\)|\Z)")
 """What follows a text that was cut."""
 
 
@@ -60,7 +66,8 @@ class Mask:
         self._marker = re.compile(rf"<<((?:literal )*)({names})(?: up to (\d+))?>>")
         self._found = re.compile("|".join((*map(re.escape, longest_first), self._marker.pattern)))
         beginnings = (form[:SHORTEST_BEGINNING] for form in longest_first)
-        self._hints = list(dict.fromkeys(map(_escaped, (*beginnings, *self._values))))
+        # Every record is searched for these, so there are few: markers begin alike, and so do most forms of a value.
+        self._hints = list(dict.fromkeys(map(_escaped, (*beginnings, "<<")))) if self._names else []
 
     def __bool__(self) -> bool:
         return bool(self._names)
@@ -113,10 +120,27 @@ def _forms(value: str) -> Iterator[tuple[str, str]]:
     yield quote(value, safe=""), ", in a query"
     yield quote(value), ", in a path"
     yield quote_plus(value), ", in a form"
+    yield value.lower(), ", in small letters"
+    yield re.sub(r"%..", lambda found: found[0].lower(), quote(value, safe="")), ", in a query in small letters"
+    yield value.replace("/", "\\/"), ", in JSON of PHP"
+    yield re.sub(r"[+<>&'\"`]", lambda found: f"\\u{ord(found[0]):04X}", value), ", in JSON of .NET"
+    yield re.sub(r"[&<>\"'/`=]", lambda found: f"&#x{ord(found[0]):X};", value), ", in HTML"
+    yield escape(value), ", in HTML with names"
+    yield from _in_base64(value.encode("utf-8", "surrogatepass"))
     level = {value: ""}
     for _ in range(DEEPEST_QUOTING):
         level = {write(form): f"{way}, in {name}" for form, way in level.items() for name, write in _QUOTINGS.items()}
         yield from level.items()
+
+
+def _in_base64(value: bytes) -> Iterator[tuple[str, str]]:
+    """What is the same wherever the value begins: its letters stand in one of three places."""
+    for shift in range(3):
+        encoded = b2a_base64(b"\0" * shift + value, newline=False).decode().rstrip("=")
+        inner = encoded[4 if shift else 0 : len(encoded) - (1 if (len(value) + shift) % 3 else 0)]
+        if len(inner) >= SHORTEST_IN_BASE64:
+            yield inner, f", in base64 ({shift})"
+            yield inner.replace("+", "-").replace("/", "_"), f", in base64 of addresses ({shift})"
 
 
 _QUOTINGS: dict[str, Callable[[str], str]] = {
@@ -137,7 +161,8 @@ def _hide_beginnings(text: str, form: str, name: str) -> str:
     start = text.find(form[:SHORTEST_BEGINNING])
     while start >= 0:
         length = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(form, text[start:], strict=False))))
-        marker = f"<<{name} up to {length}>>" if _CUT.match(text, start + length) else text[start : start + length]
+        is_cut = length >= LONGEST_BEGINNING or _CUT.match(text, start + length)
+        marker = f"<<{name} up to {length}>>" if is_cut else text[start : start + length]
         text = text[:start] + marker + text[start + length :]
         start = text.find(form[:SHORTEST_BEGINNING], start + len(marker))
     return text

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from rejoinder.errors import UsageError
-from rejoinder.stats import rogan_gladen, rogan_gladen_interval
+from rejoinder.stats import ClusteredRate, rogan_gladen, rogan_gladen_interval
 
 FOLDER = ".rejoinder/passports"
 FORMAT = 1
@@ -56,16 +56,20 @@ class Passport(Struct, frozen=True, kw_only=True):
     version: str
     created_at: str
 
-    def corrected(self, passed: int, judged: int) -> dict[str, Any] | None:
+    def corrected(self, judge: dict[str, Any]) -> dict[str, Any] | None:
         """The pass rate that people would see where the judge sees this one; None where it tells nothing."""
+        passed, judged, cases = judge["passed"], judge["judged"], judge.get("cases", judge["judged"])
         if not (self.passes[1] and self.fails[1] and judged):
             return None
         rates = passed / judged, self.passes[0] / self.passes[1], self.fails[0] / self.fails[1]
         rate = rogan_gladen(*rates)
         if rate is None:
             return None
-        interval = rogan_gladen_interval((passed, judged), self.passes, self.fails)
-        return {"rate": rate, "interval": interval, "method": "Rogan-Gladen"}
+        seen = (passed, judged)
+        if cases not in (1, judged):  # several verdicts on each case say less than as many on different ones
+            seen = ClusteredRate(rates[0], judged, cases, judge["standard_error"])
+        interval = rogan_gladen_interval(seen, self.passes, self.fails)
+        return {"rate": rate, "interval": interval, "method": "Rogan-Gladen", "verdicts": judged, "cases": cases}
 
     def brief(self) -> dict[str, Any]:
         """What results say of it."""
@@ -78,7 +82,7 @@ def add_passports(judges: list[dict[str, Any]], run: dict[str, Any], root: Path)
         judge["model"] = identity = judge_identity(run, judge["target"])
         passport = find_passport(root, identity, judge["digest"])
         judge["passport"] = passport.brief() if passport is not None else None
-        judge["corrected"] = passport.corrected(judge["passed"], judge["judged"]) if passport is not None else None
+        judge["corrected"] = passport.corrected(judge) if passport is not None else None
 
 
 def judge_identity(run: dict[str, Any], target: str) -> str:

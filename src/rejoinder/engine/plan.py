@@ -25,10 +25,12 @@ from rejoinder.model import (
     Suite,
     Target,
     TextPart,
+    file_in_project,
     for_target,
     walk_level,
 )
 from rejoinder.providers import AVAILABLE, EMBEDS, RUNS_CODE, is_available
+from rejoinder.providers.settings import one_spelling
 from rejoinder.suite.paths import did_you_mean
 from rejoinder.suite.targets import resolve
 
@@ -272,9 +274,8 @@ def prepare(pair: Pair, suite_name: str, target_identity: bytes) -> Prepared:
 
 
 def file_of(suite: Suite) -> str:
-    """The suite's file as seen from the project's root: files of one name in two folders are told apart."""
-    path = Path(suite.path)
-    return path.relative_to(suite.root).as_posix() if path.is_relative_to(suite.root) else path.name
+    """The suite's file as seen from its project."""
+    return file_in_project(suite.path, suite.root)
 
 
 def _forked(pair: Pair, fork: Fork) -> Pair:
@@ -299,6 +300,28 @@ def identity_of(target: Target) -> bytes:
 
 def settings_that_matter(target: Target) -> dict[str, Any]:
     return {name: value for name, value in target.settings.items() if not _NO_MATTER.fullmatch(name)}
+
+
+def written_model(target: Target) -> str:
+    """The model or deployment that a target asks for, as it is written; it may hold a `${{ VAR }}`."""
+    settings = one_spelling(target.settings)
+    return str(settings.get("model") or settings.get("deployment") or "")
+
+
+def asked_model(suite: Suite, target: Target) -> str:
+    """The model that a target asks for, as it goes out; empty where that depends on a variable that is not set."""
+    model = written_model(target)
+    if "${{" not in model:
+        return model
+    from rejoinder.suite.project import read_environment  # noqa: PLC0415 - only where a variable is used
+    from rejoinder.suite.targets import settings_with_environment  # noqa: PLC0415
+
+    environment = read_environment(Path(suite.path).parent, Path(suite.root), Path.cwd())
+    try:
+        filled, _ = settings_with_environment(structs.replace(target, settings={"model": model}), environment)
+    except UsageError:
+        return ""
+    return str(filled["model"])
 
 
 def _digest(case: Case, target: bytes, prompt: Prompt) -> bytes:

@@ -14,10 +14,10 @@ from pathlib import Path
 from msgspec import structs
 
 from rejoinder.checks import Context, Post, Work, grade, grade_plain
-from rejoinder.engine.conversation import Ask, Grade, converse
+from rejoinder.engine.conversation import NOT_RECORDED, Ask, Grade, converse
 from rejoinder.engine.journal import Told
 from rejoinder.engine.plan import Job, Prepared, embedder_for, identity_of, judge_for, named_target
-from rejoinder.engine.sources import Attempts, Call, Source, Tape, Unanswered
+from rejoinder.engine.sources import Attempts, Call, Source, Tape, Unanswered, place_in_turn
 from rejoinder.engine.vectors import Vectors
 from rejoinder.formatting import format_case, gather_evidence
 from rejoinder.model import (
@@ -32,9 +32,11 @@ from rejoinder.model import (
     Said,
     Target,
     TextPart,
+    Trouble,
     Verdict,
 )
 from rejoinder.providers import FREE
+from rejoinder.providers.cassettes import NO_RECORDING
 
 
 class Player:
@@ -51,6 +53,8 @@ class Player:
         self._calls: dict[tuple[str, bool], int] = {}
         self._equal: dict[str, int] = {}
         """How often each judge was asked the very same."""
+        self._missing: list[tuple[Call, Failure]] = []
+        """What was asked although nobody had recorded it."""
 
     async def play(self) -> Outcome:
         conversation = converse(self.job.prepared.opening)
@@ -59,8 +63,21 @@ class Player:
             while True:
                 answer = await (self._ask(effect) if isinstance(effect, Ask) else self._grade(effect))
                 effect = conversation.send(answer)
+                if self._missing:  # a check of this turn has no verdict, so nobody knows how it would have gone on
+                    effect = conversation.send(Failure(NOT_RECORDED, ""))
         except StopIteration as stop:
-            return stop.value
+            return self._missed(stop.value) if self._missing else stop.value
+
+    def _missed(self, outcome: Outcome) -> Outcome:
+        """A conversation that asked for what is not recorded is an error, whatever other checks say: a recording that
+        is out of date must not pass because one of them has decided already."""
+        if outcome.error is not None and outcome.error.type == NO_RECORDING:
+            return outcome
+        # Checks ask at the same time, so the first is found by what it asked, and not by who was quicker.
+        _, failure = min(self._missing, key=lambda one: place_in_turn(one[0]))
+        *turns, last = outcome.turns
+        trouble = Trouble(type=NO_RECORDING, message=failure.message, status=failure.status, turn=last.turn)
+        return Outcome(status="error", turns=(*turns, structs.replace(last, passed=False)), error=trouble)
 
     async def _ask(self, ask: Ask) -> Reply | Failure:
         prepared = self.job.prepared
@@ -112,6 +129,8 @@ class Player:
         """Every conversation has on tape what it used, whoever asked for it."""
         place = self._tape.begin(call) if self._tape is not None else 0
         answer = await self._vectors.get(call.key, lambda: self._answer(call, taped=False), free=free)
+        if _is_missing(answer) and not any(one is call for one, _ in self._missing):
+            answer = await self._answer(call, taped=False)  # another conversation's recordings lack it; ours may not
         if self._tape is not None:
             self._tape.end(
                 place, Told(call.key, answer) if isinstance(answer, Reply) else Told(call.key, failure=answer)
@@ -163,6 +182,7 @@ class Player:
             judging=judging,
             embed=embed,
             key=key,
+            suite=job.prepared.suite.path,
         )
         return Call(key, request, Attempts(self._calls, counter), job, target, work, other)
 
@@ -174,7 +194,12 @@ class Player:
                 call.attempts.settle(told.attempts)
                 if self._tape is not None and place is not None:
                     self._tape.end(place, told)
-                return told.reply if told.reply is not None else told.failure or Failure("unknown", "no answer")
+                if told.reply is not None:
+                    return told.reply
+                failure = told.failure or Failure("unknown", "no answer")
+                if _is_missing(failure):
+                    self._missing.append((call, failure))
+                return failure
         raise Unanswered
 
 
@@ -238,6 +263,10 @@ class _Port:
 
     def post(self, post: Post) -> Awaitable[Reply | Failure]:
         return self._player.carry_out(self._effect.turn, post)
+
+
+def _is_missing(answer: Reply | Failure) -> bool:
+    return isinstance(answer, Failure) and answer.type == NO_RECORDING
 
 
 def _add(state: blake2b, text: str) -> None:

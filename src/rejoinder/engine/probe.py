@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -11,8 +12,8 @@ from rejoinder.engine.desk import TargetDesk
 from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import RunOptions
 from rejoinder.errors import RejoinderError, UsageError
-from rejoinder.model import ChatMessage, Reply, Request, Suite, Target
-from rejoinder.providers import is_available
+from rejoinder.model import ChatMessage, Reply, Request, Semantic, Suite, Target, walk_level
+from rejoinder.providers import EMBEDS, is_available
 
 QUESTION = "Reply with the single word OK."
 
@@ -39,23 +40,21 @@ def find_lack(target: Target, project: Suite) -> RejoinderError | None:
     return None
 
 
-async def try_target(target: Target, project: Suite) -> Probe:
-    """Ask a target one tiny question, once."""
+def find_embedders(project: Suite) -> frozenset[str]:
+    """The targets that a project or a suite has for vectors, by name. No model gives both vectors and answers."""
+    compared = (check for case in project.cases for check in walk_level(case.level) if isinstance(check, Semantic))
+    return frozenset(name for name in (project.embedding_target, *(check.target for check in compared)) if name)
+
+
+async def try_target(target: Target, project: Suite, embedders: frozenset[str] = frozenset()) -> Probe:
+    """Ask a target one tiny question, once; those that are for vectors for the vector of the question."""
     desk = TargetDesk(RunOptions())
     started = time.perf_counter()
     try:
         desk.open_all([(project, target)])
         terms = desk.terms(target)
-        request = Request(
-            target=target.name,
-            case_id="check",
-            trial=1,
-            turn=1,
-            call=0,
-            messages=(ChatMessage("user", QUESTION),),
-            question=QUESTION,
-            key="targets-check",
-        )
+        request = _question(target, desk.model_of(target), embeds=target.name in embedders)
+        started = time.perf_counter()
         reply = await ask_within(terms.timeout_s, terms.provider, request)
     except Exception as error:
         if isinstance(error, RejoinderError):
@@ -71,3 +70,41 @@ async def try_target(target: Target, project: Suite) -> Probe:
     priced = structs.replace(reply, text=mask.hide_text(reply.text), model=model, **desk.price(terms, reply))
     left = terms.provider.limiter.left() if terms.provider.limiter is not None else {}
     return Probe(target, priced, seconds, left=left)
+
+
+def _question(target: Target, model: str | None, *, embeds: bool) -> Request:
+    """Something that the target can answer, as far as can be told."""
+    request = Request(
+        target=target.name,
+        case_id="check",
+        trial=1,
+        turn=1,
+        call=0,
+        messages=(ChatMessage("user", QUESTION),),
+        question=QUESTION,
+        key="targets-check",
+    )
+    if target.provider == "scripted":
+        return structs.replace(request, **_within_script(target.settings, embeds=embeds))
+    if embeds or target.provider == "local_embeddings" or (target.provider in EMBEDS and _is_embedding_model(model)):
+        return structs.replace(request, messages=(), embed=QUESTION)
+    return request
+
+
+def _within_script(settings: dict[str, Any], *, embeds: bool) -> dict[str, Any]:
+    """What a script has an answer to."""
+    replies, vectors = settings.get("replies"), settings.get("embeddings") or {}
+    if vectors and (embeds or not (replies or settings.get("judge"))):
+        known = QUESTION if QUESTION in vectors or "*" in vectors else next(iter(vectors))
+        return {"messages": (), "embed": known}
+    if not replies and settings.get("judge"):
+        return {"judging": True}
+    if isinstance(replies, dict) and "*" not in replies and replies:
+        return {"case_id": next(iter(replies))}
+    return {}
+
+
+def _is_embedding_model(model: str | None) -> bool:
+    from rejoinder.providers.prices import is_embedding_model  # noqa: PLC0415 - `find_lack` does without
+
+    return model is not None and is_embedding_model(model)

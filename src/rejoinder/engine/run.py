@@ -7,8 +7,6 @@ they differ only in where answers come from.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import sys
 import time
 import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,7 +22,7 @@ from rejoinder.engine.asking import Live
 from rejoinder.engine.budget import NOTHING, Amount, Budget, Ledger
 from rejoinder.engine.desk import TargetDesk, load_prices
 from rejoinder.engine.earlier import Earlier, Nearest, retrace, tape_of, unread_answers
-from rejoinder.engine.folder import RunFolder, create_run, find_run, write_lines
+from rejoinder.engine.folder import RunFolder, create_run, find_run, runs_folder, write_lines
 from rejoinder.engine.interrupts import Interrupts
 from rejoinder.engine.journal import History, Journal, JournalError, Told, read_journal
 from rejoinder.engine.masking import Mask
@@ -37,6 +35,7 @@ from rejoinder.engine.plan import (
     pairs,
     plan,
     survey_plan,
+    written_model,
 )
 from rejoinder.engine.play import Player
 from rejoinder.engine.points import reached
@@ -50,32 +49,39 @@ from rejoinder.engine.results import Outline, Record, Spool, add_costs, read_out
 from rejoinder.engine.scheduler import Executor, LocalExecutor
 from rejoinder.engine.sources import (
     Before,
+    Call,
     Cassettes,
     Judges,
     Keeping,
     Kept,
     Local,
     Missing,
+    Models,
     Noted,
     Place,
     Recorded,
+    Retold,
     Source,
     Tape,
     Unanswered,
     Unrecorded,
+    cache_key,
     cassette_of,
     place_of,
+    unread_calls,
 )
 from rejoinder.engine.summary import exit_code, summarise
 from rejoinder.engine.vectors import Vectors
 from rejoinder.errors import RejoinderError, UsageError
+from rejoinder.functions import results_kept_clean
 from rejoinder.model import Failure, Outcome, Reply, Suite, Target, Trouble
-from rejoinder.providers import FREE
-from rejoinder.providers.cassettes import CassetteError, check_folder, write_cassette
+from rejoinder.providers import FREE, UNCOUNTED
+from rejoinder.providers.cassettes import CassetteError, Shelf, check_folder, write_cassette
 from rejoinder.providers.limits import LimiterReport
 
 if TYPE_CHECKING:
     from rejoinder.engine.cache import Cache
+    from rejoinder.providers.replay import ReplayProvider
 
 
 MANY = 200
@@ -167,11 +173,12 @@ class Session:
         """What the conversation was told in another run, which takes another course in this one."""
         self.notes = ask
         """Is this a run of its own, with a journal? Without, only what is recorded is played."""
-        self.ask = ask and (before is None or before.purpose == "grade") and options.replay is None
+        self.ask = ask and self._purpose in (None, "grade", "ask") and options.replay is None
         """Is anybody asked? Without it no provider is opened."""
         self.survey: Survey = survey_plan(suites, options)
-        if options.record is not None and self.notes:
-            check_folder(Path(options.record))
+        self.shelf = self._open_shelf()
+        """Where cassettes are written, or played from."""
+        self.models = Models()
         self.secrets = {value: name for suite in suites for value, name in suite.secrets.items()}
         self.targets = TargetDesk(options)
         self.closed: dict[int, RejoinderError] = {}
@@ -180,18 +187,23 @@ class Session:
             asked = self._open_targets()
             if self.has_budget:
                 self.targets.refuse_unbounded((target for _, target in asked), self.survey.embedders)
+        else:
+            self.targets.hide_keys(self.survey.targets)
         for suite in suites:
             self.targets.hide_settings(suite.targets.values())
-        self.secrets.update(self.targets.secrets)
+        # What the author calls by a name keeps it: on another machine another value may be meant.
+        self.secrets = {**self.targets.secrets, **self.secrets}
         self.mask = Mask(self.secrets)
         self.targets.reveal_with(self.mask.reveal_text)
         self.told: Mapping[str, Told] = before.told(self.mask) if before is not None else {}
-        self.skipped: Collection[Place] = before.skipped() if before is not None else ()
+        self.skipped: Collection[Place] = before.skipped(suites) if before is not None else ()
         """The conversations that the other runs did not have either."""
         self._refuse_closed()
         self.vectors = Vectors()
         self.cassettes: Cassettes | None = None
-        self.store = self._open_cache() if options.cache and self.ask and before is None and tape is None else None
+        self.taken: Before | None = None
+        """What is taken over from the conversation of another run."""
+        self.store = self._open_cache() if options.cache and self.ask and self._purpose != "grade" else None
         self.kept: Kept | None = None
         self.keeping: Keeping | None = None
         self.spent: Amount = NOTHING
@@ -199,11 +211,22 @@ class Session:
         self.budget: Budget | None = None
         self._failed_fast = False
 
+    @property
+    def _purpose(self) -> str | None:
+        """What other runs answer for."""
+        return self.before.purpose if self.before is not None else None
+
+    def _open_shelf(self) -> Shelf | None:
+        if self.options.record is not None and self.notes:
+            check_folder(Path(self.options.record))
+        folder = self.options.record or self.options.replay
+        return Shelf(Path(folder), [(one.path, one.root) for one in self.suites]) if folder is not None else None
+
     def _open_targets(self) -> list[tuple[Suite, Target]]:
         """The targets that may be asked. For new grades candidates are not, and judges only where an answer is missing,
         so a key that is not there is no error yet."""
         asked = self.survey.targets
-        if self.before is None:
+        if self._purpose in (None, "ask"):
             self.targets.open_all(asked)
             return asked
         besides = {id(one) for pair in pairs(self.suites, self.options) for one in asked_besides(pair)}
@@ -240,12 +263,16 @@ class Session:
     async def play(self, spool: Spool, history: History | None) -> Ending:
         """Have all conversations that can be had."""
         journal = Journal(self.folder.journal, self.mask, history) if self.notes else None
-        sources: tuple[Source, ...] = (Recorded(history.told, self._priced),) if history else ()
+        sources: tuple[Source, ...] = ()
         live: Live | None = None
         if journal is not None:
             self.budget = self._open_budget()
             live = Live(self.targets, journal, self.observer.retried, self.budget)
-            sources = (*sources, *self._sources(live, journal))
+            sources = self._sources(live, journal)
+        if history is not None:
+            own = Recorded(history.told, self._priced)
+            once = self.cassettes is not None or self.taken is not None or self._replaying()
+            sources = (Retold(own, self._use) if once else own, *sources)
         jobs = plan(self.suites, self.options)
         executor = LocalExecutor(self.options.workers or default_workers(self.survey))
         failure: JournalError | None = None
@@ -263,7 +290,7 @@ class Session:
         if self.ask and self.survey.planned >= MANY and self.targets.are_paid:
             load_prices()  # in the midst of many calls it would hold up all of them
         # What the user's own code prints must not get between the results.
-        with Interrupts(finish) as interrupts, contextlib.redirect_stdout(sys.stderr):
+        with Interrupts(finish) as interrupts, results_kept_clean():
             try:
                 await executor.execute(jobs, lambda job: self._perform(job, sources, spool, executor))
             except* (JournalError, CassetteError, OSError) as group:
@@ -294,23 +321,59 @@ class Session:
     def _sources(self, live: Live, journal: Journal) -> tuple[Source, ...]:
         """Who answers what is not recorded in this run yet."""
         if self.before is not None:
-            recorded = Noted(Recorded(self.told, self._priced), journal)
+            replays = self.before.purpose == "replay"
+            other = self.before.other_models(self.survey.targets, self.mask) if replays else ()
+            recorded = Noted(Recorded(self.told, self._priced, other), journal)
             if self.before.purpose == "grade":
                 return recorded, Judges(live, self.closed), Unrecorded(self.skipped)
             if self.before.purpose == "merge":
                 return (recorded,)
-            return recorded, Local(live), Missing(Nearest(self.before.folders[0], self.told).explain, self.skipped)
+            if self.before.purpose == "ask":
+                return recorded, *self._own_sources(live, journal)
+            nearest = Nearest(self.before.folders[0], self.told, self.models)
+            return recorded, Local(live), Missing(nearest.explain, self.skipped)
+        return self._own_sources(live, journal)
+
+    def _own_sources(self, live: Live, journal: Journal) -> tuple[Source, ...]:
+        """Who answers by the run's own options."""
         if self.tape is not None and self.options.fork is not None:
-            return Noted(Before(self.tape, self.options.fork.turn), journal), live
+            self.taken = Before(self.tape, self.options.fork.turn)
+            return Noted(self.taken, journal), *self._asking(live, journal)
         if self.options.replay is not None:
-            self.cassettes = Cassettes(Path(self.options.replay), self.mask.reveal_text)
+            assert self.shelf is not None
+            self.cassettes = Cassettes(self.shelf, self.mask.reveal_text, self.models)
             return Noted(self.cassettes, journal), Local(live), Missing(self.cassettes.explain)
-        if self.store is not None:
-            self.kept = Kept(self.store, self.targets.words_of)
-            noted = Noted(self.kept, journal)
-            self.keeping = Keeping(self.store, noted, live, self.targets.words_of)
-            return noted, self.keeping
-        return (live,)
+        return self._asking(live, journal)
+
+    def _asking(self, live: Live, journal: Journal) -> tuple[Source, ...]:
+        """Whoever is there, after what the cache has."""
+        if self.store is None:
+            return (live,)
+        self.kept = Kept(self.store, self.targets.words_of)
+        noted = Noted(self.kept, journal)
+        self.keeping = Keeping(self.store, noted, live, self.targets.words_of)
+        return noted, self.keeping
+
+    async def _use(self, call: Call) -> None:
+        """The run's own journal has the answer: it counts as given wherever each recording is given once."""
+        for source in (self.cassettes, self.taken):
+            if source is not None:
+                await source.answer(call)
+        if call.target is not None and (provider := self._replayer(call.target)) is not None:
+            provider.find(call.request)
+
+    def _replaying(self) -> list[ReplayProvider]:
+        """The providers of the targets that answer from cassettes."""
+        found = [self._replayer(target) for _, target in self.survey.targets]
+        return list({id(one): one for one in found if one is not None}.values())
+
+    def _replayer(self, target: Target) -> ReplayProvider | None:
+        if target.provider != "replay" or not self.targets.is_open(target):
+            return None
+        from rejoinder.providers.replay import ReplayProvider  # noqa: PLC0415 - few targets are of this kind
+
+        provider = self.targets.terms(target).provider
+        return provider if isinstance(provider, ReplayProvider) else None
 
     def _open_cache(self) -> Cache:
         """Before anything is sent, so that a damaged one is told in time."""
@@ -325,12 +388,36 @@ class Session:
 
     def take_up(self) -> History:
         """What the run's journal holds, and what was spent until now."""
-        paid = {target.name for _, target in self.survey.targets if target.provider not in FREE}
-        free = {target.name for _, target in self.survey.targets} - paid
-        ledger = Ledger(free) if self.has_budget else None
+        if not self.has_budget:
+            return read_journal(self.folder.journal, self.mask)
+        targets = {target.name: target for _, target in self.survey.targets}
+        free = {name for name, target in targets.items() if target.provider in UNCOUNTED}
+
+        def priced(name: str, reply: Reply) -> Reply:
+            return self._priced(targets[name], reply) if name in targets else reply
+
+        ledger = Ledger(free, priced, in_usd=self.options.budget_usd is not None)
         history = read_journal(self.folder.journal, self.mask, ledger)
-        self.spent = ledger.spent if ledger is not None else NOTHING
+        if self.before is not None and self.before.purpose == "ask":  # its parts have spent before it
+            for folder in self.before.folders:
+                read_journal(folder.journal, self.mask, ledger)
+        self.spent = ledger.spent + asyncio.run(self._in_doubt(ledger.unknown, history.told))
         return history
+
+    async def _in_doubt(self, unknown: Mapping[str, int], told: Mapping[str, Told]) -> Amount:
+        """The most that calls can have cost of which nobody wrote it down, because the run had no such budget then. It
+        follows from what they asked, so their conversations are gone through once more."""
+        most: dict[str, Amount] = {}
+        for job in plan(self.suites, self.options) if unknown else ():
+            tape, _ = await retrace(job, {**self.told, **told})
+            for call, _ in tape.calls:
+                if call.key in unknown and call.target is not None and self.targets.is_open(call.target):
+                    most[call.key] = self.targets.most(self.targets.terms(call.target), call.request)
+                elif call.key in unknown:
+                    most[call.key] = NOTHING
+        largest = max(most.values(), key=lambda one: (one.usd, one.tokens), default=NOTHING)
+        counted = (most.get(key, largest) for key, number in unknown.items() for _ in range(number))
+        return sum(counted, NOTHING)
 
     def model_of(self, target: Target) -> str | None:
         if not self.ask or not self.targets.is_open(target):  # it is not asked, so nothing had to be filled in
@@ -358,16 +445,45 @@ class Session:
 
     def stale(self, status: str) -> list[str]:
         """Recordings that nobody asked for. Whole cassettes are named only where every case was there to ask."""
-        if self.cassettes is None:
-            return []
         options = self.options
-        chosen = options.cases or options.tags or options.targets or options.limit or options.shard or options.fork
+        chosen = options.cases or options.tags or options.limit or options.shard or options.fork
         whole = status == "completed" and not self._failed_fast and not chosen
-        return self.cassettes.stale(self.suites if whole else ())
+        found = self.cassettes.stale(self.suites if whole and not options.targets else ()) if self.cassettes else []
+        return found + [text for one in self._replaying() for text in one.stale(whole=whole)]
 
     def _write_cassette(self, tape: Tape, job: Job) -> None:
-        assert self.options.record is not None
-        write_cassette(cassette_of(Path(self.options.record), job), tape.cassette(job), self.mask.hide_text)
+        assert self.shelf is not None
+        write_cassette(cassette_of(self.shelf, job), tape.cassette(job, self.models), self.mask.hide_text)
+
+    def refuse_other_models(self, run: Record) -> None:
+        """A run is of one model a target. Raises UsageError where a variable that names one has another value now."""
+        then = {target["name"]: target["model"] for target in run["targets"]}
+        for _, target in self.survey.targets if self.ask else ():
+            model, now = then.get(target.name), self.model_of(target)
+            if model is not None and now != model and "${{" in written_model(target) and self.targets.is_open(target):
+                raise UsageError(
+                    f"run {self.folder.id} has asked the model `{model}` as target `{target.name}`, and now it would be"
+                    f" `{now}`",
+                    f"A run has one model for each target. Set `{written_model(target)}` to what it was, or start a new"
+                    " run.",
+                )
+
+    def ask_errors_again(self, history: History | None) -> History | None:
+        """Forget what ended as an error, wherever it would be answered from."""
+        told = history.told if history is not None else {}
+        if self._purpose == "ask":
+            told = {**self.told, **told}
+        unread = asyncio.run(unread_answers(plan(self.suites, self.options), told))
+        again = {key for key, one in told.items() if one.failure is not None} | {call.key for call in unread}
+        if self.store is not None:
+            for key in (cache_key(call, self.targets.words_of) for call in unread):
+                self.store.forget(key or "")
+        if self._purpose in ("grade", "ask"):  # for new grades judges are asked again, and nobody else
+            elsewhere = {key for key in again if self._purpose == "ask" or "-" in key}
+            self.told = {key: one for key, one in self.told.items() if key not in elsewhere}
+        if history is None:
+            return None
+        return structs.replace(history, told={key: one for key, one in history.told.items() if key not in again})
 
     def failure(self, error: BaseException) -> JournalError:
         """Why the run's folder can no longer be written, and how to go on."""
@@ -388,7 +504,8 @@ class Session:
             self.observer.conversation_skipped(job)
             return
         self.observer.conversation_started(job)
-        tape = Tape() if self.options.record is not None and self.notes else None
+        records = self.options.record is not None and self.notes
+        tape = Tape() if records or self.keeping is not None else None
         player = Player(job, sources, self.vectors, tape)
         try:
             outcome = await player.play()
@@ -404,8 +521,10 @@ class Session:
             outcome = Outcome(status="error", error=Trouble(type="internal", message=message, turn=player.turn))
         if self.cassettes is not None:
             self.cassettes.close(job)
-        if tape is not None:
+        if tape is not None and records:
             self._write_cassette(tape, job)
+        if tape is not None and self.keeping is not None and _has_undecided(outcome):
+            self.keeping.forget(unread_calls(tape))
         outcome = self._keep(job, outcome, spool)
         reached("conversation.finished")
         self.observer.conversation_finished(job, outcome)
@@ -425,6 +544,17 @@ class Session:
             )
             spool.add(job.number, result_record(job, outcome), self.mask)
         return outcome
+
+
+def _has_undecided(outcome: Outcome) -> bool:
+    """Has a judge been asked, and come to no verdict?"""
+    verdicts = [verdict for turn in outcome.turns for verdict in turn.verdicts]
+    while verdicts:
+        verdict = verdicts.pop()
+        if verdict.state == "error" and verdict.judged:
+            return True
+        verdicts += verdict.children
+    return False
 
 
 def _with_budgets(options: RunOptions, suites: list[Suite]) -> RunOptions:
@@ -473,6 +603,8 @@ def start_run(
             run = write_receipt(folder, suites, options, session.survey, session.model_of)
             if before is not None:
                 run[f"{before.purpose}_of"] = ", ".join(one.id for one in before.folders)
+                if before.purpose == "merge":
+                    run["parts"] = [str(one.path) for one in before.folders]
             folder.write("run.json", run)
         except BaseException as error:
             folder.discard()  # nothing was sent, so there is nothing to keep
@@ -505,20 +637,39 @@ def resume_run(
         before = Earlier((find_run(folder.root, replayed),)) if replayed else None
         if "grade_of" in run:
             before = Earlier((RunFolder(folder.path.parent.parent),), "grade")
+        if "parts" in run:
+            before = Earlier(_parts_of(folder, run, _with_budgets(options, suites)), "ask")
+            folder.journal.touch()  # it may have asked nobody yet, but they have
         tape = tape_of(options, suites, folder)
         session = Session(suites, options, folder, observer or Observer(), before=before, tape=tape)
+        session.refuse_other_models(run)
         history = session.take_up() if folder.journal.exists() else None
-        if history is not None and retry_errors:
-            kept = {key: told for key, told in history.told.items() if told.failure is None}
-            unread = asyncio.run(unread_answers(plan(session.suites, session.options), history.told))
-            kept = {key: told for key, told in kept.items() if key not in unread}
-            if "grade_of" in run:  # judges are asked again, and nobody else
-                again = {key for key in history.told if key not in kept and "-" in key}
-                session.told = {key: told for key, told in session.told.items() if key not in again}
-            history = structs.replace(history, told=kept)
+        if retry_errors:
+            history = session.ask_errors_again(history)
         return _work(session, run, history)
     finally:
         folder.unlock()
+
+
+def _parts_of(folder: RunFolder, run: Record, options: RunOptions) -> tuple[RunFolder, ...]:
+    """The runs that one was merged from. Raises UsageError where one is gone and wanted."""
+    found: list[RunFolder] = []
+    for part in run["parts"]:
+        there = [RunFolder(path) for path in (Path(part), runs_folder(folder.root) / Path(part).name)]
+        known = next((one for one in there if one.journal.is_file()), None)
+        if known is not None:
+            found.append(known)
+        elif not run.get("taken_over"):
+            raise UsageError(
+                f"the merge {folder.id} was cut off, and one of its parts is gone: {part}",
+                "Put it back, or merge the parts that there are anew.",
+            )
+        elif options.budget_usd is not None or options.budget_tokens is not None:
+            raise UsageError(
+                f"the budget of {folder.id} counts what its parts have spent, and one of them is gone: {part}",
+                "Put it back, or start a new run.",
+            )
+    return tuple(found)
 
 
 def read_run(folder: RunFolder) -> RunReport | None:
@@ -555,7 +706,9 @@ def _work(session: Session, run: Record, history: History | None) -> RunReport:
     if ending.failure is not None:
         spool.abandon()
         raise ending.failure
-    stale = session.stale(ending.status) if history is None else []
+    stale = session.stale(ending.status)
+    if ask and "parts" in run and ending.status == "completed":
+        run = {**run, "taken_over": True}  # all that the parts have been told is here, too
     duration = round(run["duration_s"] + (time.monotonic() - started if ask else 0), 6)
     run = {
         **run,

@@ -18,21 +18,21 @@ from msgspec import Struct, structs
 from rejoinder.checks import Post, Work
 from rejoinder.engine.conversation import NOT_RECORDED
 from rejoinder.engine.journal import Journal, Told
-from rejoinder.engine.plan import Job, file_of
+from rejoinder.engine.plan import Job, asked_model
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import Failure, Reply, Request, Suite, Target
 from rejoinder.providers import FREE, RUNS_CODE
 from rejoinder.providers.cassettes import (
+    NO_RECORDING,
     Cassette,
     CassetteError,
     Change,
     Kind,
     Playback,
     Recording,
-    cassette_path,
-    suite_folder,
+    Shelf,
+    cassette_name,
 )
-from rejoinder.providers.settings import one_spelling
 
 Place: TypeAlias = tuple[str, str, str, int]
 """Which conversation of a run it is: suite, case, target and trial."""
@@ -106,15 +106,38 @@ class Recorded:
 
     asks = False
 
-    def __init__(self, told: Mapping[str, Told], price: Callable[[Target, Reply], Reply]) -> None:
+    def __init__(
+        self, told: Mapping[str, Told], price: Callable[[Target, Reply], Reply], without: Collection[str] = ()
+    ) -> None:
+        """`without`: targets that ask for another model now, so that nothing is recorded of them."""
         self._told = told
         self._price = price
+        self._without = without
 
     async def answer(self, call: Call) -> Told | None:
         told = self._told.get(call.key)
+        if self._without and call.request.target in self._without:
+            return None
         if told is None or told.reply is None or told.reply.cost is not None or call.target is None:
             return told
         return structs.replace(told, reply=self._price(call.target, told.reply))
+
+
+class Retold:
+    """The answers of this run's own journal, before those of a source that gives each of its own only once: what was
+    told before the run was taken up again has been given."""
+
+    asks = False
+
+    def __init__(self, source: Source, use: Callable[[Call], Awaitable[None]]) -> None:
+        self._source = source
+        self._use = use
+
+    async def answer(self, call: Call) -> Told | None:
+        told = await self._source.answer(call)
+        if told is not None:
+            await self._use(call)
+        return told
 
 
 class Noted:
@@ -150,7 +173,7 @@ class Missing:
     async def answer(self, call: Call) -> Told | None:
         if place_of(call.job) in self._skipped:
             return None
-        return Told(call.key, failure=Failure("no-recording", await self._explain(call)))
+        return Told(call.key, failure=Failure(NO_RECORDING, await self._explain(call)))
 
 
 class Store(Protocol):
@@ -158,6 +181,7 @@ class Store(Protocol):
 
     def get(self, key: str) -> Reply | None: ...
     def put(self, key: str, target: str, reply: Reply) -> None: ...
+    def forget(self, key: str) -> None: ...
 
 
 Words: TypeAlias = Callable[[Target, Request], bytes]
@@ -223,9 +247,19 @@ class Keeping:
             del self._asking[key]
             done.set()
 
+    def forget(self, calls: Iterable[Call]) -> None:
+        """Keep the answers to these calls no longer: nobody could read them, and others may be better."""
+        for call in calls:
+            key = cache_key(call, self._words)
+            if key is not None:
+                self._try(lambda key=key: self._store.forget(key))
+
     def _keep(self, key: str, target: str, reply: Reply) -> None:
+        self._try(lambda: self._store.put(key, target, reply))
+
+    def _try(self, change: Callable[[], None]) -> None:
         try:
-            self._store.put(key, target, reply)
+            change()
         except UsageError as error:
             self.trouble = error.message
 
@@ -315,9 +349,10 @@ class Cassettes:
 
     asks = False
 
-    def __init__(self, folder: Path, reveal: Change) -> None:
-        self._folder = folder
+    def __init__(self, shelf: Shelf, reveal: Change, model_of: ModelOf) -> None:
+        self._shelf = shelf
         self._reveal = reveal
+        self._model_of = model_of
         self._open: dict[Path, Playback | str] = {}
         """The cassettes of the conversations that are being had, or why there is none."""
         self._played: set[Path] = set()
@@ -327,35 +362,34 @@ class Cassettes:
         playback = self._playback(call.job)
         if isinstance(playback, str) or isinstance(call.work, Work):
             return None
-        found = playback.find(recording_of(call))
+        found = playback.find(recording_of(call, self._model_of))
         return None if found is None else Told(call.key, found.reply, found.failure, found.attempts)
 
     async def explain(self, call: Call) -> str:
         playback = self._playback(call.job)
-        return playback if isinstance(playback, str) else playback.explain(recording_of(call))
+        return playback if isinstance(playback, str) else playback.explain(recording_of(call, self._model_of))
 
     def close(self, job: Job) -> None:
         """The conversation is over: what is left of its cassette is stale."""
-        path = cassette_of(self._folder, job)
+        path = cassette_of(self._shelf, job)
         self._played.add(path)
         playback = self._open.pop(path, "")
-        if not isinstance(playback, str) and (left := playback.stale()):
-            more = f" and {len(left) - 1} more" if left[1:] else ""
-            self._left.append((job.number, f"{self._shown(path)}: {left[0].describe()}{more}"))
+        if not isinstance(playback, str) and (left := playback.left_of()):
+            self._left.append((job.number, f"{self._shown(path)}: {left}"))
 
     def stale(self, suites: Iterable[Suite]) -> list[str]:
         """Recordings that no conversation asked for: calls of a cassette, or all of it, where it is of such a suite."""
-        found = (suite_folder(self._folder, file_of(suite)).glob("*.yaml") for suite in suites)
+        found = (self._shelf.place(suite.path, suite.root).glob("*.yaml") for suite in suites)
         unplayed = sorted(path for paths in found for path in paths if path not in self._played)
         return [text for _, text in sorted(self._left)] + [
             f"{self._shown(path)}: nobody asked for it" for path in unplayed
         ]
 
     def _playback(self, job: Job) -> Playback | str:
-        path = cassette_of(self._folder, job)
+        path = cassette_of(self._shelf, job)
         if path not in self._open:
             if not path.is_file():
-                return f"there is no cassette {path}; `run --record {self._folder}` writes one"
+                return f"there is no cassette {path}; `run --record {self._shelf.folder}` writes one"
             try:
                 self._open[path] = Playback(path, self._reveal)
             except CassetteError as error:
@@ -363,7 +397,7 @@ class Cassettes:
         return self._open[path]
 
     def _shown(self, path: Path) -> str:
-        return path.relative_to(self._folder).as_posix()
+        return path.relative_to(self._shelf.folder).as_posix()
 
 
 class Tape:
@@ -383,11 +417,16 @@ class Tape:
     def calls(self) -> list[tuple[Call, Told | None]]:
         return self._calls
 
-    def cassette(self, job: Job) -> Cassette:
+    def cassette(self, job: Job, model_of: ModelOf) -> Cassette:
         """Scripts are left out: they run again, and are part of what is tested."""
         calls = [
-            structs.replace(recording_of(call), reply=_plain(told.reply), failure=told.failure, attempts=told.attempts)
-            for call, told in sorted(self._calls, key=lambda one: _place(one[0]))
+            structs.replace(
+                recording_of(call, model_of),
+                reply=_plain(told.reply),
+                failure=told.failure,
+                attempts=told.attempts,
+            )
+            for call, told in sorted(self._calls, key=lambda one: place_in_turn(one[0]))
             if told is not None and not isinstance(call.work, Work)
         ]
         prepared = job.prepared
@@ -401,27 +440,54 @@ def _plain(reply: Reply | None) -> Reply | None:
     return structs.replace(reply, cached=False) if reply is not None and reply.cached else reply
 
 
-def _place(call: Call) -> tuple[int, int, str, list[str], str]:
-    """Where a call stands in a cassette: by what it is, because who asked first at the same time is an accident."""
+def place_in_turn(call: Call) -> tuple[int, int, str, list[str], str]:
+    """Where a call stands among others: by what it is, because who asked first at the same time is an accident."""
     rank = ("candidate", "other", "embedding", "judge", "work").index(call.kind)
     said = [message.content for message in call.request.messages]
     return call.request.turn, rank, call.request.target, said, call.request.embed or ""
 
 
-def cassette_of(folder: Path, job: Job) -> Path:
+def unread_calls(tape: Tape) -> list[Call]:
+    """The calls of judges that had a second chance, which are asked with more messages than the first time, and what
+    they were asked at first: nobody could read the answer."""
+    judges = [call for call, _ in tape.calls if call.kind == "judge"]
+    again = {call.request.messages[:2] for call in judges if len(call.request.messages) > 2}
+    return [call for call in judges if call.request.messages[:2] in again]
+
+
+def cassette_of(shelf: Shelf, job: Job) -> Path:
     """Where a conversation is recorded."""
     prepared = job.prepared
-    return cassette_path(folder, file_of(prepared.suite), prepared.case.id, prepared.target.name, job.trial)
+    place = shelf.place(prepared.suite.path, prepared.suite.root)
+    return place / cassette_name(prepared.case.id, prepared.target.name, job.trial)
 
 
-def recording_of(call: Call) -> Recording:
+ModelOf: TypeAlias = Callable[[Call], str]
+"""The model that a call asks for; empty where nobody knows, or where it asks none."""
+
+
+class Models:
+    """The models that calls ask for, as they go out: what a `${{ VAR }}` stands for is looked up once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, str] = {}
+
+    def __call__(self, call: Call) -> str:
+        target = call.target
+        if target is None:
+            return ""
+        if id(target) not in self._known:
+            self._known[id(target)] = asked_model(call.job.prepared.suite, target)
+        return self._known[id(target)]
+
+
+def recording_of(call: Call, model_of: ModelOf) -> Recording:
     """A call as cassettes know it: who is asked what."""
     request = call.request
-    settings = one_spelling(call.target.settings) if call.target is not None else {}
     return Recording(
         asked=call.kind,
         of=request.target,
-        model=str(settings.get("model") or settings.get("deployment") or ""),
+        model=model_of(call),
         turn=request.turn,
         messages=request.messages,
         text=request.embed or (_sent(call.work) if isinstance(call.work, Post) else ""),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from heapq import nlargest, nsmallest
 from math import fsum, sqrt
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -16,7 +17,12 @@ from msgspec import Struct
 from rejoinder.engine.results import Record, add_costs
 from rejoinder.stats import wilson
 
+if TYPE_CHECKING:
+    from rejoinder.stats import ClusteredRate
+
 BINS = 5
+Where = tuple[str, str]
+"""A suite and the id of a case in it."""
 
 
 class _Usage(Struct):
@@ -95,9 +101,59 @@ class _Result(Struct):
     judge_cost: float | None
 
     @property
+    def where(self) -> Where:
+        return self.suite, self.id
+
+    @property
     def spent(self) -> bool:
         """Is there something to pay? A conversation that ended before the first reply has no cost, known or not."""
         return self.status not in ("skipped", "error") or self.cost is not None or self.usage.total_tokens > 0
+
+
+class _Rate:
+    """A rate over conversations. Trials of one case, and what several targets make of it, say less than as many cases:
+    where cases count more than once, the interval is clustered by case. Trials of a single one are as many
+    observations of that case, and none of any other."""
+
+    def __init__(self) -> None:
+        self._passed: dict[Where, int] = {}
+        self._counted: dict[Where, int] = {}
+
+    def add(self, case: Where, passed: bool) -> None:
+        self._passed[case] = self._passed.get(case, 0) + passed
+        self._counted[case] = self._counted.get(case, 0) + 1
+
+    @property
+    def passed(self) -> int:
+        return sum(self._passed.values())
+
+    @property
+    def counted(self) -> int:
+        return sum(self._counted.values())
+
+    @property
+    def cases(self) -> int:
+        return len(self._counted)
+
+    @property
+    def rate(self) -> float | None:
+        return self.passed / self.counted if self._counted else None
+
+    def clustered(self) -> ClusteredRate | None:
+        """None where there are no clusters: no case counts more than once, or there is but one."""
+        if self.cases in (1, self.counted):
+            return None
+        from rejoinder.stats import clustered_counts  # noqa: PLC0415 - most runs repeat nothing
+
+        return clustered_counts(zip(self._passed.values(), self._counted.values(), strict=True))
+
+    def interval(self) -> tuple[tuple[float, float] | None, str | None]:
+        """With the method that it is by."""
+        clustered = self.clustered()
+        if clustered is not None:
+            return clustered.interval, clustered.method
+        found = wilson(self.passed, self.counted)
+        return found, None if found is None else "wilson"
 
 
 class Tally:
@@ -107,8 +163,9 @@ class Tally:
         self.counts: dict[str, int] = dict.fromkeys(("passed", "failed", "error", "skipped"), 0)
         self.first_try = 0
         self.scores: list[tuple[float, str]] = []
-        self.at_risk: dict[int, int] = {}
-        self.recovered: dict[int, int] = {}
+        self.rate = _Rate()
+        self.recovered: dict[int, _Rate] = {}
+        """At each depth, of the conversations that were at risk."""
         self.usage = _Tokens()
         self.judge_usage = _Tokens()
         self.costs: list[float | None] = []
@@ -119,13 +176,15 @@ class Tally:
         self.breakdown: list[tuple[float, float]] = []
         self.unpriced: dict[str, int] = {}
         self.by_target: dict[str, _TargetTally] = {}
-        self.metrics: dict[str, dict[tuple[str, str], list[float]]] = {}
-        """The scores of each named measure, by suite and case."""
+        self.metrics: dict[str, dict[Where, list[float | None]]] = {}
+        """The scores of each named measure, by suite and case; None where an error took its place."""
         self.judges: dict[tuple[str, str], _JudgeTally] = {}
 
     def add(self, result: _Result) -> None:
         self.counts[result.status] += 1
         self.first_try += result.succeeded_on_turn == 1
+        if result.status != "skipped":
+            self.rate.add(result.where, result.passed)
         if result.score is not None:
             self.scores.append((result.score, result.id))
         self._add_recovery(result)
@@ -138,7 +197,7 @@ class Tally:
         if result.judge_usage.total_tokens or result.judge_cost is not None:
             self.judge_costs.append(result.judge_cost)
         if result.turns:
-            self._add_checks(result.turns[-1].checks, (result.suite, result.id))
+            self._add_checks(result.turns[-1].checks, result.where)
         for turn in result.turns:
             if turn.cost_breakdown is not None:
                 self.breakdown.append((turn.cost_breakdown.input, turn.cost_breakdown.output))
@@ -148,32 +207,33 @@ class Tally:
             self.by_target[result.target] = _TargetTally()
         self.by_target[result.target].add(result)
 
-    def _add_checks(self, checks: list[_Check], case: tuple[str, str]) -> None:
+    def _add_checks(self, checks: list[_Check], case: Where) -> None:
         """Measures and judges, by the level that decided."""
         for check in checks:
-            if check.metric is not None and check.score is not None:
+            if check.metric is not None:
                 self.metrics.setdefault(check.metric, {}).setdefault(case, []).append(check.score)
             if check.judge is not None and check.judged_by is not None:
                 place = check.judge, check.judged_by
                 if place not in self.judges:
                     self.judges[place] = _JudgeTally(check.check)
-                self.judges[place].add(check)
+                self.judges[place].add(check, case)
             if check.children is not None:
                 self._add_checks(check.children, case)
 
     def _add_recovery(self, result: _Result) -> None:
         if len(result.turns) < 2:
             return
-        for depth in {turn.depth for turn in result.turns if turn.depth}:
-            self.at_risk[depth] = self.at_risk.get(depth, 0) + 1
         last = result.turns[-1].depth
-        if result.passed and last:
-            self.recovered[last] = self.recovered.get(last, 0) + 1
+        for depth in {turn.depth for turn in result.turns if turn.depth}:
+            if depth not in self.recovered:
+                self.recovered[depth] = _Rate()
+            self.recovered[depth].add(result.where, result.passed and depth == last)
         self.recovery_tokens += sum(turn.usage.total_tokens for turn in result.turns if turn.depth)
 
     def summary(self, planned: int, duration_s: float) -> Record:
         counts = self.counts
         finished = counts["passed"] + counts["failed"] + counts["error"]
+        interval, method = self.rate.interval()
         return {
             "total": planned,
             "passed": counts["passed"],
@@ -183,17 +243,19 @@ class Tally:
             "unfinished": planned - finished - counts["skipped"],
             "first_try": self.first_try,
             "recovered": counts["passed"] - self.first_try,
-            "pass_rate": counts["passed"] / finished if finished else None,
-            "pass_rate_interval": wilson(counts["passed"], finished),
+            "pass_rate": self.rate.rate,
+            "pass_rate_interval": interval,
+            "pass_rate_method": method,
+            "cases": self.rate.cases,
             "score": self._score(),
             "recovery": [
                 {
                     "depth": depth,
-                    "at_risk": self.at_risk[depth],
-                    "recovered": self.recovered.get(depth, 0),
-                    "interval": wilson(self.recovered.get(depth, 0), self.at_risk[depth]),
+                    "at_risk": rate.counted,
+                    "recovered": rate.passed,
+                    "interval": rate.interval()[0],
                 }
-                for depth in sorted(self.at_risk)
+                for depth, rate in sorted(self.recovered.items())
             ],
             "recovery_tokens": self.recovery_tokens,
             "usage": self.usage.record(),
@@ -278,26 +340,46 @@ class _JudgeTally:
 
     def __init__(self, check: str) -> None:
         self._check = check
-        self._passed = self._judged = self._errors = 0
+        self._rate = _Rate()
+        self._errors = 0
 
-    def add(self, check: _Check) -> None:
+    def add(self, check: _Check, case: Where) -> None:
         if check.error:
             self._errors += 1
         else:
-            self._judged += 1
-            self._passed += check.passed
+            self._rate.add(case, check.passed)
 
     def record(self) -> Record:
-        return {"check": self._check, "judged": self._judged, "passed": self._passed, "errors": self._errors}
+        clustered = self._rate.clustered()
+        return {
+            "check": self._check,
+            "judged": self._rate.counted,
+            "passed": self._rate.passed,
+            "errors": self._errors,
+            "cases": self._rate.cases,
+            "standard_error": clustered.standard_error if clustered is not None else None,
+        }
 
 
-def _metric(by_case: dict[tuple[str, str], list[float]]) -> Record:
-    """The mean over cases, each of which counts once however often it was repeated."""
-    means = [fsum(scores) / len(scores) for scores in by_case.values()]
+def _metric(by_case: dict[Where, list[float | None]]) -> Record:
+    """The mean over cases, each of which counts once however often it was repeated. An error has no score; where
+    there was one, the mean is told with it as a failure as well."""
+    known = [[score for score in scores if score is not None] for scores in by_case.values()]
+    means = [fsum(scores) / len(scores) for scores in known if scores]
     n = len(means)
-    mean = fsum(means) / n
-    error = sqrt(fsum((one - mean) ** 2 for one in means) / (n * (n - 1))) if n > 1 else None
-    return {"mean": mean, "cases": n, "standard_error": error, "min": min(means), "max": max(means)}
+    mean = fsum(means) / n if n else None
+    error = sqrt(fsum((one - (mean or 0.0)) ** 2 for one in means) / (n * (n - 1))) if n > 1 else None
+    failed = [fsum(score or 0.0 for score in scores) / len(scores) for scores in by_case.values()]
+    return {
+        "mean": mean,
+        "cases": n,
+        "total_cases": len(by_case),
+        "errors": sum(scores.count(None) for scores in by_case.values()),
+        "mean_with_errors": fsum(failed) / len(failed),
+        "standard_error": error,
+        "min": min(means, default=None),
+        "max": max(means, default=None),
+    }
 
 
 class _TargetTally:
@@ -306,6 +388,7 @@ class _TargetTally:
     def __init__(self) -> None:
         self.counts: dict[str, int] = dict.fromkeys(("passed", "failed", "error", "skipped"), 0)
         self.first_try = 0
+        self.rate = _Rate()
         self.usage = _Tokens()
         self.costs: list[float | None] = []
         self.seconds: list[float] = []
@@ -314,6 +397,8 @@ class _TargetTally:
     def add(self, result: _Result) -> None:
         self.counts[result.status] += 1
         self.first_try += result.succeeded_on_turn == 1
+        if result.status != "skipped":
+            self.rate.add(result.where, result.passed)
         self.usage.add(result.usage)
         if result.spent:
             self.costs.append(result.cost)
@@ -322,7 +407,7 @@ class _TargetTally:
 
     def summary(self) -> Record:
         counts = self.counts
-        finished = counts["passed"] + counts["failed"] + counts["error"]
+        interval, method = self.rate.interval()
         return {
             "total": sum(counts.values()),
             "passed": counts["passed"],
@@ -330,8 +415,10 @@ class _TargetTally:
             "errors": counts["error"],
             "skipped": counts["skipped"],
             "first_try": self.first_try,
-            "pass_rate": counts["passed"] / finished if finished else None,
-            "pass_rate_interval": wilson(counts["passed"], finished),
+            "pass_rate": self.rate.rate,
+            "pass_rate_interval": interval,
+            "pass_rate_method": method,
+            "cases": self.rate.cases,
             "usage": self.usage.record(),
             "cost": add_costs(self.costs),
             "duration_s": round(_median(self.seconds), 6) if self.seconds else None,

@@ -4,6 +4,7 @@ from rejoinder.formatting.evidence import gather_evidence
 from rejoinder.formatting.globs import MOST_ALTERNATIVES, count_alternatives, is_guideline
 from rejoinder.formatting.judge import (
     ASK_AGAIN,
+    ASK_FOR_ONE,
     find_judges,
     format_comparison,
     format_judge_prompt,
@@ -12,14 +13,16 @@ from rejoinder.formatting.judge import (
     other_answer,
     reference_answer,
 )
-from rejoinder.formatting.prompt import diagnose_case, format_case, lone_text
+from rejoinder.formatting.prompt import diagnose_case, diagnose_reference, format_case, lone_text
 from rejoinder.formatting.toon import to_toon
 
 __all__ = [
     "ASK_AGAIN",
+    "ASK_FOR_ONE",
     "MOST_ALTERNATIVES",
     "count_alternatives",
     "diagnose_case",
+    "diagnose_reference",
     "find_judges",
     "format_case",
     "format_comparison",

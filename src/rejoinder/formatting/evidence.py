@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import chain
 
 from rejoinder.formatting.globs import is_guideline
@@ -24,14 +24,15 @@ def gather_evidence(
     files = [part for message in case.messages for part in message.parts if isinstance(part, FilePart)]
     paths = {part.path: part.resolved or part.path for part in files}
     guidelines = [path for path in paths if is_guideline(path, formatting.guideline_patterns)]
+    others = [path for path in paths if path not in guidelines]
     return Evidence(
         question=prompt.question,
         expected_outcome=case.outcome or "",
         reference_answer=reference_answer(case),
         candidate_answer=reply.text,
         guideline_paths=tuple(paths[path] for path in guidelines),
-        input_files=tuple(resolved for path, resolved in paths.items() if path not in guidelines),
-        input_segments=tuple(_segments(case)),
+        input_files=tuple(paths[path] for path in (*guidelines, *others)),
+        input_segments=tuple(_segments(case, guidelines)),
         case_id=case.id,
         name=case.name,
         tags=case.tags,
@@ -53,9 +54,10 @@ def gather_evidence(
     )
 
 
-def _segments(case: Case) -> Iterator[Segment]:
+def _segments(case: Case, guidelines: Collection[str]) -> Iterator[Segment]:
+    """Guidelines are left out, as AgentV does: they are given apart."""
     for part in chain.from_iterable(message.parts for message in case.messages):
         if isinstance(part, TextPart):
             yield Segment("text", value=part.text)
-        elif isinstance(part, FilePart):
-            yield Segment("file", path=part.path, text=part.text or "")
+        elif isinstance(part, FilePart) and part.path not in guidelines:
+            yield Segment("file", path=part.path, text=part.text or "", resolved_path=part.resolved or "")

@@ -13,8 +13,8 @@ from rejoinder.formatting.question import (
     write_transcript,
 )
 from rejoinder.formatting.toon import to_toon
-from rejoinder.formatting.turns import Turns, take_turns
-from rejoinder.model import Case, ChatMessage, Diagnostic, Formatting, Mode, Prompt, TextPart, trim
+from rejoinder.formatting.turns import Turns, diagnose_file, take_turns
+from rejoinder.model import Case, ChatMessage, Diagnostic, FilePart, Formatting, Mode, Prompt, TextPart, trim
 
 
 def format_case(case: Case, options: Formatting, mode: Mode = "lm") -> Prompt:
@@ -76,6 +76,12 @@ def _format_lone_text(case: Case, part: TextPart, options: Formatting) -> Prompt
 def diagnose_case(case: Case, turns: Turns, options: Formatting) -> tuple[Diagnostic, ...]:
     """The diagnostics of `format_case` without the formatting."""
     return turns.diagnostics + _nothing_visible(case, turns, needs_markers(turns.turns, options))
+
+
+def diagnose_reference(case: Case) -> list[Diagnostic]:
+    """What an author should know about the files of the expected messages, of which judges are shown the content."""
+    parts = (part for message in case.expected_messages for part in message.parts)
+    return [found for part in parts if isinstance(part, FilePart) and (found := diagnose_file(part))]
 
 
 def _default_prompt(turns: Turns, options: Formatting) -> str:

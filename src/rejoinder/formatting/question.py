@@ -57,9 +57,8 @@ def write_guidelines(turns: TurnList, options: Formatting) -> str:
 
 
 def _parts(turn: Turn, options: Formatting, mode: Mode, *, attached: bool) -> list[str]:
-    if not turn.shown:
+    pieces = turn.pieces if attached else tuple(piece for piece in turn.pieces if piece.kind != "attached")
+    if all(piece.kind == "empty" for piece in pieces):  # a reference to nothing does not make a turn
         return []
-    rendered = (
-        render_transcript_piece(piece, options, mode) for piece in turn.pieces if attached or piece.kind != "attached"
-    )
+    rendered = (render_transcript_piece(piece, options, mode) for piece in pieces)
     return [part for part in rendered if part is not None]

@@ -98,14 +98,19 @@ def _diagnose(part: Part, options: Formatting) -> list[Diagnostic]:
     if isinstance(part, TextPart):
         text = trim(part.text)
     elif isinstance(part, FilePart):
-        if part.text is None:
-            return [Diagnostic("file-not-found", part.at, part.path)]
-        text = trim(part.text)
-        if not text:
-            return [Diagnostic("empty-file", part.at, part.path)]
+        found = diagnose_file(part)
+        if found is not None:
+            return [found]
+        text = trim(part.text or "")
     else:
         return []
     return [Diagnostic("marker-in-text", part.at)] if has_marker_line(text, options.marker) else []
+
+
+def diagnose_file(part: FilePart) -> Diagnostic | None:
+    if part.text is None:
+        return Diagnostic("file-not-found", part.at, part.path)
+    return None if trim(part.text) else Diagnostic("empty-file", part.at, part.path)
 
 
 def render_transcript_piece(piece: Piece, options: Formatting, mode: Mode) -> str | None:

@@ -66,7 +66,7 @@ from rejoinder.model.problems import Problem
 from rejoinder.model.prompts import Diagnostic, JudgePrompt, Prompt
 from rejoinder.model.replies import NO_USAGE, Failure, Reply, Request, Usage, estimate_usage
 from rejoinder.model.results import Outcome, State, Status, Trouble, Turn, Verdict, reaches
-from rejoinder.model.suite import Case, FollowUps, Suite, for_target
+from rejoinder.model.suite import Case, FollowUps, Suite, file_in_project, for_target
 from rejoinder.model.targets import AGENT_PROVIDERS, Target
 from rejoinder.model.text import trim, trim_start
 
@@ -162,6 +162,7 @@ __all__ = [
     "WantedCall",
     "Webhook",
     "estimate_usage",
+    "file_in_project",
     "for_target",
     "formatting_for",
     "groups_of",

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from rejoinder.model.messages import ChatMessage, ToolCall
 from rejoinder.model.replies import NO_USAGE, Usage
 
 
 class Segment(Struct, frozen=True, omit_defaults=True):
-    """A piece of the case's messages: a text, or a file with its path and content."""
+    """A piece of the case's messages: a text, or a file with its path as written, its content and where it lies."""
 
     type: str
     value: str = ""
     path: str = ""
     text: str = ""
+    resolved_path: str = field(name="resolvedPath", default="")
 
 
 class Said(Struct, frozen=True):

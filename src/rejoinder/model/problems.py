@@ -7,11 +7,15 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
+_BEFORE = r"""s?["']?\s*[:=]\s*+["'\[]*+(?:(?:Bearer|Basic)\s+)?+(?!\$?\{\{)"""
+_VALUE = r"""[^\s"'\],}&]"""
 _KEY = re.compile(
-    r"""((?i:api_?key|authorization)["']?\s*:\s*+["'\[]*+(?:(?:Bearer|Basic)\s+)?+)(?!\$?\{\{)([^\s"'\],}]{4,})"""
-    r"""|(//[^\s/@:]*:)([^\s/@]+)(?=@)"""
+    rf"""(?P<a>(?i:api[-_]?(?:key|kee|token)|authorization|passw(?:or)?d|pwd|secret|access[-_]?key){_BEFORE}){_VALUE}{{4,}}"""
+    rf"""|(?P<b>(?i:key|token|auth|credential|cookie|session|signature){_BEFORE})(?={_VALUE}*\d){_VALUE}{{12,}}"""
+    r"""|(?P<c>//[^\s/@:]*:)[^\s/@]+(?=@)"""
+    r"""|(?P<d>)\b(?:sk-|gsk_|xai-|AIza|hf_|ghp_|AKIA)[\w-]{12,}"""
 )
-"""A key or a password that stands in a line as it is."""
+"""A key or a password that stands in a line as it is: by its name, its place in an address, or its first letters."""
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -33,7 +37,7 @@ class Problem(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.source is not None and _KEY.search(self.source):
             # Errors end in logs that others read. A line to paste is of no use without the key, so there is none.
-            shown = _KEY.sub(lambda found: (found[1] or found[3]) + "*" * len(found[2] or found[4]), self.source)
+            shown = _KEY.sub(_starred, self.source)
             structs.force_setattr(self, "source", shown)
             structs.force_setattr(self, "suggestion", None)
 
@@ -47,3 +51,9 @@ class Problem(Struct, frozen=True, kw_only=True):
         optional = {"suggestion", "key", "first_line"}
         record = {name: getattr(self, name) for name in names}
         return {name: value for name, value in record.items() if name not in optional or value is not None}
+
+
+def _starred(found: re.Match[str]) -> str:
+    """Of the same length, so that whoever points at a column still points at the right one."""
+    before = found[found.lastgroup or "d"]
+    return before + "*" * (len(found[0]) - len(before))

@@ -61,6 +61,8 @@ class Request(Struct, frozen=True, kw_only=True):
     """The text whose meaning is wanted as a vector; there are no messages then."""
     key: str = ""
     """What the journal knows this call by. Providers send it along, so that a call in doubt can be looked up."""
+    suite: str = ""
+    """The file of the suite whose conversation it is."""
 
 
 class Reply(Struct, frozen=True, omit_defaults=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field, structs
@@ -41,6 +42,12 @@ def for_target(case: Case, target: Target | None) -> Case:
     if target is None or not target.system_prompt or case.system_prompt.strip():
         return case
     return structs.replace(case, system_prompt=target.system_prompt)
+
+
+def file_in_project(path: str, root: str) -> str:
+    """A suite's file as seen from the project's root: files of one name in two folders are told apart."""
+    file = Path(path)
+    return file.relative_to(root).as_posix() if file.is_relative_to(root) else file.name
 
 
 class Suite(Struct, frozen=True, kw_only=True):

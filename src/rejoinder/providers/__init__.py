@@ -23,6 +23,8 @@ OVER_HTTP = frozenset(
 AVAILABLE = OVER_HTTP | {"scripted", "python", "mock", "local_embeddings", "replay"}
 FREE = frozenset({"scripted", "mock", "local_embeddings", "replay"})
 """Providers that ask nobody: they answer at once, and nobody is paid."""
+UNCOUNTED = frozenset({"local_embeddings", "replay"})
+"""Those of them that use no tokens either: what they say costs nothing, or has been paid for."""
 RUNS_CODE = frozenset({"python"})
 """Providers that run the user's own code."""
 EMBEDS = (OVER_HTTP - {"anthropic", "http"}) | {"scripted", "local_embeddings", "replay"}
@@ -79,6 +81,7 @@ __all__ = [
     "FREE",
     "OVER_HTTP",
     "RUNS_CODE",
+    "UNCOUNTED",
     "Provider",
     "ProviderError",
     "is_available",

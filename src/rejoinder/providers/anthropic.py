@@ -7,7 +7,7 @@ the roles alternate, so consecutive messages of one role become blocks of one me
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,7 +15,9 @@ from msgspec import Struct
 
 from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
 from rejoinder.providers.api import EMPTY, ENDS_TARGET, ErrorDetails, Outgoing, merged
+from rejoinder.providers.calls import pair_calls
 from rejoinder.providers.http1 import HttpAnswer
+from rejoinder.providers.reading import arguments_text, count, read_json
 from rejoinder.providers.settings import Sampling
 
 VERSION = "2023-06-01"
@@ -32,7 +34,8 @@ class AnthropicMessages:
 
     def write(self, request: Request) -> Outgoing:
         system = [message.content for message in request.messages if message.role == "system"]
-        turns = _turns([message for message in request.messages if message.role != "system"])
+        others = [message for message in request.messages if message.role != "system"]
+        turns = _turns(pair_calls(others, "start of next turn"))
         body: dict[str, Any] = {"messages": turns, "model": self._model, **self._fixed}
         if system:
             body["system"] = "\n\n".join(system)
@@ -41,23 +44,23 @@ class AnthropicMessages:
         return Outgoing(self._url, msgspec.json.encode(body))
 
     def read(self, answer: HttpAnswer) -> Reply:
-        message = _DECODER.decode(answer.body)
-        used = message.usage
-        cached, written = used.cache_read_input_tokens or 0, used.cache_creation_input_tokens or 0
+        message = read_json(_DECODER, answer.body)
+        used = message.usage or _Usage()
+        cached, written = count(used.cache_read_input_tokens), count(used.cache_creation_input_tokens)
         thoughts = [block.thinking for block in message.content if block.type == "thinking" and block.thinking]
         return Reply(
             "".join(block.text or "" for block in message.content if block.type == "text"),
             Usage(
-                (used.input_tokens or 0) + cached + written,
-                used.output_tokens or 0,
-                (used.output_tokens_details or {}).get("thinking_tokens") or 0,
+                count(used.input_tokens) + cached + written,
+                count(used.output_tokens),
+                count((used.output_tokens_details or {}).get("thinking_tokens")),
                 cached_tokens=cached,
                 cache_write_tokens=written,
             ),
             model=message.model,
             finish_reason=_FINISHES.get(message.stop_reason or "", message.stop_reason),
             tool_calls=tuple(
-                ToolCall(block.name or "", bytes(block.input).decode(), block.id or "")
+                ToolCall(block.name or "", arguments_text(block.input), block.id or "")
                 for block in message.content
                 if block.type == "tool_use"
             ),
@@ -68,7 +71,7 @@ class AnthropicMessages:
     def explain(self, answer: HttpAnswer) -> ErrorDetails:
         ends = answer.status in ENDS_TARGET
         try:
-            error = _ERROR_DECODER.decode(answer.body).error
+            error = read_json(_ERROR_DECODER, answer.body).error
         except msgspec.MsgspecError:
             return ErrorDetails(ends_target=ends)
         ends = ends or error.type in _ENDING_TYPES
@@ -77,10 +80,10 @@ class AnthropicMessages:
 
 
 def _parameters(sampling: Sampling) -> dict[str, Any]:
-    budget = sampling.thinking_budget
+    budget, most = sampling.thinking_budget, sampling.max_output_tokens
     fields: dict[str, Any] = {
         # The budget counts against the limit, and something must be left to answer with.
-        "max_tokens": sampling.max_output_tokens or DEFAULT_MAX_TOKENS + (budget or 0),
+        "max_tokens": DEFAULT_MAX_TOKENS + (budget or 0) if most is None else most,
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "stop_sequences": sampling.stop,
@@ -90,7 +93,7 @@ def _parameters(sampling: Sampling) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _turns(messages: list[ChatMessage]) -> list[dict[str, Any]]:
+def _turns(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
     """Messages by turns, user first. A lone text stays a text, as most requests have it."""
     turns: list[tuple[str, list[dict[str, Any]]]] = []
     for message in messages:
@@ -144,16 +147,16 @@ class _Block(Struct):
 
 
 class _Usage(Struct):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    output_tokens_details: dict[str, int | None] | None = None
+    input_tokens: Any = None
+    output_tokens: Any = None
+    cache_read_input_tokens: Any = None
+    cache_creation_input_tokens: Any = None
+    output_tokens_details: dict[str, Any] | None = None
 
 
 class _Message(Struct):
     content: list[_Block]
-    usage: _Usage
+    usage: _Usage | None = None
     model: str | None = None
     stop_reason: str | None = None
 

@@ -27,6 +27,7 @@ OVERLOADED = frozenset({503, 529})
 LONGEST_MESSAGE = 500
 LONGEST_QUOTE = 160
 """Of a body that nobody understands."""
+MOST_LOOKED_AT = 1 << 16
 
 EMPTY = "(empty)"
 """Stands in the place of an empty text where an API refuses one."""
@@ -95,6 +96,8 @@ class ApiProvider:
         self._headers = headers
         self._key_name = key_name
         self._retry_statuses = RETRYABLE if retry_statuses is None else retry_statuses
+        self._insists_on = retry_statuses or frozenset[int]()
+        """Statuses that the user wants to be tried again, even where every other call would get them too."""
 
     async def reply(self, request: Request) -> Reply:
         wire = self._wires.replies if request.embed is None else self._wires.embeddings
@@ -139,7 +142,8 @@ class ApiProvider:
         overloaded = details.overloaded or status in OVERLOADED
         pressure: Pressure | None = "rate" if status == 429 else "overload" if overloaded else None
         ends_target = details.ends_target or status == 401
-        if details.final or ends_target or details.content_filter:
+        ended = ends_target and not (retryable and status in self._insists_on)
+        if details.final or ended or details.content_filter:
             retryable, pressure = False, None
         return ProviderError(
             self._sentence(answer, details),
@@ -187,7 +191,10 @@ def merged(body: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
 def _described(answer: HttpAnswer) -> str:
     kind = answer.content_type or "no content type"
     size = f"{len(answer.body):,} bytes of {kind}"
-    beginning = shortened(answer.body[: 4 * LONGEST_QUOTE].decode("utf-8", "replace"), LONGEST_QUOTE)
+    # White space goes before anything is cut: what is cut has to be seen to be, because it may be cut inside a key.
+    beginning = shortened(answer.body[:MOST_LOOKED_AT].decode("utf-8", "replace"), LONGEST_QUOTE)
+    if beginning and len(answer.body) > MOST_LOOKED_AT and not beginning.endswith("..."):
+        beginning += " ..."
     return f"{size} ({beginning})" if beginning else size
 
 

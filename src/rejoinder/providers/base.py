@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
 
 from rejoinder.errors import RejoinderError
-from rejoinder.model import Reply, Request
+from rejoinder.model import Reply, Request, Usage
 
 if TYPE_CHECKING:
     from rejoinder.providers.limits import Limiter
@@ -53,3 +53,10 @@ class Provider(Protocol):
     async def close(self) -> None:
         """Let go of connections and threads."""
         ...
+
+
+@runtime_checkable
+class Foresees(Protocol):
+    """A provider that knows what it will say, and so what that comes to."""
+
+    def foresee(self, request: Request) -> Usage: ...

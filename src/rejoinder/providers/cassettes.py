@@ -19,9 +19,11 @@ import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.errors import RejoinderError
-from rejoinder.model import ChatMessage, Failure, Reply
+from rejoinder.model import ChatMessage, Failure, Reply, file_in_project
 
 FORMAT = 1
+NO_RECORDING = "no-recording"
+"""The type of a Failure: something was asked that nobody has recorded."""
 MOST_DIFFERENCE = 20
 """Lines of a difference that are shown."""
 MOST_COMPARED = 400
@@ -53,7 +55,7 @@ class Recording(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     asked: Kind
     of: str
     model: str = ""
-    """As the target names it. Where one side does not say, any will do."""
+    """That was asked for. Where one side does not say, any will do."""
     turn: int
     whole: bool = False
     """Are the messages of a later turn all here, because they do not go on from the last one?"""
@@ -70,7 +72,8 @@ class Recording(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
 
     def answers(self, wanted: Recording) -> bool:
         """Is this what is wanted?"""
-        models = {self.model, wanted.model}
+        # A variable that was not filled in says nothing.
+        models = {"" if "${{" in model else model for model in (self.model, wanted.model)}
         return self._question() == wanted._question() and ("" in models or len(models) == 1)
 
     def _question(self) -> tuple[str, str, int, tuple[ChatMessage, ...], str]:
@@ -88,15 +91,52 @@ class Cassette(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     calls: list[Recording]
 
 
-def cassette_path(folder: Path, suite: str, case: str, target: str, trial: int) -> Path:
-    """Where a conversation is recorded. `suite` is its file as seen from the project, and no two have the same."""
-    parts = [case, target, *([f"trial-{trial}"] if trial > 1 else [])]
-    return suite_folder(folder, suite) / f"{'.'.join(map(_file_name, parts))}.yaml"
+class Shelf:
+    """Where the conversations of suites are recorded in a folder: by the suite's file as seen from its project.
+
+    Suites of two projects may have the same file; where both are in one run, the project's name stands in front. Who
+    plays one of them alone finds it there, too.
+    """
+
+    def __init__(self, folder: Path, suites: Iterable[tuple[str, str]] = ()) -> None:
+        """`suites` are those of the run, each with its path and its project's root. Raises CassetteError."""
+        self.folder = folder
+        self._places: dict[tuple[str, str], Path] = {}
+        same: dict[str, list[tuple[str, str]]] = {}
+        for one in dict.fromkeys(suites):
+            same.setdefault(file_in_project(*one), []).append(one)
+        for shared in (ones for ones in same.values() if len(ones) > 1):
+            self._places |= {one: self._apart(*one) for one in shared}
+            if len({self._places[one] for one in shared}) < len(shared):
+                raise CassetteError(
+                    f"{shared[0][0]} and {shared[1][0]} would share their cassettes in {folder}",
+                    "Give each a folder of its own: record and replay them in two runs.",
+                )
+
+    def place(self, path: str, root: str) -> Path:
+        """The folder of a suite."""
+        found = self._places.get((path, root))
+        if found is None:
+            apart = self._apart(path, root)
+            found = apart if apart.is_dir() else suite_folder(self.folder, file_in_project(path, root))
+            self._places[path, root] = found
+        return found
+
+    def _apart(self, path: str, root: str) -> Path:
+        home = Path(root if Path(path).is_relative_to(root) else Path(path).parent).name
+        # With a slash, which no name of a file has: it is never taken for a suite's own folder.
+        return suite_folder(self.folder / _file_name(f"{home}/"), file_in_project(path, root))
 
 
 def suite_folder(folder: Path, suite: str) -> Path:
-    """Where the conversations of a suite are recorded."""
+    """Where the conversations of a suite are recorded. `suite` is its file as seen from the project."""
     return folder.joinpath(*map(_file_name, PurePath(suite.removesuffix(".yaml")).parts))
+
+
+def cassette_name(case: str, target: str, trial: int) -> str:
+    """The file of a conversation, in the folder of its suite."""
+    parts = [case, target, *([f"trial-{trial}"] if trial > 1 else [])]
+    return f"{'.'.join(map(_file_name, parts))}.yaml"
 
 
 def _file_name(text: str) -> str:
@@ -333,9 +373,21 @@ class Playback:
         left = (self._calls[number] for number in self._left)
         return [one for one in left if one.asked != "embedding"]
 
+    def left_of(self, target: str | None = None) -> str:
+        """What is stale, of one target or of all, in words; empty where nothing is."""
+        left = [one for one in self.stale() if target in (None, one.of)]
+        more = f" and {len(left) - 1} more" if left[1:] else ""
+        return f"{left[0].describe()}{more}" if left else ""
+
     def explain(self, wanted: Recording) -> str:
         """Why there is no answer: the nearest recording, and how it differs."""
         return explain_miss(wanted, self._calls, str(self.path))
+
+
+def likeness(wanted: Recording, recorded: Sequence[Recording]) -> int:
+    """How near the nearest recording comes to what is wanted, in lines that are the same."""
+    new = _lines(wanted)
+    return max((sum(_alike(_lines(one), new)) for one in recorded if one.asked == wanted.asked), default=-1)
 
 
 def explain_miss(

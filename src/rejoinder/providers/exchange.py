@@ -6,16 +6,37 @@ import contextlib
 import re
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Mapping
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, unquote_plus, urlsplit
+
+import msgspec
 
 from rejoinder.providers.limits import Limiter, LimiterReport
 
 if TYPE_CHECKING:
     from rejoinder.providers.transport import Transport
 
-_SECRET_HEADER = re.compile(r"key|token|secret|auth|cookie|pass", re.IGNORECASE)
-_SECRET_FIELD = re.compile(r"(?:^|[_-]|(?<=[a-z])(?=[A-Z]))(?i:api_?key|key|token|secret|password|authorization)$")
+_SECRET_HEADER = re.compile(r"key|token|secret|auth|cookie|pass|session|cred|sign", re.IGNORECASE)
+_SECRET_FIELD = re.compile(
+    r"(?:^|[_-]|(?<=[a-z])(?=[A-Z]))"
+    r"(?i:api_?key|key|token|secret|password|passwd|pwd|auth|authorization|credentials?|sig|signature|session|cookie|bearer)$"
+)
+_SECRET_PARAMETER = re.compile(rf"{_SECRET_FIELD.pattern}|^code$")
+"""In addresses: there a code opens doors."""
+_ADDRESS_VARIABLE = re.compile(r"(?:_url|_host|_endpoint|_proxy)$", re.IGNORECASE)
+_PLACEHOLDERS = frozenset(
+    {
+        *("any", "anything", "changeme", "default", "dummy", "empty", "example", "fake", "foobar", "key", "local"),
+        *("localhost", "mock", "none", "null", "placeholder", "secret", "test", "testing", "token", "unused", "xxxx"),
+        *("lmstudio", "lm-studio", "ollama", "vllm", "nokey", "no-key", "not-needed", "no-key-required"),
+        *("sk-no-key-required", "abcd", "1234"),
+    }
+)
+"""What people write where a key is wanted and none is needed. They are words like others: to hide them would garble
+replies, and put whatever key is set on another day in their place."""
+LONG_KEY = 16
+"""From this length on, a few letters of a digest give nothing away."""
 SHORTEST_COOKIE = 8
 """Shorter ones are settings such as `theme=dark`, and hiding them would garble texts."""
 _ADDRESSES = frozenset({"base_url", "endpoint", "url"})
@@ -36,7 +57,9 @@ class Exchange:
             from rejoinder.providers.transport import Transport  # noqa: PLC0415 - brings the HTTP client
 
             for name, value in environment.items():
-                if "@" in value and ("://" in value or name.lower().endswith("_proxy")):
+                if ("@" in value and ("://" in value or _ADDRESS_VARIABLE.search(name))) or (
+                    "?" in value and _ADDRESS_VARIABLE.search(name)
+                ):
                     self._hide_address(value, name)
             self._transport = Transport(environment, on_first_request=self._on_first_request)
         return self._transport
@@ -48,8 +71,8 @@ class Exchange:
         return self._limiters[place]
 
     def hide(self, value: str, name: str) -> None:
-        if value and "{{" not in value:  # what is filled in is hidden where it comes from
-            self.secrets.setdefault(value, name)
+        if value.lower() not in _PLACEHOLDERS:
+            self._hide(value, name)
 
     def hide_settings(self, target: str, settings: Mapping[str, Any]) -> None:
         """Secrets that a target's settings hold as they are, and not as the name of a variable."""
@@ -72,7 +95,13 @@ class Exchange:
         if self._transport is not None:
             await self._transport.close()
 
+    def _hide(self, value: str, name: str) -> None:
+        if value and "{{" not in value:  # what is filled in is hidden where it comes from
+            self.secrets.setdefault(value, _marked(value, name))
+
     def _hide_field(self, name: str, value: Any, title: str) -> None:
+        if name == "body" and isinstance(value, str):
+            value = _read_body(value)
         if isinstance(value, dict):
             for inner, one in value.items():
                 self._hide_field(str(inner), one, title)
@@ -103,15 +132,15 @@ class Exchange:
         user, colon, password = _userinfo(text).partition(":")
         if user or colon:
             secret = password if colon else user
-            self.hide(secret, f"password in {name}")
-            self.hide(unquote(secret), f"password in {name}")
+            self._hide(secret, f"password in {name}")
+            self._hide(unquote(secret), f"password in {name}")
             sent = f"{unquote(user)}:{unquote(password)}".encode()
-            self.hide(b2a_base64(sent, newline=False).decode(), f"password in {name}")
+            self._hide(b2a_base64(sent, newline=False).decode(), f"password in {name}")
         for pair in text.partition("?")[2].split("&"):
             field, _, value = pair.partition("=")
-            if _SECRET_FIELD.search(field):
-                self.hide(value, f"{field} in {name}")
-                self.hide(unquote_plus(value), f"{field} in {name}")
+            if _SECRET_PARAMETER.search(field):
+                self._hide(value, f"{field} in {name}")
+                self._hide(unquote_plus(value), f"{field} in {name}")
 
 
 def _userinfo(address: str) -> str:
@@ -123,3 +152,20 @@ def _userinfo(address: str) -> str:
     except ValueError:
         return "".join(place).rpartition("@")[0]
     return parts.netloc.rpartition("@")[0]
+
+
+def _read_body(text: str) -> Any:
+    """A body that is written as a text, as fields: it may be JSON, or a form."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        pairs = (pair.partition("=") for pair in text.split("&"))
+        return {name.strip(): value for name, _, value in pairs}
+
+
+def _marked(value: str, name: str) -> str:
+    """The name under which a secret is hidden. A long one has a mark of its own, so that another value of that name,
+    which may be set when the text is read again, is never put in its place."""
+    if len(value) < LONG_KEY:
+        return name
+    return f"{name} #{blake2b(value.encode('utf-8', 'surrogatepass'), digest_size=2).hexdigest()}"

@@ -8,7 +8,7 @@ A vector is asked for as Google's own client does: by a batch, although it has o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +17,9 @@ from msgspec import Struct, field
 from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
 from rejoinder.providers.api import EMPTY, ENDS_TARGET, ErrorDetails, Outgoing, merged
 from rejoinder.providers.base import ProviderError
+from rejoinder.providers.calls import pair_calls
 from rejoinder.providers.http1 import HttpAnswer
+from rejoinder.providers.reading import arguments_text, count, read_json
 from rejoinder.providers.settings import Sampling
 from rejoinder.providers.vectors import pack_vector
 
@@ -36,7 +38,7 @@ class GeminiContent:
     def write(self, request: Request) -> Outgoing:
         system = [message.content for message in request.messages if message.role == "system"]
         rest = [message for message in request.messages if message.role != "system"]
-        body: dict[str, Any] = {"contents": _contents(rest)}
+        body: dict[str, Any] = {"contents": _contents(pair_calls(rest, "next turn"))}
         if system:
             body["systemInstruction"] = {"parts": [{"text": "\n\n".join(system)}], "role": "user"}
         if self._fixed:
@@ -46,7 +48,7 @@ class GeminiContent:
         return Outgoing(self._url, msgspec.json.encode(body))
 
     def read(self, answer: HttpAnswer) -> Reply:
-        response = _DECODER.decode(answer.body)
+        response = read_json(_DECODER, answer.body)
         if not response.candidates:
             reason = response.prompt_feedback.block_reason if response.prompt_feedback else None
             if reason is None:
@@ -54,9 +56,9 @@ class GeminiContent:
             message = f"gemini refused the prompt ({reason})"
             raise ProviderError(message, type="content_filter", status=answer.status)
         candidate = response.candidates[0]
-        parts = candidate.content.parts
+        parts = (candidate.content.parts if candidate.content else None) or ()
         calls = tuple(
-            ToolCall(part.function_call.name, bytes(part.function_call.args).decode(), part.function_call.id or "")
+            ToolCall(part.function_call.name, arguments_text(part.function_call.args), part.function_call.id or "")
             for part in parts
             if part.function_call is not None
         )
@@ -89,7 +91,7 @@ class GeminiEmbeddings:
         return Outgoing(self._url, msgspec.json.encode({"requests": [one]}))
 
     def read(self, answer: HttpAnswer) -> Reply:
-        response = _BATCH_DECODER.decode(answer.body)
+        response = read_json(_BATCH_DECODER, answer.body)
         if len(response.embeddings) != 1:
             found = len(response.embeddings)
             raise msgspec.ValidationError(f"there are {found} vectors in it, and one was asked for")
@@ -102,7 +104,7 @@ class GeminiEmbeddings:
 def _explain(answer: HttpAnswer) -> ErrorDetails:
     ends = answer.status in ENDS_TARGET
     try:
-        error = _ERROR_DECODER.decode(answer.body).error
+        error = read_json(_ERROR_DECODER, answer.body).error
     except msgspec.MsgspecError:
         return ErrorDetails(ends_target=ends)
     reasons = {detail.reason for detail in error.details}
@@ -134,7 +136,7 @@ def _parameters(sampling: Sampling) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _contents(messages: list[ChatMessage]) -> list[dict[str, Any]]:
+def _contents(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
     contents: list[dict[str, Any]] = []
     names: dict[str, str] = {}
     """Which tool each call went to: a result has to name it."""
@@ -154,7 +156,7 @@ def _contents(messages: list[ChatMessage]) -> list[dict[str, Any]]:
 
 def _parts(message: ChatMessage, names: Mapping[str, str]) -> list[dict[str, Any]]:
     if message.role == "tool" and message.tool_call_id:
-        name = names.get(message.tool_call_id, message.tool_call_id)
+        name = names[message.tool_call_id]
         response = {"id": message.tool_call_id, "name": name, "response": {"result": message.content}}
         return [{"functionResponse": response}]
     parts: list[dict[str, Any]] = []
@@ -168,12 +170,12 @@ def _parts(message: ChatMessage, names: Mapping[str, str]) -> list[dict[str, Any
 def _usage(usage: _Usage | None) -> Usage:
     if usage is None:
         return Usage()
-    thoughts = usage.thoughts_token_count or 0
+    thoughts = count(usage.thoughts_token_count)
     return Usage(
-        (usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0),
-        (usage.candidates_token_count or 0) + thoughts,  # what was thought is counted apart, and paid as output
+        count(usage.prompt_token_count) + count(usage.tool_use_prompt_token_count),
+        count(usage.candidates_token_count) + thoughts,  # what was thought is counted apart, and paid as output
         thoughts,
-        cached_tokens=usage.cached_content_token_count or 0,
+        cached_tokens=count(usage.cached_content_token_count),
     )
 
 
@@ -198,20 +200,20 @@ class _Part(Struct, rename="camel"):
 
 
 class _Content(Struct):
-    parts: list[_Part] = field(default_factory=list[_Part])
+    parts: list[_Part] | None = None
 
 
 class _Candidate(Struct, rename="camel"):
-    content: _Content = field(default_factory=_Content)
+    content: _Content | None = None
     finish_reason: str | None = None
 
 
 class _Usage(Struct, rename="camel"):
-    prompt_token_count: int | None = None
-    candidates_token_count: int | None = None
-    thoughts_token_count: int | None = None
-    cached_content_token_count: int | None = None
-    tool_use_prompt_token_count: int | None = None
+    prompt_token_count: Any = None
+    candidates_token_count: Any = None
+    thoughts_token_count: Any = None
+    cached_content_token_count: Any = None
+    tool_use_prompt_token_count: Any = None
 
 
 class _Feedback(Struct, rename="camel"):

@@ -3,6 +3,9 @@
 Texts of `url`, `headers` and `body` may hold `{{ prompt }}` (the last user message), `{{ messages }}`,
 `{{ system }}`, `{{ question }}` (turn 1 as a transcript), `{{ case_id }}`, `{{ trial }}` and `{{ turn }}`. A text that
 is nothing but `{{ messages }}` becomes the list itself.
+
+A body that is written as a text is JSON where it would be with something in the place of its variables; then it is JSON
+afterwards, whatever they hold. Any other text is filled in as it is.
 """
 
 from __future__ import annotations
@@ -17,14 +20,19 @@ import msgspec
 from rejoinder.model import ChatMessage, Reply, Request
 from rejoinder.providers.api import ErrorDetails, Outgoing, shortened
 from rejoinder.providers.http1 import HttpAnswer
+from rejoinder.providers.reading import read_json
 from rejoinder.providers.settings import Settings
 from rejoinder.suite.paths import did_you_mean
 
 DEFAULT_BODY = {"messages": "{{ messages }}"}
 _PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+_QUOTED_OR_PLACEHOLDER = re.compile(r'"(?:[^"\\]|\\.)*"|\{\{\s*\w+\s*\}\}', re.DOTALL)
+_BARE = "\0"
+"""Marks a placeholder that stands in JSON without quotes, which no text of an author can begin with."""
 _STEP = re.compile(r"""\.?([^.\[\]'"]+)|\[(-?\d+)\]|\[(?:'([^']*)'|"([^"]*)")\]""")
 
 Step = str | int
+_DECODER = msgspec.json.Decoder()
 
 
 class TemplatedHttp:
@@ -53,12 +61,12 @@ class TemplatedHttp:
     def read(self, answer: HttpAnswer) -> Reply:
         if self._path is None:
             if answer.content_type == "application/json":
-                value = msgspec.json.decode(answer.body)
+                value = read_json(_DECODER, answer.body, nulls=True)
                 if not isinstance(value, str):
                     raise msgspec.DecodeError("it is JSON; `reply_path` has to say where in it the reply stands")
                 return Reply(value)
             return Reply(answer.body.decode("utf-8", "replace"))
-        value = msgspec.json.decode(answer.body)
+        value = read_json(_DECODER, answer.body, nulls=True)
         for step in self._path:
             value = _follow(value, step, self._path_text or "")
         if value is None:
@@ -73,11 +81,20 @@ class TemplatedHttp:
 
 def _read_body(body: Any) -> Any:
     """The body as values: JSON that is written as a text is filled in as JSON, so that quotes cannot break it."""
-    try:
-        read = msgspec.json.decode(body) if isinstance(body, str) else body
-    except msgspec.DecodeError:
+    if not isinstance(body, str):
         return body
-    return read if isinstance(read, dict | list) else body
+    for text in (body, _QUOTED_OR_PLACEHOLDER.sub(_quoted, body)):
+        try:
+            read = _DECODER.decode(text)
+        except msgspec.DecodeError:
+            continue
+        if isinstance(read, dict | list):
+            return read
+    return body
+
+
+def _quoted(found: re.Match[str]) -> str:
+    return found[0] if found[0].startswith('"') else msgspec.json.encode(f"{_BARE}{found[0]}").decode()
 
 
 def _last_user_message(request: Request) -> str:
@@ -105,13 +122,25 @@ _VALUES: Mapping[str, Callable[[Request], Any]] = {
 
 def _render(template: Any, request: Request) -> Any:
     if isinstance(template, str):
-        whole = _PLACEHOLDER.fullmatch(template.strip())
-        return _VALUES[whole[1]](request) if whole else _fill(template, request, str)
+        whole = _PLACEHOLDER.fullmatch(template.removeprefix(_BARE).strip())
+        if whole is None:
+            return _fill(template, request, str)
+        value = _VALUES[whole[1]](request)
+        return _unquoted(value) if template.startswith(_BARE) and isinstance(value, str) else value
     if isinstance(template, list):
         return [_render(item, request) for item in template]
     if isinstance(template, dict):
-        return {key: _render(value, request) for key, value in template.items()}
+        return {_fill(str(key), request, str): _render(value, request) for key, value in template.items()}
     return template
+
+
+def _unquoted(text: str) -> Any:
+    """A text where the author has no quotes: JSON as it stands, where it is some."""
+    try:
+        _DECODER.decode(text)
+    except msgspec.DecodeError:
+        return text
+    return msgspec.Raw(text.encode())
 
 
 def _fill(template: str, request: Request, write: Callable[[str], str]) -> str:
@@ -135,7 +164,7 @@ def _utf8(text: str) -> str:
 def _texts(value: Any) -> list[str]:
     if isinstance(value, str):
         return [value]
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    inner = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
     return [text for one in inner for text in _texts(one)]
 
 

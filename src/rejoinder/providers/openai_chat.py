@@ -1,7 +1,7 @@
 """OpenAI's chat completions, which many other servers speak too.
 
 Messages go as they are, in their order and with their roles. A tool's message carries the id of the call that it
-answers; where the suite gives none, the API would refuse it, so its text goes as a user's message.
+answers; where there is no such call right before it, the API would refuse it, so its text goes as a user's message.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from msgspec import Struct, field
 from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
 from rejoinder.providers.api import ENDS_TARGET, OVERLOADED, RETRYABLE, ErrorDetails, Outgoing, merged, shortened
 from rejoinder.providers.base import ProviderError
+from rejoinder.providers.calls import pair_calls
 from rejoinder.providers.http1 import HttpAnswer
+from rejoinder.providers.reading import arguments_text, count, read_json
 from rejoinder.providers.settings import Sampling
 
 _FINAL_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
@@ -41,7 +43,8 @@ class OpenAiChat:
 
     def write(self, request: Request) -> Outgoing:
         # An empty list is refused, an empty text is not.
-        messages = [_message(message) for message in request.messages] or [{"role": "user", "content": ""}]
+        given = pair_calls(request.messages, "next message")
+        messages = [_message(message) for message in given] or [{"role": "user", "content": ""}]
         if self._empty:
             for message in messages:
                 if message["role"] == "assistant" and not message["content"] and "tool_calls" not in message:
@@ -52,7 +55,7 @@ class OpenAiChat:
         return Outgoing(self._url, msgspec.json.encode(body))
 
     def read(self, answer: HttpAnswer) -> Reply:
-        completion = _DECODER.decode(answer.body)
+        completion = read_json(_DECODER, answer.body)
         if completion.error is not None and not completion.choices:
             raise told_inside(completion.error)
         if not completion.choices:
@@ -61,6 +64,8 @@ class OpenAiChat:
         if choice.error is not None or choice.finish_reason == "error":
             raise told_inside(choice.error or OpenAiError(code="error"))
         message = choice.message
+        if message is None:
+            raise msgspec.ValidationError("there is no message in its first choice")
         content, thoughts = _spoken(message.content)
         finish = _FINISHES.get(choice.finish_reason or "", choice.finish_reason)
         return Reply(
@@ -69,7 +74,7 @@ class OpenAiChat:
             model=completion.model,
             finish_reason="refusal" if message.refusal and finish == "stop" else finish,
             tool_calls=tuple(
-                ToolCall(call.function.name, call.function.arguments or "{}", call.id or "")
+                ToolCall(call.function.name, arguments_text(call.function.arguments), call.id or "")
                 for call in message.tool_calls or ()
             ),
             thinking=message.reasoning_content or message.reasoning or thoughts or None,
@@ -83,7 +88,7 @@ class OpenAiChat:
 def explain_openai_error(answer: HttpAnswer) -> ErrorDetails:
     """The error object of OpenAI, and the looser ones of servers that follow it."""
     try:
-        body = _ERROR_DECODER.decode(answer.body)
+        body = read_json(_ERROR_DECODER, answer.body)
     except msgspec.MsgspecError:
         return ErrorDetails(ends_target=answer.status in ENDS_TARGET)
     error = body.error
@@ -106,9 +111,12 @@ _PASSING = {"rate_limit_exceeded": 429, "server_error": 500, "overloaded": 503, 
 """What words in an answer of status 200 would be as a status."""
 
 
-def told_inside(error: OpenAiError) -> ProviderError:
+def told_inside(error: OpenAiError | str) -> ProviderError:
     """An error that comes with status 200, as some gateways have it."""
-    status = error.code if isinstance(error.code, int) else _PASSING.get(error.code or error.type or "")
+    if isinstance(error, str):
+        error = OpenAiError(message=error)
+    word = error.code or error.type or ""
+    status = word if isinstance(word, int) else count(word) or _PASSING.get(word)
     kind = str(error.code or error.type or "error")
     return ProviderError(
         f"the answer tells of an error ({kind}): {shortened(error.message or 'it does not say which')}",
@@ -157,16 +165,16 @@ def _usage(usage: _Usage | None) -> Usage:
     if usage is None:
         return Usage()
     details, made = usage.prompt_tokens_details or _InputDetails(), usage.completion_tokens_details
-    given, said = usage.prompt_tokens or 0, usage.completion_tokens or 0
-    thought = (made.reasoning_tokens or 0) if made else 0
+    given, said = count(usage.prompt_tokens), count(usage.completion_tokens)
+    thought = count(made.reasoning_tokens) if made else 0
     if usage.total_tokens == given + said + thought:  # xAI counts what was thought beside what was said
         said += thought
     return Usage(
         given,
         said,
         thought,
-        cached_tokens=details.cached_tokens or usage.prompt_cache_hit_tokens or 0,
-        cache_write_tokens=details.cache_write_tokens or 0,
+        cached_tokens=count(details.cached_tokens or usage.prompt_cache_hit_tokens),
+        cache_write_tokens=count(details.cache_write_tokens),
     )
 
 
@@ -175,7 +183,7 @@ _FINISHES = {"function_call": "tool_calls", "eos": "stop"}
 
 class _Function(Struct):
     name: str = ""
-    arguments: str | None = None
+    arguments: Any = None
 
 
 class _Call(Struct):
@@ -204,33 +212,35 @@ class OpenAiError(Struct):
 
 
 class _Choice(Struct):
-    message: _Message = field(default_factory=_Message)
+    message: _Message | None = None
     finish_reason: str | None = None
     error: OpenAiError | None = None
 
 
 class _InputDetails(Struct):
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
+    cached_tokens: Any = None
+    cache_write_tokens: Any = None
 
 
 class _OutputDetails(Struct):
-    reasoning_tokens: int | None = None
+    reasoning_tokens: Any = None
 
 
 class _Usage(Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    total_tokens: int | None = None
+    """Counts are read by `count`: servers write them in more ways than one."""
+
+    prompt_tokens: Any = None
+    completion_tokens: Any = None
+    total_tokens: Any = None
     prompt_tokens_details: _InputDetails | None = None
     completion_tokens_details: _OutputDetails | None = None
-    prompt_cache_hit_tokens: int | None = None
+    prompt_cache_hit_tokens: Any = None
     """DeepSeek's name for cached tokens."""
 
 
 class _Completion(Struct):
-    choices: list[_Choice] = field(default_factory=list[_Choice])
-    error: OpenAiError | None = None
+    choices: list[_Choice] | None = None
+    error: OpenAiError | str | None = None
     model: str | None = None
     usage: _Usage | None = None
 

@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
 from rejoinder.model import Reply, Request, Usage
 from rejoinder.providers.api import ErrorDetails, Outgoing, merged
 from rejoinder.providers.http1 import HttpAnswer
 from rejoinder.providers.openai_chat import OpenAiError, explain_openai_error, told_inside
+from rejoinder.providers.reading import count, read_json
 from rejoinder.providers.vectors import pack_vector, read_vector
 
 
@@ -30,12 +31,13 @@ class OpenAiEmbeddings:
         return Outgoing(self._url, msgspec.json.encode(merged(body, self._extra)))
 
     def read(self, answer: HttpAnswer) -> Reply:
-        response = _DECODER.decode(answer.body)
+        response = read_json(_DECODER, answer.body)
         if response.error is not None and not response.data:
             raise told_inside(response.error)
-        if len(response.data) != 1:
-            raise msgspec.ValidationError(f"there are {len(response.data)} vectors in it, and one was asked for")
-        vector = response.data[0].embedding
+        data = response.data or []
+        if len(data) != 1:
+            raise msgspec.ValidationError(f"there are {len(data)} vectors in it, and one was asked for")
+        vector = data[0].embedding
         return Reply(
             "",
             _usage(response.usage),
@@ -49,7 +51,7 @@ class OpenAiEmbeddings:
 
 def _usage(usage: _Usage | None) -> Usage:
     """Some servers tell the total alone, which is the same: nothing is put out that would be counted."""
-    return Usage(usage.prompt_tokens or usage.total_tokens or 0) if usage else Usage()
+    return Usage(count(usage.prompt_tokens) or count(usage.total_tokens)) if usage else Usage()
 
 
 class _Item(Struct):
@@ -57,13 +59,13 @@ class _Item(Struct):
 
 
 class _Usage(Struct):
-    prompt_tokens: int | None = None
-    total_tokens: int | None = None
+    prompt_tokens: Any = None
+    total_tokens: Any = None
 
 
 class _Response(Struct):
-    data: list[_Item] = field(default_factory=list[_Item])
-    error: OpenAiError | None = None
+    data: list[_Item] | None = None
+    error: OpenAiError | str | None = None
     model: str | None = None
     usage: _Usage | None = None
 

@@ -13,8 +13,10 @@ from msgspec import Struct
 
 from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
 from rejoinder.providers.api import ErrorDetails, Outgoing, merged
+from rejoinder.providers.calls import pair_calls
 from rejoinder.providers.http1 import HttpAnswer
 from rejoinder.providers.openai_chat import OpenAiError, explain_openai_error, told_inside
+from rejoinder.providers.reading import arguments_text, count, read_json
 from rejoinder.providers.settings import Sampling
 
 
@@ -27,7 +29,8 @@ class OpenAiResponses:
 
     def write(self, request: Request) -> Outgoing:
         system = [message.content for message in request.messages if message.role == "system"]
-        rest = [item for message in request.messages if message.role != "system" for item in _items(message)]
+        others = pair_calls([message for message in request.messages if message.role != "system"], "anywhere")
+        rest = [item for message in others for item in _items(message)]
         # An empty list is refused, an empty text is not.
         items = rest or [{"role": "user", "content": ""}]
         body: dict[str, Any] = {"input": items, "model": self._model, **self._fixed}
@@ -38,15 +41,15 @@ class OpenAiResponses:
         return Outgoing(self._url, msgspec.json.encode(body))
 
     def read(self, answer: HttpAnswer) -> Reply:
-        response = _DECODER.decode(answer.body)
+        response = read_json(_DECODER, answer.body)
         if response.status not in (None, "completed", "incomplete"):
             raise told_inside(response.error or OpenAiError(message=f"its status is {response.status}"))
-        parts = [part for item in response.output if item.type == "message" for part in item.content or ()]
+        parts = [part for item in response.output if item.type == "message" for part in _said(item.content)]
         refusals = [part.refusal for part in parts if part.type == "refusal" and part.refusal]
         texts = [part.text for part in parts if part.type == "output_text" and part.text]
         thoughts = [one.text for item in response.output if item.type == "reasoning" for one in item.summary or ()]
         calls = tuple(
-            ToolCall(item.name or "", item.arguments or "{}", item.call_id or "")
+            ToolCall(item.name or "", arguments_text(item.arguments), item.call_id or "")
             for item in response.output
             if item.type == "function_call"
         )
@@ -91,16 +94,20 @@ def _items(message: ChatMessage) -> Iterator[dict[str, Any]]:
         yield {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
 
 
+def _said(content: list[_Part] | str | None) -> list[_Part]:
+    return [_Part("output_text", content)] if isinstance(content, str) else content or []
+
+
 def _usage(usage: _Usage | None) -> Usage:
     if usage is None:
         return Usage()
     given, made = usage.input_tokens_details or {}, usage.output_tokens_details or {}
     return Usage(
-        usage.input_tokens,
-        usage.output_tokens,
-        made.get("reasoning_tokens") or 0,
-        cached_tokens=given.get("cached_tokens") or 0,
-        cache_write_tokens=given.get("cache_write_tokens") or 0,
+        count(usage.input_tokens),
+        count(usage.output_tokens),
+        count(made.get("reasoning_tokens")),
+        cached_tokens=count(given.get("cached_tokens")),
+        cache_write_tokens=count(given.get("cache_write_tokens")),
     )
 
 
@@ -112,18 +119,18 @@ class _Part(Struct):
 
 class _Item(Struct):
     type: str
-    content: list[_Part] | None = None
+    content: list[_Part] | str | None = None
     summary: list[_Part] | None = None
     name: str | None = None
-    arguments: str | None = None
+    arguments: Any = None
     call_id: str | None = None
 
 
 class _Usage(Struct):
-    input_tokens: int = 0
-    output_tokens: int = 0
-    input_tokens_details: dict[str, int | None] | None = None
-    output_tokens_details: dict[str, int | None] | None = None
+    input_tokens: Any = None
+    output_tokens: Any = None
+    input_tokens_details: dict[str, Any] | None = None
+    output_tokens_details: dict[str, Any] | None = None
 
 
 class _Response(Struct):
@@ -132,7 +139,7 @@ class _Response(Struct):
     status: str | None = None
     usage: _Usage | None = None
     incomplete_details: dict[str, Any] | None = None
-    error: OpenAiError | None = None
+    error: OpenAiError | str | None = None
 
 
 _DECODER = msgspec.json.Decoder(_Response)

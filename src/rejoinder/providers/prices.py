@@ -22,6 +22,7 @@ from rejoinder.errors import UsageError
 from rejoinder.model.prices import Cost, Price
 from rejoinder.model.replies import Usage
 from rejoinder.suite.paths import did_you_mean, list_words
+from rejoinder.suite.targets import PROVIDERS
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice, Provider
@@ -64,6 +65,7 @@ _OTHER_TRADES = frozenset(
     {"audio", "embed", "embedding", "image", "live", "ocr", "realtime", "transcribe", "tts", "whisper"}
 )
 """Words in the names of models that do not answer a text with a text, where their prices do not show it."""
+_EMBEDDING = frozenset({"embed", "embedding", "embeddings"})
 
 
 class PriceList:
@@ -100,6 +102,13 @@ class PriceList:
             if listing is not None:
                 return listing.cost(usage, self._clock)
         return None
+
+    def hangs_on_the_reply(self, provider: str, model: str | None, target: str) -> bool:
+        """May the model that a reply reports change what it costs? A deployment may be anything."""
+        source = _SOURCES.get(provider)
+        if source is None or not source.deployments:
+            return False
+        return self._overrides.find([target, *_full_names(provider, [model] if model else [])]) is None
 
     def _look_up(self, provider: str, model: str) -> _Listing | None:
         key = provider, model
@@ -280,10 +289,12 @@ def select_models(
     chosen: dict[str, KnownModel] = {}
     for pattern in patterns:
         whole = "*" if pattern.casefold() == "all" else pattern
+        forms = {whole, _by_our_name(whole)}
+        exact = {form.casefold() for form in forms}
         found = [
             model
             for model in models
-            if model.id.casefold() == pattern.casefold() or (wanted(model) and _matches(whole, model.id))
+            if model.id.casefold() in exact or (wanted(model) and any(_matches(form, model.id) for form in forms))
         ]
         if not found:
             raise UsageError(f"no known model is called `{pattern}`{_suggestion(pattern, models)}", _PATTERN_HINT)
@@ -299,7 +310,7 @@ def filter_models(
 ) -> list[KnownModel]:
     """The models of some providers and quartiles; none given: of all. Raises UsageError for an unknown provider."""
     known = {*_SOURCES, *(model.provider for model in models if model.provider)}
-    folded = [name.casefold() for name in providers]
+    folded = [name if name in known else PROVIDERS.get(name, name) for name in map(str.casefold, providers)]
     for name in folded:
         if name not in known:
             raise UsageError(
@@ -353,7 +364,16 @@ def _known_model(provider: str, model: ModelInfo, source: _Source, at: datetime)
 def _answers_in_text(name: str, prices: ModelPrice) -> bool:
     rates = {key for key, rate in vars(prices).items() if rate is not None}
     priced = "output_mtok" in rates or not rates
-    return priced and rates.isdisjoint(_OTHER_OUTPUT) and _OTHER_TRADES.isdisjoint(re.split(r"[^a-z]+", name.lower()))
+    return priced and rates.isdisjoint(_OTHER_OUTPUT) and _OTHER_TRADES.isdisjoint(_words(name))
+
+
+def is_embedding_model(name: str) -> bool:
+    """Does a model give vectors? Its name is all that the table has to tell it by, too."""
+    return not _EMBEDDING.isdisjoint(_words(name))
+
+
+def _words(name: str) -> list[str]:
+    return re.split(r"[^a-z]+", name.lower())
 
 
 def _own_entry(name: str) -> KnownModel:
@@ -384,6 +404,12 @@ def _suggestion(pattern: str, models: Iterable[KnownModel]) -> str:
     ids = [model.id for model in models]
     inside = next((name for name in ids if name.casefold().endswith(f"/{pattern.casefold()}")), None)
     return f"; did you mean `{inside}`?" if inside else did_you_mean(pattern, ids)
+
+
+def _by_our_name(pattern: str) -> str:
+    """A pattern whose provider goes by another name, with the one that we call it by."""
+    provider, slash, model = pattern.partition("/")
+    return f"{PROVIDERS.get(provider.lower(), provider)}/{model}" if slash else pattern
 
 
 def _matches(pattern: str, name: str) -> bool:

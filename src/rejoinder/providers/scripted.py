@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from rejoinder.model import Reply, Request, Target, ToolCall, Usage
+from rejoinder.model import NO_USAGE, Reply, Request, Target, ToolCall, Usage
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.vectors import pack_vector
 
@@ -38,7 +38,7 @@ class ScriptedProvider:
             if self._delay_s:
                 await asyncio.sleep(self._delay_s)
             return Reply("", vector=self._vector(request.embed))
-        script = self._judge if request.judging else self._script(request.case_id)
+        script = self._script(request)
         if request.call >= len(script):
             what = "verdicts of judges" if request.judging else f"replies for case `{request.case_id}`"
             raise ProviderError(f"target `{self._name}` has run out of {what}: {len(script)} are scripted")
@@ -47,6 +47,13 @@ class ScriptedProvider:
         if delay or self._delay_s:
             await asyncio.sleep(delay or self._delay_s)
         return _judgement(entry) if request.judging else _reply(entry)
+
+    def foresee(self, request: Request) -> Usage:
+        script = self._script(request) if request.embed is None else []
+        try:
+            return NO_USAGE if request.judging else _reply(script[request.call]).usage
+        except (IndexError, ProviderError):  # there is none, and that costs nothing
+            return NO_USAGE
 
     async def close(self) -> None:
         pass
@@ -61,9 +68,11 @@ class ScriptedProvider:
         except msgspec.ValidationError as error:
             raise ProviderError(f"target `{self._name}` has a vector for {shown} that is none: {error}") from None
 
-    def _script(self, case_id: str) -> list[Any]:
+    def _script(self, request: Request) -> list[Any]:
+        if request.judging:
+            return self._judge
         if isinstance(self._replies, dict):
-            return self._replies.get(case_id, self._replies.get("*", []))
+            return self._replies.get(request.case_id, self._replies.get("*", []))
         return self._replies
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 import socket
 import ssl
 import time
@@ -238,6 +239,8 @@ class _Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[HttpAnswer] | None = None
         self._keep_alive = False
         self._idle_since = 0.0
+        self._news: select.poll | None = None
+        """Tells whether there is something to be read; None where the system has no such thing."""
 
     async def exchange(self, request: bytes, *, tunnel: bool = False) -> HttpAnswer:
         assert self._transport is not None
@@ -274,7 +277,11 @@ class _Connection(asyncio.Protocol):
 
     def is_fresh(self) -> bool:
         open_still = self._transport is not None and not self._transport.is_closing()
-        return open_still and self._keep_alive and time.monotonic() - self._idle_since < IDLE_S
+        if not open_still or not self._keep_alive or time.monotonic() - self._idle_since >= IDLE_S:
+            return False
+        # The other side may have closed it, and the event loop not have told us yet. What is written then is lost, and
+        # afterwards nobody could say whether it was.
+        return self._news is None or not self._news.poll(0)
 
     def close(self) -> None:
         if self._transport is not None:
@@ -285,6 +292,9 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        if hasattr(select, "poll"):
+            self._news = select.poll()
+            self._news.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
 
     def data_received(self, data: bytes) -> None:
         reader, waiter = self._reader, self._waiter

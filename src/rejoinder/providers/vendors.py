@@ -152,7 +152,7 @@ class _Opening:
         model = settings.text("model") or settings.needed("deployment")
         sampling = settings.sampling("seed", why="Anthropic's API")
         budget, most = sampling.thinking_budget, sampling.max_output_tokens
-        if budget and most and most <= budget:
+        if budget and most is not None and most <= budget:
             hint = "The budget counts against the limit; leave room for the answer."
             raise settings.error(f"has max_output_tokens {most}, no more than its thinking_budget {budget}", hint)
         wire = AnthropicMessages(f"{address}/v1/messages", model, sampling, settings.mapping("extra_body"))
@@ -203,7 +203,7 @@ class _Opening:
         if given is None:
             return vendor.address
         if not given.startswith(("http://", "https://")):
-            shown = given.rpartition("@")[2]  # whatever stands before it is nobody's business
+            shown = given.rpartition("@")[2].partition("?")[0]  # what stands before and after it is nobody's business
             what = f"has the address `{shown}`, which begins with neither http:// nor https://"
             raise self.settings.error(what, f"Write it out: https://{shown.partition('://')[2] or shown}")
         return given.rstrip("/")

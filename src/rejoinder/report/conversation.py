@@ -24,7 +24,7 @@ def write_conversation(
 ) -> Iterator[str]:
     """The block of one result. `label` tells trials and targets apart where there are several."""
     first = result["turns"][0]["prompt"] if result["turns"] else result["raw_request"]["question"]
-    yield f"Eval {number}{label}: {first.splitlines()[0] if first else ''}"
+    yield f"Eval {number}{label}: {_safe(first.splitlines()[0]) if first else ''}"
     for turn in result["turns"]:
         yield f"  Turn {turn['turn']}:"
         yield from _said("Prompt", turn["prompt"])
@@ -87,7 +87,7 @@ def _safe(line: str) -> str:
 
 
 def _said(who: str, text: str) -> Iterator[str]:
-    first, *rest = (_safe(line) for line in text.split("\n"))
+    first, *rest = (_safe(line) for line in text.replace("\r\n", "\n").split("\n"))
     yield f"    {who}: {first}"
     for line in rest:
         yield f"      {line}"
@@ -97,7 +97,7 @@ def _check(check: dict[str, Any], indent: str, signs: Signs) -> Iterator[str]:
     sign = signs.error if check.get("error") else signs.passed if check["passed"] else signs.failed
     # Where the kind is all that is shown of a check, its name tells several of them apart.
     name = f" ({check['name']})" if check.get("name") and " " not in check["check"] else ""
-    title = (describe_check(check["check"]) + name).replace("\n", " ")
+    title = (describe_check(check["check"]) + name).replace("\r\n", " ").replace("\n", " ")
     yield f"{indent}{sign} {printable(title)}"
     for child in check.get("children", ()):
         yield from _check(child, f"{indent}  ", signs)

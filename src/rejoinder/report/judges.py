@@ -36,6 +36,7 @@ def _lines(passport: Passport, findings: Sequence[Finding], summary: dict[str, A
         yield "kappa", _kappa(figures)
         yield "sensitivity", _share(figures, "sensitivity", passport.passes, "pass")
         yield "specificity", _share(figures, "specificity", passport.fails, "fail")
+        yield from _with_errors(figures.get("with_errors"), missing)
         yield from _steadiness(figures["self_consistency"], passport.repeat)
         yield from _position(figures["position"])
     if summary["judge_cost"] is not None:
@@ -49,6 +50,16 @@ def _lines(passport: Passport, findings: Sequence[Finding], summary: dict[str, A
 def _rate(figures: dict[str, Any], name: str) -> str:
     rate, interval = figures[name], figures[f"{name}_interval"]
     return "not known" if rate is None or interval is None else f"{rate:.1%} ({_interval(interval)})"
+
+
+def _with_errors(figures: dict[str, Any] | None, missing: int) -> Iterator[tuple[str, str]]:
+    """Replies without a verdict are in none of the figures above: here they are what could be worst."""
+    if figures is None:
+        return
+    formats = {"agreement": ".1%", "kappa": ".3f", "sensitivity": ".1%", "specificity": ".1%"}
+    known = [f"{name} {figures[name]:{one}}" for name, one in formats.items() if figures[name] is not None]
+    verdicts = "the missing verdict" if missing == 1 else f"the {missing} missing verdicts"
+    yield "with errors", f"{', '.join(known)}: with {verdicts} taken as wrong"
 
 
 def _interval(interval: Sequence[float]) -> str:

@@ -22,9 +22,9 @@ def write_summary(run: dict[str, Any], summary: dict[str, Any], *, corrected: bo
     yield f"{names} on {targets}: {count(summary['total'], 'conversation')}"
     yield f"  {'result':10}{_result(summary)}"
     if summary["pass_rate"] is not None:
-        yield f"  {'pass rate':10}{bar(summary)} {_rate(summary['pass_rate'], summary['pass_rate_interval'])}"
+        yield f"  {'pass rate':10}{bar(summary)} {_rate(summary)}"
     yield from _recovery(summary)
-    yield from _score(summary["score"])
+    yield from _score(summary)
     yield from _metrics(summary.get("metrics", {}))
     yield from _targets(summary["by_target"])
     for position, judge in enumerate(summary.get("judges", ())[:MOST_JUDGES]):
@@ -76,9 +76,21 @@ def _result(summary: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _rate(rate: float, interval: Any) -> str:
-    low, high = interval
-    return f"{rate:.1%} (95 % interval {low:.1%} to {high:.1%})"
+def _rate(summary: dict[str, Any]) -> str:
+    finished = summary["passed"] + summary["failed"] + summary["errors"]
+    over = _over(finished, "conversation", summary.get("cases"))
+    return f"{summary['pass_rate']:.1%} ({_interval(summary['pass_rate_interval'])}{over})"
+
+
+def _interval(interval: Any) -> str:
+    return f"95 % interval {interval[0]:.1%} to {interval[1]:.1%}"
+
+
+def _over(number: int, word: str, cases: int | None) -> str:
+    """What a rate is over, where cases count more than once: only from several of them it can be told about others."""
+    if cases is None or cases == number:
+        return ""
+    return f"; {count(number, word)} of {'1 case alone' if cases == 1 else f'{cases:,} cases, clustered by case'}"
 
 
 def _recovery(summary: dict[str, Any]) -> Iterator[str]:
@@ -91,11 +103,13 @@ def _recovery(summary: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def _score(score: dict[str, Any]) -> Iterator[str]:
+def _score(summary: dict[str, Any]) -> Iterator[str]:
+    score, scored = summary["score"], summary["passed"] + summary["failed"]
     if score["mean"] is None:
         return
+    over = f", over {scored} of {scored + summary['errors']} conversations" if summary["errors"] else ""
     figures = ", ".join(f"{name} {score[name]:.3g}" for name in ("mean", "median", "min", "max", "stdev"))
-    yield f"  {'score':10}{figures}"
+    yield f"  {'score':10}{figures}{over}"
     if score["min"] == score["max"]:
         return  # there is nothing to rank
     most = max(score["histogram"])
@@ -108,9 +122,19 @@ def _score(score: dict[str, Any]) -> Iterator[str]:
 
 def _metrics(metrics: dict[str, dict[str, Any]]) -> Iterator[str]:
     for position, (name, one) in enumerate(metrics.items()):
-        error = "" if one["standard_error"] is None else f", standard error {one['standard_error']:.3g}"
-        text = f"{printable(name)} {one['mean']:.3g} over {count(one['cases'], 'case')}{error}"
-        yield f"  {'' if position else 'metrics':10}{text}"
+        yield f"  {'' if position else 'metrics':10}{printable(name)} {_metric(one)}"
+
+
+def _metric(metric: dict[str, Any]) -> str:
+    """An error has no score, so it is told how many there were, and what the mean would be if they were failures."""
+    cases, errors = metric["cases"], metric.get("errors", 0)
+    total = metric.get("total_cases", cases)
+    over = count(cases, "case") if cases == total else f"{cases} of {count(total, 'case')}"
+    if metric["mean"] is None:
+        return f"is not known over {over}: {count(errors, 'error')}"
+    spread = "" if metric["standard_error"] is None else f", standard error {metric['standard_error']:.3g}"
+    as_failures = f", {metric['mean_with_errors']:.3g} with {count(errors, 'error')} as 0" if errors else ""
+    return f"{metric['mean']:.3g} over {over}{spread}{as_failures}"
 
 
 def _judge(judge: dict[str, Any]) -> str:
@@ -131,8 +155,8 @@ def _corrected(judge: dict[str, Any]) -> str:
     found = judge.get("corrected")
     if found is None:
         return "no corrected pass rate: it needs a passport of a judge that tells what people pass from what they fail"
-    low, high = found["interval"]
-    return f"corrected pass rate {found['rate']:.1%} (95 % interval {low:.1%} to {high:.1%}, {found['method']})"
+    over = _over(found["verdicts"], "verdict", found["cases"])
+    return f"corrected pass rate {found['rate']:.1%} ({_interval(found['interval'])}, {found['method']}{over})"
 
 
 def _shortened(text: str) -> str:

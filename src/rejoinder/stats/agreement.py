@@ -151,21 +151,28 @@ def rogan_gladen(observed: float, sensitivity: float, specificity: float) -> flo
 
 
 def rogan_gladen_interval(
-    observed: tuple[int, int], sensitivity: tuple[int, int], specificity: tuple[int, int], z: float = Z_95
+    observed: tuple[int, int] | ClusteredRate,
+    sensitivity: tuple[int, int],
+    specificity: tuple[int, int],
+    z: float = Z_95,
 ) -> Interval | None:
     """The interval of the true pass rate, from (successes, trials) of the three rates, clipped to [0, 1].
 
     By the delta method, so what is not known of the judge widens it as well. It is laid around the clipped estimate:
-    around an impossible one it could shrink to a single point at the edge.
+    around an impossible one it could shrink to a single point at the edge. Verdicts of which several are of one case
+    are given as a clustered rate, whose variance takes the place of the binomial one; a single case has none.
     """
-    seen, passes, fails = (_share(*counts) for counts in (observed, sensitivity, specificity))
+    clustered = isinstance(observed, ClusteredRate)
+    seen = observed.rate if clustered else _share(*observed)
+    passes, fails = _share(*sensitivity), _share(*specificity)
     if seen is None or passes is None or fails is None:
         return None
     estimate = rogan_gladen(seen, passes, fails)
-    if estimate is None:
+    spread = _clustered_variance(observed, z) if clustered else _adjusted_variance(observed, z)
+    if estimate is None or spread is None:
         return None
     variance = (
-        _adjusted_variance(observed, z)
+        spread
         + estimate**2 * _adjusted_variance(sensitivity, z)
         + (1 - estimate) ** 2 * _adjusted_variance(specificity, z)
     )
@@ -183,6 +190,22 @@ def _adjusted_variance(counts: tuple[int, int], z: float) -> float:
     size = trials + z * z
     rate = (successes + z * z / 2) / size
     return rate * (1 - rate) / size
+
+
+def _clustered_variance(observed: ClusteredRate, z: float) -> float | None:
+    """The variance of a rate over clusters, as if it were known: the quantile of Student's t is put into it.
+
+    Clusters without any spread are as many observations as there are clusters where all are equal, else as many as
+    there are values, as for the rate's own interval.
+    """
+    error, clusters = observed.standard_error, observed.clusters
+    if error is None:
+        return None
+    if error > 0:
+        quantile = _t_for(z, clusters)
+        return None if quantile is None else (error * quantile / z if z else 0.0) ** 2
+    size = clusters if observed.rate in (0, 1) else observed.n
+    return _adjusted_variance((round(observed.rate * size), size), z)
 
 
 class SelfConsistency(Struct, frozen=True):
@@ -242,9 +265,13 @@ def clustered_rate(values: Sequence[Sequence[bool]], z: float = Z_95) -> Cluster
     since within a cluster they may be copies of each other, else over values, since equal clusters of mixed values
     are no copies.
     """
-    rows = [row for row in values if len(row)]
-    sums = [(sum(map(bool, row)), len(row)) for row in rows]
-    passed, n, clusters = sum(part for part, _ in sums), sum(size for _, size in sums), len(rows)
+    return clustered_counts([(sum(map(bool, row)), len(row)) for row in values], z)
+
+
+def clustered_counts(counts: Iterable[tuple[int, int]], z: float = Z_95) -> ClusteredRate | None:
+    """The same from (successes, trials) of each cluster."""
+    sums = [(part, size) for part, size in counts if size]
+    passed, n, clusters = sum(part for part, _ in sums), sum(size for _, size in sums), len(sums)
     if n == 0:
         return None
     if clusters == 1:
@@ -255,9 +282,14 @@ def clustered_rate(values: Sequence[Sequence[bool]], z: float = Z_95) -> Cluster
     if squares == 0:
         trials = clusters if passed in (0, n) else n
         return ClusteredRate(passed / n, n, clusters, error, wilson(passed * trials // n, trials, z), "wilson")
-    quantile = t_quantile((1 + erf(z / sqrt(2))) / 2, clusters - 1)
+    quantile = _t_for(z, clusters)
     interval = (0.0, 1.0) if quantile is None else _around(passed / n, quantile * error, 0.0)
     return ClusteredRate(passed / n, n, clusters, error, interval, "clustered t")
+
+
+def _t_for(z: float, clusters: int) -> float | None:
+    """How many standard errors of so many clusters are as sure as `z` of a known spread."""
+    return t_quantile((1 + erf(z / sqrt(2))) / 2, clusters - 1)
 
 
 class PositionBias(Struct, frozen=True):

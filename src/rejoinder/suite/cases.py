@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -31,7 +32,7 @@ from rejoinder.model import (
     ToolCall,
 )
 from rejoinder.suite.checks import read_evaluators, read_items
-from rejoinder.suite.files import FileFault, Finder
+from rejoinder.suite.files import FileFault, Finder, in_quotes
 from rejoinder.suite.paths import did_you_mean, nearest
 from rejoinder.suite.plugins import known_checks
 from rejoinder.suite.source import RowSource, Source
@@ -152,19 +153,28 @@ class CaseBuilder:
 
     def judge_prompt(self, value: str, at: str) -> tuple[tuple[str | JudgeVariable, ...], str]:
         """An evaluator's prompt: a file where there is one of that name, else the text itself; and its words before
-        variables are filled in."""
+        variables are filled in. Of a file that says nothing there are no pieces, and its name is all the words."""
         found = None if "\n" in value else self.around.finder.find(value)
         if found is not None and found.is_file():
-            try:
-                text = self.around.finder.read(found)
-                self._look_for_typos(text, at)
-                return read_judge_template(text), text
-            except FileFault as fault:
-                self.problem(fault.code, at, fault.message)
-        elif _names_file(value) and not self.around.only_format:
+            return self._judge_template(found, value, at)
+        if _names_file(value):
             self.problem("file-not-found", at, self.around.finder.explain_missing(value))
+            return (), value
         self._look_for_typos(value, at)
         return expand_judge_prompt(value, self.scope, self._reporter(at)), value
+
+    def _judge_template(self, file: Path, written: str, at: str) -> tuple[tuple[str | JudgeVariable, ...], str]:
+        try:
+            text = self.around.finder.read(file)
+        except FileFault as fault:
+            self.problem(fault.code, at, fault.message)
+            return (), written
+        if not text.strip():
+            message = f"the file {in_quotes(written)} is empty, so no judge is told anything by it"
+            self._add(("empty-file", message, "warning"), at)
+            return (), written
+        self._look_for_typos(text, at)
+        return read_judge_template(text), text
 
     def _look_for_typos(self, template: str, at: str) -> None:
         """What nobody knows stays as it is; but a name that is nearly a judge's variable was meant to be it."""
@@ -202,6 +212,8 @@ class CaseBuilder:
         return name
 
     def problem(self, code: str, at: str, message: str) -> None:
+        if code == "conflicting-keys" and any(one.path == at and one.severity == "error" for one in self.problems):
+            return  # what it says could not be read, so nobody knows whether it is a conflict
         self._add((code, message, "error"), at)
 
     # Parts of a case.
@@ -289,8 +301,13 @@ class CaseBuilder:
         return self.target(execution[key], f"{self._place('execution')}.{key}")
 
     def _system_prompt(self) -> str:
-        """The command's, the case's or the suite's: the first that says anything. A target's comes last, when used."""
-        choices = (self.around.forced_system_prompt, self._optional("system_prompt"), self.around.system_prompt)
+        """The case's or the suite's: the first that says anything. A target's comes last, when used.
+
+        The command's wins, and an empty one means none at all.
+        """
+        choices = (self._optional("system_prompt"), self.around.system_prompt)
+        if self.around.forced_system_prompt is not None:
+            choices = (self.around.forced_system_prompt,)
         return next((text for text in choices if text and text.strip()), "")
 
     def _tags(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from rejoinder.suite.lines import (
     refuses_text,
     takes_text,
 )
+from rejoinder.suite.yaml import ESCAPE, HALF_CHARACTER
 
 Place = tuple[int, int]
 
@@ -190,6 +191,25 @@ def _swallowed_quote(seen: Situation) -> Cause | None:
         message = f"the quote {mark} that opens here is never closed, so it ends at the next quote, on line {number}"
         return Cause(message, (one, line.column), [f"{text.rstrip()}{mark}"])
     return None
+
+
+def _half_character(seen: Situation) -> Cause | None:
+    """Half of a pair of escapes, as JSON writes a character beyond U+FFFF; without the other half it means nothing."""
+    if HALF_CHARACTER not in seen.problem:
+        return None
+    column = seen.line.rfind("\\", 0, seen.column) + 1 or seen.column
+    found = ESCAPE.match(seen.line, column - 1)
+    if found is None or len(found[0]) != len(_LOST):
+        return None
+    message = (
+        f"`{found[0]}` is half of a character, and the other half is missing; write both, or `{_LOST}` for a character"
+        " that is lost"
+    )
+    rest = ESCAPE.sub(lambda one: _LOST if len(one[0]) == len(_LOST) else one[0], seen.line[column - 1 :])
+    return Cause(message, (seen.number, column), [seen.line[: column - 1] + rest])
+
+
+_LOST = r"\ufffd"
 
 
 def _backslash(seen: Situation) -> Cause | None:
@@ -425,6 +445,7 @@ _CAUSES: tuple[Callable[[Situation], Cause | None], ...] = (
     _template,
     _text_after_bar,
     _forbidden_start,
+    _half_character,
     _backslash,
     _open_quote,
     _text_goes_on,

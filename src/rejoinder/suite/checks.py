@@ -4,7 +4,7 @@ in here has the right shape."""
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import msgspec
@@ -221,14 +221,34 @@ def _json_path(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> Any
 def _compile_path(path: str, at: str, texts: Texts) -> None:
     from jsonpath import JSONPathEnvironment  # noqa: PLC0415 - few suites need it
 
+    from rejoinder.suite.patterns import refuse_endless  # noqa: PLC0415 - as few need it
+
     if not path.startswith("$"):
         texts.problem("invalid-path", at, f"a JSON path begins with `$`, such as `$.{path or 'name'}`")
         return
     try:
-        JSONPathEnvironment(strict=True).compile(path)
+        compiled = JSONPathEnvironment(strict=True).compile(path)
     except Exception as error:  # its reader stumbles over some paths: a number that is too large, for one
         # Its text would show the path once more, and fails where the path is at its end.
         texts.problem("invalid-path", at, f"this is not a JSON path: {error.args[0] if error.args else error}")
+        return
+    for pattern in _patterns_in(compiled):
+        try:
+            refuse_endless(pattern)
+        except ValueError as error:
+            texts.problem("invalid-regex", at, f"the regular expression {pattern!r} cannot be used: {error}")
+
+
+def _patterns_in(path: Any) -> Iterator[str]:
+    """The regular expressions that stand in a JSON path, in `match(...)` and `search(...)`."""
+    selectors = (selector for segment in path.segments for selector in segment.selectors)
+    waiting = [selector.expression for selector in selectors if hasattr(selector, "expression")]
+    while waiting:
+        expression = waiting.pop()
+        inner: list[Any] = expression.children()
+        if getattr(expression, "name", None) in ("match", "search"):
+            yield from (one.value for one in inner[1:] if isinstance(getattr(one, "value", None), str))
+        waiting += inner
 
 
 def _levenshtein(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
@@ -489,10 +509,13 @@ def _compile(pattern: str, at: str, texts: Texts, flags: str = "") -> None:
     """Refuse an expression that the engine which will run it cannot read."""
     import regex  # noqa: PLC0415 - 30 ms that only suites with regular expressions pay
 
+    from rejoinder.suite.patterns import refuse_endless  # noqa: PLC0415 - as few need it
+
     switches = 0
     for letter in flags:
         switches |= getattr(regex, letter.upper())
     try:
+        refuse_endless(pattern, flags)
         regex.compile(pattern, switches)
     except (regex.error, ValueError, OverflowError, RecursionError) as error:
         if pattern.startswith("*"):

@@ -6,11 +6,12 @@ working directory. A leading slash is tried below those folders first and only t
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -34,6 +35,21 @@ class FileFault(Exception):
         self.message = message
 
 
+_noted: list[set[Path]] = []
+"""Who wants to know which files are read."""
+
+
+@contextlib.contextmanager
+def noting_files() -> Generator[set[Path]]:
+    """The files that are read meanwhile, for who wants to know when one of them changes."""
+    read: set[Path] = set()
+    _noted.append(read)
+    try:
+        yield read
+    finally:
+        _noted.pop()
+
+
 def read_text(path: Path, most_bytes: int = MOST_ATTACHED_BYTES) -> str:
     """The file's text, without a BOM. Raises FileFault; never waits on a pipe and never reads a huge file."""
     size = measure(path)
@@ -47,7 +63,9 @@ def read_text(path: Path, most_bytes: int = MOST_ATTACHED_BYTES) -> str:
 
 
 def measure(path: Path) -> int:
-    """The size of an ordinary file; anything else is refused before it is opened."""
+    """The size of an ordinary file; anything else is refused before it is opened. All that is read is measured."""
+    for read in _noted:
+        read.add(path)
     try:
         status = path.stat()
     except OSError as error:

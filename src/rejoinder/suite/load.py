@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder.errors import SuiteError
-from rejoinder.model import Case, Formatting, Problem, Suite, formatting_for
+from rejoinder.model import Case, Formatting, Problem, Suite, Target, formatting_for
 from rejoinder.suite.cases import Surroundings, check_target
 from rejoinder.suite.files import Finder
 from rejoinder.suite.paths import Path as DocumentPath
@@ -21,11 +21,11 @@ from rejoinder.suite.paths import read_path, write_path
 from rejoinder.suite.prices import read_prices
 from rejoinder.suite.project import Project, display_path, open_project
 from rejoinder.suite.pruning import ANYTHING, prune_suite, touched_keys
-from rejoinder.suite.rules import CheckRules, find_conflicts
+from rejoinder.suite.rules import OF_SUITE, CheckRules, find_conflicts, find_conflicts_of_suite
 from rejoinder.suite.schema import Violation, find_violations
 from rejoinder.suite.source import RowSource, Source, read_source
 from rejoinder.suite.targets import Targets, read_targets, resolve
-from rejoinder.suite.templates import Report, Scope, expand, expand_tree
+from rejoinder.suite.templates import Report, Scope, expand, expand_variables
 from rejoinder.suite.walk import CASE_LISTS, Built, LaidAside, Walker
 from rejoinder.suite.yaml import paused_collector
 
@@ -116,6 +116,8 @@ class _SuiteReader:
         """What is left of the suite without the parts that have errors."""
         self.touched: dict[DocumentPath, set[str]] = {}
         """For each case that has errors, and `defaults`, the keys that they speak of; for `()` those of the suite."""
+        self.of_all: list[Violation] = []
+        """Warnings about follow-ups that all cases have; they hold only if every case tries nothing but the first."""
         self.finder = Finder(path.parent, project.root, project.working)
         self.secrets: dict[str, str] = {}
         self.scope = Scope({}, project.environment, None, self.secrets)
@@ -131,7 +133,7 @@ class _SuiteReader:
         walker = Walker(self.data, self.touched, self.around)
         cases = self._validate_cases(walker)
         suite = self._suite(cases)
-        if self._speaks_of("vars"):
+        if not self.touched.get((), set()).isdisjoint(("vars", "defaults")):
             self.problems = [problem for problem in self.problems if problem.code != "missing-variable"]
         return suite
 
@@ -144,7 +146,7 @@ class _SuiteReader:
             name=self._text(metadata.get("name") or self.data.get("name") or self.data.get("dataset"), "metadata.name"),
             description=self._text(metadata.get("description") or self.data.get("description"), "description"),
             formatting=self.formatting,
-            targets=self.targets.names(),
+            targets=self._asked_targets(),
             prices=read_prices(self.project.config) if "prices" in self.project.config else {},
             secrets=self.secrets,
             threads=metadata.get("threads"),
@@ -153,6 +155,17 @@ class _SuiteReader:
             budget_usd=self._budget("usd"),
             budget_tokens=self._budget("tokens"),
         )
+
+    def _asked_targets(self) -> dict[str, Target]:
+        """The targets as they are asked: their own system prompts are of no use where the command wants none."""
+        targets = self.targets.names()
+        if not self._wants_no_system_prompt:
+            return targets
+        return {name: structs.replace(target, system_prompt=None) for name, target in targets.items()}
+
+    @property
+    def _wants_no_system_prompt(self) -> bool:
+        return self.options.system_prompt is not None and not self.options.system_prompt.strip()
 
     # What the schema and the rules say.
 
@@ -172,7 +185,11 @@ class _SuiteReader:
         violations += self._structure(misspelt)
         self._set_aside(violations, rules.found.hidden)
         self.problems += [self.source.violation(violation) for violation in violations]
-        self.problems += [self.source.violation(warning, "warning") for warning in rules.found.warnings]
+        for warning in rules.found.warnings:
+            if warning.code == "unreachable-followup" and warning.path[0] not in CASE_LISTS:
+                self.of_all.append(warning)
+            else:
+                self.problems.append(self.source.violation(warning, "warning"))
 
     def _set_aside(self, violations: list[Violation], hidden: list[DocumentPath]) -> None:
         refused = [*(violation.path for violation in violations), *hidden]
@@ -187,14 +204,15 @@ class _SuiteReader:
         return not self.touched.get((), set()).isdisjoint({*keys, "defaults", ANYTHING})
 
     def _rules(self) -> CheckRules:
-        metadata = self.raw.get("metadata")
+        metadata, defaults = self.raw.get("metadata"), self.raw.get("defaults")
         general = metadata.get("followups", "first") if isinstance(metadata, dict) else "first"
-        rules = CheckRules(general)
-        rules.walk(self.raw.get("checks"), ("checks",))
+        if isinstance(defaults, dict):
+            general = defaults.get("followups", general)
+        rules = CheckRules()
+        always = OF_SUITE if rules.walk(self.raw.get("checks"), ("checks",)) else ""
         for case, path in self._raw_cases():
-            rules.followups = case.get("followups", general)
-            rules.walk(case.get("checks"), (*path, "checks"))
-        rules.followups = general
+            rules.followups = "first" if path == ("defaults",) else case.get("followups", general)
+            rules.walk(case.get("checks"), (*path, "checks"), always=always)
         return rules
 
     def _raw_cases(self) -> Iterator[tuple[dict[str, Any], DocumentPath]]:
@@ -215,6 +233,7 @@ class _SuiteReader:
         if len(present) > 1:
             message = "`evals` and `evalcases` are two names for one list; keep one of them"
             yield Violation("conflicting-keys", (present[-1],), message, key=True)
+        yield from find_conflicts_of_suite(self.raw)
         for case, path in self._raw_cases():
             yield from find_conflicts(case, path)
 
@@ -235,9 +254,7 @@ class _SuiteReader:
         suite_vars = self.data.get("vars", {})
         variables: dict[str, Any] = dict(self.project.config.get("vars", {}))
         scope = Scope(variables, self.project.environment, None, self.secrets)
-        variables.update(
-            {key: expand_tree(suite_vars[key], scope, self._reporter(f"vars.{key}")) for key in suite_vars}
-        )
+        variables.update(expand_variables(suite_vars, scope, lambda key: self._reporter(f"vars.{key}")))
         self.scope = Scope(variables, self.project.environment, None, self.secrets)
         return variables
 
@@ -333,6 +350,8 @@ class _SuiteReader:
         for key in ("marker", "default_system_prompt"):
             if key in explicit:
                 explicit[key] = self._text(explicit[key], f"formatting.{key}")
+        if self._wants_no_system_prompt:
+            explicit["default_system_prompt"] = ""
         patterns = self.project.config.get("guideline_patterns")
         if "guideline_patterns" in self.data:
             patterns = self._expanded(self.data["guideline_patterns"], ("guideline_patterns",))
@@ -348,22 +367,27 @@ class _SuiteReader:
         aside = LaidAside() if walker.streams else None
         ids: dict[str, tuple[str, str, int]] = {}
         used = {self.around.target, self.around.judge_target}
+        tried: set[str] = set()
         spoken_of: set[_Spot] = set()
         for built in walker.walk():
             self._note(built, spoken_of)
+            if built.rest is not None:
+                self._check_id(built, built.rest, ids)
+                used |= {built.rest.target, built.rest.judge_target}
+                tried.add(built.rest.followups)
             if built.case is not None:
-                self._check_id(built.case, built.source, ids)
-                used |= {built.case.target, built.case.judge_target}
                 kept.append(built.case) if aside is None else aside.add(built.case)
         if not self.options.only_format:
             self._check_environment({name for name in used if name})
+        if tried == {"first"}:
+            self.problems += [self.source.violation(warning, "warning") for warning in self.of_all]
         return tuple(kept) if aside is None else aside
 
     def _note(self, built: Built, spoken_of: set[_Spot]) -> None:
         """Keep the problems of a case. A place that an earlier case has complained of is not named again: a thousand
         rows that stumble over one line of the suite give one problem, and take no more room than that."""
         found = built.problems
-        if built.case is not None and self.review is not None:
+        if built.rest is not None and self.review is not None:
             found = [*found, *self.review(built, self.source, self.formatting)]
         if not found:
             return
@@ -371,8 +395,10 @@ class _SuiteReader:
         spoken_of.update(map(_spot, new))
         self.problems += new
 
-    def _check_id(self, case: Case, source: Source | RowSource, ids: dict[str, tuple[str, str, int]]) -> None:
-        at = f"{case.at}.id"
+    def _check_id(self, built: Built, case: Case, ids: dict[str, tuple[str, str, int]]) -> None:
+        if "id" in built.touched or (self.touched and "{{" in case.id):
+            return  # nobody knows what it would be called
+        at, source = f"{case.at}.id", built.source
         here = source.number if isinstance(source, RowSource) else source.document.place(read_path(at))[0]
         first_at, file, line = ids.setdefault(case.id, (at, source.file, here))
         if first_at != at:

@@ -4,17 +4,22 @@ schema has already refused."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
 
 from rejoinder.model import ROLES
-from rejoinder.suite.paths import Path, list_words
-from rejoinder.suite.schema import Violation, check_names
+from rejoinder.suite.paths import Path, list_words, write_path
+from rejoinder.suite.schema import Violation, check_names, other_names, other_names_of_settings
 
 MOST_FOLLOW_UPS = 5
 """Nested prompts on one path; with the eval's own prompt a conversation has at most six turns."""
+
+
+BEFORE = "the follow-up before it"
+OF_SUITE = "the suite's own follow-up"
+"""What keeps a follow-up from being sent."""
 
 
 class Findings(Struct, frozen=True):
@@ -32,12 +37,18 @@ class CheckRules:
         self.kinds = frozenset(check_names())
         self.followups = followups
 
-    def walk(self, checks: Any, path: Path, depth: int = 0) -> None:
+    def walk(self, checks: Any, path: Path, depth: int = 0, *, always: str = "") -> str:
+        """Look at all checks of a level. `always` names the follow-up that is sent before any of them, if there is one;
+        given back is the one that is sent before any that is added to the level."""
         if isinstance(checks, dict):
             if isinstance(checks.get("or"), list):
                 self._list(checks["or"], (*path, "or"), depth)
-        elif isinstance(checks, list):
-            self._list(checks, path, depth)
+                self._reachable(checks["or"], (*path, "or"), always, all_fail=True)
+            return always
+        if not isinstance(checks, list):
+            return always
+        self._list(checks, path, depth)
+        return self._reachable(checks, path, always)
 
     def _list(self, items: list[Any], path: Path, depth: int, *, negated: bool = False) -> None:
         for position, item in enumerate(items):
@@ -52,7 +63,6 @@ class CheckRules:
                 " reply has to satisfy"
             )
             self.found.errors.append(Violation("no-check-at-level", path, message))
-        self._reachable(items, path)
 
     def _item(self, item: dict[str, Any], path: Path, depth: int, *, negated: bool = False) -> None:
         if negated and "prompt" in item:
@@ -78,6 +88,10 @@ class CheckRules:
             if "at_least" in item["group"] and "threshold" in item:
                 message = "`at_least` counts checks and `threshold` weighs their scores; keep one of them"
                 self.found.errors.append(Violation("conflicting-keys", (*path, "threshold"), message, key=True))
+        if "threshold" in item and len(kinds) == 1:
+            self._threshold(item, kinds[0], (*path, "threshold"))
+        if "rubric" in item:
+            self._rubric(item["rubric"], (*path, "rubric"))
         if isinstance(item.get("json_path"), dict) and isinstance(item["json_path"].get("check"), dict):
             self._part(item["json_path"], (*path, "json_path"))
         if "with" in item and "check" not in item:
@@ -97,6 +111,32 @@ class CheckRules:
                 f"`at_least: {wanted}` can never be reached: the group has {there} check{'' if there == 1 else 's'}"
             )
             self.found.errors.append(Violation("out-of-range", (*path, "at_least"), message))
+
+    def _threshold(self, item: dict[str, Any], kind: str, path: Path) -> None:
+        """A mark that a check cannot be held against, or has already."""
+        if kind in _MARKED_INSIDE:
+            if isinstance(item[kind], dict) and "threshold" in item[kind]:
+                message = f"`threshold` stands in `{kind}` and beside it; keep the one in it"
+                self.found.errors.append(Violation("conflicting-keys", path, message, key=True))
+        elif not _is_scored(item):
+            message = (
+                f"`threshold` changes nothing: {_UNSCORED.get(kind, 'a `{kind}` passes or fails').format(kind=kind)}"
+            )
+            self.found.warnings.append(Violation("no-effect", path, message, key=True))
+
+    def _rubric(self, value: Any, path: Path) -> None:
+        """AgentV's words beside ours: only one of them would count."""
+        if isinstance(value, dict):
+            value, path = value.get("criteria"), (*path, "criteria")
+        for criterion, place in _mappings(value, path):
+            found = find_two_names([(*place, key) for key in criterion], {"outcome": "criterion"})
+            self.found.errors.extend(found)
+            if "min_score" in criterion and not criterion.get("score_ranges"):
+                message = "`min_score` changes nothing: without `score_ranges` a criterion is met or not"
+                self.found.warnings.append(Violation("no-effect", (*place, "min_score"), message, key=True))
+            for span, inner in _mappings(criterion.get("score_ranges"), (*place, "score_ranges")):
+                found = find_two_names([(*inner, key) for key in span], {"outcome": "meaning"})
+                self.found.errors.extend(found)
 
     def _part(self, value: dict[str, Any], path: Path) -> None:
         """A check of what stands at a path sees a text, and neither asks anybody nor answers back."""
@@ -123,23 +163,70 @@ class CheckRules:
             return
         self.walk(item.get("checks"), (*path, "checks"), depth)
 
-    def _reachable(self, items: list[Any], path: Path) -> None:
-        """With `followups: first` a standalone prompt always applies, so no later one is ever reached."""
+    def _reachable(self, items: list[Any], path: Path, always: str, *, all_fail: bool = False) -> str:
+        """With `followups: first` one that applies whenever this list fails keeps all behind it from being sent, in
+        whatever group they stand. A standalone one always applies; where every check of the list has failed, as in an
+        `or` that failed (`all_fail`), so does one that belongs to a check. Given back is the name of such a one."""
         if self.followups != "first":
-            return
-        blocker: Path | None = None
+            return ""
         for position, item in enumerate(items):
-            if not isinstance(item, dict) or "prompt" not in item:
+            if not isinstance(item, dict):
                 continue
-            place = (*path, position, "prompt")
-            if blocker is not None:
-                message = "never sent: the follow-up before it always comes first (set `followups: all` to try both)"
+            inside = always
+            if "or" in item or "and" in item or "group" in item:
+                inside = self._reachable_inside(item, (*path, position), always)
+            if "prompt" in item and inside:
+                message = f"never sent: {inside} always comes first (set `followups: all` to try both)"
+                place = (*path, position, "prompt")
                 self.found.warnings.append(Violation("unreachable-followup", place, message, key=True))
-            elif self._is_lone_prompt(item):
-                blocker = place
+            if all_fail and inside:
+                always = inside
+            elif "prompt" in item and not always and (all_fail or self._is_lone_prompt(item)):
+                always = BEFORE
+        return always
+
+    def _reachable_inside(self, item: dict[str, Any], path: Path, always: str) -> str:
+        """The same for the group that an item holds; what applies whenever the group has failed."""
+        for kind in ("or", "and"):
+            if isinstance(item.get(kind), list):
+                all_fail = kind == "or" and "threshold" not in item
+                return self._reachable(item[kind], (*path, kind), always, all_fail=all_fail)
+        group = item.get("group")
+        if isinstance(group, dict) and isinstance(group.get("checks"), list):
+            return self._reachable(group["checks"], (*path, "group", "checks"), always)
+        return always
 
     def _is_lone_prompt(self, item: dict[str, Any]) -> bool:
         return "prompt" in item and not any(key in item for key in self.kinds) and not _unknown_keys(item, self.kinds)
+
+
+def _mappings(value: Any, path: Path) -> Iterator[tuple[dict[str, Any], Path]]:
+    """The mappings in a list, if it is one, and their places."""
+    for position, one in enumerate(value if isinstance(value, list) else ()):
+        if isinstance(one, dict):
+            yield one, (*path, position)
+
+
+_MARKED_INSIDE = frozenset({"semantic", "similar", "rouge_l"})
+_SCORED = _MARKED_INSIDE | {"llm_judge", "rubric", "compare", "code", "python", "webhook", "check", "group"}
+"""Checks whose score may be anything from 0 to 1."""
+_UNSCORED = {
+    "not": "the check that is negated has no score, it passes or fails",
+    **dict.fromkeys(("or", "and"), "none of the checks in `{kind}` has a score, they pass or fail"),
+    "tool_calls": "`tool_calls` passes with all of the calls or fails",
+}
+
+
+def _is_scored(item: Any) -> bool:
+    """Has a check a score that may lie between all and nothing, itself or by what is in it?"""
+    if not isinstance(item, dict):
+        return False
+    inner = [item.get("not"), *(part for kind in ("or", "and") for part in _list_of(item.get(kind)))]
+    return not _SCORED.isdisjoint(item) or any(_is_scored(part) for part in inner)
+
+
+def _list_of(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 _OF_WHOLE_REPLIES = frozenset(
@@ -192,6 +279,39 @@ def find_conflicts(case: dict[str, Any], path: Path) -> Iterator[Violation]:
         message = "evaluators stand here and under `execution`; keep one of the lists"
         yield Violation("conflicting-keys", (*path, "evaluators"), message, key=True)
     yield from _misplaced_tools(case.get("input_messages"), (*path, "input_messages"))
+
+
+def find_two_names(places: Iterable[Path], names: Mapping[str, str]) -> Iterator[Violation]:
+    """Keys that are names of one thing, of which only one would count; `names` has those that are not our own."""
+    taken: dict[str, Path] = {}
+    for place in places:
+        key = str(place[-1])
+        first = taken.setdefault(names.get(key, key), place)
+        if first != place:
+            message = f"`{_from(first, place)}` and `{_from(place, first)}` say the same thing; keep one of them"
+            yield Violation("conflicting-keys", place, message, key=True)
+
+
+def _from(place: Path, other: Path) -> str:
+    """A place as it is seen from where both lie."""
+    shared = next(i for i, steps in enumerate(zip(place, other, strict=False)) if steps[0] != steps[1])
+    return write_path(place[shared:])
+
+
+def find_conflicts_of_suite(suite: dict[str, Any]) -> Iterator[Violation]:
+    """What a suite says of itself in two ways."""
+    metadata = suite.get("metadata")
+    if isinstance(metadata, dict):
+        yield from find_two_names((("metadata", key) for key in metadata), other_names("metadata"))
+
+
+def find_conflicts_of_target(target: dict[str, Any], path: Path) -> Iterator[Violation]:
+    """Settings in two spellings. One beside `settings` wins over the same one in it, as in AgentV's files."""
+    names = other_names_of_settings(str(target.get("provider")).lower())
+    yield from find_two_names(((*path, key) for key in target), names)
+    settings = target.get("settings")
+    if isinstance(settings, dict):
+        yield from find_two_names(((*path, "settings", key) for key in settings), names)
 
 
 _WHOSE = {"tool_calls": "assistant", "tool_call_id": "tool"}

@@ -7,8 +7,10 @@ missing partner key), `x-check` (this property is a check), `x-rule` (the place 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
+from math import isfinite, isnan
 from pathlib import Path as FilePath
 from typing import Any, Literal, TypeAlias
 
@@ -55,6 +57,27 @@ def schema_for(kind: Kind) -> dict[str, Any]:
 def check_names() -> tuple[str, ...]:
     properties = read_schema()["$defs"]["checkItem"]["properties"]
     return tuple(name for name, rule in properties.items() if rule.get("x-check"))
+
+
+_OTHER_NAME = re.compile(r"(?:Another|AgentV's) name for `(\w+)`\.")
+
+
+def other_names(definition: str) -> dict[str, str]:
+    """The keys of a definition that are other names, each with the one we call it by; the descriptions say so."""
+    properties: dict[str, Any] = read_schema()["$defs"][definition]["properties"]
+    found = {key: _OTHER_NAME.fullmatch(rule.get("description", "")) for key, rule in properties.items()}
+    return {key: match[1] for key, match in found.items() if match}
+
+
+@lru_cache(maxsize=16)
+def other_names_of_settings(provider: str) -> dict[str, str]:
+    """The same for the settings of a provider's targets."""
+    names = other_names("sharedSettings")
+    for branch in read_schema()["$defs"]["target"]["allOf"]:
+        if provider in branch.get("if", {}).get("properties", {}).get("provider", {}).get("enum", ()):
+            for part in branch["then"]["allOf"]:
+                names |= other_names(part["$ref"].rpartition("/")[2])
+    return names
 
 
 @lru_cache(maxsize=1)
@@ -169,6 +192,9 @@ def _legacy_checks_map(fault: _Fault) -> Violation:
 def _type(fault: _Fault) -> Iterator[Violation]:
     types = fault.details["types"]
     value = fault.value
+    if isinstance(value, float) and not isfinite(value) and {"integer", "number"} & set(types):
+        yield _beyond_numbers(fault)
+        return
     if value is None:
         message = f"{fault.name} has no value; it must be {_list(types)}"
     else:
@@ -180,12 +206,22 @@ def _type(fault: _Fault) -> Iterator[Violation]:
     elif isinstance(value, str) and {"integer", "number"} & set(types) and _is_number(value):
         message += "; take the quotes away"
         quote = False
+    elif isinstance(value, str) and {"integer", "number"} & set(types) and _is_number(value.replace("_", "")):
+        instead = value.replace("_", "")
+        message += f"; digits with `_` between them are text in YAML 1.2, so write {instead}"
     elif isinstance(value, str) and "boolean" in types and value.lower() in _SWITCHES:
         instead = _SWITCHES[value.lower()]
         message += f"; write `{instead}`"
     else:
         message += _how_to_write(fault)
     yield Violation("wrong-type", fault.path, message, quote=quote, instead=instead)
+
+
+def _beyond_numbers(fault: _Fault) -> Violation:
+    """A number that YAML can write and nobody can count with; one that is too large is infinite, too."""
+    bounds = " and ".join(_bounds(fault.rule)) or "a number"
+    message = f"{fault.name} must be {bounds}, and not {'.nan' if isnan(fault.value) else 'infinite'}"
+    return Violation("out-of-range", fault.path, message)
 
 
 _SWITCHES = {
@@ -269,6 +305,8 @@ def _unknown_key(fault: _Fault, key: str, known: dict[str, Any]) -> Violation:
 _BESIDE_A_CHECK = frozenset({"threshold", "weight", "required", "name", "metric", "every_turn"})
 _MEANT = {
     **dict.fromkeys(("tests", "test_cases", "testcases", "examples"), "evals"),
+    **dict.fromkeys(("variables", "variable", "params", "parameters"), "vars"),
+    **dict.fromkeys(("question", "query", "input"), "prompt"),
     "human": "user",
     **dict.fromkeys(("ai", "bot", "model", "gpt", "llm"), "assistant"),
     "developer": "system",
@@ -304,7 +342,7 @@ def _pattern(fault: _Fault) -> Iterator[Violation]:
     if "x-code" in fault.rule:
         yield from _length(fault)
         return
-    if "string" in fault.rule.get("type", "") and isinstance(fault.rule["type"], list):  # a number, or its variable
+    if {"integer", "number"} & set(fault.rule.get("type", ())):  # a number, or its variable
         kind = "a whole number" if "integer" in fault.rule["type"] else "a number"
         message = (
             f"{fault.name} must be {kind}, or a `${{{{ VARIABLE }}}}` that holds one, not {_name_value(fault.value)}"
@@ -334,8 +372,12 @@ def _enum(fault: _Fault) -> Iterator[Violation]:
 
 
 def _range(fault: _Fault) -> Iterator[Violation]:
-    rule = fault.rule
-    bounds = [
+    message = f"{fault.name} must be {' and '.join(_bounds(fault.rule))}, not {fault.value}"
+    yield Violation("out-of-range", fault.path, message)
+
+
+def _bounds(rule: dict[str, Any]) -> list[str]:
+    return [
         f"{words} {rule[keyword]}"
         for keyword, words in (
             ("minimum", "at least"),
@@ -344,8 +386,6 @@ def _range(fault: _Fault) -> Iterator[Violation]:
         )
         if keyword in rule
     ]
-    message = f"{fault.name} must be {' and '.join(bounds)}, not {fault.value}"
-    yield Violation("out-of-range", fault.path, message)
 
 
 def _other(fault: _Fault) -> Iterator[Violation]:
@@ -393,11 +433,10 @@ def _name_value(value: Any) -> str:
 
 
 def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    """Would YAML read it as a number, were it not in quotes?"""
+    from rejoinder.suite.yaml import read_plain  # noqa: PLC0415 - only mistakes pay for it
+
+    return isinstance(read_plain(text.strip()), int | float) and text.strip().lower() not in ("true", "false")
 
 
 def _known_keys(rule: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:

@@ -15,9 +15,10 @@ from msgspec import Struct
 from rejoinder.errors import UsageError
 from rejoinder.model import Problem, Target
 from rejoinder.suite.paths import Path as DocumentPath
-from rejoinder.suite.paths import did_you_mean
+from rejoinder.suite.paths import did_you_mean, list_words
 from rejoinder.suite.plugins import PROVIDERS_GROUP, find_entry_point
 from rejoinder.suite.project import Project, configuration_files, display_path
+from rejoinder.suite.rules import find_conflicts_of_target
 from rejoinder.suite.schema import Violation, find_violations
 from rejoinder.suite.source import Source, read_source
 from rejoinder.suite.templates import environment_names, expand_environment
@@ -112,7 +113,8 @@ class Targets:
                 self.problems.append(source.violation(Violation("duplicate-id", (*here, "name"), message)))
                 continue
             seen[name] = position
-            self.problems += [source.violation(one) for one in _missing(entry, here)]
+            found = (*_missing(entry, here), *find_conflicts_of_target(entry, here))
+            self.problems += [source.violation(one) for one in found]
             if not is_known_provider(entry["provider"]):
                 message = f"unknown provider `{entry['provider']}`{did_you_mean(entry['provider'], PROVIDERS)}"
                 violation = Violation("unknown-provider", (*here, "provider"), message)
@@ -184,8 +186,10 @@ def settings_with_environment(target: Target, environment: Mapping[str, str]) ->
 
     def fill(value: Any) -> Any:
         if isinstance(value, str):
-            filled = expand_environment(value, environment, lambda _code, message: missing.append(message))
+            filled = expand_environment(value, environment, lambda _code, _message: None)
             for name in environment_names(value):
+                if name not in environment and name not in missing:
+                    missing.append(name)
                 if _SECRET_NAME.search(name) and environment.get(name):
                     secrets[environment[name]] = f"env {name}"
             return filled
@@ -195,7 +199,11 @@ def settings_with_environment(target: Target, environment: Mapping[str, str]) ->
 
     settings = fill(target.settings)
     if missing:
-        raise UsageError(f"target `{target.name}`: {missing[0]}", "Set it in the environment or in a .env file.")
+        names = list_words([f"`{name}`" for name in missing])
+        several = len(missing) > 1
+        what = f"the environment variable{'s' if several else ''} {names} {'are' if several else 'is'} not set"
+        hint = f"Set {'them' if several else 'it'} in the environment or in a .env file."
+        raise UsageError(f"target `{target.name}`: {what}", hint)
     return settings, secrets
 
 

@@ -11,11 +11,11 @@ Everything else in braces is literal text. Expansion is single-pass: what comes 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder.errors import UsageError
 from rejoinder.model import JUDGE_VARIABLES, JudgeVariable, Quote, trim_start
@@ -113,6 +113,90 @@ def expand_tree(data: Any, scope: Scope, report: Report) -> Any:
     if isinstance(data, dict):
         return {key: expand_tree(value, scope, report) for key, value in data.items()}
     return data
+
+
+MOST_CHARACTERS = 10_000_000
+"""Of other variables in one: a few that double each other would fill the memory."""
+
+
+def names_others(variables: Mapping[str, Any]) -> bool:
+    """May there be anything to expand in them? In most there is not, and every row asks."""
+    for value in variables.values():
+        if isinstance(value, str):
+            if "{{" in value:
+                return True
+        elif isinstance(value, list | dict):
+            return True
+    return False
+
+
+def expand_variables(own: Mapping[str, Any], scope: Scope, report_at: Callable[[str], Report]) -> dict[str, Any]:
+    """Variables, which may name those of the scope and each other, in whatever order they stand.
+
+    One that names itself means the one whose place it takes. What leads in a circle is reported and stays as it is.
+    """
+    named = {key: list(_variables_in(value)) for key, value in own.items()}
+    if not any(named.values()):
+        return {key: expand_tree(value, scope, report_at(key)) for key, value in own.items()}
+    needed = {
+        key: [name for name in names if name in own and not (name == key and name in scope.variables)]
+        for key, names in named.items()
+    }
+    expanded: dict[str, Any] = {}
+    for circle in _circles(needed):
+        report_at(circle[0])("missing-variable", _circle_words(circle))
+        expanded.update((key, own[key]) for key in circle)
+    for key in _by_need(needed):
+        if key in expanded:
+            continue
+        known = {**scope.variables, **{name: expanded[name] for name in needed[key]}}
+        if sum(len(write_value(known[name])) for name in named[key] if name in known) > MOST_CHARACTERS:
+            report_at(key)("too-large", f"other variables make this one longer than {MOST_CHARACTERS:,} characters")
+            expanded[key] = own[key]
+        else:
+            expanded[key] = expand_tree(own[key], structs.replace(scope, variables=known), report_at(key))
+    return {key: expanded[key] for key in own}
+
+
+def _variables_in(value: Any) -> Iterator[str]:
+    """The names in every `{{ var('name') }}` of a value, each as often as it stands there."""
+    if isinstance(value, str):
+        found = _EXPRESSION.finditer(value) if "{{" in value else ()
+        yield from (one["argument"] for one in found if one["function"] == "var")
+    elif isinstance(value, list | dict):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _variables_in(inner)
+
+
+def _circles(needed: dict[str, list[str]]) -> Iterator[list[str]]:
+    """Those that need themselves, circle by circle, each beginning with the one that stands first; they need nothing
+    any more."""
+    from graphlib import CycleError, TopologicalSorter  # noqa: PLC0415 - few suites have variables of variables
+
+    places = {key: place for place, key in enumerate(needed)}
+    while True:
+        try:
+            TopologicalSorter(needed).prepare()
+        except CycleError as error:
+            found: list[str] = error.args[1][:0:-1]  # each one before what it needs, without the first once more
+            first = min(range(len(found)), key=lambda place: places[found[place]])
+            yield [*found[first:], *found[:first]]
+            needed.update((key, []) for key in found)
+        else:
+            return
+
+
+def _circle_words(circle: list[str]) -> str:
+    first, *others = (f"`{one}`" for one in circle)
+    if not others:
+        return f"the variable {first} is made of itself; give it a value"
+    return f"the variable {first} is made of itself, through {list_words(others)}; give one of them a value of its own"
+
+
+def _by_need(needed: dict[str, list[str]]) -> Iterable[str]:
+    from graphlib import TopologicalSorter  # noqa: PLC0415 - as above
+
+    return TopologicalSorter(needed).static_order()
 
 
 def expand_environment(text: str, environment: Mapping[str, str], report: Report) -> str:

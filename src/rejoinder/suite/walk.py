@@ -6,25 +6,26 @@ whoever goes through them again. What is wrong with a case comes with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder.model import Case, Problem
 from rejoinder.suite.cases import CaseBuilder, CasePlace, Surroundings
 from rejoinder.suite.datasets import TOO_DEEP, Row, read_rows, survey
 from rejoinder.suite.files import in_quotes
 from rejoinder.suite.paths import Path as DocumentPath
-from rejoinder.suite.paths import write_path
+from rejoinder.suite.paths import read_path, write_path
 from rejoinder.suite.project import display_path
 from rejoinder.suite.pruning import ANYTHING, prune_case, touched_keys
-from rejoinder.suite.rules import CheckRules, find_conflicts
+from rejoinder.suite.rules import OF_SUITE, CheckRules, find_conflicts
 from rejoinder.suite.schema import case_keys, find_violations, structured_case_keys
 from rejoinder.suite.source import RowSource, Source
-from rejoinder.suite.templates import Report, Scope, expand, expand_tree, write_value
+from rejoinder.suite.templates import Report, Scope, expand, expand_variables, names_others, write_value
 from rejoinder.suite.yaml import MOST_DEPTH
 
 if TYPE_CHECKING:
@@ -34,15 +35,28 @@ CASE_LISTS = ("evals", "evalcases")
 
 
 class Built(Struct, frozen=True):
-    """A case and its problems; no case where there were only problems."""
+    """A case and its problems; no case where the schema or the rules have refused a part of it."""
 
     case: Case | None
     problems: list[Problem]
     source: Source | RowSource
+    rest: Case | None = None
+    """The case, or what is left of a refused one: nothing that is run, but other mistakes are found in it."""
+    touched: Set[str] = frozenset()
+    """The keys of the case that were refused, or `*`."""
 
-    @property
-    def failed(self) -> bool:
-        return any(problem.severity == "error" for problem in self.problems)
+    def explains(self, *keys: str) -> bool:
+        """Does an error speak of one of these keys of the case, so that what is missing there has been said?"""
+        if not self.touched.isdisjoint((*keys, ANYTHING)):
+            return True
+        return any(problem.severity == "error" and _key_of(problem.path) in keys for problem in self.problems)
+
+
+def _key_of(path: str) -> str:
+    """The key of a case, or of `defaults`, that a place is in."""
+    steps = read_path(path)
+    place = 1 if steps[:1] == ("defaults",) else 2
+    return str(steps[place]) if len(steps) > place else ""
 
 
 class LaidAside:
@@ -114,7 +128,7 @@ class Walker:
         data, origins = self._with_defaults(case)
         if "cases" not in data:
             problems: list[Problem] = []
-            names = self._names(data, None, at, problems)
+            names = self._names(data, None, origins.get("vars", at), problems)
             place = CasePlace(at, self.around.source, self.around.source)
             yield self._build(data, place, origins, names, default_id, problems, touched)
             return
@@ -136,7 +150,7 @@ class Walker:
     def _base_id(
         self, data: dict[str, Any], at: str, names: dict[str, Any] | None, problems: list[Problem]
     ) -> str | None:
-        scope = msgspec.structs.replace(self.scope, names=names)
+        scope = structs.replace(self.scope, names=names)
         return expand(data["id"], scope, self._reporter(at, problems)) if "id" in data else None
 
     def _rows_as_cases(self, number: int) -> Iterator[Built]:
@@ -160,7 +174,8 @@ class Walker:
             data, origins = self._with_defaults(own)
             place = CasePlace(write_path(at), row.source, self.around.source)
             variables = {key: value for key, value in row.values.items() if key not in keys}
-            names = self._names(data, {**variables, **own.get("vars", {})} or None, place.at, problems)
+            vars_at = origins.get("vars", place.at)
+            names = self._names(data, {**variables, **own.get("vars", {})} or None, vars_at, problems)
             yield self._build(data, place, origins, names, f"eval-{number}", problems, touched)
 
     def _check_row(
@@ -170,17 +185,22 @@ class Walker:
         found = [*find_violations(own, "case"), *find_conflicts(own, ())]
         if not found and "checks" not in own:
             return own, [], self.touched.get(("defaults",), set())
-        rules = CheckRules(own.get("followups", self.around.followups))
-        rules.walk(own.get("checks"), ("checks",))
+        rules = CheckRules(own.get("followups", self.defaults.get("followups", self.around.followups)))
+        rules.walk(own.get("checks"), ("checks",), always=self._always)
         errors = [*found, *rules.found.errors]
         problems = [
-            source.violation(msgspec.structs.replace(violation, path=(*at, *violation.path)), severity)
+            source.violation(structs.replace(violation, path=(*at, *violation.path)), severity)
             for severity, violations in (("error", errors), ("warning", rules.found.warnings))
             for violation in violations
         ]
         refused = [*(violation.path for violation in errors), *rules.found.hidden]
         touched = touched_keys(errors) | self.touched.get(("defaults",), set())
         return prune_case(own, refused), problems, touched
+
+    @cached_property
+    def _always(self) -> str:
+        """The suite's follow-up that is sent before any of a case's, if there is one."""
+        return OF_SUITE if CheckRules().walk(self.around.suite_checks, ("checks",)) else ""
 
     def _rows(self, written: str, at: str) -> Iterator[Row | Built]:
         problems: list[Problem] = []
@@ -220,8 +240,12 @@ class Walker:
         own = data.get("vars", {})
         if row is None and not own and not self.around.has_variables:
             return None
-        expanded = {key: expand_tree(own[key], self.scope, self._reporter(f"{at}.vars.{key}", problems)) for key in own}
-        return {**self.around.variables, **expanded, **(row or {})}
+        if own and names_others(own):
+            # What a row brings takes the place of what the case says, and is data: nothing in it is expanded.
+            used = {key: value for key, value in own.items() if key not in (row or ())}
+            scope = structs.replace(self.scope, variables={**self.around.variables, **(row or {})})
+            own = expand_variables(used, scope, lambda key: self._reporter(f"{at}.vars.{key}", problems))
+        return {**self.around.variables, **own, **(row or {})}
 
     def _build(
         self,
@@ -242,8 +266,10 @@ class Walker:
             return Built(None, problems, place.source)  # what is left of it makes no case
         found = [*problems, *builder.problems]
         if touched:
-            return Built(None, [one for one in found if not _follows(one, place.at, touched)], place.source)
-        return Built(case, found, place.source)
+            found = [one for one in found if not _follows(one, place.at, touched)]
+            nameless = ANYTHING in touched and "id" not in data
+            return Built(None, found, place.source, case, touched | {"id"} if nameless else touched)
+        return Built(case, found, place.source, case)
 
     def _reporter(self, at: str, problems: list[Problem]) -> Report:
         return lambda code, message: problems.append(self.around.source.problem(code, at, message))
@@ -261,8 +287,15 @@ _OTHER_FORM = {
 def _follows(problem: Problem, at: str, touched: set[str]) -> bool:
     """May something be missing only because it, or what was meant to be it, was refused?"""
     if problem.code == "missing-variable":
-        return not touched.isdisjoint(("vars", "cases", ANYTHING))
-    return problem.code == "missing-field" and problem.path in (f"{at}.prompt", f"{at}.checks")
+        return not touched.isdisjoint(("vars", "cases"))
+    if problem.code == "missing-field" and problem.path == f"{at}.prompt":
+        return not touched.isdisjoint(("prompt", "input_messages", ANYTHING))
+    if problem.code == "missing-field" and problem.path == f"{at}.checks":
+        return not touched.isdisjoint((*_GRADING, ANYTHING))
+    return False
+
+
+_GRADING = ("checks", "evaluators", "execution", "outcome", "expected_outcome")
 
 
 def _from_cell(key: str, text: str) -> Any:

@@ -2,7 +2,8 @@
 
 The meaning is YAML 1.2's core schema: `no`, `on` and dates are strings, `010` is ten. Duplicate keys, several
 documents, foreign tags and keys that are not plain words are errors, and so is anything that would make a small
-file large: size, depth and the growth through aliases are bounded before any of it is built.
+file large: size, depth and the growth through aliases are bounded before any of it is built. libyaml reads version
+1.1; where its tokens differ from 1.2's, it is shown a text that it cannot misread.
 
 Nodes are kept, positions are not: a place is looked up by walking the path again, and only errors ask for one.
 """
@@ -98,15 +99,115 @@ class Document:
 def parse_yaml(text: str) -> Document:
     """Raises YamlFault for what cannot be parsed at all; duplicates and the like are in `faults`."""
     with paused_collector():
-        try:
-            node = _Loader(text).get_single_node()
-        except _TooDeep:
-            raise _find_depth(text) from None
-        except yaml.reader.ReaderError as error:
-            raise _reader_fault(text, error) from None
-        except yaml.MarkedYAMLError as error:
-            raise _marked_fault(error) from None
-        return Document(text, node)
+        if any(one in text for one in _OTHER_BREAKS):
+            return Document(text, _without_other_breaks(text))
+        return Document(text, _compose(text))
+
+
+def _compose(text: str) -> Node | None:
+    if ("\\ud" in text or "\\uD" in text) and _PAIR.search(text):
+        return _compose_with_pairs(text)
+    return _compose_plainly(text)
+
+
+def _compose_plainly(text: str) -> Node | None:
+    try:
+        return _Loader(text).get_single_node()
+    except _TooDeep:
+        raise _find_depth(text) from None
+    except yaml.reader.ReaderError as error:
+        raise _reader_fault(text, error) from None
+    except yaml.MarkedYAMLError as error:
+        raise _marked_fault(error) from None
+
+
+_OTHER_BREAKS = ("\x85", "\u2028", "\u2029")
+"""Ends of lines in YAML 1.1, characters like any other in 1.2."""
+_SELDOM_USED = range(0xE000, 0xE020)
+
+
+def _without_other_breaks(text: str) -> Node | None:
+    """libyaml would fold these characters and the spaces around them, so it is shown others in their place."""
+    low = text.lower()
+    free = (chr(one) for one in _SELDOM_USED if chr(one) not in text and f"{one:x}" not in low)
+    stand_ins = dict(zip(_OTHER_BREAKS, free, strict=False))
+    if len(stand_ins) < len(_OTHER_BREAKS):
+        raise _unreadable_break(text)
+    shown = text.translate({ord(one): other for one, other in stand_ins.items()})
+    back = {ord(other): one for one, other in stand_ins.items()}
+    node = _compose(shown)
+    for scalar in _scalars(node):
+        scalar.value = scalar.value.translate(back)
+    return node
+
+
+def _unreadable_break(text: str) -> YamlFault:
+    first = min(place for one in _OTHER_BREAKS if (place := text.find(one)) >= 0)
+    before = split_lines(text[:first])
+    code = f"{ord(text[first]):04x}"
+    message = f"the character U+{code.upper()} cannot be read here; in double quotes write it as `\\u{code}`"
+    return YamlFault("yaml-syntax", message, len(before), len(before[-1]) + 1)
+
+
+_PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+ESCAPE = re.compile(rf"{_PAIR.pattern}|\\u[dD][89a-fA-F][0-9a-fA-F]{{2}}|\\.", re.DOTALL)
+"""In double quotes: a pair, half of one, or any other escape."""
+
+
+def _compose_with_pairs(text: str) -> Node | None:
+    """JSON writes a character beyond U+FFFF as two escapes, and JSON is YAML; but libyaml refuses them.
+
+    Only in double quotes is a backslash an escape, and only the parser knows where those are. So it first reads a text
+    of the same length without such pairs, for the places of everything, and then one with the characters, for the
+    values.
+    """
+    node = _compose_plainly(_PAIR.sub(r"\\u0041\\u0041", text))
+    pieces: list[str] = []
+    end = 0
+    scalars = list(_scalars(node))
+    for scalar in sorted(scalars, key=lambda one: one.start_mark.index):
+        if scalar.style == '"':
+            for found in ESCAPE.finditer(text, scalar.start_mark.index, scalar.end_mark.index):
+                if len(found[0]) > len(r"\."):
+                    pieces += [text[end : found.start()], _one_character(found, scalar)]
+                    end = found.end()
+    mended = _compose_plainly("".join([*pieces, text[end:]]))
+    for scalar, other in zip(scalars, _scalars(mended), strict=True):
+        scalar.value = other.value
+    return node
+
+
+def _one_character(found: re.Match[str], scalar: ScalarNode) -> str:
+    """The escape of the character that a pair stands for. Half of one is an error, as it is for libyaml."""
+    escape = found[0]
+    if not _PAIR.fullmatch(escape):
+        before = split_lines(found.string[: found.start()])
+        opened = (scalar.start_mark.line + 1, scalar.start_mark.column + 1)
+        words = {"context": "while parsing a quoted scalar", "opened": opened, "raw": True}
+        raise YamlFault("yaml-syntax", HALF_CHARACTER, len(before), len(before[-1]) + 1, **words)
+    high, low = int(escape[2:6], 16), int(escape[8:], 16)
+    return f"\\U{0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00):08x}"
+
+
+HALF_CHARACTER = "found invalid Unicode character escape code"
+"""What libyaml says of half a character, and of one that does not exist."""
+
+
+def _scalars(node: Node | None) -> Generator[ScalarNode]:
+    """Every scalar of a document once, in an order that depends on its structure alone."""
+    waiting: list[Node | None] = [node]
+    seen: set[int] = set()
+    while waiting:
+        current = waiting.pop()
+        if current is None or id(current) in seen:
+            continue
+        seen.add(id(current))
+        if isinstance(current, ScalarNode):
+            yield current
+        elif isinstance(current, SequenceNode):
+            waiting += current.value
+        else:
+            waiting += [one for pair in current.value for one in pair]
 
 
 @contextmanager
@@ -121,7 +222,7 @@ def paused_collector() -> Generator[None]:
             gc.enable()
 
 
-LINE_END = "\r\n|[\n\r\x85\u2028\u2029]"
+LINE_END = "\r\n|[\n\r]"
 
 
 def split_lines(text: str) -> list[str]:
@@ -169,13 +270,18 @@ def _step(node: Node | None, step: str | int, seen: set[int] | None = None) -> t
             if isinstance(key, ScalarNode):
                 if key.value == step:
                     return key, value
-                if key.value == "<<" and not key.style:
+                if _merges(key):
                     merged.append(value)
         for source in merged:
             for one in source.value if isinstance(source, SequenceNode) else [source]:
                 if id(one) not in seen and (found := _step(one, step, seen)):
                     return found
     return None
+
+
+def _merges(key: ScalarNode) -> bool:
+    """Is it a merge key? In quotes it is a key like any other."""
+    return key.value == "<<" and not key.style
 
 
 class _Builder:
@@ -229,6 +335,8 @@ class _Builder:
                 continue
             name = key.value
             if name == "<<" and not key.style:
+                if merges:
+                    twice.append(key)
                 merges.append((value, self.build(value, depth)))
             elif name in result:
                 twice.append(key)
@@ -253,12 +361,15 @@ class _Builder:
                 raise _fault_at(node, "too-many-aliases", f"merges grow beyond {MOST_GROWTH:,} values")
 
     def _duplicates(self, mapping: MappingNode, twice: list[ScalarNode]) -> None:
-        first: dict[str, Node] = {}
+        first: dict[tuple[str, bool], Node] = {}
         for key, _ in mapping.value:
-            first.setdefault(key.value if isinstance(key, ScalarNode) else "", key)
+            if isinstance(key, ScalarNode):
+                first.setdefault((key.value, _merges(key)), key)
         for later in twice:
-            line = first[later.value].start_mark.line + 1
+            line = first[later.value, _merges(later)].start_mark.line + 1
             message = f"the key `{later.value}` stands here a second time; it is first set on line {line}"
+            if _merges(later):
+                message += "; several mappings are merged as a list: `<<: [*one, *other]`"
             self.faults.append(_fault_at(later, "duplicate-key", message, key=later.value, first_line=line, node=later))
 
     def _scalar(self, node: ScalarNode) -> Any:

@@ -1,0 +1,86 @@
+"""Reading answers as liberally as the vendors' own clients do: a reply that was paid for is not lost over a trifle.
+
+What is in order is read in one go. Only what is not is read again, slowly: with a mark at its beginning, numbers that
+JSON does not have, halves of characters, nulls in the place of what could be left out, or counts that are none. A text
+that is no text stays an error, because nobody knows what it was meant to say.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+_MOST_TOKENS = 2**53
+"""No call has as many; a number like this is a mistake of the server."""
+_USAGES = ("usage", "usageMetadata")
+_OF_THE_MODEL = frozenset({"arguments", "args", "input"})
+"""What a model calls a tool with: a null in it is the model's own word."""
+
+
+def read_json(decoder: msgspec.json.Decoder[T], body: bytes, *, nulls: bool = False) -> T:
+    """A body as what it should be. Raises msgspec.DecodeError or UnicodeDecodeError where it is something else.
+
+    `nulls`: they are values like others, because nobody knows what is expected in their place.
+    """
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return _read_again(decoder, body, error, nulls=nulls)
+
+
+def count(told: Any) -> int:
+    """A count of tokens, whichever way a server writes it: 10, 10.0, "10". What is no count is 0, as if not told."""
+    if type(told) is int:
+        return told if 0 < told < _MOST_TOKENS else 0
+    if isinstance(told, str) and told.isascii() and told.isdigit() and len(told) < 20:
+        return count(int(told))
+    if isinstance(told, float) and 0 < told < _MOST_TOKENS:
+        return round(told)
+    return 0
+
+
+def arguments_text(given: Any) -> str:
+    """What a tool is called with, as JSON text; some servers send the object itself."""
+    if isinstance(given, str):
+        return given or "{}"
+    text = msgspec.json.encode(given).decode()
+    return "{}" if text == "null" else text
+
+
+def _read_again(decoder: msgspec.json.Decoder[T], body: bytes, error: Exception, *, nulls: bool) -> T:
+    import json  # noqa: PLC0415 - only where the quick way fails
+
+    try:
+        value = json.loads(body)
+    except ValueError:
+        raise error from None
+    tidy = _tidied(value, nulls=nulls)
+    try:
+        # Written anew, because what is not a number in JSON becomes null by it.
+        return decoder.decode(msgspec.json.encode(tidy))
+    except msgspec.ValidationError:
+        if not isinstance(tidy, dict) or not any(tidy.pop(name, None) is not None for name in _USAGES):
+            raise
+    return decoder.decode(msgspec.json.encode(tidy))  # whose words can be read need not count them
+
+
+def _tidied(value: Any, *, nulls: bool) -> Any:
+    """A value that can be written: halves of characters replaced, and nulls left out unless they are to stay."""
+    if isinstance(value, str):
+        return _whole(value)
+    if isinstance(value, list):
+        return [_tidied(one, nulls=nulls) for one in value]
+    if isinstance(value, dict):
+        return {
+            _whole(name): _tidied(one, nulls=nulls or name in _OF_THE_MODEL)
+            for name, one in value.items()
+            if nulls or one is not None
+        }
+    return value
+
+
+def _whole(text: str) -> str:
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
