@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from binascii import b2a_base64
 from collections.abc import Callable, Iterator
-from html import escape
 from itertools import takewhile
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -125,12 +124,15 @@ def _forms(value: str) -> Iterator[tuple[str, str]]:
     yield value.replace("/", "\\/"), ", in JSON of PHP"
     yield re.sub(r"[+<>&'\"`]", lambda found: f"\\u{ord(found[0]):04X}", value), ", in JSON of .NET"
     yield re.sub(r"[&<>\"'/`=]", lambda found: f"&#x{ord(found[0]):X};", value), ", in HTML"
-    yield escape(value), ", in HTML with names"
+    yield re.sub(r"[&<>\"']", lambda found: _ENTITIES[found[0]], value), ", in HTML with names"
     yield from _in_base64(value.encode("utf-8", "surrogatepass"))
     level = {value: ""}
     for _ in range(DEEPEST_QUOTING):
         level = {write(form): f"{way}, in {name}" for form, way in level.items() for name, write in _QUOTINGS.items()}
         yield from level.items()
+
+
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"}
 
 
 def _in_base64(value: bytes) -> Iterator[tuple[str, str]]:

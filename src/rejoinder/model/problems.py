@@ -9,13 +9,14 @@ from msgspec import Struct, structs
 
 _BEFORE = r"""s?["']?\s*[:=]\s*+["'\[]*+(?:(?:Bearer|Basic)\s+)?+(?!\$?\{\{)"""
 _VALUE = r"""[^\s"'\],}&]"""
-_KEY = re.compile(
+_KEY = (
     rf"""(?P<a>(?i:api[-_]?(?:key|kee|token)|authorization|passw(?:or)?d|pwd|secret|access[-_]?key){_BEFORE}){_VALUE}{{4,}}"""
     rf"""|(?P<b>(?i:key|token|auth|credential|cookie|session|signature){_BEFORE})(?={_VALUE}*\d){_VALUE}{{12,}}"""
     r"""|(?P<c>//[^\s/@:]*:)[^\s/@]+(?=@)"""
     r"""|(?P<d>)\b(?:sk-|gsk_|xai-|AIza|hf_|ghp_|AKIA)[\w-]{12,}"""
 )
-"""A key or a password that stands in a line as it is: by its name, its place in an address, or its first letters."""
+"""A key or a password that stands in a line as it is: by its name, its place in an address, or its first letters.
+Compiled when the first mistake is found."""
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -35,9 +36,9 @@ class Problem(Struct, frozen=True, kw_only=True):
     """The line itself."""
 
     def __post_init__(self) -> None:
-        if self.source is not None and _KEY.search(self.source):
+        if self.source is not None and re.search(_KEY, self.source):
             # Errors end in logs that others read. A line to paste is of no use without the key, so there is none.
-            shown = _KEY.sub(_starred, self.source)
+            shown = re.sub(_KEY, _starred, self.source)
             structs.force_setattr(self, "source", shown)
             structs.force_setattr(self, "suggestion", None)
 

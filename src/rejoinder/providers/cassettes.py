@@ -243,8 +243,9 @@ def _after(call: Recording) -> tuple[ChatMessage, ...]:
 # YAML as people would write it. What the usual writer puts into quotes for a tab, or for a space before a line's end,
 # stands in a block here.
 
-_UNPRINTABLE = re.compile(r"[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
-"""What cannot stand in a file as it is: control characters, and line ends that readers take for others."""
+_UNPRINTABLE = r"[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+"""What cannot stand in a file as it is: control characters, and line ends that readers take for others. It takes long
+to compile, and most runs write no cassettes."""
 _PLAIN = re.compile(r"(?![-+.0-9&*!|>'\"%@`#{}\[\],?:=~ \t])(?:(?!: | #|\t).)*(?<![ :])")
 _AMBIGUOUS = frozenset({"", "y", "n", "yes", "no", "on", "off", "true", "false", "null", "<<"})
 """Words that are no text, for one reader or another."""
@@ -281,9 +282,9 @@ def _word(value: Any) -> str:
 
 def _text(text: str, margin: str) -> str:
     text = text.encode("utf-8", "replace").decode()  # half a character is none
-    if _UNPRINTABLE.search(text) or ("\t" in text and "\n" not in text):
+    if re.search(_UNPRINTABLE, text) or ("\t" in text and "\n" not in text):
         quoted = json.dumps(text, ensure_ascii=False)
-        return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
+        return re.sub(_UNPRINTABLE, lambda found: f"\\u{ord(found[0]):04x}", quoted)
     if "\n" in text:
         return _block(text, margin)
     if _PLAIN.fullmatch(text) and text.lower() not in _AMBIGUOUS:

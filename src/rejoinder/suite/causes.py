@@ -198,14 +198,14 @@ def _half_character(seen: Situation) -> Cause | None:
     if HALF_CHARACTER not in seen.problem:
         return None
     column = seen.line.rfind("\\", 0, seen.column) + 1 or seen.column
-    found = ESCAPE.match(seen.line, column - 1)
+    found = re.compile(ESCAPE).match(seen.line, column - 1)
     if found is None or len(found[0]) != len(_LOST):
         return None
     message = (
         f"`{found[0]}` is half of a character, and the other half is missing; write both, or `{_LOST}` for a character"
         " that is lost"
     )
-    rest = ESCAPE.sub(lambda one: _LOST if len(one[0]) == len(_LOST) else one[0], seen.line[column - 1 :])
+    rest = re.sub(ESCAPE, lambda one: _LOST if len(one[0]) == len(_LOST) else one[0], seen.line[column - 1 :])
     return Cause(message, (seen.number, column), [seen.line[: column - 1] + rest])
 
 

@@ -106,20 +106,15 @@ def read_environment(
     return merged
 
 
-_ENV_LINE = re.compile(
-    r"""^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*
-        (?: (?: '([^']*)' | "((?:[^"\\]|\\.)*)" ) [ \t]*(?:\#.*)? | ([^\n]*?)[ \t]*(?:(?<=[ \t])\#.*)? )$""",
-    re.VERBOSE | re.MULTILINE,
-)
-
-
+_ENV_LINE = r"""^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*
+        (?: (?: '([^']*)' | "((?:[^"\\]|\\.)*)" ) [ \t]*(?:\#.*)? | ([^\n]*?)[ \t]*(?:(?<=[ \t])\#.*)? )$"""
 _ENV_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def parse_env(text: str) -> dict[str, str]:
     """`NAME=value` lines, with `export`, quotes and comments as shells have them."""
     values: dict[str, str] = {}
-    for name, single, double, plain in _ENV_LINE.findall(text.replace("\r\n", "\n")):
+    for name, single, double, plain in re.findall(_ENV_LINE, text.replace("\r\n", "\n"), re.VERBOSE | re.MULTILINE):
         unescaped = re.sub(r"\\(.)", lambda found: _ENV_ESCAPES.get(found[1], found[1]), double)
         values[name] = single or unescaped or plain.strip()
     return values

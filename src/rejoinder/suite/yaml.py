@@ -105,7 +105,7 @@ def parse_yaml(text: str) -> Document:
 
 
 def _compose(text: str) -> Node | None:
-    if ("\\ud" in text or "\\uD" in text) and _PAIR.search(text):
+    if ("\\ud" in text or "\\uD" in text) and re.search(_PAIR, text):
         return _compose_with_pairs(text)
     return _compose_plainly(text)
 
@@ -149,9 +149,9 @@ def _unreadable_break(text: str) -> YamlFault:
     return YamlFault("yaml-syntax", message, len(before), len(before[-1]) + 1)
 
 
-_PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
-ESCAPE = re.compile(rf"{_PAIR.pattern}|\\u[dD][89a-fA-F][0-9a-fA-F]{{2}}|\\.", re.DOTALL)
-"""In double quotes: a pair, half of one, or any other escape."""
+_PAIR = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+ESCAPE = rf"(?s:{_PAIR}|\\u[dD][89a-fA-F][0-9a-fA-F]{{2}}|\\.)"
+"""In double quotes: a pair, half of one, or any other escape. Rare, so they are compiled where they are met."""
 
 
 def _compose_with_pairs(text: str) -> Node | None:
@@ -161,13 +161,13 @@ def _compose_with_pairs(text: str) -> Node | None:
     of the same length without such pairs, for the places of everything, and then one with the characters, for the
     values.
     """
-    node = _compose_plainly(_PAIR.sub(r"\\u0041\\u0041", text))
+    node = _compose_plainly(re.sub(_PAIR, r"\\u0041\\u0041", text))
     pieces: list[str] = []
     end = 0
     scalars = list(_scalars(node))
     for scalar in sorted(scalars, key=lambda one: one.start_mark.index):
         if scalar.style == '"':
-            for found in ESCAPE.finditer(text, scalar.start_mark.index, scalar.end_mark.index):
+            for found in re.compile(ESCAPE).finditer(text, scalar.start_mark.index, scalar.end_mark.index):
                 if len(found[0]) > len(r"\."):
                     pieces += [text[end : found.start()], _one_character(found, scalar)]
                     end = found.end()
@@ -180,7 +180,7 @@ def _compose_with_pairs(text: str) -> Node | None:
 def _one_character(found: re.Match[str], scalar: ScalarNode) -> str:
     """The escape of the character that a pair stands for. Half of one is an error, as it is for libyaml."""
     escape = found[0]
-    if not _PAIR.fullmatch(escape):
+    if not re.fullmatch(_PAIR, escape):
         before = split_lines(found.string[: found.start()])
         opened = (scalar.start_mark.line + 1, scalar.start_mark.column + 1)
         words = {"context": "while parsing a quoted scalar", "opened": opened, "raw": True}
