@@ -54,8 +54,13 @@ class Forgetful:
         self._encode = msgspec.json.Encoder().encode
         self.open_calls: set[str] = set()
 
-    def asked(self, record: Asked, *, outside: bool = True) -> None:  # noqa: ARG002 - the journal's signature
+    async def asked(self, record: Asked) -> None:
         self._encode(record)
+
+    def asked_within(self, record: Asked) -> None:
+        self._encode(record)
+
+    def failed(self, key: str, *, charged: bool) -> None: ...
 
     async def told(self, record: Told) -> None:
         self._encode(record)
@@ -67,7 +72,8 @@ class Forgetful:
 def measure(folder: Path, conversations: int) -> float:
     suite = rejoinder.load(folder / "evals.yaml")
     started = time.perf_counter()
-    engine.start_run([suite], RunOptions(repeat=conversations, workers=100))
+    report = engine.start_run([suite], RunOptions(repeat=conversations, workers=100))
+    assert report.summary["passed"] == conversations, report.summary
     return time.perf_counter() - started
 
 
