@@ -461,6 +461,21 @@ def test_a_budget_can_be_seen_without_a_model(provider: str, cap: str, project: 
     assert resume(project, *more, code=0)["summary"]["passed"] == 5
 
 
+@pytest.mark.parametrize("cap", ["usd", "tokens"])
+def test_what_was_recorded_is_not_paid_for_again(cap: str, project: Project) -> None:
+    """Neither in the run nor when it is taken up."""
+    replies = [{"text": "yes", "output_tokens": 1000}]
+    project.write(".rejoinder/config.yaml", {"prices": {"it": {"input": 1, "output": 1000}}})
+    cases = [{"id": f"c{n}", "prompt": "Well?", "checks": [{"contains": "yes"}]} for n in range(3)]
+    content: Raw = {"targets": [{"name": "it", "provider": "scripted", "replies": replies}], "target": "it"}
+    run(project, {**content, "evals": cases}, "--record", "cassettes", code=0)
+    content["targets"] = [{"name": "it", "provider": "replay", "cassettes": "cassettes"}]
+    limit = {"usd": ("--budget-usd", "0.5"), "tokens": ("--budget-tokens", "15")}[cap]
+    document = run(project, {**content, "evals": cases}, *limit, code=0)
+    assert document["run"]["budget"][f"spent_{cap}"] == 0
+    assert resume(project, code=0)["run"]["budget"] == document["run"]["budget"]
+
+
 def test_the_command_to_go_on_with_helps(project: Project) -> None:
     replies = [{"text": "yes", "output_tokens": 1000}]
     case = {"id": "a", "prompt": "Well?", "checks": [{"contains": "yes"}]}

@@ -908,6 +908,20 @@ def test_a_run_is_not_taken_up_with_another_model(project: Project, monkeypatch:
         assert [one.body["model"] for one in server.requests] == ["gpt-5-mini", "gpt-5"]
 
 
+def test_targets_of_one_name_in_two_suites_have_models_of_their_own(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FakeServer("yes") as server:
+        for name in ("ONE", "TWO"):
+            monkeypatch.setenv(name, f"model-{name}")
+            suite = one_case(checks=[{"contains": "yes"}])
+            suite["targets"] = [behind(server, "it", model=f"${{{{ {name} }}}}", api_key="k")]
+            project.write(f"{name.lower()}.yaml", suite)
+        play(project, "run", "one.yaml", "two.yaml", code=0)
+        play(project, "resume", code=0)
+        assert len(server.requests) == 2
+
+
 # Taken up after a crash.
 
 

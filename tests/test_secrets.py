@@ -633,6 +633,14 @@ def test_a_type_of_error_is_the_servers_word() -> None:
     assert json.loads(mask.reveal(mask.hide(record))) == json.loads(record)
 
 
+def test_what_many_keys_begin_with_gives_none_away() -> None:
+    token = f"eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.{CORE}.{CORE}"
+    mask = Mask({token: "env X", "Correct Horse Battery Staple": "env Y"})
+    for text in ("eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.another.one", "a correct horse battery"):
+        assert mask.hide_text(text) == text
+    assert CORE[:8] not in mask.hide_text(f"It was {token[:-4]} or so")
+
+
 def test_what_is_no_secret_is_not_masked() -> None:
     exchange = Exchange()
     settings = {
@@ -640,7 +648,8 @@ def test_what_is_no_secret_is_not_masked() -> None:
         "organization": "author@example.test",
         "temperature": "0.5",
         "max_output_tokens": "4096",
-        "headers": {"X-Client": "tester", "Accept": "application/json"},
+        "headers": {"X-Client": "tester", "Accept": "application/json", "X-Session": "nightly", "X-Design": "compact"},
+        "extra_body": {"metadata": {"session": "nightly", "auth": "required"}},
         "body": {"keyboard": "qwerty", "author": "Goethe", "tokens": "many", "key": 5, "token": "{{ case_id }}"},
         "base_url": "http://127.0.0.1:8000/v1?version=2024",
     }

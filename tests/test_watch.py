@@ -107,6 +107,12 @@ DEPENDS = {
         {"own/check.py": """print('{"score": 0}')\n"""},
         "1 failed",
     ),
+    "a script in a folder of the project": Depends(
+        CASE % f"{{code: {{script: [{sys.executable}, check.py], cwd: scripts}}}}",
+        {"/scripts/check.py": """print('{"score": 1}')\n"""},
+        {"/scripts/check.py": """print('{"score": 0}')\n"""},
+        "1 failed",
+    ),
     "a judge's prompt": Depends(
         PLAIN + "evals: [{id: one, prompt: Is it?, "
         "execution: {evaluators: [{name: kind, type: llm_judge, prompt: prompts/kind.txt}]}}]\n",

@@ -18,7 +18,8 @@ import msgspec
 
 from rejoinder.engine.loading import load_suites
 from rejoinder.engine.plan import RunOptions
-from rejoinder.engine.run import Observer, RunReport, start_run
+from rejoinder.engine.run import RunReport, start_run
+from rejoinder.engine.session import Observer
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite
 from rejoinder.suite.paths import did_you_mean

@@ -30,7 +30,7 @@ _SOURCES = (".py", ".sh", ".bash", ".zsh", ".js", ".mjs", ".cjs", ".ts", ".rb", 
 async def judge_code(check: Code, context: Context) -> Verdict:
     words = check.script
     label = f"code {words[0]}" if len(words) == 1 else "code"
-    folder = _folder_for(check.cwd, context.port.folders)
+    folder = folder_for(check.cwd, context.port.folders)
     evidence = msgspec.json.encode(context.port.evidence())
     timeout_s = check.timeout_s or DEFAULT_TIMEOUT_S
 
@@ -123,7 +123,7 @@ async def _read(check: Check, label: str, asked: Awaitable[Reply | Failure], rea
         return error_verdict(check, label, str(fault))
 
 
-def _folder_for(cwd: str | None, folders: tuple[str, ...]) -> Path:
+def folder_for(cwd: str | None, folders: tuple[str, ...]) -> Path:
     """The folder to run a script in, found as files are: from the suite's folder upward, then in the working one."""
     here = Path(folders[0])
     if cwd is None:

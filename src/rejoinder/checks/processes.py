@@ -53,7 +53,7 @@ async def run_script(words: tuple[str, ...], folder: Path, stdin: bytes, timeout
         if script.flooded or not in_time:
             script.signal(signal.SIGTERM)
         await _within(script.drained, GRACE_S)
-        well = in_time and script.exited.done() and script.exited.result() == 0
+        well = in_time and not script.flooded and script.ended_well()
     finally:
         script.put_down()
         if not well:
@@ -132,6 +132,12 @@ class _Script:
     @property
     def end_of_stderr(self) -> str:
         return self._complained.decode(errors="replace")
+
+    def ended_well(self) -> bool:
+        """Did it end by itself, and without a complaint? A failing exit code alone is a verdict."""
+        if not self.exited.done() or self.exited.result() < 0:
+            return False
+        return self.exited.result() == 0 or not self._complained.strip()
 
     def outcome(self) -> Ended:
         return Ended(self.exited.result(), self._printed.decode(errors="replace"), self.end_of_stderr)

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 import click
 
+from rejoinder.checks.own import folder_for
 from rejoinder.checks.plugins import forget_checks
 from rejoinder.cli.output import show_problems
 from rejoinder.engine.loading import load_suites
@@ -156,7 +157,8 @@ def code_of(suite: Suite) -> tuple[bool, set[Path]]:
         if isinstance(check, PythonCheck):
             functions.append(check.call)
         if isinstance(check, Code):
-            files |= {path for word in _words(check.script) if _is_source(path := folder / (check.cwd or "") / word)}
+            inside = folder_for(check.cwd, (str(folder), suite.root))
+            files |= {path for word in _words(check.script) if _is_source(path := inside / word)}
     for name in dict.fromkeys(functions):
         place = name.partition(":")[0].replace(".", "/")
         files |= {Path(one, f"{place}{end}") for one in (folder, suite.root) for end in (".py", "/__init__.py")}

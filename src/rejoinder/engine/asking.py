@@ -22,7 +22,7 @@ from rejoinder.engine.budget import NOTHING, Amount, Budget, BudgetReached, amou
 from rejoinder.engine.journal import Asked, Journal, Told
 from rejoinder.engine.sources import Call, Unanswered
 from rejoinder.model import Failure, Reply, Request, Target
-from rejoinder.providers import Provider, ProviderError
+from rejoinder.providers import UNCOUNTED, Provider, ProviderError
 from rejoinder.providers.limits import Closed
 
 MOST_LOCAL = 4
@@ -212,7 +212,7 @@ class Live:
         """Reserve what the call can cost and note that it is made, before it is; the ticket of what is reserved."""
         provider, ticket = terms.provider, 0
         try:
-            if self._budget is not None:
+            if self._budget is not None and terms.target.provider not in UNCOUNTED:
                 ticket, most = await self._reserve(self._budget, terms, request)
                 record = structs.replace(record, most=most)
             if provider.outside:

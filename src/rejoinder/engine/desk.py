@@ -145,17 +145,20 @@ class TargetDesk:
         inputs = (0, 0), (given, 0), (0, given)
         usages = [Usage(given, made, thought, False, *one) for one in inputs for thought in (0, made)]
         # A deployment may turn out to be another model than its target says.
-        models = {None, terms.reported}
+        models = {None, terms.reported} if self._hangs_on_the_reply(terms) else {None}
         costs = [self._cost(terms, usage, model) for usage in usages for model in models]
         return Amount(max((cost.total for cost in costs if cost is not None), default=inf), given + made)
 
     def knows_price(self, terms: Terms) -> bool:
         """Is it known what the target's calls cost, before the first reply says which model it came from?"""
+        return self._options.budget_usd is None or terms.reported is not None or not self._hangs_on_the_reply(terms)
+
+    def _hangs_on_the_reply(self, terms: Terms) -> bool:
         target = terms.target
-        if self._options.budget_usd is None or terms.reported is not None or target.provider not in OVER_HTTP:
-            return True
+        if target.provider not in OVER_HTTP:
+            return False
         prices = self._price_lists.get(id(target)) or self._prices_of(target)
-        return not prices.hangs_on_the_reply(target.provider, terms.model, target.name)
+        return prices.hangs_on_the_reply(target.provider, terms.model, target.name)
 
     def _most_tokens(self, terms: Terms, request: Request) -> tuple[int, int | None]:
         """The most tokens that a call can be given and can make; None where nothing limits those."""

@@ -119,7 +119,8 @@ def _forms(value: str) -> Iterator[tuple[str, str]]:
     yield quote(value, safe=""), ", in a query"
     yield quote(value), ", in a path"
     yield quote_plus(value), ", in a form"
-    yield value.lower(), ", in small letters"
+    if not re.search(r"\s", value):  # headers are put into small letters, and sentences are said in them
+        yield value.lower(), ", in small letters"
     yield re.sub(r"%..", lambda found: found[0].lower(), quote(value, safe="")), ", in a query in small letters"
     yield value.replace("/", "\\/"), ", in JSON of PHP"
     yield re.sub(r"[+<>&'\"`]", lambda found: f"\\u{ord(found[0]):04X}", value), ", in JSON of .NET"
@@ -163,11 +164,16 @@ def _hide_beginnings(text: str, form: str, name: str) -> str:
     start = text.find(form[:SHORTEST_BEGINNING])
     while start >= 0:
         length = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(form, text[start:], strict=False))))
-        is_cut = length >= LONGEST_BEGINNING or _CUT.match(text, start + length)
+        is_cut = length >= _longest_beginning(form) or _CUT.match(text, start + length)
         marker = f"<<{name} up to {length}>>" if is_cut else text[start : start + length]
         text = text[:start] + marker + text[start + length :]
         start = text.find(form[:SHORTEST_BEGINNING], start + len(marker))
     return text
+
+
+def _longest_beginning(form: str) -> int:
+    """JSON Web Tokens all begin alike, up to their first dot."""
+    return max(LONGEST_BEGINNING, form.find(".") + SHORTEST_BEGINNING) if form.startswith("eyJ") else LONGEST_BEGINNING
 
 
 def _again(record: bytes, change: Any) -> bytes:

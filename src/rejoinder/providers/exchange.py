@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from rejoinder.providers.transport import Transport
 
 # Compiled where they are used: most runs of a suite that is being written ask nobody.
-_SECRET_HEADER = r"(?i)key|token|secret|auth|cookie|pass|session|cred|sign"
-_SECRET_FIELD = (
-    r"(?:^|[_-]|(?<=[a-z])(?=[A-Z]))(?i:api_?key|key|token|secret|password|passwd|pwd|auth|authorization|credentials?"
-    r"|sig|signature|session|cookie|bearer)$"
-)
-_SECRET_PARAMETER = rf"{_SECRET_FIELD}|^code$"
+_SECRET_HEADER = r"(?i)key|token|secret|auth|cookie|pass"
+_PERHAPS_HEADER = r"(?i)session|cred|signature"
+_BEFORE = r"(?:^|[_-]|(?<=[a-z])(?=[A-Z]))"
+_SECRET_FIELD = rf"{_BEFORE}(?i:api_?key|key|token|secret|password|passwd|pwd|authorization|credentials?|bearer)$"
+_PERHAPS_FIELD = rf"{_BEFORE}(?i:auth|sig|signature|session|cookie)$"
+"""Names that settings of another kind have as well: there what has a digit and some length is a secret."""
+_SECRET_PARAMETER = rf"{_SECRET_FIELD}|{_PERHAPS_FIELD}|^code$"
 """In addresses: there a code opens doors."""
 _ADDRESS_VARIABLE = r"(?i)(?:_url|_host|_endpoint|_proxy)$"
 _PLACEHOLDERS = frozenset(
@@ -80,7 +81,9 @@ class Exchange:
         for name, value in settings.items():
             if name == "headers":
                 for header, text in dict(value or {}).items():
-                    if re.search(_SECRET_HEADER, header):
+                    if re.search(_SECRET_HEADER, header) or (
+                        re.search(_PERHAPS_HEADER, header) and _looks_secret(str(text))
+                    ):
                         self._hide_header(str(text), f"header {header} of target {target}")
             else:
                 self._hide_field(name, value, f"{name} of target {target}")
@@ -110,7 +113,7 @@ class Exchange:
             for one in value:
                 self._hide_field(name, one, title)
         elif isinstance(value, str):
-            if re.search(_SECRET_FIELD, name):
+            if re.search(_SECRET_FIELD, name) or (re.search(_PERHAPS_FIELD, name) and _looks_secret(value)):
                 self.hide(value.strip(), title)
             elif name in _ADDRESSES or "//" in value:
                 self._hide_address(value, title)
@@ -153,6 +156,10 @@ def _userinfo(address: str) -> str:
     except ValueError:
         return "".join(place).rpartition("@")[0]
     return parts.netloc.rpartition("@")[0]
+
+
+def _looks_secret(value: str) -> bool:
+    return len(value) >= SHORTEST_COOKIE and any(map(str.isdigit, value))
 
 
 def _read_body(text: str) -> Any:

@@ -6,7 +6,7 @@ import time
 from typing import TextIO
 
 from rejoinder.engine.plan import Job
-from rejoinder.engine.run import Observer
+from rejoinder.engine.session import Observer
 from rejoinder.model import Outcome
 
 REFRESH_S = 0.1

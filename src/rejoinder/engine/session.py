@@ -1,0 +1,530 @@
+"""One stretch of work on a run, from opening its folder to closing it: who is asked, where answers come from, what is
+spent. Runs, whether begun, taken up or derived, are such stretches (run.py)."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections import Counter
+from collections.abc import Collection, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
+
+from rejoinder.engine.asking import Live
+from rejoinder.engine.budget import NOTHING, Amount, Budget, Ledger
+from rejoinder.engine.desk import TargetDesk, load_prices
+from rejoinder.engine.earlier import Earlier, Nearest, retrace, unread_answers
+from rejoinder.engine.folder import RunFolder
+from rejoinder.engine.interrupts import Interrupts
+from rejoinder.engine.journal import History, Journal, JournalError, Told, read_journal
+from rejoinder.engine.masking import Mask
+from rejoinder.engine.plan import (
+    Job,
+    RunOptions,
+    Survey,
+    asked_besides,
+    default_workers,
+    pairs,
+    plan,
+    survey_plan,
+    written_model,
+)
+from rejoinder.engine.play import Player
+from rejoinder.engine.points import reached
+from rejoinder.engine.results import Record, Spool, result_record
+from rejoinder.engine.scheduler import Executor, LocalExecutor
+from rejoinder.engine.sources import (
+    Before,
+    Call,
+    Cassettes,
+    Judges,
+    Keeping,
+    Kept,
+    Local,
+    Missing,
+    Models,
+    Noted,
+    Place,
+    Recorded,
+    Retold,
+    Source,
+    Tape,
+    Unanswered,
+    Unrecorded,
+    cache_key,
+    cassette_of,
+    place_of,
+    unread_calls,
+)
+from rejoinder.engine.vectors import Vectors
+from rejoinder.errors import RejoinderError, UsageError
+from rejoinder.functions import results_kept_clean
+from rejoinder.model import Failure, Outcome, Reply, Suite, Target, Trouble
+from rejoinder.providers import FREE, UNCOUNTED
+from rejoinder.providers.cassettes import CassetteError, Shelf, check_folder, write_cassette
+from rejoinder.providers.limits import LimiterReport
+
+if TYPE_CHECKING:
+    from rejoinder.engine.cache import Cache
+    from rejoinder.providers.replay import ReplayProvider
+
+
+MANY = 200
+"""Conversations from which on a tenth of a second before the first is better than one among them."""
+
+
+class Observer:
+    """Is told what happens in a run. The base class says nothing."""
+
+    def started(self, planned: int) -> None: ...
+    def conversation_started(self, job: Job) -> None: ...
+    def conversation_finished(self, job: Job, outcome: Outcome) -> None: ...
+    def conversation_skipped(self, job: Job) -> None: ...
+    def retried(self) -> None: ...
+    def stopping(self) -> None: ...
+    def finished(self) -> None: ...
+
+
+class Ending(Struct, frozen=True):
+    """How a stretch of work ended."""
+
+    status: str
+    in_doubt: int
+    """Calls whose outcome nobody knows."""
+    failure: JournalError | None = None
+    limits: tuple[LimiterReport, ...] = ()
+    """What the limiters did."""
+    given_up: tuple[tuple[Target, Failure], ...] = ()
+    """Targets that were not asked any more, and why."""
+
+
+class Session:
+    """One stretch of work on a run, from opening its folder to closing it."""
+
+    def __init__(
+        self,
+        suites: list[Suite],
+        options: RunOptions,
+        folder: RunFolder,
+        observer: Observer,
+        *,
+        ask: bool = True,
+        before: Earlier | None = None,
+        tape: Tape | None = None,
+    ) -> None:
+        options = with_budgets(options, suites)
+        self.suites = suites
+        self.options = options
+        self.folder = folder
+        self.observer = observer
+        self.before = before
+        """Other runs, whose answers are taken in the candidates' place."""
+        self.tape = tape
+        """What the conversation was told in another run, which takes another course in this one."""
+        self.notes = ask
+        """Is this a run of its own, with a journal? Without, only what is recorded is played."""
+        self.ask = ask and self._purpose in (None, "grade", "ask") and options.replay is None
+        """Is anybody asked? Without it no provider is opened."""
+        self.survey: Survey = survey_plan(suites, options)
+        self.shelf = self._open_shelf()
+        """Where cassettes are written, or played from."""
+        self.models = Models()
+        self.secrets = {value: name for suite in suites for value, name in suite.secrets.items()}
+        self.targets = TargetDesk(options)
+        self.closed: dict[int, RejoinderError] = {}
+        """Why targets could not be opened that may not be needed."""
+        if self.ask:
+            asked = self._open_targets()
+            if self.has_budget:
+                self.targets.refuse_unbounded((target for _, target in asked), self.survey.embedders)
+        else:
+            self.targets.hide_keys(self.survey.targets)
+        for suite in suites:
+            self.targets.hide_settings(suite.targets.values())
+        # What the author calls by a name keeps it: on another machine another value may be meant.
+        self.secrets = {**self.targets.secrets, **self.secrets}
+        self.mask = Mask(self.secrets)
+        self.targets.reveal_with(self.mask.reveal_text)
+        self.told: Mapping[str, Told] = before.told(self.mask) if before is not None else {}
+        self.skipped: Collection[Place] = before.skipped(suites) if before is not None else ()
+        """The conversations that the other runs did not have either."""
+        self._refuse_closed()
+        self.vectors = Vectors()
+        self.cassettes: Cassettes | None = None
+        self.taken: Before | None = None
+        """What is taken over from the conversation of another run."""
+        self.store = self._open_cache() if options.cache and self.ask and self._purpose != "grade" else None
+        self.kept: Kept | None = None
+        self.keeping: Keeping | None = None
+        self.spent: Amount = NOTHING
+        """What the run has spent before."""
+        self.budget: Budget | None = None
+        self._failed_fast = False
+
+    @property
+    def _purpose(self) -> str | None:
+        """What other runs answer for."""
+        return self.before.purpose if self.before is not None else None
+
+    def _open_shelf(self) -> Shelf | None:
+        if self.options.record is not None and self.notes:
+            check_folder(Path(self.options.record))
+        folder = self.options.record or self.options.replay
+        return Shelf(Path(folder), [(one.path, one.root) for one in self.suites]) if folder is not None else None
+
+    def _open_targets(self) -> list[tuple[Suite, Target]]:
+        """The targets that may be asked. For new grades candidates are not, and judges only where an answer is missing,
+        so a key that is not there is no error yet."""
+        asked = self.survey.targets
+        if self._purpose in (None, "ask"):
+            self.targets.open_all(asked)
+            return asked
+        besides = {id(one) for pair in pairs(self.suites, self.options) for one in asked_besides(pair)}
+        opened: list[tuple[Suite, Target]] = []
+        for suite, target in asked:
+            try:
+                self.targets.open_all([(suite, target)])
+            except RejoinderError as error:
+                if id(target) in besides:  # a candidate would only say what a reply costs now
+                    self.closed[id(target)] = error
+            else:
+                opened += [(suite, target)] if id(target) in besides else []
+        return opened
+
+    def _refuse_closed(self) -> None:
+        """Raises what kept a judge from being opened, where a conversation wants a word of it that is not recorded."""
+        if not self.closed:
+            return
+
+        async def missing() -> RejoinderError | None:
+            for job in plan(self.suites, self.options):
+                tape, _ = await retrace(job, self.told, Unrecorded())
+                for call, told in tape.calls:
+                    if told is None and call.target is not None and id(call.target) in self.closed:
+                        return self.closed[id(call.target)]
+            return None
+
+        if (error := asyncio.run(missing())) is not None:
+            raise error
+
+    @property
+    def has_budget(self) -> bool:
+        return self.options.budget_usd is not None or self.options.budget_tokens is not None
+
+    async def play(self, spool: Spool, history: History | None) -> Ending:
+        """Have all conversations that can be had."""
+        journal = Journal(self.folder.journal, self.mask, history) if self.notes else None
+        sources: tuple[Source, ...] = ()
+        live: Live | None = None
+        if journal is not None:
+            self.budget = self._open_budget()
+            live = Live(self.targets, journal, self.observer.retried, self.budget)
+            sources = self._sources(live, journal)
+        if history is not None:
+            own = Recorded(history.told, self._priced)
+            once = self.cassettes is not None or self.taken is not None or self._replaying()
+            sources = (Retold(own, self._use) if once else own, *sources)
+        jobs = plan(self.suites, self.options)
+        executor = LocalExecutor(self.options.workers or default_workers(self.survey))
+        failure: JournalError | None = None
+        cancelled = False
+        self.observer.started(self.survey.planned)
+
+        def finish() -> None:
+            executor.stop()
+            if live is not None:
+                live.stop()
+            self.observer.stopping()
+
+        if self.budget is not None:
+            self.budget.when_reached(lambda: (executor.stop(), live.stop() if live is not None else None))
+        if self.ask and self.survey.planned >= MANY and self.targets.are_paid:
+            load_prices()  # in the midst of many calls it would hold up all of them
+        # What the user's own code prints must not get between the results.
+        with Interrupts(finish) as interrupts, results_kept_clean():
+            try:
+                await executor.execute(jobs, lambda job: self._perform(job, sources, spool, executor))
+            except* (JournalError, CassetteError, OSError) as group:
+                failure = self.failure(_first(group))
+            except* asyncio.CancelledError:
+                cancelled = True
+            finally:
+                self.observer.finished()
+                await self.vectors.close()
+                if journal is not None:
+                    journal.close()
+                await self.targets.close()
+                if self.store is not None:
+                    self.store.close()
+        in_doubt = (history.in_doubt if history else 0) + (len(journal.open_calls) if journal else 0)
+        if failure is not None:
+            return Ending("error", in_doubt, failure)
+        limits, given_up = tuple(self.targets.limits()), tuple(self.targets.endings())
+        if interrupts.count or cancelled:
+            return Ending("interrupted", in_doubt, None, limits, given_up)
+        if self.budget is not None and self.budget.reached:
+            return Ending("budget", in_doubt, None, limits, given_up)
+        if self._failed_fast:
+            for job in chain(executor.waiting, jobs):
+                self._skip(job, spool)
+        return Ending("completed", in_doubt, None, limits, given_up)
+
+    def _sources(self, live: Live, journal: Journal) -> tuple[Source, ...]:
+        """Who answers what is not recorded in this run yet."""
+        if self.before is not None:
+            replays = self.before.purpose == "replay"
+            other = self.before.other_models(self.survey.targets, self.mask) if replays else ()
+            recorded = Noted(Recorded(self.told, self._priced, other), journal)
+            if self.before.purpose == "grade":
+                return recorded, Judges(live, self.closed), Unrecorded(self.skipped)
+            if self.before.purpose == "merge":
+                return (recorded,)
+            if self.before.purpose == "ask":
+                return recorded, *self._own_sources(live, journal)
+            nearest = Nearest(self.before.folders[0], self.told, self.models)
+            return recorded, Local(live), Missing(nearest.explain, self.skipped)
+        return self._own_sources(live, journal)
+
+    def _own_sources(self, live: Live, journal: Journal) -> tuple[Source, ...]:
+        """Who answers by the run's own options."""
+        if self.tape is not None and self.options.fork is not None:
+            self.taken = Before(self.tape, self.options.fork.turn)
+            return Noted(self.taken, journal), *self._asking(live, journal)
+        if self.options.replay is not None:
+            assert self.shelf is not None
+            self.cassettes = Cassettes(self.shelf, self.mask.reveal_text, self.models)
+            return Noted(self.cassettes, journal), Local(live), Missing(self.cassettes.explain)
+        return self._asking(live, journal)
+
+    def _asking(self, live: Live, journal: Journal) -> tuple[Source, ...]:
+        """Whoever is there, after what the cache has."""
+        if self.store is None:
+            return (live,)
+        self.kept = Kept(self.store, self.targets.words_of)
+        noted = Noted(self.kept, journal)
+        self.keeping = Keeping(self.store, noted, live, self.targets.words_of)
+        return noted, self.keeping
+
+    async def _use(self, call: Call) -> None:
+        """The run's own journal has the answer: it counts as given wherever each recording is given once."""
+        for source in (self.cassettes, self.taken):
+            if source is not None:
+                await source.answer(call)
+        if call.target is not None and (provider := self._replayer(call.target)) is not None:
+            provider.find(call.request)
+
+    def _replaying(self) -> list[ReplayProvider]:
+        """The providers of the targets that answer from cassettes."""
+        found = [self._replayer(target) for _, target in self.survey.targets]
+        return list({id(one): one for one in found if one is not None}.values())
+
+    def _replayer(self, target: Target) -> ReplayProvider | None:
+        if target.provider != "replay" or not self.targets.is_open(target):
+            return None
+        from rejoinder.providers.replay import ReplayProvider  # noqa: PLC0415 - few targets are of this kind
+
+        provider = self.targets.terms(target).provider
+        return provider if isinstance(provider, ReplayProvider) else None
+
+    def _open_cache(self) -> Cache:
+        """Before anything is sent, so that a damaged one is told in time."""
+        from rejoinder.engine.cache import Cache  # noqa: PLC0415 - brings SQLite
+
+        return Cache(Path(self.suites[0].root), self.options.cache_lifetime_s, self.mask)
+
+    def _open_budget(self) -> Budget | None:
+        if not self.has_budget or not self.ask:
+            return None
+        return Budget(self.options.budget_usd, self.options.budget_tokens, self.spent)
+
+    def take_up(self) -> History:
+        """What the run's journal holds, and what was spent until now."""
+        if not self.has_budget:
+            return read_journal(self.folder.journal, self.mask)
+        targets = {target.name: target for _, target in self.survey.targets}
+        free = {name for name, target in targets.items() if target.provider in UNCOUNTED}
+
+        def priced(name: str, reply: Reply) -> Reply:
+            return self._priced(targets[name], reply) if name in targets else reply
+
+        ledger = Ledger(free, priced, in_usd=self.options.budget_usd is not None)
+        history = read_journal(self.folder.journal, self.mask, ledger)
+        if self.before is not None and self.before.purpose == "ask":  # its parts have spent before it
+            for folder in self.before.folders:
+                read_journal(folder.journal, self.mask, ledger)
+        self.spent = ledger.spent + asyncio.run(self._in_doubt(ledger.unknown, history.told))
+        return history
+
+    async def _in_doubt(self, unknown: Mapping[str, int], told: Mapping[str, Told]) -> Amount:
+        """The most that calls can have cost of which nobody wrote it down, because the run had no such budget then. It
+        follows from what they asked, so their conversations are gone through once more."""
+        most: dict[str, Amount] = {}
+        known = {**self.told, **told} if unknown else told
+        for job in plan(self.suites, self.options) if unknown else ():
+            tape, _ = await retrace(job, known)
+            for call, _ in tape.calls:
+                if call.key in unknown and call.target is not None and self.targets.is_open(call.target):
+                    most[call.key] = self.targets.most(self.targets.terms(call.target), call.request)
+                elif call.key in unknown:
+                    most[call.key] = NOTHING
+        largest = max(most.values(), key=lambda one: (one.usd, one.tokens), default=NOTHING)
+        counted = (most.get(key, largest) for key, number in unknown.items() for _ in range(number))
+        return sum(counted, NOTHING)
+
+    def model_of(self, target: Target) -> str | None:
+        if not self.ask or not self.targets.is_open(target):  # it is not asked, so nothing had to be filled in
+            model = target.settings.get("model")
+            known = self.before.models() if self.before is not None and "${{" in (model or "${{") else {}
+            return known.get(target.name, model)
+        model = self.targets.model_of(target)
+        return None if model is None else self.mask.hide_text(model)
+
+    def _skip(self, job: Job, spool: Spool) -> None:
+        spool.add(job.number, result_record(job, Outcome(status="skipped")), self.mask)
+
+    def _is_given_up(self, job: Job) -> bool:
+        """Would the conversation ask a target that is not asked any more?"""
+        if not self.ask or not self.targets.endings():
+            return False
+        asked = (job.prepared.target, *asked_besides(job.prepared))
+        return any(self.targets.is_given_up(one) for one in asked if self.targets.is_open(one))
+
+    def _priced(self, target: Target, reply: Reply) -> Reply:
+        """A recorded reply whose price nobody knew then, and which may have one now."""
+        if not self.ask or reply.cost is not None or target.provider in FREE or not self.targets.is_open(target):
+            return reply
+        return structs.replace(reply, **self.targets.price(self.targets.terms(target), reply))
+
+    def stale(self, status: str) -> list[str]:
+        """Recordings that nobody asked for. Whole cassettes are named only where every case was there to ask."""
+        options = self.options
+        chosen = options.cases or options.tags or options.limit or options.shard or options.fork
+        whole = status == "completed" and not self._failed_fast and not chosen
+        found = self.cassettes.stale(self.suites if whole and not options.targets else ()) if self.cassettes else []
+        return found + [text for one in self._replaying() for text in one.stale(whole=whole)]
+
+    def _write_cassette(self, tape: Tape, job: Job) -> None:
+        assert self.shelf is not None
+        write_cassette(cassette_of(self.shelf, job), tape.cassette(job, self.models), self.mask.hide_text)
+
+    def refuse_other_models(self, run: Record) -> None:
+        """A run is of one model a target. Raises UsageError where a variable that names one has another value now."""
+        then = {target["name"]: target["model"] for target in run["targets"]}
+        names = Counter(target.name for _, target in self.survey.targets)
+        alone = [target for _, target in self.survey.targets if names[target.name] == 1]  # the receipt has one a name
+        for target in alone if self.ask else ():
+            model, now = then.get(target.name), self.model_of(target)
+            if model is not None and now != model and "${{" in written_model(target) and self.targets.is_open(target):
+                raise UsageError(
+                    f"run {self.folder.id} has asked the model `{model}` as target `{target.name}`, and now it would be"
+                    f" `{now}`",
+                    f"A run has one model for each target. Set `{written_model(target)}` to what it was, or start a new"
+                    " run.",
+                )
+
+    def ask_errors_again(self, history: History | None) -> History | None:
+        """Forget what ended as an error, wherever it would be answered from."""
+        told = history.told if history is not None else {}
+        if self._purpose == "ask":
+            told = {**self.told, **told}
+        unread = asyncio.run(unread_answers(plan(self.suites, self.options), told))
+        again = {key for key, one in told.items() if one.failure is not None} | {call.key for call in unread}
+        if self.store is not None:
+            for key in (cache_key(call, self.targets.words_of) for call in unread):
+                self.store.forget(key or "")
+        if self._purpose in ("grade", "ask"):  # for new grades judges are asked again, and nobody else
+            elsewhere = {key for key in again if self._purpose == "ask" or "-" in key}
+            self.told = {key: one for key, one in self.told.items() if key not in elsewhere}
+        if history is None:
+            return None
+        return structs.replace(history, told={key: one for key, one in history.told.items() if key not in again})
+
+    def failure(self, error: BaseException) -> JournalError:
+        """Why the run's folder can no longer be written, and how to go on."""
+        if isinstance(error, JournalError | CassetteError):
+            message = error.message
+        else:
+            reason = (getattr(error, "strerror", None) or str(error)).lower()
+            message = f"the run's folder {self.folder.path} cannot be written: {reason}"
+        hint = f"Everything recorded is safe. Make room on the disk, then: rejoinder resume {self.folder.id}"
+        return JournalError(message, hint)
+
+    async def _perform(self, job: Job, sources: tuple[Source, ...], spool: Spool, executor: Executor) -> None:
+        given_up = self._is_given_up(job)
+        if given_up:
+            sources = tuple(one for one in sources if not one.asks)  # what is recorded stands
+        if given_up and not sources:
+            self._skip(job, spool)
+            self.observer.conversation_skipped(job)
+            return
+        self.observer.conversation_started(job)
+        records = self.options.record is not None and self.notes
+        tape = Tape() if records or self.keeping is not None else None
+        player = Player(job, sources, self.vectors, tape)
+        try:
+            outcome = await player.play()
+        except Unanswered:
+            if given_up or (self._purpose != "ask" and place_of(job) in self.skipped):
+                self._skip(job, spool)
+            return
+        except (JournalError, asyncio.CancelledError):
+            raise
+        except Exception as error:  # a bug, in rejoinder or in what it calls, must not touch other conversations
+            self.folder.log(self.mask.hide_text("".join(traceback.format_exception(error))))
+            message = f"internal error: {type(error).__name__}: {error} (see run.log)"
+            outcome = Outcome(status="error", error=Trouble(type="internal", message=message, turn=player.turn))
+        if self.cassettes is not None:
+            self.cassettes.close(job)
+        if tape is not None and records:
+            self._write_cassette(tape, job)
+        if tape is not None and self.keeping is not None and _has_undecided(outcome):
+            self.keeping.forget(unread_calls(tape))
+        outcome = self._keep(job, outcome, spool)
+        reached("conversation.finished")
+        self.observer.conversation_finished(job, outcome)
+        if self.options.fail_fast and outcome.status in ("failed", "error"):
+            self._failed_fast = True
+            executor.stop()
+
+    def _keep(self, job: Job, outcome: Outcome, spool: Spool) -> Outcome:
+        """Put a result with the others. One that cannot be written down is an error of its conversation alone."""
+        try:
+            record = result_record(job, outcome, include_messages=self.options.include_messages)
+            spool.add(job.number, record, self.mask)
+        except (UnicodeError, TypeError, ValueError, RecursionError) as error:
+            message = f"the result cannot be written down: {type(error).__name__}: {error}"
+            outcome = Outcome(
+                status="error", error=Trouble(type="internal", message=message, turn=len(outcome.turns) or 1)
+            )
+            spool.add(job.number, result_record(job, outcome), self.mask)
+        return outcome
+
+
+def _has_undecided(outcome: Outcome) -> bool:
+    """Has a judge been asked, and come to no verdict?"""
+    verdicts = [verdict for turn in outcome.turns for verdict in turn.verdicts]
+    while verdicts:
+        verdict = verdicts.pop()
+        if verdict.state == "error" and verdict.judged:
+            return True
+        verdicts += verdict.children
+    return False
+
+
+def with_budgets(options: RunOptions, suites: list[Suite]) -> RunOptions:
+    """The suites' budgets where the command says none; of several suites they are added up, and hold for all."""
+    for name in ("budget_usd", "budget_tokens"):
+        given = [getattr(suite, name) for suite in suites if getattr(suite, name) is not None]
+        if getattr(options, name) is None and given:
+            options = structs.replace(options, **{name: sum(given)})
+    return options
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    inner: BaseException = group
+    while isinstance(inner, BaseExceptionGroup):
+        inner = inner.exceptions[0]
+    return inner
