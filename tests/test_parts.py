@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.engine.loading import load_suites
@@ -19,6 +19,7 @@ from rejoinder.engine.plan import RunOptions, plan
 from rejoinder.testing import Answer, FakeServer, Received, is_judging, judge
 from tests.conftest import Project, RejoinderError
 from tests.paid_lab import KILLED, Child, comparable
+from tests.test_properties import bounded
 
 spec = pytest.mark.spec
 
@@ -689,16 +690,6 @@ _CASES = st.lists(
     min_size=1,
     max_size=4,
 )
-
-
-def bounded(examples: int) -> settings:
-    return settings(
-        max_examples=int(os.environ.get("FUZZ_EXAMPLES", "0")) or examples,
-        derandomize="FUZZ_EXAMPLES" not in os.environ,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
 
 
 @bounded(25)

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.engine.earlier import recorded_conversation
@@ -29,6 +29,7 @@ from rejoinder.engine.sources import Before
 from rejoinder.testing import Answer, FakeServer, Received, is_judging, judge
 from tests.conftest import Project, RejoinderError
 from tests.paid_lab import comparable
+from tests.test_properties import bounded
 
 Raw = dict[str, Any]
 
@@ -712,16 +713,6 @@ _CASES = st.lists(
     min_size=1,
     max_size=3,
 )
-
-
-def bounded(examples: int) -> settings:
-    return settings(
-        max_examples=int(os.environ.get("FUZZ_EXAMPLES", "0")) or examples,
-        derandomize="FUZZ_EXAMPLES" not in os.environ,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
 
 
 def named(cases: list[Raw]) -> list[Raw]:

@@ -71,11 +71,16 @@ class TargetDesk:
                 self._terms[id(target)] = self._terms[id(known)]
                 self._suites[id(target)] = suite
 
-    def hide_settings(self, targets: Iterable[Target]) -> None:
-        """Learn the secrets of targets that are not asked: a run's copy of its suites has them too."""
-        for target in targets:
-            if target.provider not in FREE:  # they have no keys, but may have very many replies
-                self._exchange.hide_settings(target.name, one_spelling(target.settings))
+    def secrets_of(self, suites: Iterable[Suite]) -> dict[str, str]:
+        """Those of suites as well, and of their targets that are not asked: a run's copy of its suites has them too."""
+        own: dict[str, str] = {}
+        for suite in suites:
+            own.update(suite.secrets)
+            for target in suite.targets.values():
+                if target.provider not in FREE:  # they have no keys, but may have very many replies
+                    self._exchange.hide_settings(target.name, one_spelling(target.settings))
+        # What the author calls by a name keeps it: on another machine another value may be meant.
+        return {**self.secrets, **own}
 
     def hide_keys(self, targets: Iterable[tuple[Suite, Target]]) -> None:
         """Learn the keys that targets have in the environment, where nobody is asked: recordings may speak of them."""
@@ -310,12 +315,7 @@ def known_secrets(
     """The secrets that recordings of suites may speak of, each with its name, as far as they are to be had."""
     desk = TargetDesk(options)
     desk.hide_keys(targets)
-    own: dict[str, str] = {}
-    for suite in suites:
-        desk.hide_settings(suite.targets.values())
-        own.update(suite.secrets)
-    # What the author calls by a name keeps it: on another machine another value may be meant.
-    return {**desk.secrets, **own}
+    return desk.secrets_of(suites)
 
 
 _OF_THE_CALLER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)

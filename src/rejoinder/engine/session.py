@@ -132,7 +132,6 @@ class Session:
         self.shelf = self._open_shelf()
         """Where cassettes are written, or played from."""
         self.models = Models()
-        self.secrets = {value: name for suite in suites for value, name in suite.secrets.items()}
         self.targets = TargetDesk(options)
         self.closed: dict[int, RejoinderError] = {}
         """Why targets could not be opened that may not be needed."""
@@ -142,11 +141,7 @@ class Session:
                 self.targets.refuse_unbounded((target for _, target in asked), self.survey.embedders)
         else:
             self.targets.hide_keys(self.survey.targets)
-        for suite in suites:
-            self.targets.hide_settings(suite.targets.values())
-        # What the author calls by a name keeps it: on another machine another value may be meant.
-        self.secrets = {**self.targets.secrets, **self.secrets}
-        self.mask = Mask(self.secrets)
+        self.mask = Mask(self.targets.secrets_of(suites))
         self.targets.reveal_with(self.mask.reveal_text)
         self.told: Mapping[str, Told] = before.told(self.mask) if before is not None else {}
         self.skipped: Collection[Place] = before.skipped(suites) if before is not None else ()
