@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -66,6 +67,16 @@ class Project:
         graded = case if {"checks", "outcome"} & set(case) else {**case, "checks": [{"match": "*"}]}
         [shown] = self.prompts({"evals": [graded], **suite}, *arguments)
         return shown
+
+
+@pytest.fixture(scope="session", autouse=True)
+def user_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The user's configuration folder during tests: a key to seal runs with, and no real one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("configuration")))
+        patch.delenv("REJOINDER_SEAL_KEY", raising=False)
+        patch.delenv("REJOINDER_TRUST_ENV", raising=False)
+        yield Path(os.environ["XDG_CONFIG_HOME"]) / "rejoinder"
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from rejoinder.engine.earlier import recorded_conversation
 from rejoinder.engine.folder import RunFolder
 from rejoinder.engine.loading import load_suites
 from rejoinder.engine.plan import RunOptions
-from rejoinder.engine.receipt import read_options
+from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.sources import Before
 from rejoinder.testing import Answer, FakeServer, Received, is_judging, judge
 from tests.conftest import Project, RejoinderError
@@ -175,7 +175,7 @@ def test_new_checks_are_put_on_recorded_replies_without_a_call(project: Project,
     assert "new, failed" in change["checks"][0]
     assert "gone, passed before" in change["checks"][1]
     assert (folder_of(first) / "results.jsonl").read_bytes() == old
-    assert folder_of(now).parent == folder_of(first) / "grades"
+    assert folder_of(now).parent == project.folder / ".rejoinder" / "grades" / first["run"]["id"]
     assert now["run"]["grade_of"] == first["run"]["id"]
 
 
@@ -433,7 +433,7 @@ def test_grading_is_refused_where_there_is_nothing_to_grade(project: Project, ta
     assert "nowhere.yaml" in refusal(project, "grade", "--suite", "nowhere.yaml")
     project.write("bad.yaml", {"evals": [{"id": "a", "prompt": "x", "checks": [{"contians": "y"}]}]})
     assert "contians" in refusal(project, "grade", "--suite", "bad.yaml")
-    assert not list(folder_of(first).glob("grades/*"))
+    assert not (project.folder / ".rejoinder" / "grades").exists()
     (folder_of(first) / "journal.jsonl").unlink()
     assert "has no journal" in refusal(project, "grade")
     assert talker.asked == []
@@ -567,8 +567,9 @@ def test_judges_of_the_turns_before_are_told_apart(project: Project, talker: Tal
     talker.unreadable |= {"Is it kind?", "Is it short?"}
     first = run(project, suite(talker, case("a", *judges, *chain("Sure?", "Really?"))), code=1)
     [result] = first["results"]
-    folder, [suites, _] = RunFolder(folder_of(first)), load_suites([project.folder / "evals.yaml"], RunOptions())
-    tape = recorded_conversation(folder, suites, read_options(folder), "a", 2)
+    recorded = RecordedRun(RunFolder(folder_of(first)), project.folder)
+    [suites, _] = load_suites([project.folder / "evals.yaml"], RunOptions())
+    tape = recorded_conversation(recorded, suites, "a", 2)
     recorded = [(call, told) for call, told in tape.calls if call.request.turn == 1]
     assert len(recorded) == 1 + 3 + 2
     before = Before(tape, 2)

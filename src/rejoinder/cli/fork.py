@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from pathlib import Path
 
 import click
 from msgspec import structs
 
 from rejoinder.cli.output import width_of
+from rejoinder.cli.recorded import open_recorded
 from rejoinder.engine.conversation import Fork
 from rejoinder.engine.earlier import recorded_conversation
-from rejoinder.engine.folder import find_run
-from rejoinder.engine.loading import suites_of
 from rejoinder.engine.plan import RunOptions, plan
-from rejoinder.engine.receipt import read_options, stored_suites
-from rejoinder.engine.run import RunReport, derive_run, read_run, start_run
+from rejoinder.engine.run import RunReport, show_run, start_run
 from rejoinder.engine.sources import Tape
 from rejoinder.errors import UsageError
 from rejoinder.report.live import LiveDisplay
-from rejoinder.suite.project import find_root
 
 
-def fork_run(run: str, options: RunOptions, turn: int, prompt: str | None, system: str | None) -> RunReport:
+def fork_run(
+    run: str, options: RunOptions, turn: int, prompt: str | None, system: str | None, *, trust: bool
+) -> RunReport:
     """A new run of one conversation of another, which takes another course from a turn on."""
     if len(options.cases) != 1:
         raise click.UsageError("--fork takes up one conversation: name its case with --case ID")
-    folder = find_run(find_root(Path.cwd(), Path.cwd()), run)
-    suites, before = suites_of(folder), read_options(folder)
+    recorded = open_recorded(run, trust=trust)
+    folder, suites, before = recorded.folder, recorded.suites(), recorded.options()
     if not options.targets and len(before.targets) > 1:
         raise UsageError(
             f"run {folder.id} has asked several targets, and one conversation is taken up",
@@ -39,7 +37,7 @@ def fork_run(run: str, options: RunOptions, turn: int, prompt: str | None, syste
             f"run {folder.id} is a fork itself, at turn {before.fork.turn}, and it can be taken up there or before",
             "What was said instead is known for one turn only.",
         )
-    tape = recorded_conversation(folder, suites, before, options.cases[0], turn, options.targets)
+    tape = recorded_conversation(recorded, suites, options.cases[0], turn, options.targets)
     if turn > 1 and (taken := taken_from(tape)) and options.targets and taken not in options.targets:
         click.echo(f"the turns before are those of target `{taken}`, which run {folder.id} has asked", err=True)
     if before.fork is not None and before.fork.turn == turn:
@@ -53,7 +51,8 @@ def fork_run(run: str, options: RunOptions, turn: int, prompt: str | None, syste
         system_prompt=before.system_prompt if options.system_prompt is None else options.system_prompt,
         fork=Fork(turn=turn, prompt=prompt, system=system, run=folder.id),
     )
-    return start_run(suites, chosen, LiveDisplay(sys.stderr, width_of(sys.stderr)), tape=tape)
+    display, sealed = LiveDisplay(sys.stderr, width_of(sys.stderr)), not recorded.uses_copy
+    return start_run(suites, chosen, display, tape=tape, root=recorded.root, sealed=sealed)
 
 
 def taken_from(tape: Tape) -> str | None:
@@ -61,11 +60,11 @@ def taken_from(tape: Tape) -> str | None:
     return next((call.job.prepared.target.name for call, _ in tape.calls), None)
 
 
-def failed_cases(run: str) -> list[str]:
+def failed_cases(run: str, *, trust: bool) -> list[str]:
     """The ids of the cases that did not pass in a run; those that it did not come to have not passed either."""
-    folder = find_run(find_root(Path.cwd(), Path.cwd()), run)
-    suites, options = stored_suites(folder), read_options(folder)
-    report = read_run(folder) or derive_run(folder, suites, options)
+    recorded = open_recorded(run, trust=trust)
+    suites, options = recorded.copies() or recorded.suites(asks=False), recorded.options()
+    report = show_run(recorded)
     passed = Counter((one.suite, one.id) for one in report.results.outlines() if one.status == "passed")
     planned = Counter((job.prepared.suite_name, job.prepared.case.id) for job in plan(suites, options))
     return list(dict.fromkeys(place[1] for place, count in planned.items() if passed[place] < count))

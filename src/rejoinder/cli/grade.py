@@ -11,19 +11,16 @@ from msgspec import structs
 
 from rejoinder.cli.loading import load_suites
 from rejoinder.cli.output import count, width_of, write_json
+from rejoinder.cli.recorded import open_recorded
 from rejoinder.cli.results import next_command, relative
 from rejoinder.cli.spans import DOLLARS
-from rejoinder.engine.earlier import Earlier
-from rejoinder.engine.folder import find_run
+from rejoinder.cli.trusting import no_code_option, trust_env_option, trust_option
 from rejoinder.engine.grading import Change, compare_grades
-from rejoinder.engine.loading import suites_of
-from rejoinder.engine.receipt import read_options, stored_suites
-from rejoinder.engine.run import RunReport, derive_run, read_run, start_run
+from rejoinder.engine.run import RunReport, grade_run
 from rejoinder.errors import UsageError
 from rejoinder.report.live import LiveDisplay
 from rejoinder.report.problems import printable
 from rejoinder.report.summary import write_summary
-from rejoinder.suite.project import find_root
 
 MOST_SHOWN = 50
 
@@ -35,34 +32,39 @@ MOST_SHOWN = 50
 @click.option("--budget-usd", type=DOLLARS, help="Spend at most so many dollars on judges.")
 @click.option("--budget-tokens", type=click.IntRange(1), help="Use at most so many tokens for judges.")
 @click.option("--max-tokens", type=click.IntRange(1), help="The longest reply of judges that do not say it.")
+@no_code_option
+@trust_option
+@trust_env_option
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def command(
+def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     run: str | None,
     files: tuple[Path, ...],
     workers: int | None,
     budget_usd: float | None,
     budget_tokens: int | None,
     max_tokens: int | None,
+    no_code: bool,
+    trust: bool,
+    trust_env: bool,
     form: str,
 ) -> None:
     """Put checks on the replies of a recorded run (the latest when RUN is not given), without asking for new ones.
 
     The checks are those of the run's suites as they are now, or of --suite. Only judges are asked, and only what they
     were not asked before. Where new checks would send a follow-up that the run never sent, the conversation ends there.
-    The old grades stay; the new ones lie beside them, in the run's folder.
+    The old grades stay; the new ones lie in the project, in `.rejoinder/grades`.
     """
-    folder = find_run(find_root(Path.cwd(), Path.cwd()), run)
-    if not folder.journal.is_file():
-        raise UsageError(f"{folder.path} has no journal, and so no replies to grade")
-    options = structs.replace(read_options(folder), replay=None, record=None, cache=False)
+    recorded = open_recorded(run, trust=trust)
+    if not recorded.folder.journal.is_file():
+        raise UsageError(f"{recorded.folder.path} has no journal, and so no replies to grade")
+    options = structs.replace(recorded.options(), replay=None, record=None, cache=False)
+    options = structs.replace(options, no_code=no_code, trust_env=trust_env)
     options = structs.replace(options, workers=workers or options.workers, fail_fast=False)
     given = {"budget_usd": budget_usd, "budget_tokens": budget_tokens, "max_tokens": max_tokens}
     options = structs.replace(options, **{name: value for name, value in given.items() if value is not None})
     # Candidates are not asked; whether judges can be is found out when they are opened.
-    suites = load_suites(files, options, asks=False) if files else suites_of(folder, asks=False)
-    before = read_run(folder) or derive_run(folder, stored_suites(folder), read_options(folder))
-    display = LiveDisplay(sys.stderr, width_of(sys.stderr))
-    now = start_run(suites, options, display, before=Earlier((folder,), "grade"), inside=folder)
+    suites = load_suites(files, options, asks=False) if files else recorded.suites(asks=False)
+    before, now = grade_run(recorded, suites, options, LiveDisplay(sys.stderr, width_of(sys.stderr)))
     changes = compare_grades(before, now)
     if form == "json":
         write_json({**now.document(), "changes": [msgspec.to_builtins(one) for one in changes]})

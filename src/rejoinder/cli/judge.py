@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rejoinder.cli.output import count, show_problems, width_of, write_json
+from rejoinder.cli.trusting import no_code_option, trust_env_option
 from rejoinder.errors import SuiteError, UsageError
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def command() -> None:
 @click.option("--repeat", "-n", type=click.IntRange(1), default=1, help="Ask about every reply so many times.")
 @click.option("--workers", "-w", type=click.IntRange(1), help="Replies judged at the same time.  [default: 10]")
 @click.option("--resume", "run", metavar="RUN", help="Go on with a test that was cut off; what is answered stays.")
+@no_code_option
+@trust_env_option
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def test(  # noqa: PLR0913, PLR0917 - one parameter an option
     suite: Path | None,
@@ -49,6 +52,8 @@ def test(  # noqa: PLR0913, PLR0917 - one parameter an option
     repeat: int,
     workers: int | None,
     run: str | None,
+    no_code: bool,
+    trust_env: bool,
     form: str,
 ) -> None:
     """Ask a judge about replies that people have labelled, and measure how far it agrees with them.
@@ -64,7 +69,11 @@ def test(  # noqa: PLR0913, PLR0917 - one parameter an option
     from rejoinder.report.judges import write_judge_report  # noqa: PLC0415
 
     options = RunOptions(
-        workers=workers, repeat=repeat, targets_file=str(targets_file.resolve()) if targets_file else None
+        workers=workers,
+        repeat=repeat,
+        targets_file=str(targets_file.resolve()) if targets_file else None,
+        no_code=no_code,
+        trust_env=trust_env,
     )
     try:
         file = read_labels(labels)
@@ -166,6 +175,7 @@ def _plain_subject(criteria: str, target: str | None, file: LabelFile, options: 
 def _ask(subject: Subject, file: LabelFile, options: RunOptions, run: str | None) -> RunReport:
     from rejoinder.engine.folder import find_run  # noqa: PLC0415
     from rejoinder.engine.judge_test import is_test_of, labelled_suite  # noqa: PLC0415
+    from rejoinder.engine.recorded import RecordedRun  # noqa: PLC0415
     from rejoinder.engine.run import resume_run, start_run  # noqa: PLC0415
     from rejoinder.report.live import LiveDisplay  # noqa: PLC0415
 
@@ -173,13 +183,14 @@ def _ask(subject: Subject, file: LabelFile, options: RunOptions, run: str | None
     display = LiveDisplay(sys.stderr, width_of(sys.stderr))
     if run is None:
         return start_run([suite], options, display)
-    folder = find_run(Path(subject.suite.root), run)
+    root = Path(subject.suite.root)
+    folder = find_run(root, run)
     if not is_test_of(folder.read("run.json") or {"suites": []}, suite, subject):
         raise UsageError(
             f"run {folder.id} is no test of this judge with {file.path.name}",
             "Give the same labels, suite, --check, --criteria and --target as when it began.",
         )
-    return resume_run(folder, [suite], options, display, retry_errors=True)
+    return resume_run(RecordedRun(folder, root), [suite], options, display, retry_errors=True)
 
 
 def _shown(path: Path) -> str:

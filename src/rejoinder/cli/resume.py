@@ -9,14 +9,12 @@ import click
 from msgspec import structs
 
 from rejoinder.cli.output import width_of
+from rejoinder.cli.recorded import open_recorded
 from rejoinder.cli.results import check_out, output_options, write_report
 from rejoinder.cli.spans import DOLLARS
-from rejoinder.engine.folder import find_run
-from rejoinder.engine.loading import suites_of
-from rejoinder.engine.receipt import read_options
+from rejoinder.cli.trusting import no_code_option, trust_env_option, trust_option
 from rejoinder.engine.run import resume_run
 from rejoinder.report.live import LiveDisplay
-from rejoinder.suite.project import find_root
 
 
 @click.command("resume")
@@ -28,6 +26,9 @@ from rejoinder.suite.project import find_root
 @click.option("--budget-usd", type=DOLLARS, help="Spend at most so many dollars in all.")
 @click.option("--max-tokens", type=click.IntRange(1), help="The longest reply of targets that do not say it.")
 @click.option("--budget-tokens", type=click.IntRange(1), help="Use at most so many tokens in all.")
+@no_code_option
+@trust_option
+@trust_env_option
 @output_options
 def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     run: str | None,
@@ -38,6 +39,9 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     budget_usd: float | None,
     budget_tokens: int | None,
     max_tokens: int | None,
+    no_code: bool,
+    trust: bool,
+    trust_env: bool,
     form: str,
     out: Path | None,
     verbose: bool,
@@ -45,16 +49,17 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
 ) -> None:
     """Go on with a run that was interrupted or killed (the latest when RUN is not given).
 
-    What is recorded is not asked again. Suites are read from their files; where they were edited, what is unchanged
-    is kept and what changed is asked anew. Where a file is gone, the run's own copy is used.
+    What is recorded is not asked again. Suites are read from the project's files; where they were edited, what is
+    unchanged is kept and what changed is asked again. Where a file is gone, the run's own copy is used, if your
+    rejoinder wrote it.
     """
-    folder = find_run(find_root(Path.cwd(), Path.cwd()), run)
-    options = read_options(folder)
+    recorded = open_recorded(run, trust=trust)
+    options = structs.replace(recorded.options(), no_code=no_code, trust_env=trust_env)
     given = {"workers": workers, "timeout_s": timeout, "max_retries": max_retries}
     given |= {"budget_usd": budget_usd, "budget_tokens": budget_tokens, "max_tokens": max_tokens}
     options = structs.replace(options, **{name: value for name, value in given.items() if value is not None})
     check_out(out)
     display = LiveDisplay(sys.stderr, width_of(sys.stderr))
-    report = resume_run(folder, suites_of(folder), options, display, retry_errors=retry_errors)
+    report = resume_run(recorded, recorded.suites(), options, display, retry_errors=retry_errors)
     write_report(report, form, out, verbose=verbose, corrected=corrected)
     sys.exit(report.summary["exit_code"])

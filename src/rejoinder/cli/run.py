@@ -12,6 +12,7 @@ from rejoinder.cli.loading import load_suites
 from rejoinder.cli.output import width_of
 from rejoinder.cli.results import check_out, output_options, write_report
 from rejoinder.cli.spans import DOLLARS, LIFETIME, SHARD
+from rejoinder.cli.trusting import no_code_option, trust_env_option, trust_option
 from rejoinder.engine.plan import RunOptions, pairs, survey_plan
 from rejoinder.engine.run import start_run
 from rejoinder.model import Suite
@@ -28,7 +29,8 @@ from rejoinder.report.live import LiveDisplay
 )
 @click.option("--limit", type=click.IntRange(1), help="Only the first so many cases.")
 @click.option("--fail-fast", is_flag=True, help="Start nothing new once a conversation has failed.")
-@click.option("--no-code", is_flag=True, help="Refuse suites that run code of the project.")
+@no_code_option
+@trust_env_option
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For each request.")
 @click.option("--max-retries", type=click.IntRange(0), help="How often a failed request is sent again.  [default: 3]")
 @click.option("--target", "targets", multiple=True, metavar="NAME", help="The target; several give a comparison.")
@@ -61,6 +63,7 @@ from rejoinder.report.live import LiveDisplay
 @click.option("--turn", type=click.IntRange(1), help="The turn that --fork asks anew; the turns before are not asked.")
 @click.option("--prompt", metavar="TEXT", help="With --fork: what is said at that turn.")
 @click.option("--system", metavar="TEXT", help="With --fork: the system prompt from that turn on.")
+@trust_option
 @click.option("--cache", is_flag=True, help="Answer equal requests from earlier runs with --cache.")
 @click.option("--cache-ttl", type=LIFETIME, metavar="TIME", help="Use nothing older than this, such as 12h or 7d.")
 @click.option("--budget-usd", type=DOLLARS, help="Spend at most so many dollars.")
@@ -85,6 +88,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     limit: int | None,
     fail_fast: bool,
     no_code: bool,
+    trust_env: bool,
     timeout: float | None,
     max_retries: int | None,
     targets: tuple[str, ...],
@@ -104,6 +108,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     turn: int | None,
     prompt: str | None,
     system: str | None,
+    trust: bool,
     cache: bool,
     cache_ttl: float | None,
     budget_usd: float | None,
@@ -130,6 +135,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         limit=limit,
         fail_fast=fail_fast,
         no_code=no_code,
+        trust_env=trust_env,
         timeout_s=timeout,
         max_retries=max_retries,
         targets=targets,
@@ -157,7 +163,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     if failed_from is not None:
         from rejoinder.cli.fork import failed_cases  # noqa: PLC0415 - seldom asked for
 
-        again = failed_cases(failed_from)
+        again = failed_cases(failed_from, trust=trust)
         if not again:
             click.echo(f"every case of run {failed_from} passed; there is nothing to run", err=True)
             return
@@ -174,7 +180,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     if fork is not None:
         from rejoinder.cli.fork import fork_run  # noqa: PLC0415 - seldom asked for
 
-        report = fork_run(fork, options, turn or 1, prompt, system)
+        report = fork_run(fork, options, turn or 1, prompt, system, trust=trust)
         write_report(report, form, out, verbose=verbose, corrected=corrected)
         sys.exit(report.summary["exit_code"])
     suites = load_suites(paths, options, asks=not dry_run)

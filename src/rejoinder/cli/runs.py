@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from rejoinder.cli.output import count, write_json
-from rejoinder.engine.folder import RunDamaged, RunFolder, list_runs, prune_runs
+from rejoinder.engine.folder import RunFolder, list_grades, list_runs, prune_runs
+from rejoinder.engine.run_files import RunDamaged, refuse_special_files
 from rejoinder.suite.project import find_root
 
 
@@ -18,17 +19,19 @@ from rejoinder.suite.project import find_root
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Only the newest so many.")
 @click.pass_context
 def command(ctx: click.Context, form: str, limit: int) -> None:
-    """List the project's runs, newest first."""
+    """List the project's runs and grades, newest first."""
     if ctx.invoked_subcommand is not None:
         return
-    rows = [_row(run) for run in reversed(list_runs(_root())[-limit:])]
+    known = sorted([*list_runs(_root()), *list_grades(_root())], key=lambda run: run.id)
+    rows = [_row(run) for run in reversed(known[-limit:])]
     if form == "json":
         write_json(rows)
         return
     if not rows:
         click.echo("no runs yet; start one with `rejoinder run`")
     for row in rows:
-        click.echo(f"{row['id']}  {row['status']:11}  {_figures(row):32}  {', '.join(row['suites'])}")
+        graded = f" (grades of {row['grade_of']})" if row["grade_of"] else ""
+        click.echo(f"{row['id']}  {row['status']:11}  {_figures(row):32}  {', '.join(row['suites'])}{graded}")
 
 
 @command.command("prune")
@@ -45,7 +48,12 @@ def prune(keep: int, yes: bool) -> None:
     if not yes and not click.confirm(f"Delete {count(doomed, 'run')}?"):
         click.echo("nothing deleted")
         return
-    click.echo(f"deleted {count(len(prune_runs(_root(), keep)), 'run')}")
+    gone = prune_runs(_root(), keep)
+    click.echo(f"deleted {count(len(gone), 'run')}")
+    if len(gone) < doomed:
+        click.echo(
+            f"{count(doomed - len(gone), 'run')} stayed: open in another process, or not yours to delete", err=True
+        )
 
 
 def _root() -> Path:
@@ -54,8 +62,9 @@ def _root() -> Path:
 
 def _row(run: RunFolder) -> dict[str, Any]:
     try:
+        refuse_special_files(run.path)
         receipt, summary = run.read("run.json") or {}, run.read("summary.json")
-    except RunDamaged:
+    except (RunDamaged, OSError):
         receipt, summary = {}, None
     status = receipt.get("status", "damaged")
     if status == "running" and not run.is_busy:
@@ -66,6 +75,7 @@ def _row(run: RunFolder) -> dict[str, Any]:
         "started_at": receipt.get("started_at"),
         "suites": [suite["name"] or Path(suite["path"]).name for suite in receipt.get("suites", ())],
         "planned": receipt.get("planned"),
+        "grade_of": receipt.get("grade_of"),
         "summary": summary,
     }
 
@@ -73,5 +83,5 @@ def _row(run: RunFolder) -> dict[str, Any]:
 def _figures(row: dict[str, Any]) -> str:
     summary = row["summary"]
     if summary is None:
-        return f"{row['planned']} planned"
+        return "" if row["planned"] is None else f"{row['planned']} planned"
     return f"{summary['passed']} passed, {summary['failed']} failed, {count(summary['errors'], 'error')}"

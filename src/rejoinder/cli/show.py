@@ -6,22 +6,26 @@ from pathlib import Path
 
 import click
 
+from rejoinder.cli.recorded import open_recorded
 from rejoinder.cli.results import output_options, write_report
-from rejoinder.engine.folder import find_run
-from rejoinder.engine.loading import suites_of
-from rejoinder.engine.receipt import read_options
-from rejoinder.engine.run import derive_run, read_run
-from rejoinder.suite.project import find_root
+from rejoinder.cli.trusting import trust_option
+from rejoinder.engine.run import is_consistent, show_run
+from rejoinder.engine.run_files import RunDamaged
 
 
 @click.command("show")
 @click.argument("run", required=False)
+@trust_option
 @output_options
-def command(run: str | None, form: str, out: Path | None, verbose: bool, corrected: bool) -> None:
+def command(run: str | None, trust: bool, form: str, out: Path | None, verbose: bool, corrected: bool) -> None:
     """Show a recorded run (the latest when RUN is not given).
 
-    RUN is an id, the beginning or end of one, or a run's folder.
+    RUN is an id, the beginning or end of one, or a run's folder. Nothing is run, sent or written.
     """
-    folder = find_run(find_root(Path.cwd(), Path.cwd()), run)
-    report = read_run(folder) or derive_run(folder, suites_of(folder, asks=False), read_options(folder))
-    write_report(report, form, out, verbose=verbose, corrected=corrected)
+    report = show_run(open_recorded(run, trust=trust))
+    try:
+        write_report(report, form, out, verbose=verbose, corrected=corrected)
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        if report.derived is not None or is_consistent(report):
+            raise  # a bug
+        raise RunDamaged(report.folder.path / "summary.json", "its figures do not fit the results") from None

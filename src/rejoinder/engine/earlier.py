@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.engine.desk import known_secrets
-from rejoinder.engine.folder import RunFolder, find_run
+from rejoinder.engine.folder import find_run_by_id, list_grades
 from rejoinder.engine.journal import Told, read_journal
 from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import (
@@ -27,7 +27,7 @@ from rejoinder.engine.plan import (
     written_model,
 )
 from rejoinder.engine.play import Player
-from rejoinder.engine.receipt import read_options, read_stored_suite, suite_paths
+from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.results import read_outlines
 from rejoinder.engine.sources import (
     Call,
@@ -56,16 +56,19 @@ async def retrace(job: Job, told: Mapping[str, Told], *further: Source) -> tuple
     return tape, outcome
 
 
+Purpose = Literal["replay", "grade", "merge", "ask"]
+
+
 class Earlier(Struct, frozen=True):
     """Runs that answer in the candidates' place."""
 
-    folders: tuple[RunFolder, ...]
-    purpose: Literal["replay", "grade", "merge", "ask"] = "replay"
+    recorded: tuple[RecordedRun, ...]
+    purpose: Purpose = "replay"
     """What they do not answer is missing, or asked of judges alone, or left open, or asked of whom it concerns."""
 
     def models(self) -> dict[str, str | None]:
         """The model that each target asked for, as it was filled in then."""
-        runs = (folder.read("run.json") or {} for folder in self.folders)
+        runs = (one.folder.read("run.json") or {} for one in self.recorded)
         return {target["name"]: target["model"] for run in runs for target in run.get("targets", ())}
 
     def other_models(self, targets: Iterable[tuple[Suite, Target]], mask: Mask) -> set[str]:
@@ -76,7 +79,7 @@ class Earlier(Struct, frozen=True):
 
     def skipped(self, suites: Iterable[Suite]) -> set[Place]:
         """The conversations that were not had: a target was given up, or the first failure ended the run."""
-        paths = [folder.results for folder in self.folders if folder.results.is_file()]
+        paths = [one.folder.results for one in self.recorded if one.folder.results.is_file()]
         names: dict[str, None] = {}
         found: list[tuple[str, str, str, int]] = []
         for one in (one for path in paths for one in read_outlines(path)):
@@ -97,11 +100,12 @@ class Earlier(Struct, frozen=True):
 
     def _journals(self) -> list[Path]:
         """Whose answers count first. What judges said in earlier grades is not asked again; the last word counts."""
-        journals = [folder.journal for folder in self.folders]
+        journals = [one.folder.journal for one in self.recorded]
         if self.purpose != "grade":
             return journals
-        journals += [path for folder in self.folders for path in folder.path.glob("grades/*/journal.jsonl")]
-        return sorted(journals, key=lambda path: path.stat().st_mtime_ns, reverse=True)
+        grades = (grade for one in self.recorded for grade in list_grades(one.root, one.folder.id))
+        journals += [grade.journal for grade in grades if grade.journal.is_file()]
+        return sorted(journals, key=lambda path: path.lstat().st_mtime_ns, reverse=True)
 
 
 def same_suites(before: Iterable[str], now: Iterable[str]) -> dict[str, str]:
@@ -119,8 +123,8 @@ MOST_OTHERS = 100
 class Nearest:
     """What another run was asked, found by playing it as it was: for the difference to what is asked now."""
 
-    def __init__(self, folder: RunFolder, told: Mapping[str, Told], model_of: ModelOf) -> None:
-        self._folder = folder
+    def __init__(self, recorded: RecordedRun, told: Mapping[str, Told], model_of: ModelOf) -> None:
+        self._recorded = recorded
         self._told = told
         self._model_of = model_of
         self._asked: asyncio.Task[dict[Place, list[Recording]]] | None = None
@@ -141,7 +145,7 @@ class Nearest:
         recorded = asked.get(known, [])
         if not wanted.model:  # it depends on a variable that is not set, and is no difference
             recorded = [structs.replace(one, model="") for one in recorded]
-        return explain_miss(wanted, recorded, f"run {self._folder.id}", then, now)
+        return explain_miss(wanted, recorded, f"run {self._recorded.folder.id}", then, now)
 
     def _most_alike(self, wanted: Recording, place: Place, asked: Mapping[Place, list[Recording]]) -> Place:
         near = self._by_case.get(place[:2]) or self._by_words.get(wanted.messages) or list(asked)[:MOST_OTHERS]
@@ -149,15 +153,14 @@ class Nearest:
 
     async def _play(self) -> dict[Place, list[Recording]]:
         asked: dict[Place, list[Recording]] = {}
-        models = Earlier((self._folder,)).models()
+        models = Earlier((self._recorded,)).models()
 
         def model_then(call: Call) -> str:
             model = written_model(call.target) if call.target is not None else ""
             return model if "${{" not in model else models.get(call.request.target) or ""
 
         try:
-            options = read_options(self._folder)
-            suites = [read_stored_suite(self._folder, number) for number, _ in enumerate(suite_paths(self._folder))]
+            options, suites = self._recorded.options(), self._recorded.copies()
         except RejoinderError:  # a suite that cannot be had any more is not near to anything
             return asked
         with contextlib.suppress(RejoinderError):  # nor is what cannot be planned any more
@@ -215,20 +218,17 @@ async def unread_answers(jobs: Iterable[Job], told: Mapping[str, Told]) -> list[
     return unread
 
 
-def tape_of(options: RunOptions, suites: list[Suite], folder: RunFolder) -> Tape | None:
+def tape_of(options: RunOptions, suites: list[Suite], root: Path) -> Tape | None:
     """What a fork has before its turn, which may not all be in its own journal yet."""
     if options.fork is None or not options.fork.run:
         return None
-    other = find_run(folder.root, options.fork.run)
-    return recorded_conversation(
-        other, suites, read_options(other), options.cases[0], options.fork.turn, options.targets
-    )
+    other = RecordedRun(find_run_by_id(root, options.fork.run), root)
+    return recorded_conversation(other, suites, options.cases[0], options.fork.turn, options.targets)
 
 
 def recorded_conversation(
-    folder: RunFolder,
+    recorded: RecordedRun,
     suites: list[Suite],
-    options: RunOptions,
     case: str,
     turn: int,
     targets: Sequence[str] = (),
@@ -237,6 +237,7 @@ def recorded_conversation(
 
     Raises UsageError where there is no such turn.
     """
+    folder, options = recorded.folder, recorded.options()
     if not folder.journal.is_file():
         raise UsageError(f"{folder.path} has no journal, and so no conversation to take up")
     secrets = known_secrets(suites, survey_plan(suites, options).targets, options)

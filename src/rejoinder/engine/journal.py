@@ -27,6 +27,7 @@ from msgspec import Struct
 from rejoinder.engine.budget import Amount, Ledger
 from rejoinder.engine.masking import Mask
 from rejoinder.engine.points import is_due, reached
+from rejoinder.engine.run_files import open_file, open_to_append
 from rejoinder.errors import RejoinderError
 from rejoinder.model import Failure, Reply
 
@@ -95,13 +96,13 @@ def read_journal(path: Path, mask: Mask, ledger: Ledger | None = None) -> Histor
     asked: set[str] = set()
     in_doubt = size = 0
     decode = msgspec.json.Decoder(Record).decode
-    with path.open("rb") as stream:
+    with open_file(path) as stream:
         for number, line in enumerate(stream, 1):
             if not line.endswith(b"\n"):
                 break  # torn by a crash in the middle of a write
             try:
                 record = decode(mask.reveal(line) if mask else line)
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
                 raise JournalError(
                     f"line {number} of {path} is damaged: {error}",
                     "The lines before it are sound. Restore the file from a copy, or start a new run.",
@@ -147,7 +148,7 @@ class Journal:
         self._path = path
         self._mask = mask if mask else None
         self._encode = msgspec.json.Encoder().encode
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._file = open_to_append(path)
         self._size = history.size if history else 0
         os.ftruncate(self._file, self._size)
         self._failed: JournalError | None = None

@@ -6,9 +6,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from rejoinder.engine.folder import RunFolder
 from rejoinder.engine.plan import RunOptions
-from rejoinder.engine.receipt import read_options, read_stored_suite, suite_paths
 from rejoinder.errors import SuiteError
 from rejoinder.model import Problem, Suite
 from rejoinder.suite.load import LoadOptions
@@ -35,14 +33,3 @@ def load_options(options: RunOptions, *, asks: bool = True) -> LoadOptions:
         system_prompt=options.system_prompt,
         asks=asks and options.replay is None,
     )
-
-
-def suites_of(folder: RunFolder, *, asks: bool = True) -> list[Suite]:
-    """The suites of a run as they are on the disk now, or, where a file is gone, as they were when it began. `asks`:
-    will their targets be asked? A run that plays another one asks nobody, however often it is taken up."""
-    options = read_options(folder)
-    asks = asks and not {"replay_of", "grade_of"} & set(folder.read("run.json") or {})
-    suites: list[Suite] = []
-    for number, path in enumerate(suite_paths(folder)):
-        suites += load_suites([path], options, asks=asks)[0] if path.is_file() else [read_stored_suite(folder, number)]
-    return suites

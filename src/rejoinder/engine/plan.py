@@ -52,6 +52,9 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     limit: int | None = None
     fail_fast: bool = False
     no_code: bool = False
+    """Refuse what runs code of the project. Decided by each command, never by a folder."""
+    trust_env: bool = False
+    """Ask addresses that a `.env` file names with keys that do not come from it. Decided by each command."""
     timeout_s: float | None = None
     max_retries: int | None = None
     targets: tuple[str, ...] = ()

@@ -16,8 +16,9 @@ from rejoinder.engine.folder import RUN_FORMAT, RunFolder
 from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import RunOptions, Survey
 from rejoinder.engine.results import Record
-from rejoinder.errors import RejoinderError, UsageError
-from rejoinder.model import Case, Formatting, Suite, Target
+from rejoinder.engine.run_files import RunDamaged, open_file
+from rejoinder.errors import UsageError
+from rejoinder.model import Case, Formatting, Suite, Target, file_in_project
 from rejoinder.suite.prices import read_prices
 from rejoinder.suite.project import open_project
 from rejoinder.suite.templates import find_secret_by_expression
@@ -53,9 +54,10 @@ def write_receipt(
     }
 
 
-def suite_record(suites: list[Suite], options: RunOptions) -> Record:
+def suite_record(suites: list[Suite], options: RunOptions, root: Path) -> Record:
     return {
         "options": options,
+        "root": str(root),
         "suites": [
             {
                 "path": suite.path,
@@ -90,7 +92,9 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class _StoredSuite(Struct):
+class StoredSuite(Struct):
+    """A suite as a run folder has it, but for its cases."""
+
     secrets: list[str]
     path: str
     root: str
@@ -104,9 +108,13 @@ class _StoredSuite(Struct):
     budget_tokens: int | None = None
 
 
-class _Stored(Struct):
+class Stored(Struct):
+    """`suite.json`"""
+
     options: RunOptions
-    suites: list[_StoredSuite]
+    suites: list[StoredSuite]
+    root: str
+    """The project that the run was begun in."""
 
 
 class StoredCases:
@@ -119,32 +127,42 @@ class StoredCases:
 
     def __iter__(self) -> Iterator[Case]:
         decode = msgspec.json.Decoder(tuple[int, Case]).decode
-        with self._path.open("rb") as stream:
-            for line in stream:
-                number, case = decode(self._mask.reveal(line))
+        with open_file(self._path) as stream:
+            for position, line in enumerate(stream, 1):
+                try:
+                    number, case = decode(self._mask.reveal(line))
+                except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+                    raise RunDamaged(self._path, f"line {position}: {error}", "Start a new run.") from None
                 if number == self._suite:
                     yield case
 
 
-def read_options(folder: RunFolder) -> RunOptions:
-    return _read_stored(folder).options
+def read_stored(folder: RunFolder) -> Stored:
+    path = folder.path / "suite.json"
+    try:
+        with open_file(path) as stream:
+            return msgspec.json.decode(stream.read(), type=Stored)
+    except FileNotFoundError:
+        hint = "Its process ended before anything was sent. Start the run again, and delete the folder."
+        raise UsageError(f"run {folder.id} never began", hint) from None
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+        raise RunDamaged(path, str(error), "Start a new run.") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
 
 
-def suite_paths(folder: RunFolder) -> list[Path]:
-    return [Path(stored.path) for stored in _read_stored(folder).suites]
-
-
-def read_stored_suite(folder: RunFolder, number: int) -> Suite:
-    """A suite as it was when the run began, its secrets put back from the environment."""
-    stored = _read_stored(folder).suites[number]
-    project = open_project(Path(stored.root))
+def stored_suite(folder: RunFolder, number: int, stored: StoredSuite, home: Path) -> Suite:
+    """The folder's copy of a suite, at home in the project `home`, its secrets put back from the environment."""
+    moved = str(home) != stored.root
+    path = str(home / file_in_project(stored.path, stored.root)) if moved else stored.path
+    project = open_project(home)
     environment = project.environment if stored.secrets else {}
     secrets = {find_secret_by_expression(expression, environment): expression for expression in stored.secrets}
     mask = Mask(secrets)
     targets = msgspec.json.decode(mask.reveal(msgspec.json.encode(stored.targets)), type=dict[str, Target])
     return Suite(
-        path=stored.path,
-        root=stored.root,
+        path=path,
+        root=str(home),
         cases=StoredCases(folder.path / "cases.jsonl", number, mask),
         name=stored.name,
         description=stored.description,
@@ -157,18 +175,3 @@ def read_stored_suite(folder: RunFolder, number: int) -> Suite:
         budget_tokens=stored.budget_tokens,
         secrets=secrets,
     )
-
-
-def stored_suites(folder: RunFolder) -> list[Suite]:
-    """The suites of a run as they were when it began."""
-    return [read_stored_suite(folder, number) for number, _ in enumerate(suite_paths(folder))]
-
-
-def _read_stored(folder: RunFolder) -> _Stored:
-    try:
-        return msgspec.json.decode((folder.path / "suite.json").read_bytes(), type=_Stored)
-    except FileNotFoundError:
-        hint = "Its process ended before anything was sent. Start the run again, and delete the folder."
-        raise UsageError(f"run {folder.id} never began", hint) from None
-    except msgspec.MsgspecError as error:
-        raise RejoinderError(f"{folder.path / 'suite.json'} is damaged: {error}") from None

@@ -7,7 +7,6 @@ end, so that memory does not grow with the run.
 from __future__ import annotations
 
 import contextlib
-import os
 from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -16,10 +15,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from rejoinder.engine.folder import RunDamaged
 from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import Job
 from rejoinder.engine.points import reached
+from rejoinder.engine.run_files import RunDamaged, open_draft, open_file, replace_file
+from rejoinder.engine.shapes import Count
 from rejoinder.model import (
     NO_USAGE,
     ChatMessage,
@@ -39,12 +39,12 @@ Record = dict[str, Any]
 
 
 class UsageRecord(Struct, frozen=True):
-    input_tokens: int
-    output_tokens: int
-    total_tokens: int
-    reasoning_tokens: int | msgspec.UnsetType = msgspec.UNSET
-    cached_tokens: int | msgspec.UnsetType = msgspec.UNSET
-    cache_write_tokens: int | msgspec.UnsetType = msgspec.UNSET
+    input_tokens: Count
+    output_tokens: Count
+    total_tokens: Count
+    reasoning_tokens: Count | msgspec.UnsetType = msgspec.UNSET
+    cached_tokens: Count | msgspec.UnsetType = msgspec.UNSET
+    cache_write_tokens: Count | msgspec.UnsetType = msgspec.UNSET
     approximate: bool | msgspec.UnsetType = msgspec.UNSET
     """True where nobody counted and we estimated."""
 
@@ -71,8 +71,8 @@ class CheckRecord(Struct, frozen=True):
 
 
 class TurnRecord(Struct, frozen=True):
-    turn: int
-    depth: int
+    turn: Count
+    depth: Count
     prompt: str
     response: str | None
     passed: bool
@@ -97,7 +97,7 @@ class TurnRecord(Struct, frozen=True):
 class ErrorRecord(Struct, frozen=True):
     type: str
     message: str
-    turn: int
+    turn: Count
     status: int | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -111,7 +111,7 @@ class ResultRecord(Struct, frozen=True, kw_only=True):
     conversation_id: str | None
     metadata: dict[str, Any]
     target: str
-    trial: int
+    trial: Count
     status: str
     passed: bool
     score: float | None
@@ -291,8 +291,7 @@ class Spool:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "results.jsonl"
-        self._unordered = folder / "results.unordered"
-        self._stream = self._unordered.open("wb", buffering=1 << 20)
+        self._unordered, self._stream = open_draft(self._path)
         self._starts = array("q")
         self._encode = msgspec.json.Encoder().encode
         self._end = 0
@@ -316,9 +315,8 @@ class Spool:
 
     def finish(self) -> Path:
         """Write `results.jsonl`, whole or not at all."""
-        self._stream.close()
-        draft = self._path.with_suffix(".draft")
-        with self._unordered.open("rb", buffering=1 << 20) as records, draft.open("wb", buffering=1 << 20) as ordered:
+        with self._stream as records, replace_file(self._path) as ordered:
+            records.seek(0)
             position = 0
             for start in self._starts:
                 if start >= 0:
@@ -327,10 +325,7 @@ class Spool:
                     line = records.readline()
                     position = start + len(line)
                     ordered.write(line)
-            ordered.flush()
-            os.fsync(ordered.fileno())
-        reached("results.before_rename")
-        draft.replace(self._path)
+            reached("results.before_rename")
         self._unordered.unlink()
         reached("results.written")
         return self._path
@@ -342,20 +337,27 @@ class Outline(Struct):
     suite: str
     id: str
     status: str
-    succeeded_on_turn: int | None
+    succeeded_on_turn: Count | None
     line: bytes = b""
+    place: str = ""
+    """The file and the line."""
 
     def read(self) -> Record:
-        return msgspec.json.decode(self.line)
+        """Raises RunDamaged where the record is not what rejoinder wrote."""
+        try:
+            msgspec.json.decode(self.line, type=ResultRecord)
+            return msgspec.json.decode(self.line)
+        except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+            raise RunDamaged(Path(self.place), str(error)) from None
 
 
 def read_outlines(path: Path) -> Iterator[Outline]:
     decode = msgspec.json.Decoder(Outline).decode
-    with path.open("rb", buffering=1 << 20) as stream:
+    with open_file(path) as stream:
         for number, line in enumerate(stream, 1):
             try:
                 outline = decode(line)
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
                 raise RunDamaged(path, f"line {number}: {error}") from None
-            outline.line = line
+            outline.line, outline.place = line, f"{path}, line {number},"
             yield outline

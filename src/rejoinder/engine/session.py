@@ -279,7 +279,7 @@ class Session:
                 return (recorded,)
             if self.before.purpose == "ask":
                 return recorded, *self._own_sources(live, journal)
-            nearest = Nearest(self.before.folders[0], self.told, self.models)
+            nearest = Nearest(self.before.recorded[0], self.told, self.models)
             return recorded, Local(live), Missing(nearest.explain, self.skipped)
         return self._own_sources(live, journal)
 
@@ -348,8 +348,8 @@ class Session:
         ledger = Ledger(free, priced, in_usd=self.options.budget_usd is not None)
         history = read_journal(self.folder.journal, self.mask, ledger)
         if self.before is not None and self.before.purpose == "ask":  # its parts have spent before it
-            for folder in self.before.folders:
-                read_journal(folder.journal, self.mask, ledger)
+            for recorded in self.before.recorded:
+                read_journal(recorded.folder.journal, self.mask, ledger)
         self.spent = ledger.spent + asyncio.run(self._in_doubt(ledger.unknown, history.told))
         return history
 
@@ -468,7 +468,8 @@ class Session:
         except (JournalError, asyncio.CancelledError):
             raise
         except Exception as error:  # a bug, in rejoinder or in what it calls, must not touch other conversations
-            self.folder.log(self.mask.hide_text("".join(traceback.format_exception(error))))
+            if self.notes:
+                self.folder.log(self.mask.hide_text("".join(traceback.format_exception(error))))
             message = f"internal error: {type(error).__name__}: {error} (see run.log)"
             outcome = Outcome(status="error", error=Trouble(type="internal", message=message, turn=player.turn))
         if self.cassettes is not None:

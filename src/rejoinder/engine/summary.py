@@ -326,7 +326,7 @@ def summarise(results: Path, planned: int, duration_s: float) -> Record:
 
 def exit_code(summary: Record, status: str) -> int:
     """The first that applies: interrupted, errors, failures, success."""
-    if status in ("interrupted", "killed"):
+    if status in ("interrupted", "killed", "running"):
         return 130
     if status == "budget":
         return 4

@@ -1,0 +1,125 @@
+"""A recorded run as a command uses it: answers come from its folder, suites, targets and code from the project.
+
+A folder may come from a colleague, from another machine or with a cloned repository. What it says was asked and
+answered can be shown to anybody. What it says should be run or asked counts only where this user's rejoinder wrote it
+(seal.py) or where the user trusts it (`--trust`). So suites are read from the working project, at the path from the
+root that the run had; and the folder's own copy, and paths that lead out of the project, only with the seal or trust.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path, PurePath
+
+from msgspec import structs
+
+from rejoinder.engine.folder import RunFolder
+from rejoinder.engine.loading import load_suites
+from rejoinder.engine.plan import RunOptions
+from rejoinder.engine.receipt import Stored, StoredSuite, read_stored, stored_suite
+from rejoinder.engine.seal import has_seal
+from rejoinder.errors import UsageError
+from rejoinder.model import Suite, file_in_project
+
+MOST_REPEATS = 10_000
+"""Trials and workers that a folder from elsewhere can ask for."""
+
+
+class Untrusted(UsageError):
+    """A folder from elsewhere would decide what is run or asked."""
+
+
+class RecordedRun:
+    def __init__(self, folder: RunFolder, root: Path, *, trust: bool = False) -> None:
+        """`root`: the working project."""
+        self.folder = folder
+        self.root = root
+        self.uses_copy = False
+        """Has a suite been read from a copy without this user's seal? What is made from it gets no seal either."""
+        self._trust = trust
+
+    @cached_property
+    def stored(self) -> Stored:
+        return read_stored(self.folder)
+
+    @cached_property
+    def has_seal(self) -> bool:
+        # A folder that was renamed keeps the id that it was sealed with.
+        return has_seal(self.folder.path, (self.folder.read("run.json") or {}).get("id", self.folder.id))
+
+    @property
+    def is_trusted(self) -> bool:
+        return self._trust or self.has_seal
+
+    @property
+    def files(self) -> list[str]:
+        """The suites' files, as paths in their project."""
+        return [file_in_project(suite.path, suite.root) for suite in self.stored.suites]
+
+    def options(self) -> RunOptions:
+        """The options that the run was begun with, but for what only a command may decide."""
+        options = self.stored.options
+        if max(options.repeat, options.workers or 0) > MOST_REPEATS and not self.is_trusted:
+            raise self._refused(f"asks for {max(options.repeat, options.workers or 0)} trials or workers")
+        return structs.replace(
+            options,
+            no_code=False,
+            trust_env=False,
+            targets_file=self._place(options.targets_file, "--targets"),
+            record=self._place(options.record, "--record"),
+            replay=self._place(options.replay, "--replay"),
+        )
+
+    def suites(self, *, asks: bool = True) -> list[Suite]:
+        """The suites as they are in the project now, or, where a file is gone, the folder's copy. `asks`: will their
+        targets be asked? Raises Untrusted where only a copy from elsewhere is left."""
+        asks = asks and not {"replay_of", "grade_of"} & set(self.folder.read("run.json") or {})
+        options, suites = self.options(), list[Suite]()
+        for number, stored in enumerate(self.stored.suites):
+            file = self._suite_file(stored)
+            suites += load_suites([file], options, asks=asks)[0] if file is not None else [self._copy(number, stored)]
+        return suites
+
+    def copies(self) -> list[Suite]:
+        """The suites as they were when the run began; none where the copy is not to be trusted."""
+        return [self._copy(*one) for one in enumerate(self.stored.suites)] if self.is_trusted else []
+
+    def _suite_file(self, stored: StoredSuite) -> Path | None:
+        here = self._in_project(stored.path)
+        if here is not None and here.is_file():
+            return here
+        there = Path(stored.path)
+        return there if self.has_seal and there.is_file() else None
+
+    def _copy(self, number: int, stored: StoredSuite) -> Suite:
+        if not self.is_trusted:
+            place = self._in_project(stored.path) or stored.path
+            raise self._refused(f"was made from a suite that is not here: {place}")
+        self.uses_copy = self.uses_copy or not self.has_seal
+        home = Path(stored.root)
+        return stored_suite(self.folder, number, stored, home if self.has_seal and home.is_dir() else self.root)
+
+    def _in_project(self, path: str) -> Path | None:
+        """A path of the project that the run was begun in, in the working project."""
+        then = PurePath(path)
+        if ".." in then.parts or not then.is_relative_to(self.stored.root):
+            return None
+        return self.root / then.relative_to(self.stored.root)
+
+    def _place(self, path: str | None, option: str) -> str | None:
+        """A path among the options, in the working project; elsewhere only if it is trusted."""
+        if path is None:
+            return None
+        here = self._in_project(path)
+        if here is not None and (here.exists() or not self.is_trusted):
+            return str(here)
+        if not self.is_trusted:
+            raise self._refused(f"was begun with {option} {path}, outside of the project")
+        return path
+
+    def _refused(self, what: str) -> Untrusted:
+        return Untrusted(
+            f"run {self.folder.id} {what}, and rejoinder of this user did not write its folder",
+            f"Give the command in the project that has the run's suites (this one is {self.root}). Or use the copy in"
+            " the folder with --trust: then the folder decides which code is run and where your keys are sent.",
+        )

@@ -1,0 +1,111 @@
+"""Files of a run folder, opened so that a folder from elsewhere can do no harm.
+
+A run folder may come from a colleague or with a cloned repository. A link in it could lead a write to any file of the
+user's, and a pipe could make a read wait for ever. So links, pipes and devices are refused; a file is replaced by a
+draft that is created anew under a name that cannot be guessed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from rejoinder.errors import RejoinderError
+
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
+_DRAFT = ".draft"
+
+
+class RunDamaged(RejoinderError):
+    """A file of a run folder is not what rejoinder wrote."""
+
+    exit_code = 3
+
+    def __init__(self, path: Path, reason: str, hint: str | None = None) -> None:
+        usual = "If its journal.jsonl is whole, delete this file and use `rejoinder resume` to derive it again."
+        super().__init__(f"{path} is damaged: {reason}", hint or usual)
+
+
+def refuse_special_files(folder: Path) -> None:
+    """Raises RunDamaged for a link, pipe, socket or device in a run folder; rejoinder writes none."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            _refuse_special(Path(entry.path), entry.stat(follow_symlinks=False).st_mode, folders=True)
+
+
+def open_file(path: Path) -> BinaryIO:
+    """A file of a run folder for reading. Raises OSError, or RunDamaged where it is not a plain file."""
+    _refuse_special(path, path.lstat().st_mode)
+    handle = os.open(path, os.O_RDONLY | _NO_LINK | _NO_WAIT)
+    stream = os.fdopen(handle, "rb", buffering=1 << 20)
+    try:
+        _refuse_special(path, os.fstat(handle).st_mode)
+    except RunDamaged:
+        stream.close()
+        raise
+    return stream
+
+
+def open_to_append(path: Path) -> int:
+    """A handle of a file of a run folder, for writing at its end. Raises as `open_file` does."""
+    with suppress(FileNotFoundError):
+        _refuse_special(path, path.lstat().st_mode)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _NO_LINK | _NO_WAIT, 0o644)
+    try:
+        _refuse_special(path, os.fstat(handle).st_mode)
+    except RunDamaged:
+        os.close(handle)
+        raise
+    return handle
+
+
+@contextmanager
+def replace_file(path: Path) -> Generator[BinaryIO]:
+    """A stream for the new content of a file, which takes its place whole or not at all."""
+    draft, stream = open_draft(path)
+    try:
+        with stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink()
+        raise
+
+
+def open_draft(path: Path) -> tuple[Path, BinaryIO]:
+    """A new file beside `path`, for reading and writing."""
+    draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}{_DRAFT}")
+    handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o644)
+    return draft, os.fdopen(handle, "w+b", buffering=1 << 20)
+
+
+def sweep_drafts(folder: Path) -> None:
+    """Delete what a process that was killed has left. Only with the folder's lock: other drafts are in use."""
+    for draft in folder.glob(f".*{_DRAFT}"):
+        with suppress(OSError):
+            draft.unlink()
+
+
+def _refuse_special(path: Path, mode: int, *, folders: bool = False) -> None:
+    if stat.S_ISREG(mode) or (folders and stat.S_ISDIR(mode)):
+        return
+    kind = next((name for test, name in _KINDS if test(mode)), "not a file")
+    raise RunDamaged(path, f"it is {kind}", "rejoinder writes only plain files there. Delete it if you do not know it.")
+
+
+_KINDS = (
+    (stat.S_ISLNK, "a link"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
