@@ -28,6 +28,7 @@ COMMANDS = {
     "runs": "List and delete recorded runs.",
     "cache": "Show and clear what `run --cache` has kept.",
     "judge": "Test a judge against replies that people have labelled.",
+    "trust": "Let .env files decide where keys are sent.",
     "schema": "Print the JSON Schema of suites, targets or configuration.",
     "completion": "Print the completion script of a shell.",
 }

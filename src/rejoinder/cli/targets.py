@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rejoinder.cli.output import show_problems, write_json
+from rejoinder.cli.trusting import trust_env_option
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite, Target, Usage
 from rejoinder.providers.settings import one_spelling
@@ -63,10 +64,16 @@ def command(ctx: click.Context, targets_file: Path | None, suite_file: Path | No
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @_targets_option
 @_suite_option
+@trust_env_option
 @_format_option
 @click.pass_context
 def check(
-    ctx: click.Context, names: tuple[str, ...], targets_file: Path | None, suite_file: Path | None, form: str
+    ctx: click.Context,
+    names: tuple[str, ...],
+    targets_file: Path | None,
+    suite_file: Path | None,
+    trust_env: bool,
+    form: str,
 ) -> None:
     """Ask each target one tiny question: does it answer, how fast, as which model, within what limits?
 
@@ -77,6 +84,7 @@ def check(
     """
     import asyncio  # noqa: PLC0415
 
+    from rejoinder.engine.plan import RunOptions  # noqa: PLC0415
     from rejoinder.engine.probe import find_embedders, try_target  # noqa: PLC0415
 
     before = ctx.obj  # options may stand before `check` as well
@@ -85,10 +93,10 @@ def check(
     if not chosen:
         raise UsageError("there are no targets to check", "Name one, for example openai/gpt-5-mini.")
 
-    embedders = find_embedders(project)
+    embedders, options = find_embedders(project), RunOptions(trust_env=trust_env)
 
     async def try_all() -> list[Probe]:
-        return await asyncio.gather(*(try_target(target, project, embedders) for target in chosen))
+        return await asyncio.gather(*(try_target(target, project, options, embedders) for target in chosen))
 
     probes = asyncio.run(try_all())
     if form == "json":

@@ -25,6 +25,7 @@ from rejoinder.providers.base import Foresees
 from rejoinder.providers.bounds import bounds_of
 from rejoinder.providers.exchange import Exchange
 from rejoinder.providers.settings import one_spelling
+from rejoinder.suite.project import Environment
 
 if TYPE_CHECKING:
     from rejoinder.providers.api import Outgoing
@@ -270,6 +271,10 @@ class TargetDesk:
         self._ready[id(target)] = ready
         folders = (str(Path(suite.path).parent), suite.root)
         provider = open_provider(ready, folders, environment, self._exchange)
+        if isinstance(environment, Environment) and environment.files and target.provider in OVER_HTTP:
+            from rejoinder.engine.env_trust import refuse_foreign_address  # noqa: PLC0415 - only beside a .env file
+
+            refuse_foreign_address(target, ready, provider, environment, self._exchange.secrets, self._options)
         slots = asyncio.Semaphore(target.workers) if target.workers else None
         settings = one_spelling(ready.settings)
         model = settings.get("model")

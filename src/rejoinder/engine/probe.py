@@ -46,9 +46,11 @@ def find_embedders(project: Suite) -> frozenset[str]:
     return frozenset(name for name in (project.embedding_target, *(check.target for check in compared)) if name)
 
 
-async def try_target(target: Target, project: Suite, embedders: frozenset[str] = frozenset()) -> Probe:
+async def try_target(
+    target: Target, project: Suite, options: RunOptions, embedders: frozenset[str] = frozenset()
+) -> Probe:
     """Ask a target one tiny question, once; those that are for vectors for the vector of the question."""
-    desk = TargetDesk(RunOptions())
+    desk = TargetDesk(options)
     started = time.perf_counter()
     try:
         desk.open_all([(project, target)])

@@ -78,6 +78,8 @@ class Wires(Struct, frozen=True):
 
 class ApiProvider:
     outside = True
+    address = ""
+    """Where its requests go, up to the path of the API."""
 
     def __init__(
         self,
@@ -93,7 +95,7 @@ class ApiProvider:
         self._name = name
         self._wires = wires
         self._transport = transport
-        self._headers = headers
+        self.headers = headers
         self._key_name = key_name
         self._retry_statuses = RETRYABLE if retry_statuses is None else retry_statuses
         self._insists_on = retry_statuses or frozenset[int]()
@@ -106,7 +108,7 @@ class ApiProvider:
         outgoing = wire.write(request)
         # The journal's name for the call goes along: a call in doubt can be looked up where it was answered.
         own = (("x-client-request-id", request.key),)
-        headers = {**self._headers, **outgoing.headers} if outgoing.headers else self._headers
+        headers = {**self.headers, **outgoing.headers} if outgoing.headers else self.headers
         sent = self.limiter.sending()
         answer = await self._transport.send(outgoing.method, outgoing.url, headers, outgoing.body, own)
         self.limiter.read(answer.headers, sent, failed=answer.status >= 400)

@@ -88,6 +88,16 @@ def open_api(target: Target, environment: Mapping[str, str], exchange: Exchange)
     return _OPENERS[target.provider](_Opening(settings, exchange))
 
 
+def address_variables(provider: str) -> tuple[str, ...]:
+    """The variables that can name a provider's address; the first that is set does."""
+    if provider == "azure":
+        return _AZURE_ADDRESSES
+    vendor = {**_CHAT_VENDORS, "anthropic": _ANTHROPIC, "gemini": _GEMINI}.get(provider)
+    if vendor is None:
+        return ()
+    return (*vendor.addresses, *([vendor.host_variable] if vendor.host_variable else []))
+
+
 def can_be_asked(provider: str, environment: Mapping[str, str]) -> bool:
     """Does the environment hold all that the provider needs, its key above all?"""
     if provider not in API_PROVIDERS:
@@ -186,7 +196,7 @@ class _Opening:
         settings = self.settings
         more: dict[str, Any] = settings.mapping("headers") if own_headers else {}
         statuses = settings.values.get("retry_status_codes")
-        return ApiProvider(
+        provider = ApiProvider(
             self.name,
             Wires(wire, embeddings),
             self.exchange.transport(settings.environment),
@@ -195,6 +205,8 @@ class _Opening:
             None if statuses is None else frozenset(statuses),
             self.key_name,
         )
+        provider.address = address
+        return provider
 
     def _address(self, vendor: Vendor) -> str:
         given = self.settings.text("base_url") or self.settings.from_environment(vendor.addresses)

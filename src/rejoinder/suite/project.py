@@ -24,13 +24,21 @@ _CONFIGURATION_FOLDERS = (".agentv", ".rejoinder")
 """Later wins."""
 
 
+class Environment(dict[str, str]):
+    """Variables by name, and the `.env` file of each that the process itself does not have."""
+
+    def __init__(self, variables: Mapping[str, str], files: Mapping[str, Path]) -> None:
+        super().__init__(variables)
+        self.files = files
+
+
 class Project(Struct, frozen=True):
     root: Path
     working: Path
     config: dict[str, Any]
     config_sources: dict[str, Source]
     """Which file each key of the configuration comes from."""
-    environment: Mapping[str, str]
+    environment: Environment
     problems: list[Problem]
 
 
@@ -84,9 +92,7 @@ def display_path(path: Path, working: Path) -> str:
     return shown.encode("utf-8", "replace").decode()  # a name may have bytes that are no text
 
 
-def read_environment(
-    start: Path, root: Path, working: Path, given: Mapping[str, str] | None = None
-) -> Mapping[str, str]:
+def read_environment(start: Path, root: Path, working: Path, given: Mapping[str, str] | None = None) -> Environment:
     """The environment over all `.env` files from the suite upward to the root; the nearest wins among files."""
     folders = [
         start,
@@ -95,15 +101,18 @@ def read_environment(
         working,
     ]
     merged: dict[str, str] = {}
+    files: dict[str, Path] = {}
     for folder in reversed(dict.fromkeys(folders)):
         path = folder / ".env"
         if path.is_file():
             try:
-                merged.update(parse_env(read_text(path)))
+                variables = parse_env(read_text(path))
             except FileFault:
                 continue  # an unreadable .env is as good as none; what it should hold is reported as missing
-    merged.update(os.environ if given is None else given)
-    return merged
+            merged.update(variables)
+            files.update(dict.fromkeys(variables, path))
+    own = os.environ if given is None else given
+    return Environment({**merged, **own}, {name: path for name, path in files.items() if name not in own})
 
 
 _ENV_LINE = r"""^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*

@@ -1,0 +1,54 @@
+"""`rejoinder trust`"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from rejoinder.cli.output import count
+from rejoinder.engine.env_trust import deciding_variables, forget_files, trust_files, trusted_files
+from rejoinder.errors import UsageError
+from rejoinder.suite.project import find_root, parse_env, read_environment
+
+
+@click.command("trust")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--forget", is_flag=True, help="Trust these files no longer.")
+@click.option("--list", "listing", is_flag=True, help="List the files that are trusted.")
+@click.option("--yes", "-y", is_flag=True, help="Don't ask for confirmation.")
+def command(files: tuple[Path, ...], forget: bool, listing: bool, yes: bool) -> None:
+    """Let .env files decide where keys are sent.
+
+    FILES are the .env files of the working project when none are given. A key of your environment goes to an address,
+    or through a proxy, that a .env file names only if you trust the file. It is remembered by its path and content:
+    when it changes, you are asked again. Nothing is stored in the project.
+    """
+    if listing:
+        for path in trusted_files():
+            click.echo(path)
+        return
+    chosen = files or _env_files()
+    if not chosen:
+        raise UsageError("there is no .env file in this project")
+    if forget:
+        forget_files(chosen)
+        click.echo(f"{count(len(chosen), 'file')} forgotten")
+        return
+    for file in chosen:
+        names = deciding_variables(parse_env(file.read_text(encoding="utf-8", errors="replace")))
+        click.echo(f"{file}: {', '.join(names) or 'names no address'}")
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError("trusting a file needs your consent: add --yes")
+    if not yes and not click.confirm(f"Send keys where {'it says' if len(chosen) == 1 else 'they say'}?"):
+        click.echo("nothing changed")
+        return
+    trust_files(chosen)
+    click.echo(f"{count(len(chosen), 'file')} trusted")
+
+
+def _env_files() -> tuple[Path, ...]:
+    here = Path.cwd()
+    environment = read_environment(here, find_root(here, here), here, {})
+    return tuple(sorted(set(environment.files.values())))

@@ -1,0 +1,171 @@
+"""What a `.env` file may decide: no address, proxy or certificate of it gets a key that comes from elsewhere.
+
+A cloned repository can bring a `.env` with OPENAI_BASE_URL, and the key of the user's own environment would go there.
+So such a target is refused before anything is sent, unless the address is on this machine or the user allows it: by
+--trust-env, by REJOINDER_TRUST_ENV=1, or by `rejoinder trust`, which remembers the file as it is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from hashlib import sha256
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from rejoinder.engine.plan import RunOptions
+from rejoinder.engine.run_files import replace_file
+from rejoinder.errors import UsageError
+from rejoinder.model import Target
+from rejoinder.providers import Provider
+from rejoinder.providers.api import ApiProvider
+from rejoinder.providers.settings import one_spelling
+from rejoinder.providers.vendors import address_variables
+from rejoinder.suite.project import Environment
+from rejoinder.suite.templates import environment_names
+from rejoinder.user_folder import user_folder
+
+VARIABLE = "REJOINDER_TRUST_ENV"
+_ADDRESSES = ("base_url", "endpoint", "url")
+_CERTIFICATES = frozenset({"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"})
+SHORTEST = 4
+"""Shorter values of a `.env` file are found in any text."""
+
+
+def refuse_foreign_address(
+    target: Target,
+    ready: Target,
+    provider: Provider,
+    environment: Environment,
+    secrets: Iterable[str],
+    options: RunOptions,
+) -> None:
+    """Raises UsageError where a `.env` file says where a key from elsewhere is sent. `ready`: the target with its
+    variables filled in; `secrets`: all values in use that are to be hidden."""
+    assert isinstance(provider, ApiProvider)
+    names = list(_deciding(target, provider.address, environment))
+    if not names or options.trust_env or os.environ.get(VARIABLE) == "1":
+        return
+    sent = list(_texts(ready.settings)) + [str(value) for value in provider.headers.values()]
+    keys = [secret for secret in secrets if any(secret in text for text in sent)]
+    values = [environment[name] for name in environment.files if len(environment[name]) >= SHORTEST]
+    foreign = [key for key in keys if not any(value in key for value in values)]
+    files = {environment.files[name] for name in names}
+    if not foreign or all(is_trusted(file) for file in files):
+        return
+    raise UsageError(
+        f"target `{target.name}` would send a key to {_host(provider.address)}, and {_and(names)} in {_and(files)}"
+        " decides on the way there, but the key is not from that file",
+        "If you know the file, allow it with `rejoinder trust`, or once with --trust-env. If you do not, the key would"
+        " go to whoever wrote it.",
+    )
+
+
+def _deciding(target: Target, address: str, environment: Environment) -> Iterator[str]:
+    """The variables of a `.env` file that decide where the target's requests go."""
+    if _is_on_this_machine(address):
+        return
+    yield from (name for name in _address_names(target, address, environment) if name in environment.files)
+    scheme = urlsplit(address).scheme
+    for name in environment.files:
+        is_proxy = name.lower() in (f"{scheme}_proxy", "all_proxy") and not _is_on_this_machine(environment[name])
+        if environment[name] and (is_proxy or (scheme == "https" and name in _CERTIFICATES)):
+            yield name
+
+
+def _address_names(target: Target, address: str, environment: Environment) -> Iterable[str]:
+    settings = one_spelling(target.settings)
+    written = next((str(settings[key]) for key in _ADDRESSES if settings.get(key)), None)
+    if written is None:
+        return [name for name in address_variables(target.provider) if environment.get(name, "").strip()][:1]
+    if names := environment_names(written):
+        return names
+    # A suite may have filled in a variable already; then its value is the address.
+    hosts = {name: _host(environment[name]) for name in environment.files}
+    return [name for name, host in hosts.items() if host and "://" in environment[name] and host == _host(address)]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _texts(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _texts(one)
+
+
+def _host(address: str) -> str:
+    with suppress(ValueError):
+        return urlsplit(address if "://" in address else f"//{address}").hostname or ""
+    return ""
+
+
+def _is_on_this_machine(address: str) -> bool:
+    host = _host(address)
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return host == "localhost" or host.endswith(".localhost")
+
+
+def _and(items: Iterable[object]) -> str:
+    return " and ".join(sorted(map(str, items)))
+
+
+# Files that the user trusts, by path and content.
+
+
+def trusted_files() -> dict[str, str]:
+    """The digest of each file that `rejoinder trust` was given, by its path."""
+    with suppress(OSError, msgspec.MsgspecError):
+        return msgspec.json.decode(_place().read_bytes(), type=dict[str, str])
+    return {}
+
+
+def is_trusted(file: Path) -> bool:
+    return trusted_files().get(str(file.resolve())) == _digest(file)
+
+
+def trust_files(files: Iterable[Path]) -> None:
+    _write({**trusted_files(), **{str(file.resolve()): _digest(file) for file in files}})
+
+
+def forget_files(files: Iterable[Path]) -> None:
+    gone = {str(file.resolve()) for file in files}
+    _write({path: digest for path, digest in trusted_files().items() if path not in gone})
+
+
+def deciding_variables(names: Iterable[str]) -> list[str]:
+    """Those of a file's variables that can say where keys are sent."""
+    endings = ("_url", "_host", "_endpoint", "_proxy", "_resource_name")
+    return sorted(name for name in names if name in _CERTIFICATES or name.lower().endswith(endings))
+
+
+def _digest(file: Path) -> str:
+    try:
+        return sha256(file.read_bytes()).hexdigest()
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {(error.strerror or str(error)).lower()}") from None
+
+
+def _place() -> Path:
+    place = user_folder()
+    if place is None:
+        raise UsageError("there is no home folder to remember trusted files in", f"Set {VARIABLE}=1 instead.")
+    return place / "trusted.json"
+
+
+def _write(files: dict[str, str]) -> None:
+    place = _place()
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with replace_file(place) as stream:
+            stream.write(msgspec.json.format(msgspec.json.encode(files), indent=2) + b"\n")
+    except OSError as error:
+        raise UsageError(f"{place} cannot be written: {(error.strerror or str(error)).lower()}") from None
