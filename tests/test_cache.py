@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -131,7 +133,7 @@ def test_a_second_run_asks_nobody_and_comes_to_the_same(project: Project, server
     assert len(server.requests) == asked
     assert comparable(second) == comparable(first)
     assert second["run"]["from_cache"]["answers"] == asked > 30
-    assert first["run"]["from_cache"] == {"answers": 0, "tokens": 0, "cost": None}
+    assert first["run"]["from_cache"] == {"answers": 0, "repeated": 0, "tokens": 0, "cost": None}
 
 
 def test_repeats_have_answers_of_their_own(project: Project, server: FakeServer) -> None:
@@ -278,6 +280,39 @@ def test_cases_that_ask_the_same_share_one_answer_however_many_ask_at_once(proje
         assert len(server.requests) == 1
     assert replies_of(first) == replies_of(second) == [["answer 1"]] * 8
     assert (first["run"]["from_cache"]["answers"], second["run"]["from_cache"]["answers"]) == (7, 8)
+
+
+def test_answers_repeated_within_a_run_are_not_said_to_come_from_earlier_runs(project: Project) -> None:
+    cases = [{"id": f"case-{number}", "prompt": "The same", "checks": [{"contains": "answer"}]} for number in range(4)]
+    with FakeServer(different()) as server:
+        first = run(project, suite(server, *cases))
+        assert (first["run"]["from_cache"]["answers"], first["run"]["from_cache"]["repeated"]) == (3, 3)
+        shown = project.run("show")
+        assert "cache     3 answers repeated within this run; 3,300 of the tokens" in shown
+        assert "earlier" not in shown
+        more = [{"id": f"more-{number}", "prompt": "Other", "checks": [{"contains": "answer"}]} for number in range(2)]
+        second = run(project, suite(server, *cases, *more))
+        assert (second["run"]["from_cache"]["answers"], second["run"]["from_cache"]["repeated"]) == (5, 1)
+        assert "cache     4 answers from earlier runs, 1 answer repeated within this run; 5,500" in project.run("show")
+
+
+def test_answers_repeated_before_and_after_a_kill_count_as_of_the_same_run(project: Project) -> None:
+    cases = [{"id": f"case-{number}", "prompt": "The same", "checks": [{"contains": "answer"}]} for number in range(6)]
+    with FakeServer(different()) as server:
+        project.write("evals.yaml", suite(server, *cases))
+        arguments = ("run", "evals.yaml", "--cache", "--workers", "1")
+        ended = subprocess.run(
+            [sys.executable, "-m", "rejoinder", *arguments],
+            cwd=project.folder,
+            env={**os.environ, "REJOINDER_KILL_AT": "conversation.finished:3"},
+            capture_output=True,
+            check=False,
+            timeout=60,
+        )
+        assert ended.returncode < 0
+        resumed = json.loads(project.run("resume", "--format", "json", code=0))
+        assert len(server.requests) == 1
+    assert (resumed["run"]["from_cache"]["answers"], resumed["run"]["from_cache"]["repeated"]) == (5, 5)
 
 
 def test_who_waits_for_an_equal_call_that_fails_asks_itself(project: Project) -> None:
@@ -583,7 +618,8 @@ def test_what_was_not_paid_again_is_said(project: Project, server: FakeServer) -
     second = run(project, content, code=1)
     assert [[turn.get("cached", False) for turn in one["turns"]] for one in second["results"]] == [[True], [False]]
     assert [result["cost"] for result in second["results"]] == [pytest.approx(0.002)] * 2
-    assert second["run"]["from_cache"] == {"answers": 1, "tokens": 1100, "cost": pytest.approx(0.002)}
+    cost = pytest.approx(0.002)
+    assert second["run"]["from_cache"] == {"answers": 1, "repeated": 0, "tokens": 1100, "cost": cost}
     text = project.run("show")
     assert "  cache     1 answer from earlier runs; 1,100 of the tokens and $0.002000 of the cost are theirs" in text
 

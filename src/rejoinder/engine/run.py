@@ -28,7 +28,7 @@ from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.results import Outline, Record, Spool, add_costs, read_outlines
 from rejoinder.engine.seal import write_seal
 from rejoinder.engine.session import Observer, Session, with_budgets
-from rejoinder.engine.sources import Tape
+from rejoinder.engine.sources import Tape, without_words
 from rejoinder.engine.summary import exit_code, summarise
 from rejoinder.engine.vectors import Vectors
 from rejoinder.errors import UsageError
@@ -336,14 +336,17 @@ def _summary(session: Session, run: Record, results: Path, root: Path) -> Record
 def _from_cache(session: Session, history: History | None) -> Record:
     """How many answers were not asked for, and what of the run's tokens and cost was not spent for that reason."""
     told = history.told.values() if history is not None else ()
-    before = (one.reply for one in told if one.reply is not None and one.reply.cached)
-    used = [(reply.usage.total_tokens, reply.cost) for reply in before]
+    before = [one.reply for one in told if one.reply is not None]
+    used = [without_words(reply) for reply in before if reply.cached]
     used += session.kept.used if session.kept is not None else []
+    asked = {without_words(reply) for reply in before if not reply.cached}
+    asked.update(session.keeping.asked if session.keeping is not None else ())
     trouble = session.keeping.trouble if session.keeping is not None else None
     return {
         "answers": len(used),
-        "tokens": sum(tokens for tokens, _ in used),
-        "cost": add_costs(sorted(cost for _, cost in used if cost is not None)),
+        "repeated": sum(reply in asked for reply in used),
+        "tokens": sum(reply.usage.total_tokens for reply in used),
+        "cost": add_costs(sorted(reply.cost for reply in used if reply.cost is not None)),
         **({"trouble": trouble} if trouble else {}),
     }
 

@@ -196,8 +196,8 @@ class Kept:
     def __init__(self, store: Store, words: Words) -> None:
         self._store = store
         self._words = words
-        self.used: list[tuple[int, float | None]] = []
-        """The tokens and the cost of each answer that was taken from it."""
+        self.used: list[Reply] = []
+        """The answers that were taken from the store, without their words."""
 
     async def answer(self, call: Call) -> Told | None:
         key = cache_key(call, self._words)
@@ -207,7 +207,7 @@ class Kept:
             return Told(call.key, failure=Failure("cache", error.message))
         if reply is None:
             return None
-        self.used.append((reply.usage.total_tokens, reply.cost))
+        self.used.append(without_words(reply))
         return Told(call.key, structs.replace(reply, cached=True))
 
 
@@ -226,6 +226,8 @@ class Keeping:
         self._source = source
         self._words = words
         self._asking: dict[str, asyncio.Event] = {}
+        self.asked: list[Reply] = []
+        """The answers that this run asked for, without their words."""
         self.trouble: str | None = None
         """Why an answer could not be kept. It is an answer all the same."""
 
@@ -241,6 +243,7 @@ class Keeping:
         try:
             told = await self._source.answer(call)
             if told is not None and told.reply is not None:
+                self.asked.append(without_words(told.reply))
                 self._keep(key, call.target.name, told.reply)
             return told
         finally:
@@ -262,6 +265,12 @@ class Keeping:
             change()
         except UsageError as error:
             self.trouble = error.message
+
+
+def without_words(reply: Reply) -> Reply:
+    """A reply as a small thing to compare by: its words are replaced by their hash."""
+    words = hash((reply.text, reply.thinking, reply.tool_calls, reply.vector))
+    return structs.replace(reply, text=str(words), thinking=None, tool_calls=(), vector=b"", cached=False)
 
 
 class Local:

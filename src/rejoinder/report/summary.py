@@ -182,7 +182,11 @@ def _budget(budget: dict[str, Any] | None) -> Iterator[str]:
 
 
 def _from_cache(kept: dict[str, Any]) -> str:
-    text = f"{count(kept['answers'], 'answer')} from earlier runs"
+    repeated = kept.get("repeated", 0)
+    earlier = kept["answers"] - repeated
+    origins = [f"{count(earlier, 'answer')} from earlier runs"] if earlier or not repeated else []
+    origins += [f"{count(repeated, 'answer')} repeated within this run"] if repeated else []
+    text = ", ".join(origins)
     if kept["tokens"]:
         cost = f" and {dollars(kept['cost'])} of the cost" if kept["cost"] else ""
         text += f"; {kept['tokens']:,} of the tokens{cost} are theirs, and were not spent again"
