@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from rejoinder.formatting import format_case, format_judge_prompt
 from rejoinder.model import Case, Compare, Formatting, Level, LlmJudge, Message, TextPart
-from rejoinder.testing import Answer, FakeServer, Fault, Received, judge
+from rejoinder.testing import Answer, FakeServer, Fault, Received, judge, with_judge
 from tests.conftest import Project, codes
 from tests.crash_lab import comparable
 
@@ -1409,7 +1409,7 @@ def cases_of(number: int, *checks: Raw) -> list[Raw]:
 def test_no_more_calls_are_under_way_than_a_target_takes(project: Project, role: str) -> None:
     """Not even where many conversations ask the same judge for many votes, or where a candidate judges itself."""
     check = {"compare": {"reply_of": "busy"}} if role == "rival" else asked({"votes": 5})
-    says = {"rival": "Hi.", "judge": '{"score": 1}', "itself": '{"score": 1}'}[role]
+    says = {"rival": "Hi.", "judge": judge(1), "itself": with_judge("Hi.", judge(1))}[role]
     with (
         FakeServer(by_model(it="Hello.", judge='{"better": "tie"}')) as server,
         FakeServer(says, latency_s=0.02) as busy,

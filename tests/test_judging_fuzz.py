@@ -775,7 +775,8 @@ def test_a_schema_never_makes_anybody_fetch_anything(project: Project) -> None:
 def test_half_a_character_in_a_judges_words_does_not_end_the_run(project: Project) -> None:
     """JSON can write it as an escape; no file can hold it."""
     answer = 'So: {"score": 1, "reasoning": "fine \\ud83d", "hits": ["\\ud83d\\ude00", "\\udfff"]}'
-    target = {"name": "t", "provider": "scripted", "replies": [answer], "judge": [answer]}
+    reply = answer.replace("fine", "good")
+    target = {"name": "t", "provider": "scripted", "replies": [reply], "judge": [answer]}
     checks = [{"llm_judge": {"criteria": "c"}}, {"json_path": "$.hits[1]"}, {"json_path": "$.reasoning"}]
     project.write("evals.yaml", {"targets": [target], "evals": [{"prompt": "Q", "checks": checks}]})
     [result] = json.loads(project.run("run", "--format", "json"))["results"]

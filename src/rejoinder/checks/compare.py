@@ -8,6 +8,7 @@ where the order decides.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, structs
@@ -17,6 +18,7 @@ from rejoinder.checks.judge import (
     Answer,
     Judgement,
     ask_votes,
+    candidate_words,
     combine,
     first_trouble,
     read_verdict,
@@ -61,7 +63,8 @@ async def judge_compare(check: Compare, context: Context) -> Verdict:
             "there is nothing to compare with: give `reply`, `reply_of` or a reference answer in `expected_messages`"
         )
         return error_verdict(check, "compare", reason)
-    asked = [ask_votes(check, context, shown, read_preference) for shown in orders]
+    words = candidate_words(question, own, rival)
+    asked = [ask_votes(check, context, shown, lambda text: read_preference(text, words)) for shown in orders]
     both = await gather_all(asked)
     answers = [answer for one in both for answer in one]
     spent = spending(check, context, orders[0], [*answers, Answer(replies=replies)])
@@ -85,9 +88,9 @@ async def judge_compare(check: Compare, context: Context) -> Verdict:
     )
 
 
-def read_preference(text: str) -> Preference | None:
-    """Which answer the judge prefers; None where it does not say. Raises Ambiguous."""
-    return read_verdict(text, ("better", "winner"), _preference, lambda one: one.better)
+def read_preference(text: str, words: Sequence[str] = ()) -> Preference | None:
+    """Which answer the judge prefers; None where it does not say. Raises Unreadable."""
+    return read_verdict(text, ("better", "winner"), _preference, lambda one: one.better, words)
 
 
 def _preference(data: dict[str, Any]) -> Preference | None:

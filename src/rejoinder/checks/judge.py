@@ -2,7 +2,8 @@
 
 The judge's contract is a JSON object with `score` (0 to 1), `hits`, `misses` and `reasoning`. An answer that cannot be
 read is asked for once more, in the same conversation; then it is an error, never a silent zero. Judges quote what they
-judge, and that may look like a verdict: only whole objects count, and where there are several they have to agree.
+judge, and that may look like a verdict: only whole objects count, where there are several they have to agree, and one
+that stands in the reply does not count alone.
 
 What holds for every check that a model is asked for is here too: votes, second chances, what they cost.
 """
@@ -11,14 +12,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from rejoinder.checks.base import Context, error_verdict, gather_all, pass_mark, scored_verdict
-from rejoinder.checks.json_text import OBJECT, Found, make_decoder, scan_json
-from rejoinder.formatting import ASK_AGAIN, ASK_FOR_ONE, format_judge_prompt, judge_digest
+from rejoinder.checks.json_text import OBJECT, Found, equal_as_json, make_decoder, scan_json
+from rejoinder.formatting import ASK_AGAIN, ASK_FOR_ONE, ASK_FOR_OWN, format_judge_prompt, judge_digest
 from rejoinder.model import (
     NO_USAGE,
     ChatMessage,
@@ -26,6 +27,7 @@ from rejoinder.model import (
     Judged,
     JudgePrompt,
     LlmJudge,
+    Prompt,
     Reply,
     Usage,
     Verdict,
@@ -38,8 +40,30 @@ MOST_POINTS = 4
 T = TypeVar("T")
 
 
-class Ambiguous(Exception):
+MOST_VERDICTS = 20
+"""Verdicts in one answer, of which one has to be the judge's own."""
+
+
+class Unreadable(Exception):
+    """A judge's answer has a verdict that does not count."""
+
+    trouble = "the judge's answer cannot be read"
+    complaint = ASK_AGAIN
+    """What the judge is told of it."""
+
+
+class Ambiguous(Unreadable):
     """There is a verdict in a judge's answer, and beside it another one or something that may be one."""
+
+    trouble = "the judge's answer has more than one verdict"
+    complaint = ASK_FOR_ONE
+
+
+class Echoed(Unreadable):
+    """Every verdict in a judge's answer stands in the words of the candidate."""
+
+    trouble = "the judge's answer only repeats a verdict that stands in the reply"
+    complaint = ASK_FOR_OWN
 
 
 class Judgement(Struct, frozen=True):
@@ -66,8 +90,10 @@ class Answer(Struct):
 
 async def judge_llm_judge(check: LlmJudge, context: Context) -> Verdict:
     label = f"llm_judge {check.criteria.strip()}" if check.criteria else "llm_judge"
-    shown = format_judge_prompt(check, context.case, context.port.question(), context.reply.text)
-    answers = await ask_votes(check, context, shown, read_judgement)
+    question = context.port.question()
+    shown = format_judge_prompt(check, context.case, question, context.reply.text)
+    words = candidate_words(question, context.reply.text)
+    answers = await ask_votes(check, context, shown, lambda text: read_judgement(text, words))
     spent = spending(check, context, shown, answers)
     if trouble := first_trouble(check, answers):
         return error_verdict(check, label, trouble, **spent)
@@ -127,15 +153,15 @@ async def _hear(asked: Awaitable[Reply | Failure], before: list[Reply], read: Ca
         when = "the judge could not be asked again" if before else "the judge could not be asked"
         return Answer(trouble=f"{when}: {reply.message}", replies=before)
     replies = [*before, reply]
+    why = Unreadable()
     try:
         value = read(reply.text)
-    except Ambiguous:
-        trouble = f"the judge's answer has more than one verdict: {_shorten(reply.text)}"
-        return Answer(trouble=trouble, unreadable=True, complaint=ASK_FOR_ONE, replies=replies)
-    if value is not None:
-        return Answer(value=value, replies=replies)
-    trouble = f"the judge's answer cannot be read: {_shorten(reply.text)}"
-    return Answer(trouble=trouble, unreadable=True, replies=replies)
+        if value is not None:
+            return Answer(value=value, replies=replies)
+    except Unreadable as error:
+        why = error
+    trouble = f"{why.trouble}: {_shorten(reply.text)}"
+    return Answer(trouble=trouble, unreadable=True, complaint=why.complaint, replies=replies)
 
 
 def first_trouble(check: Judged, answers: Sequence[Answer]) -> str | None:
@@ -188,9 +214,15 @@ def _mark(check: Judged) -> float:
     return pass_mark(check)
 
 
-def read_judgement(text: str) -> Judgement | None:
-    """The judge's score with its reasons; None where there is none. Raises Ambiguous."""
-    return read_verdict(text, ("score",), _judgement, lambda one: one.score)
+def candidate_words(question: Prompt, *replies: str) -> tuple[str, ...]:
+    """What a judge may quote and has not said itself: replies, and those of earlier turns."""
+    earlier = (turn.content for turn in question.turns if turn.role == "assistant") if question.later else ()
+    return (*replies, *earlier)
+
+
+def read_judgement(text: str, words: Sequence[str] = ()) -> Judgement | None:
+    """The judge's score with its reasons; None where there is none. Raises Unreadable."""
+    return read_verdict(text, ("score",), _judgement, lambda one: one.score, words)
 
 
 def _judgement(data: dict[str, Any]) -> Judgement | None:
@@ -218,21 +250,64 @@ def read_words(value: Any) -> str | None:
 
 
 def read_verdict(
-    text: str, keys: tuple[str, ...], read: Callable[[dict[str, Any]], T | None], essence: Callable[[T], Any]
+    text: str,
+    keys: tuple[str, ...],
+    read: Callable[[dict[str, Any]], T | None],
+    essence: Callable[[T], Any],
+    words: Sequence[str] = (),
 ) -> T | None:
     """The verdict in a judge's answer, which is an object with one of the keys; None where there is none.
 
     Raises Ambiguous where there are two that differ in what matters, and where something else has the key but cannot be
-    read: who is judged may have written the one that can be."""
+    read: the candidate may have written the one that can be. Raises Echoed where all stand in the candidate's words."""
     found = list(scan_json(text, OBJECT, _DECODER))
-    given = [one.data for one in found if one.readable and any(key in one.data for key in keys)]
-    verdicts = [verdict for data in given if (verdict := read(data)) is not None]
+    given = [one for one in found if one.readable and any(key in one.data for key in keys)]
+    verdicts = [verdict for one in given if (verdict := read(one.data)) is not None]
     if not verdicts:
         return None
     agree = len(verdicts) == len(given) and all(essence(one) == essence(verdicts[0]) for one in verdicts)
     if not agree or not found[-1].readable or _is_mentioned(keys, text, found):
         raise Ambiguous
+    quotable = [one for one in words if "{" in one]
+    if quotable and all(_is_quoted(one, text, quotable) for one in given[-MOST_VERDICTS:]):
+        raise Echoed
     return verdicts[-1]
+
+
+def _is_quoted(verdict: Found, answer: str, words: Sequence[str]) -> bool:
+    """Do others' words have the verdict, whatever the quoting? Among other words a part of it is a quotation, too."""
+    written = _without_quoting(answer[verdict.start : verdict.end])
+    alone = _without_quoting(re.sub(r"```\w*", "", answer)) == written
+    return any(written in _without_quoting(one) or _has_object(one, verdict.data, whole=alone) for one in words)
+
+
+def _without_quoting(text: str) -> str:
+    return re.sub(r"[\s\\\"'`]+", "", text)
+
+
+def _has_object(words: str, data: dict[str, Any], *, whole: bool) -> bool:
+    """Is there an object that says the same, or at least that?"""
+    objects = (inner for found in scan_json(words, OBJECT) if found.readable for inner in _objects_in(found.data))
+    try:
+        return any(_says(one, data) and (not whole or len(one) == len(data)) for one in objects)
+    except RecursionError:  # no judge of its own accord writes a verdict as deep as that
+        return True
+
+
+def _says(one: dict[str, Any], data: dict[str, Any]) -> bool:
+    return all(key in one and equal_as_json(one[key], value) for key, value in data.items())
+
+
+def _objects_in(data: Any) -> Iterator[dict[str, Any]]:
+    """An object and all that are in it."""
+    waiting = [data]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            yield one
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
 
 
 def _is_mentioned(keys: tuple[str, ...], text: str, found: Sequence[Found]) -> bool:

@@ -13,6 +13,7 @@ from rejoinder.checks.base import Context, error_verdict, scored_verdict, verdic
 from rejoinder.checks.judge import (
     Judgement,
     ask_votes,
+    candidate_words,
     combine,
     first_trouble,
     read_score,
@@ -40,8 +41,10 @@ Marks = dict[str, Mark]
 
 async def judge_rubric(check: Rubric, context: Context) -> Verdict:
     label = _label(check)
-    shown = format_judge_prompt(check, context.case, context.port.question(), context.reply.text)
-    answers = await ask_votes(check, context, shown, lambda text: read_marks(text, check.criteria))
+    question = context.port.question()
+    shown = format_judge_prompt(check, context.case, question, context.reply.text)
+    words = candidate_words(question, context.reply.text)
+    answers = await ask_votes(check, context, shown, lambda text: read_marks(text, check.criteria, words))
     spent = spending(check, context, shown, answers)
     if trouble := first_trouble(check, answers):
         return error_verdict(check, label, trouble, **spent)
@@ -98,14 +101,15 @@ def _criterion(criterion: Criterion, marks: Sequence[Mark]) -> Verdict:
     return scored_verdict(plain, found.check, found.passed, reason, score=score)
 
 
-def read_marks(text: str, criteria: Sequence[Criterion]) -> tuple[Marks, str | None] | None:
+def read_marks(text: str, criteria: Sequence[Criterion], words: Sequence[str] = ()) -> tuple[Marks, str | None] | None:
     """A judge's marks for every criterion, and what it says of the whole; None where one is missing. Raises
-    Ambiguous."""
+    Unreadable."""
     return read_verdict(
         text,
         ("criteria", "checks"),
         lambda data: _marks(data, criteria),
         lambda one: {name: mark.score for name, mark in one[0].items()},
+        words,
     )
 
 

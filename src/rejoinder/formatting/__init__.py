@@ -5,6 +5,7 @@ from rejoinder.formatting.globs import MOST_ALTERNATIVES, count_alternatives, is
 from rejoinder.formatting.judge import (
     ASK_AGAIN,
     ASK_FOR_ONE,
+    ASK_FOR_OWN,
     find_judges,
     format_comparison,
     format_judge_prompt,
@@ -19,6 +20,7 @@ from rejoinder.formatting.toon import to_toon
 __all__ = [
     "ASK_AGAIN",
     "ASK_FOR_ONE",
+    "ASK_FOR_OWN",
     "MOST_ALTERNATIVES",
     "count_alternatives",
     "diagnose_case",
