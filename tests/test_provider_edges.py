@@ -20,7 +20,7 @@ import pytest
 import rejoinder
 from rejoinder.errors import UsageError
 from rejoinder.providers.prices import PriceList
-from rejoinder.testing import Answer, FakeServer, Fault, Received
+from rejoinder.testing import Answer, FakeServer, Fault, Received, with_judge
 from tests.conftest import Project
 from tests.crash_lab import PATIENCE_S, Life
 
@@ -447,9 +447,9 @@ UNTOLD: dict[str, tuple[str, Raw, Raw]] = {
     "chat-usage-text": ("chat", {**ANSWERED["chat"][1], "usage": "none"}, {}),
     "chat-details-text": ("chat", changed("chat", ('"prompt_tokens": 7', '"prompt_tokens_details": "none"')), {}),
     "chat-negative": ("chat", changed("chat", ("7", "-7"), ("3", "-3")), {}),
-    "chat-one-negative": ("chat", changed("chat", ("3", "-3")), {"input_tokens": 7}),
-    "responses-null": ("responses", changed("responses", ("7", "null")), {"output_tokens": 3}),
-    "responses-negative": ("responses", changed("responses", ("7", "-7")), {"output_tokens": 3}),
+    "chat-one-negative": ("chat", changed("chat", ("3", "-3")), {}),
+    "responses-null": ("responses", changed("responses", ("7", "null")), {}),
+    "responses-negative": ("responses", changed("responses", ("7", "-7")), {}),
     "responses-details": (
         "responses",
         changed("responses", ('"output_tokens": 3', '"output_tokens": 3, "output_tokens_details": {"by": {"a": 1}}')),
@@ -469,7 +469,7 @@ UNTOLD: dict[str, tuple[str, Raw, Raw]] = {
 
 @pytest.mark.parametrize("name", UNTOLD)
 def test_a_reply_is_kept_however_its_tokens_are_told(name: str, project: Project) -> None:
-    """What is no count is not told; where nothing is, tokens are estimated, as for servers that count nothing."""
+    """What is no count is not told; where one is missing, it is estimated, as for servers that count nothing."""
     api, body, expected = UNTOLD[name]
     target = ANSWERED[api][0]
     with FakeServer(ok(body)) as server:
@@ -805,7 +805,8 @@ def test_what_a_conversation_used_is_shown_for_models_and_not_for_scripts(projec
 @spec("R66")
 def test_the_total_cost_is_that_of_models_and_judges(project: Project) -> None:
     judged = case("one", {"llm_judge": {"criteria": "Is it right?"}})
-    with FakeServer(Answer(VERDICT, input_tokens=1000, output_tokens=100)) as server:
+    said, verdict = (Answer(text, input_tokens=1000, output_tokens=100) for text in ("yes", VERDICT))
+    with FakeServer(with_judge(said, verdict)) as server:
         suite = suite_of(openai(server), judged, judge_target="judge")
         suite["targets"].append(openai(server, name="judge", model="gpt-5"))
         path = project.write("evals.yaml", suite)

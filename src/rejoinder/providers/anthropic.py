@@ -54,6 +54,7 @@ class AnthropicMessages:
                 count(used.input_tokens) + cached + written,
                 count(used.output_tokens),
                 count((used.output_tokens_details or {}).get("thinking_tokens")),
+                approximate=used.output_tokens is None,
                 cached_tokens=cached,
                 cache_write_tokens=written,
             ),

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.model import NO_USAGE, Reply, Request, estimate_usage
+from rejoinder.model import Reply, Request, Usage, estimate_usage
 from rejoinder.providers.base import Pressure, ProviderError
 from rejoinder.providers.http1 import HttpAnswer
 from rejoinder.providers.limits import Limiter, retry_after
@@ -118,9 +118,7 @@ class ApiProvider:
             reply = wire.read(answer)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # JSON may be too deep to read
             raise self._unreadable(answer, str(error)) from None
-        if reply.usage == NO_USAGE:
-            asked = sum(len(message.content) for message in request.messages) + len(request.embed or "")
-            reply = structs.replace(reply, usage=estimate_usage(asked, len(reply.text)))
+        reply = structs.replace(reply, usage=_completed(reply, request))
         request_id = answer.request_id
         return structs.replace(reply, request_id=request_id) if request_id else reply
 
@@ -202,3 +200,21 @@ def _described(answer: HttpAnswer) -> str:
 
 def _request_id(answer: HttpAnswer) -> str:
     return f" [request {answer.request_id}]" if answer.request_id else ""
+
+
+def _completed(reply: Reply, request: Request) -> Usage:
+    """The tokens of a reply. A count that the server did not tell is estimated, and then the whole is approximate: a
+    budget must not take it for an exact 0."""
+    usage = reply.usage
+    said = reply.text or reply.thinking or reply.tool_calls
+    output_told = not usage.approximate and (usage.output_tokens or not said)
+    if usage.input_tokens and (output_told or request.embed is not None):
+        return structs.replace(usage, approximate=False) if usage.approximate else usage
+    asked = sum(len(message.content) for message in request.messages) + len(request.embed or "")
+    estimate = estimate_usage(asked, len(reply.text))
+    return structs.replace(
+        usage,
+        input_tokens=usage.input_tokens or estimate.input_tokens,
+        output_tokens=usage.output_tokens or estimate.output_tokens,
+        approximate=True,
+    )

@@ -175,6 +175,7 @@ def _usage(usage: _Usage | None) -> Usage:
         count(usage.prompt_token_count) + count(usage.tool_use_prompt_token_count),
         count(usage.candidates_token_count) + thoughts,  # what was thought is counted apart, and paid as output
         thoughts,
+        approximate=usage.candidates_token_count is None and not thoughts,
         cached_tokens=count(usage.cached_content_token_count),
     )
 

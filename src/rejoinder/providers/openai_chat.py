@@ -173,6 +173,7 @@ def _usage(usage: _Usage | None) -> Usage:
         given,
         said,
         thought,
+        approximate=usage.completion_tokens is None,
         cached_tokens=count(details.cached_tokens or usage.prompt_cache_hit_tokens),
         cache_write_tokens=count(details.cache_write_tokens),
     )

@@ -106,6 +106,7 @@ def _usage(usage: _Usage | None) -> Usage:
         count(usage.input_tokens),
         count(usage.output_tokens),
         count(made.get("reasoning_tokens")),
+        approximate=usage.output_tokens is None,
         cached_tokens=count(given.get("cached_tokens")),
         cache_write_tokens=count(given.get("cache_write_tokens")),
     )
