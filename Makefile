@@ -35,6 +35,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/validate.py
 	$(BIN)/python benchmarks/conversations.py
 	$(BIN)/python benchmarks/journal.py
+	$(BIN)/python benchmarks/masking.py
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis

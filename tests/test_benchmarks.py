@@ -11,7 +11,7 @@ import pytest
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
 
-@pytest.mark.parametrize("name", ["judging"])
+@pytest.mark.parametrize("name", ["judging", "masking"])
 def test_a_benchmark_runs(name: str) -> None:
     done = subprocess.run(
         [sys.executable, str(BENCHMARKS / f"{name}.py"), "--quick"],

@@ -6,9 +6,10 @@ numbers, keys or the words that records are made of: a secret `1234` or `passed`
 A server or a model may repeat a secret in another spelling (spellings.py), in another letter case, or only a piece of
 it. The marker says which spelling, which piece and which case, so that putting it back gives the very same text.
 
-Nearly all records hold no secret, and seeing that must be cheap. So a record is cut into chunks of eight bytes: a piece
-of fifteen bytes or more has one of these chunks in it, wherever it stands. All chunks that can occur in a spelling are
-known, so one lookup for each chunk of the record is enough, for any number of secrets and spellings.
+Nearly all records hold no secret, and seeing that must be cheap. A secret is long and has no white space, so only long
+runs without white space are looked at. They are cut into chunks of eight bytes: a piece of fifteen bytes or more has
+one of these chunks in it, wherever it stands. All chunks that can occur in a spelling are known, so one lookup for each
+chunk is enough, for any number of secrets and spellings.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ SHORTEST_PIECE = 16
 LARGE_GROWTH = 2
 """A spelling that is so many times as long as the value tells little in 16 characters: there a piece is longer."""
 CHUNK = 8
+LONG = 2 * CHUNK - 1
+"""Bytes that have a whole chunk in them, wherever they begin."""
+FEW = 2048
+"""Bytes that are looked up faster than runs are found in them."""
 LONGEST_SEARCHED = 8192
 """Characters of a spelling in which pieces are searched for: memory and time grow with them."""
 MOST_PLACES = 64
@@ -109,7 +114,7 @@ class Mask:
         """`secrets` maps each value to the expression that names it."""
         self._forms = _forms(secrets)
         self._by_name = {form.name: form for form in self._forms}
-        self._short = [form for form in self._forms if len(form.text) < 2 * CHUNK - 1]
+        self._short = [form for form in self._forms if len(form.text) < LONG]
         self._cut = [form for form in self._forms if form.may_be_cut]
         self._needles: set[bytes] = set()
         """Short texts, each of which is searched for in every record."""
@@ -168,8 +173,8 @@ class Mask:
     def _learn(self, form: Form) -> None:
         """What to look for in bytes: the form in a text, and in a text that stands in JSON."""
         for data in {form.text.encode("utf-8", "surrogatepass").lower(), escaped(form.text).lower()}:
-            if len(data) < 2 * CHUNK - 1:
-                self._needles.add(data)
+            if max(map(len, data.split()), default=0) < LONG:
+                self._needles.add(data[:LONG])
             for start in range(CHUNK):
                 self._chunks.update(_chunks(data[start : LONGEST_SEARCHED + start]))
         if form.may_be_cut:
@@ -178,8 +183,9 @@ class Mask:
     def _may_hold(self, data: bytes) -> bool:
         """May a text, or a record, hold a secret? Nearly always the answer is no, and then it is right."""
         folded = data.lower()
-        if not self._chunks.isdisjoint(_chunks(folded)):
-            return True
+        for run in _long_runs(folded):
+            if not self._chunks.isdisjoint(_chunks(run)):
+                return True
         return any(needle in folded for needle in self._needles)
 
     def _find(self, text: str) -> Iterator[Span]:
@@ -323,6 +329,24 @@ def _has_space(text: str) -> bool:
 
 def _has_marker(record: bytes) -> bool:
     return b"<" in record and b"<<" in record  # one character is found much faster than two
+
+
+_SHAPE = bytes(ord(" ") if bytes([byte]).isspace() else ord("x") for byte in range(256))
+"""White space, and all else."""
+
+
+def _long_runs(data: bytes) -> Iterator[bytes]:
+    """The parts of some bytes that have no white space in them and are long. In few bytes it is quicker to take all."""
+    if len(data) < FEW:
+        yield data
+        return
+    shape = data.translate(_SHAPE)
+    start = shape.find(b"x" * LONG)
+    while start >= 0:
+        stop = shape.find(b" ", start)
+        stop = len(data) if stop < 0 else stop
+        yield data[start:stop]
+        start = shape.find(b"x" * LONG, stop)
 
 
 def _chunks(data: bytes) -> Iterable[int]:
