@@ -14,7 +14,7 @@ import pytest
 
 import rejoinder
 from rejoinder.errors import RejoinderError
-from rejoinder.testing import Answer, FakeServer, Fault, Received
+from rejoinder.testing import Answer, FakeServer, Fault, Received, with_judge
 from tests.conftest import Project, codes
 
 spec = pytest.mark.spec
@@ -64,6 +64,7 @@ def suite_on(model: str, *cases: Raw, **more: Any) -> Raw:
 
 FOLLOWED = ({"match": "never"}, {"prompt": "Sure?", "checks": [{"match": "never"}]})
 JUDGE = {"llm_judge": {"criteria": "Is it right?"}}
+JUDGED = with_judge(*(Answer(text, input_tokens=1000, output_tokens=100) for text in ("yes", '{"score": 1}')))
 
 
 def run(project: Project, suite: Raw, *arguments: str, code: int | None = 0) -> Raw:
@@ -244,7 +245,7 @@ def test_the_cost_in_words(project: Project, serve: Any) -> None:
     line = shown(project, suite_on("openai/gpt-5-mini"))
     assert line == "cost      $0.000450 ($0.000250 input, $0.000200 output)"
     judged = suite_on("openai/gpt-5-mini", case("one", JUDGE), judge_target="anthropic/claude-haiku-4-5")
-    serve(lambda request: Answer('{"score": 1}', input_tokens=1000, output_tokens=100))
+    serve(JUDGED)
     line = shown(project, judged)
     assert line == "cost      $0.001950 ($0.000250 input, $0.000200 output, $0.001500 by judges)"
 
@@ -301,7 +302,7 @@ def test_priced_and_unpriced_side_by_side(project: Project, serve: Any) -> None:
 
 
 def test_a_judge_without_a_price_is_told(project: Project, serve: Any) -> None:
-    serve(lambda request: Answer('{"score": 1}', input_tokens=1000, output_tokens=100))
+    serve(JUDGED)
     judged = suite_on("openai/gpt-5-mini", case("one", JUDGE), judge_target="openai/nobody-s-model")
     summary = run(project, judged)["summary"]
     assert (summary["cost"], summary["judge_cost"]) == (about(0.00045), None)
@@ -351,14 +352,14 @@ def test_the_project_s_prices_win(name: str, project: Project, serve: Any) -> No
 
 
 def test_cached_tokens_have_a_price_of_their_own_where_it_is_given(project: Project, serve: Any) -> None:
-    serve(Answer("yes", input_tokens=1000, cached_tokens=300, cache_write_tokens=200, output_tokens=0))
-    for more, cost in (({}, 1000), ({"cached": 0.5}, 850), ({"cached": 0.5, "cache_write": 2}, 1050)):
+    serve(Answer("yes", input_tokens=1000, cached_tokens=300, cache_write_tokens=200, output_tokens=5))
+    for more, cost in (({}, 1050), ({"cached": 0.5}, 900), ({"cached": 0.5, "cache_write": 2}, 1100)):
         project.write(".rejoinder/config.yaml", {"prices": {"claude*": {**OWN, **more}}})
         assert run(project, suite_on("anthropic/claude-x"))["summary"]["cost"] == about(cost / 1e6)
 
 
 def test_judges_are_priced_by_the_project_too(project: Project, serve: Any) -> None:
-    serve(lambda request: Answer('{"score": 1}', input_tokens=1000, output_tokens=100))
+    serve(JUDGED)
     project.write(".rejoinder/config.yaml", {"prices": {"vllm/judge": OWN}})
     judged = suite_on("openai/gpt-5-mini", case("one", JUDGE), judge_target="vllm/judge")
     summary = run(project, judged)["summary"]

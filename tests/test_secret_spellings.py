@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import codecs
+import html
 import json
 import random
 import re
@@ -62,7 +63,7 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
     "in JSON of .NET": lambda value: escape(value, "+<>&'\"`", "\\u{:04X}"),
     "as Python shows it": lambda value: repr(value)[1:-1],
     "in HTML": lambda value: escape(value, "&<>\"'/`=", "&#x{:X};"),
-    "in HTML, by names": lambda value: value.replace('"', "&quot;"),
+    "in HTML, by names": html.escape,
     "URL-encoded": url,
     "URL-encoded, as a path": quote,
     "URL-encoded, as a form": quote_plus,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rejoinder.errors import RejoinderError
-from rejoinder.testing import Answer, FakeServer, Fault, Received, embed
+from rejoinder.testing import Answer, FakeServer, Fault, Received, embed, with_judge
 from rejoinder.testing.values import count_words
 from tests.conftest import Project, codes
 from tests.test_judges import behind, cases_of, run, run_folders, same, scripted, verdict_of
@@ -259,7 +259,7 @@ def test_no_more_texts_are_under_way_than_the_embedder_takes(project: Project) -
 
 def test_one_target_may_talk_judge_and_embed(project: Project) -> None:
     judges = {"llm_judge": {"criteria": "Is it kind?"}}
-    with FakeServer('{"score": 1}') as server:
+    with FakeServer(with_judge("Hello.", '{"score": 1}')) as server:
         cases = cases_of(4, judges, semantic("A score of 1.", threshold=0))
         suite = {"targets": [behind(server, "all")], "embedding_target": "all", "evals": cases}
         assert run(project, suite, code=0)["summary"]["passed"] == 4
