@@ -218,11 +218,7 @@ class TargetDesk:
 
         if self._poster is None:
             self._poster = Transport(os.environ)
-        try:
-            async with asyncio.timeout(post.timeout_s):
-                answer = await self._poster.send("POST", post.url, post.headers, post.body)
-        except TimeoutError:
-            raise ProviderError(f"no answer within {post.timeout_s:g} s", type="timeout") from None
+        answer = await self._poster.send("POST", post.url, post.headers, post.body, timeout_s=post.timeout_s)
         body = answer.body.decode("utf-8", "replace")
         if not 200 <= answer.status < 300:
             raise ProviderError(f"it answered {answer.status}: {body[:200]}".rstrip(": "), status=answer.status)

@@ -102,6 +102,9 @@ class ApiProvider:
         """Statuses that the user wants to be tried again, even where every other call would get them too."""
 
     async def reply(self, request: Request) -> Reply:
+        return await self.reply_within(request, None)
+
+    async def reply_within(self, request: Request, timeout_s: float | None) -> Reply:
         wire = self._wires.replies if request.embed is None else self._wires.embeddings
         if wire is None:
             raise no_embeddings(self._name)
@@ -110,7 +113,7 @@ class ApiProvider:
         own = (("x-client-request-id", request.key),)
         headers = {**self.headers, **outgoing.headers} if outgoing.headers else self.headers
         sent = self.limiter.sending()
-        answer = await self._transport.send(outgoing.method, outgoing.url, headers, outgoing.body, own)
+        answer = await self._transport.send(outgoing.method, outgoing.url, headers, outgoing.body, own, timeout_s)
         self.limiter.read(answer.headers, sent, failed=answer.status >= 400)
         if not 200 <= answer.status < 300:
             raise self._fault(wire, answer)

@@ -60,3 +60,10 @@ class Foresees(Protocol):
     """A provider that knows what it will say, and so what that comes to."""
 
     def foresee(self, request: Request) -> Usage: ...
+
+
+@runtime_checkable
+class KeepsTime(Protocol):
+    """A provider that ends a call itself when its time is up, because it knows how far the call has come."""
+
+    async def reply_within(self, request: Request, timeout_s: float | None) -> Reply: ...

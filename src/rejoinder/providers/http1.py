@@ -1,14 +1,17 @@
 """HTTP/1.1, as much of it as a client of JSON APIs needs: the bytes of an answer, whichever way they come in.
 
-It knows neither sockets nor the event loop, so that every way of cutting an answer into pieces can be tried. Nothing
-is guessed: an answer that breaks the rules is refused.
+It knows neither sockets nor the event loop, so that every way of cutting an answer into pieces can be tried.
+
+An answer has been paid for, so it is read as other clients read it: lines may end in LF alone, a header may be folded,
+and a body may be compressed though the request did not ask for it. Where two readers could disagree on the end of an
+answer, it is refused. An answer that was cut off is never taken for a whole one.
 """
 
 from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from msgspec import Struct
@@ -21,6 +24,14 @@ _STATUS_LINE = re.compile(r"HTTP/1\.([01]) (\d{3})(?: |$)")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _FORBIDDEN_IN_VALUE = re.compile(r"[\r\n\0]")
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?")
+_FOLD = re.compile(r"\n[ \t]+")
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+
+_PLAIN = frozenset({"", "identity", "none"})
+"""Content codings that change nothing."""
+_NOT_DECODED = frozenset({"br", "zstd", "compress", "x-compress", "dcb", "dcz", "exi", "pack200-gzip", "aes128gcm"})
+"""Content codings that exist, and that this client does not decode."""
+_MOST_CODINGS = 5
 
 
 class NotHttp(Exception):
@@ -90,6 +101,7 @@ class AnswerReader:
         "_left",
         "_most",
         "_pieces",
+        "_read",
         "_size",
         "_status",
         "_tunnel",
@@ -107,6 +119,8 @@ class AnswerReader:
         self._most = most_body
         self._tunnel = tunnel
         self._buffer = b""
+        self._read = 0
+        """How much of the buffer is read; it is cut once for each piece that comes, and not for each line in it."""
         self._status = 0
         self._headers: dict[str, str] | None = None
         self._left: int | None = None
@@ -118,46 +132,35 @@ class AnswerReader:
 
     def feed(self, data: bytes) -> bool:
         self.began = True
-        self._buffer = self._buffer + data if self._buffer else data
+        self._buffer = self._buffer[self._read :] + data if self._read < len(self._buffer) else data
+        self._read = 0
         while self._headers is None:
             if not self._read_head():
                 return False
         if self._chunked:
             return self._read_chunks()
-        if self._left is None:
-            self._keep(self._buffer)
-            self._buffer = b""
+        self._left = self._take(self._left)
+        if self._left != 0:
             return False
-        if len(self._buffer) < self._left:
-            self._left -= len(self._buffer)
-            self._keep(self._buffer)
-            self._buffer = b""
-            return False
-        self._keep(self._buffer[: self._left])
-        self._finish(self._buffer[self._left :])
+        self._finish()
         return True
 
     def end(self) -> bool:
         """The connection was closed by the other side: is the answer complete?"""
         if self._headers is None or self._chunked or self._left is not None:
             return False
-        self._finish(b"")
+        self._finish()
         self.keep_alive = False
         return True
 
     def _read_head(self) -> bool:
-        end = self._buffer.find(b"\r\n\r\n")
-        if end > MOST_HEAD or (end < 0 and len(self._buffer) > MOST_HEAD + 3):  # three bytes may belong to the end
-            raise NotHttp("its headers do not end")
-        if end < 0:
-            if not b"HTTP/1.".startswith(self._buffer[:7]):
-                raise NotHttp("it does not begin with HTTP/1.")
+        head = self._take_head()
+        if head is None:
             return False
-        first, *lines = self._buffer[:end].decode("latin-1").split("\r\n")
+        first, *lines = _lines(head)
         found = _STATUS_LINE.match(first)
         if found is None:
             raise NotHttp(f"it begins with {first[:40]!r}")
-        self._buffer = self._buffer[end + 4 :]
         self._status = int(found[2])
         headers: dict[str, str] = {}
         for line in lines:
@@ -170,6 +173,21 @@ class AnswerReader:
         self._plan_body(headers)
         self._headers = headers
         return True
+
+    def _take_head(self) -> str | None:
+        """The lines of a head without the empty line that ends it; None while that is missing."""
+        buffer, start = self._buffer, self._read
+        end = buffer.find(b"\n\r\n", start)
+        bare = buffer.find(b"\n\n", start, end if end >= 0 else len(buffer))
+        end, after = (bare, bare + 2) if bare >= 0 else (end, end + 3)
+        if (end if end >= 0 else len(buffer) - 2) - start > MOST_HEAD:  # two bytes may belong to the end
+            raise NotHttp("its headers do not end")
+        if end < 0:
+            if not b"HTTP/1.".startswith(buffer[start : start + 7]):
+                raise NotHttp("it does not begin with HTTP/1.")
+            return None
+        self._read = after
+        return buffer[start:end].decode("latin-1")
 
     def _plan_body(self, headers: dict[str, str]) -> None:
         encodings = headers.get("transfer-encoding", "").lower()
@@ -190,22 +208,16 @@ class AnswerReader:
 
     def _read_chunks(self) -> bool:
         while True:
-            if self._left is not None and self._left > 0:
-                piece = self._buffer[: self._left]
-                self._keep(piece)
-                self._buffer = self._buffer[len(piece) :]
-                self._left -= len(piece)
+            if self._left:
+                self._left = self._take(self._left)
                 if self._left:
                     return False
-            end = self._buffer.find(b"\r\n")
-            if end < 0:
-                if len(self._buffer) > MOST_HEAD:
-                    raise NotHttp("a line between its chunks does not end")
+            line = self._take_line()
+            if line is None:
                 return False
-            line, self._buffer = self._buffer[:end], self._buffer[end + 2 :]
             if self._in_trailer:
                 if not line:
-                    self._finish(self._buffer)
+                    self._finish()
                     return True
             elif self._left == 0:
                 if line:
@@ -218,36 +230,112 @@ class AnswerReader:
                 self._left = int(found[1], 16)
                 self._in_trailer = self._left == 0
 
-    def _keep(self, piece: bytes) -> None:
+    def _take_line(self) -> bytes | None:
+        """A line between chunks; None while its end is missing."""
+        end = self._buffer.find(b"\n", self._read)
+        if (end if end >= 0 else len(self._buffer) - 1) - self._read > MOST_HEAD:
+            raise NotHttp("a line between its chunks does not end")
+        if end < 0:
+            return None
+        line = self._buffer[self._read : end]
+        self._read = end + 1
+        if not line.endswith(b"\r"):  # a proxy before us may see the end of a chunk elsewhere
+            raise NotHttp(f"a line between its chunks does not end in CR LF: {line[:40]!r}")
+        return line[:-1]
+
+    def _take(self, most: int | None) -> int | None:
+        """Keep bytes of the body, at most as many as are still to come; how many are to come after them."""
+        piece = self._buffer[self._read : None if most is None else self._read + most]
+        self._read += len(piece)
         self._size += len(piece)
         if self._size > self._most:
             raise TooLarge
         if piece:
             self._pieces.append(piece)
+        return None if most is None else most - len(piece)
 
-    def _finish(self, rest: bytes) -> None:
+    def _finish(self) -> None:
         assert self._headers is not None
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        encoding = self._headers.get("content-encoding", "identity").lower()
-        if encoding != "identity" and body:
-            body = _unpacked(body, encoding, self._most)
-        self.keep_alive = self.keep_alive and not rest  # nobody asked for what comes after
+        coding = self._headers.get("content-encoding")
+        if coding and body:
+            body = _decoded(body, coding.lower(), self._most)
+        self.keep_alive = self.keep_alive and self._read == len(self._buffer)  # what comes after was not asked for
         self.answer = HttpAnswer(self._status, self._headers, body)
 
 
-def _unpacked(body: bytes, encoding: str, most: int) -> bytes:
-    """We do not ask for compression; some send it all the same."""
-    if encoding not in ("gzip", "x-gzip", "deflate"):
-        raise NotHttp(f"it is packed as {encoding!r}, which nobody asked for")
+def _lines(head: str) -> list[str]:
+    """The lines of a head, with folded ones in one piece."""
+    lines = head.replace("\r\n", "\n").removesuffix("\r")
+    if ("\n " in lines or "\n\t" in lines) and not lines.partition("\n")[2].startswith((" ", "\t")):
+        lines = _FOLD.sub(" ", lines)
+    return lines.split("\n")
+
+
+def _decoded(body: bytes, codings: str, most: int) -> bytes:
+    """The body without its content codings, of which the last was applied last."""
+    names = [name.strip() for name in codings.split(",")]
+    if len(names) > _MOST_CODINGS:
+        raise NotHttp(f"it has {len(names)} content encodings")
+    for name in reversed(names):
+        if body and name not in _PLAIN:
+            body = _decode(body, name, most)
+    return body
+
+
+def _decode(body: bytes, coding: str, most: int) -> bytes:
+    decode = _DECODERS.get(coding)
+    if decode is None:
+        if coding in _NOT_DECODED or not _is_text(body):
+            raise NotHttp(f"it has the content encoding {coding[:40]!r}, which was not asked for and is not supported")
+        return body  # some name a charset there, or the type of the content
     try:
-        unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
-        unpacked = unpacker.decompress(body, most + 1)
-    except zlib.error as error:
-        raise NotHttp(f"it cannot be unpacked: {error}") from None
-    if len(unpacked) > most:
+        decoded = decode(body, most)
+    except (zlib.error, OSError) as error:  # of the gzip module
+        raise NotHttp(f"its content encoding is {coding!r}, and it cannot be decoded: {error}") from None
+    except EOFError:
+        raise NotHttp(f"its content encoding is {coding!r}, and its end is missing") from None
+    if len(decoded) > most:
         raise TooLarge
-    if not unpacker.eof:
-        raise NotHttp("it is packed, and its end is missing")
-    if unpacker.unused_data:
-        raise NotHttp("it is packed, and something follows its end")
-    return unpacked
+    return decoded
+
+
+def _gunzip(body: bytes, most: int) -> bytes:
+    """Of one or more members, up to one byte more than the most."""
+    from gzip import GzipFile  # noqa: PLC0415 - servers seldom compress what is not to be compressed
+    from io import BytesIO  # noqa: PLC0415
+
+    with GzipFile(fileobj=BytesIO(body)) as file:
+        return file.read(most + 1)
+
+
+def _inflate(body: bytes, most: int) -> bytes:
+    """`deflate` is zlib's format by the standard, and the raw one in the answers of some servers."""
+    try:
+        return _inflate_as(zlib.MAX_WBITS, body, most)
+    except zlib.error as error:
+        try:
+            return _inflate_as(-zlib.MAX_WBITS, body, most)
+        except zlib.error:
+            raise error from None
+
+
+def _inflate_as(format: int, body: bytes, most: int) -> bytes:
+    inflater = zlib.decompressobj(format)
+    inflated = inflater.decompress(body, most + 1)
+    if len(inflated) <= most and not inflater.eof:
+        raise EOFError
+    if inflater.unused_data:
+        raise zlib.error("something follows its end")
+    return inflated
+
+
+_DECODERS: Mapping[str, Callable[[bytes, int], bytes]] = {"gzip": _gunzip, "x-gzip": _gunzip, "deflate": _inflate}
+
+
+def _is_text(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return not _CONTROL.search(body)

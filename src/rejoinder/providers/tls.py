@@ -1,0 +1,113 @@
+"""TLS: which certificates are trusted, which one is shown, and what is wrong where no secure connection comes about."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import sys
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from rejoinder.providers.base import ProviderError
+from rejoinder.providers.routes import CERTIFICATE_FILES, Network
+
+BUFFER_SIZE = 32 * 1024
+"""Of each connection. asyncio takes eight times as much, which is 128 MB for 500 connections."""
+PERHAPS_CERTIFICATE = "if it wants a client certificate, name one as `client_cert` of the target"
+"""For failures that are also how some servers turn away a client without a certificate."""
+_ABOUT_CLIENT_CERTIFICATE = {
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it wants a client certificate; name one as `client_cert` of the target",
+    **dict.fromkeys(
+        (
+            *("TLSV1_ALERT_UNKNOWN_CA", "TLSV1_ALERT_ACCESS_DENIED", "TLSV1_ALERT_DECRYPT_ERROR"),
+            *("SSLV3_ALERT_BAD_CERTIFICATE", "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE", "SSLV3_ALERT_CERTIFICATE_REVOKED"),
+            *("SSLV3_ALERT_CERTIFICATE_EXPIRED", "SSLV3_ALERT_CERTIFICATE_UNKNOWN"),
+        ),
+        "it refuses the client certificate; look at `client_cert` of the target",
+    ),
+}
+_BROKEN_HANDSHAKE = f"it broke off the handshake; {PERHAPS_CERTIFICATE}"
+_NO_TLS = "it does not speak TLS; perhaps its address begins with http://"
+_REASONS = {
+    **_ABOUT_CLIENT_CERTIFICATE,
+    # Up to TLS 1.2, this is also what a server says that wants a client certificate.
+    "SSLV3_ALERT_HANDSHAKE_FAILURE": f"it refuses the handshake; {PERHAPS_CERTIFICATE}",
+    "WRONG_VERSION_NUMBER": _NO_TLS,
+    "RECORD_LAYER_FAILURE": _NO_TLS,
+}
+"""In place of the names that OpenSSL has for failures."""
+
+
+class ClientCertificate(Struct, frozen=True):
+    """What tells a server who its client is: files in PEM."""
+
+    cert: str
+    key: str | None = None
+    """None: it stands in the file of the certificate."""
+    password: str | None = None
+
+    def check(self) -> None:
+        """Raises OSError where the files cannot be used."""
+        self.show(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+
+    def show(self, context: ssl.SSLContext) -> None:
+        """Have it shown to servers that want one."""
+        context.load_cert_chain(self.cert, self.key, self.password or "")  # without one, OpenSSL asks at the terminal
+
+
+def trusting(network: Network) -> ssl.SSLContext:
+    """The certificates to trust: those that the environment names, else the system's."""
+    file, folder = network.certificate_file, network.certificate_folder
+    if not file and not folder:
+        return _trusting_the_system()
+    try:
+        return ssl.create_default_context(cafile=file, capath=folder)
+    except (OSError, ssl.SSLError) as error:
+        message = f"the certificates in {file or folder} cannot be read: {error}"
+        hint = f"; look at {', '.join(CERTIFICATE_FILES)} and SSL_CERT_DIR"
+        raise ProviderError(message + hint, type="tls", ends_target=True) from None
+
+
+def _trusting_the_system() -> ssl.SSLContext:
+    """On Linux, the places that OpenSSL knows, read once. Elsewhere, and where there is nothing in them, truststore
+    asks the system, which it does for each connection."""
+    if sys.platform not in ("darwin", "win32"):
+        context = ssl.create_default_context()
+        folder = ssl.get_default_verify_paths().capath
+        if context.cert_store_stats()["x509_ca"] or (folder and any(Path(folder).glob("*.0"))):
+            return context
+    import truststore  # noqa: PLC0415 - most runs do not need it
+
+    return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def bound_buffers() -> None:
+    """Have asyncio use small buffers. What says how large they are is not documented, and may go away."""
+    from asyncio import sslproto  # noqa: PLC0415 - only for TLS
+
+    protocol: Any = getattr(sslproto, "SSLProtocol", None)
+    if isinstance(getattr(protocol, "max_size", None), int):
+        protocol.max_size = min(protocol.max_size, BUFFER_SIZE)
+
+
+def is_about_client_certificate(error: Exception | None) -> bool:
+    return isinstance(error, ssl.SSLError) and error.reason in _ABOUT_CLIENT_CERTIFICATE
+
+
+def explain(error: Exception, place: str) -> ProviderError:
+    """What went wrong on the way, in words that name the place."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        message = f"the certificate of {place} is not trusted: {error.verify_message}; SSL_CERT_FILE can name others"
+        return ProviderError(message, type="tls")
+    if isinstance(error, ssl.SSLError):
+        reason = error.reason or str(error)
+        return ProviderError(f"no secure connection to {place}: {_REASONS.get(reason, reason)}", type="tls")
+    if isinstance(error, TimeoutError):
+        return ProviderError(f"no connection to {place}: it does not answer", type="connection", retryable=True)
+    # asyncio puts the address into the words of the error; its number says what happened. An error with neither is
+    # its word for a handshake that the other side broke off.
+    number = getattr(error, "errno", None)
+    reason = (os.strerror(number) if number else str(error)).lower() or _BROKEN_HANDSHAKE
+    return ProviderError(f"no connection to {place}: {reason}", type="connection", retryable=True)
