@@ -63,7 +63,7 @@ def open_provider(
     if target.provider in OVER_HTTP:
         from rejoinder.providers.vendors import open_api  # noqa: PLC0415
 
-        return open_api(target, environment, exchange)
+        return open_api(target, environment, exchange, folders)
     from rejoinder.providers.plugins import open_plugin  # noqa: PLC0415
 
     plugin = open_plugin(target)

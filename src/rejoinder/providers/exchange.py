@@ -15,6 +15,7 @@ import msgspec
 from rejoinder.providers.limits import Limiter, LimiterReport
 
 if TYPE_CHECKING:
+    from rejoinder.providers.tls import ClientCertificate
     from rejoinder.providers.transport import Transport
 
 # Compiled where they are used: most runs of a suite that is being written ask nobody.
@@ -51,20 +52,23 @@ class Exchange:
         """Values that must never be shown, with the name to show instead."""
         self.reveal: Callable[[str], str] = str
         """Puts the secrets back into a text that was written without them."""
-        self._transport: Transport | None = None
+        self._transports: dict[ClientCertificate | None, Transport] = {}
         self._limiters: dict[tuple[str, str], Limiter] = {}
 
-    def transport(self, environment: Mapping[str, str]) -> Transport:
-        if self._transport is None:
+    def transport(self, environment: Mapping[str, str], shown: ClientCertificate | None = None) -> Transport:
+        """The transport of all targets that show the same certificate to their servers; most show none."""
+        if shown not in self._transports:
             from rejoinder.providers.transport import Transport  # noqa: PLC0415 - brings the HTTP client
 
-            for name, value in environment.items():
+            for name, value in environment.items() if not self._transports else ():
                 if ("@" in value and ("://" in value or re.search(_ADDRESS_VARIABLE, name))) or (
                     "?" in value and re.search(_ADDRESS_VARIABLE, name)
                 ):
                     self._hide_address(value, name)
-            self._transport = Transport(environment, on_first_request=self._on_first_request)
-        return self._transport
+            self._transports[shown] = Transport(
+                environment, on_first_request=self._on_first_request, client_certificate=shown
+            )
+        return self._transports[shown]
 
     def limiter(self, provider: str, address: str, key: str | None) -> Limiter:
         place = (address, key or "")
@@ -96,8 +100,8 @@ class Exchange:
         return [limiter.report() for limiter in self._limiters.values()]
 
     async def close(self) -> None:
-        if self._transport is not None:
-            await self._transport.close()
+        for transport in self._transports.values():
+            await transport.close()
 
     def _hide(self, value: str, name: str) -> None:
         if value and "{{" not in value:  # what is filled in is hidden where it comes from

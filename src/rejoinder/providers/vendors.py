@@ -22,6 +22,8 @@ from rejoinder.providers.openai_chat import OpenAiChat
 from rejoinder.providers.openai_embeddings import OpenAiEmbeddings
 from rejoinder.providers.openai_responses import OpenAiResponses
 from rejoinder.providers.settings import Settings
+from rejoinder.providers.tls import ClientCertificate
+from rejoinder.suite.certificates import SETTING, certificate_files, explain_missing, find_certificate
 
 AZURE_VERSION = "2024-12-01-preview"
 GEMINI_MODEL = "gemini-2.5-flash"
@@ -81,11 +83,13 @@ _AZURE_ADDRESSES = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_RESOURCE_NAME")
 _AZURE_VERSIONS = ("AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION")
 
 
-def open_api(target: Target, environment: Mapping[str, str], exchange: Exchange) -> ApiProvider:
+def open_api(
+    target: Target, environment: Mapping[str, str], exchange: Exchange, folders: tuple[str, ...] = ()
+) -> ApiProvider:
     """The provider of a target that is asked over HTTP. Raises UsageError where something is missing."""
     settings = Settings(target, environment)
     exchange.hide_settings(target.name, settings.values)
-    return _OPENERS[target.provider](_Opening(settings, exchange))
+    return _OPENERS[target.provider](_Opening(settings, exchange, folders))
 
 
 def address_variables(provider: str) -> tuple[str, ...]:
@@ -112,9 +116,10 @@ def can_be_asked(provider: str, environment: Mapping[str, str]) -> bool:
 class _Opening:
     """One target on its way to a provider."""
 
-    def __init__(self, settings: Settings, exchange: Exchange) -> None:
+    def __init__(self, settings: Settings, exchange: Exchange, folders: tuple[str, ...]) -> None:
         self.settings = settings
         self.exchange = exchange
+        self.folders = folders
         self.name = settings.target.provider
         self.key_name: str | None = None
 
@@ -199,7 +204,7 @@ class _Opening:
         provider = ApiProvider(
             self.name,
             Wires(wire, embeddings),
-            self.exchange.transport(settings.environment),
+            self.exchange.transport(settings.environment, self._client_certificate()),
             self.exchange.limiter(self.name, address, key),
             _one_case({"content-type": "application/json", **headers}, more),
             None if statuses is None else frozenset(statuses),
@@ -207,6 +212,27 @@ class _Opening:
         )
         provider.address = address
         return provider
+
+    def _client_certificate(self) -> ClientCertificate | None:
+        value = self.settings.values.get(SETTING)
+        files = certificate_files(value)
+        if not files:
+            return None
+        paths: list[str] = []
+        for written in files.values():
+            path = find_certificate(written, self.folders)
+            if path is None:
+                raise self.settings.error(f"lacks a file: {explain_missing(written, self.folders)}")
+            paths.append(str(path))
+        password = value.get("password") if isinstance(value, dict) else None
+        certificate = ClientCertificate(paths[0], paths[1] if len(paths) > 1 else None, password)
+        try:
+            certificate.check()
+        except OSError as error:  # of OpenSSL
+            hint = "It has to hold a certificate and its private key in PEM; `key` names another file for the key, and"
+            what = f"has a `{SETTING}` that cannot be used ({paths[0]}: {error.strerror or error})"
+            raise self.settings.error(what, f"{hint} `password` opens an encrypted one.") from None
+        return certificate
 
     def _address(self, vendor: Vendor) -> str:
         given = self.settings.text("base_url") or self.settings.from_environment(vendor.addresses)

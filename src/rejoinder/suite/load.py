@@ -407,13 +407,14 @@ class _SuiteReader:
             self.problems.append(source.problem("duplicate-id", at, message, first_line=line))
 
     def _check_environment(self, used: set[str]) -> None:
-        """Only targets that are used need their variables."""
-        targets = self.targets.names()
+        """Only targets that are used need their variables and files."""
+        targets, folders = self.targets.names(), (str(self.path.parent), str(self.project.root))
         for name in sorted(used):
             found = resolve(name, targets)
             judges = [found.judge_target] if found and found.judge_target else []
             for one in (name, *judges) if self.options.asks else ():
                 self.problems += self.targets.check_environment(one, self.project.environment)
+                self.problems += self.targets.check_certificate(one, self.project.environment, folders)
             for judge in judges:
                 self._check_judge(name, judge)
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Problem, Target
+from rejoinder.suite.certificates import SPELLINGS, certificate_files, explain_missing, find_certificate
 from rejoinder.suite.paths import Path as DocumentPath
 from rejoinder.suite.paths import did_you_mean, list_words
 from rejoinder.suite.plugins import PROVIDERS_GROUP, find_entry_point
@@ -136,6 +137,23 @@ class Targets:
             expand_environment(text, environment, lambda code, message, found=found: found.append((code, message)))
             for code, message in found:
                 yield entry.source.violation(Violation(code, path, message), severity)
+
+    def check_certificate(
+        self, name: str, environment: Mapping[str, str], folders: tuple[str, ...]
+    ) -> Iterator[Problem]:
+        """Files of the client's certificate that are not there."""
+        entry = self.entries.get(name)
+        if entry is None:
+            return
+        raw = _at(entry.source.document.data, entry.path)
+        for at, settings in (((), raw), (("settings",), raw.get("settings"))):
+            for spelling in SPELLINGS if isinstance(settings, dict) else ():
+                for place, written in certificate_files(settings.get(spelling)).items():
+                    filled = expand_environment(written, environment, lambda _code, _message: None)
+                    if "${{" not in filled and find_certificate(filled, folders) is None:
+                        path = (*entry.path, *at, spelling, *place)
+                        violation = Violation("file-not-found", path, explain_missing(filled, folders))
+                        yield entry.source.violation(violation)
 
 
 def read_targets(project: Project, given: Path | None = None) -> Targets:
