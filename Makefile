@@ -36,6 +36,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/conversations.py
 	$(BIN)/python benchmarks/journal.py
 	$(BIN)/python benchmarks/masking.py
+	$(BIN)/python benchmarks/http_client.py
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis

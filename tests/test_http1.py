@@ -1440,6 +1440,12 @@ def test_a_proxy_that_cannot_be_used(address: str) -> None:
         ("*", "http://models.test:PORT/", True),
         ("models.test:PORT", "http://models.test:PORT/", True),
         ("127.0.0.1", "http://127.0.0.1:PORT/", True),
+        ("127.0.0.0/8", "http://127.0.0.1:PORT/", True),
+        ("127.0.0.77/8", "http://127.0.0.1:PORT/", True),
+        ("127.0.0.2/31", "http://127.0.0.1:PORT/", False),
+        ("127.0.0.0/8", "http://models.test:PORT/", False),
+        ("::/0", "http://127.0.0.1:PORT/", False),
+        ("127.0.0.0/99", "http://127.0.0.1:PORT/", False),
         ("models.test:1", "http://models.test:PORT/", False),
         ("dels.test", "http://models.test:PORT/", False),
         ("models.test.example", "http://models.test:PORT/", False),
@@ -1463,7 +1469,7 @@ def test_hosts_without_a_proxy(variable: str, entries: str, url: str, exempt: bo
 
 
 @needs_ipv6
-@pytest.mark.parametrize("entry", ["::1", "[::1]"])
+@pytest.mark.parametrize("entry", ["::1", "[::1]", "::1/128", "::/64", "[::]/64", "0:0:0:0:0:0:0:1"])
 def test_an_ipv6_address_without_a_proxy(entry: str) -> None:
     async def work() -> None:
         environment = {"HTTP_PROXY": "http://127.0.0.1:1", "NO_PROXY": entry}

@@ -13,8 +13,8 @@ from msgspec import Struct
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.routes import CERTIFICATE_FILES, Network
 
-BUFFER_SIZE = 32 * 1024
-"""Of each connection. asyncio takes eight times as much, which is 128 MB for 500 connections."""
+BUFFER_SIZE = 16 * 1024
+"""Of each connection, and as much as comes at once over TLS. asyncio takes 16 times as much: 128 MB for 500 of them."""
 PERHAPS_CERTIFICATE = "if it wants a client certificate, name one as `client_cert` of the target"
 """For failures that are also how some servers turn away a client without a certificate."""
 _ABOUT_CLIENT_CERTIFICATE = {

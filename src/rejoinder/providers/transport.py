@@ -36,8 +36,10 @@ CONNECT_TIMEOUT_S = 30.0
 NEXT_ADDRESS_S = 0.25
 """How long one address of a host is tried alone, before the next is tried beside it."""
 READ_ON_S = 2.0
-"""How long an answer is still read that lies in the socket when its time is up: a process that was stopped for a while
-finds both on waking."""
+"""How much longer an answer may take that is arriving when its time is up. A process that was stopped for a while finds
+on waking that the time is up and the answer lies in the socket; it is paid for."""
+ARRIVING_S = 0.05
+"""An answer is arriving as long as its bytes have no longer gaps."""
 IDLE_S = 50.0
 """Most servers close what was idle for a minute; a request must not meet them at it."""
 WARY_S = 2.0
@@ -238,6 +240,7 @@ class _Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[HttpAnswer] | None = None
         self._keep_alive = False
         self._idle_since = 0.0
+        self._heard_at = 0.0
         self._is_new = True
         self._ended: ProviderError | None = None
         """Why the connection is closed, where the other side closed it."""
@@ -267,13 +270,15 @@ class _Connection(asyncio.Protocol):
             clock.cancel()
 
     def _time_is_up(self, waiter: asyncio.Future[HttpAnswer], seconds: float, since: float | None = None) -> None:
-        """End an exchange, but not before what lies in the socket is read."""
-        loop = asyncio.get_running_loop()
-        since = loop.time() if since is None else since
+        """End an exchange, unless its answer is arriving."""
         if waiter.done():
             return
-        if self._has_news() and loop.time() < since + READ_ON_S:
-            loop.call_soon(self._time_is_up, waiter, seconds, since)
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        since = now if since is None else since
+        is_arriving = self._has_news() or now - self._heard_at < ARRIVING_S
+        if is_arriving and now - since < READ_ON_S:
+            loop.call_later(ARRIVING_S / 5, self._time_is_up, waiter, seconds, since)
             return
         self._fail(ProviderError(f"no answer within {seconds:g} s", type="timeout", retryable=True))
 
@@ -332,6 +337,7 @@ class _Connection(asyncio.Protocol):
             self._news.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
 
     def data_received(self, data: bytes) -> None:
+        self._heard_at = time.monotonic()
         reader, waiter = self._reader, self._waiter
         if reader is None or waiter is None or waiter.done():
             self._keep_alive = False  # nobody asked for this

@@ -9,6 +9,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rejoinder.suite.files import folder_name
+from rejoinder.suite.paths import list_words
+
 SETTING = "client_cert"
 SPELLINGS = (SETTING, "clientCert")
 FILES = ("cert", "key")
@@ -29,5 +32,5 @@ def find_certificate(written: str, folders: Iterable[str]) -> Path | None:
 
 
 def explain_missing(written: str, folders: Iterable[str]) -> str:
-    searched = dict.fromkeys(str(Path(folder).absolute()) for folder in (*folders, ""))
-    return f"there is no file `{written}` for `{SETTING}` in {', '.join(searched)}"
+    searched = dict.fromkeys(folder_name(Path(folder).absolute()) for folder in (*folders, ""))
+    return f"there is no file `{written}` for `{SETTING}` in {list_words(list(searched))}"

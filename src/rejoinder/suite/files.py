@@ -166,7 +166,7 @@ class Finder:
         """What to say about a file that was not found: where was looked, and what may have been meant."""
         if not written.strip():
             return "the path is empty"
-        folders = list_words([_shorten(root) for root in self.roots])
+        folders = list_words([folder_name(root) for root in self.roots])
         near = next(filter(None, map(near_name, self._candidates(written))), None)
         name = re.split(r"[/\\]", written)[-1]
         hint = f"; did you mean `{written.removesuffix(name)}{near}`?" if near and name else ""
@@ -207,7 +207,8 @@ def _unique(items: list[_T]) -> list[_T]:
     return list(dict.fromkeys(items))
 
 
-def _shorten(folder: Path) -> str:
+def folder_name(folder: Path) -> str:
+    """A folder as an author wants to read it in a message."""
     try:
         relative = os.path.relpath(folder)
     except ValueError:  # another drive
