@@ -10,8 +10,8 @@ import pytest
 
 import rejoinder
 from rejoinder.model import Quote
+from rejoinder.suite.dotenv import parse_env
 from rejoinder.suite.files import Finder
-from rejoinder.suite.project import parse_env
 from tests.conftest import Project, codes
 
 spec = pytest.mark.spec
@@ -564,7 +564,7 @@ def test_problems_of_the_projects_files_are_reported_with_the_suite(project: Pro
 
 def test_env_files() -> None:
     text = "A=1\nexport B = 'x # y'\r\nC=\"a\\nb\" # note\n# D=1\nE=\nF=plain # note\nG=a=b\nbad line\n"
-    assert parse_env(text) == {"A": "1", "B": "x # y", "C": "a\nb", "E": "", "F": "plain", "G": "a=b"}
+    assert parse_env(text).values == {"A": "1", "B": "x # y", "C": "a\nb", "E": "", "F": "plain", "G": "a=b"}
 
 
 def test_env_is_found_upward_and_the_environment_wins(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -793,7 +793,7 @@ def test_errors_of_rows_name_the_row_and_are_all_found(project: Project) -> None
 
 def test_a_hash_in_an_env_file_is_a_comment_after_space_only() -> None:
     text = "A=abc#123\nB=abc # c\nC= # c\nD=#x\nE='a' # c\nF=\"b\"#c\nG=\n# c\nH=a b#c d #e"
-    assert parse_env(text) == {
+    assert parse_env(text).values == {
         "A": "abc#123", "B": "abc", "C": "", "D": "#x", "E": "a", "F": "b", "G": "", "H": "a b#c d"
     }  # fmt: skip
 

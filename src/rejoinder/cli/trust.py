@@ -10,7 +10,7 @@ import click
 from rejoinder.cli.output import count
 from rejoinder.engine.env_trust import deciding_variables, forget_files, trust_files, trusted_files
 from rejoinder.errors import UsageError
-from rejoinder.suite.project import find_root, parse_env, read_environment
+from rejoinder.suite.project import env_files, find_root, read_env_file
 
 
 @click.command("trust")
@@ -29,7 +29,7 @@ def command(files: tuple[Path, ...], forget: bool, listing: bool, yes: bool) -> 
         for path in trusted_files():
             click.echo(path)
         return
-    chosen = files or _env_files()
+    chosen = files or tuple(_env_files())
     if not chosen:
         raise UsageError("there is no .env file in this project")
     if forget:
@@ -37,7 +37,7 @@ def command(files: tuple[Path, ...], forget: bool, listing: bool, yes: bool) -> 
         click.echo(f"{count(len(chosen), 'file')} forgotten")
         return
     for file in chosen:
-        names = deciding_variables(parse_env(file.read_text(encoding="utf-8", errors="replace")))
+        names = deciding_variables(read_env_file(file).values)
         click.echo(f"{file}: {', '.join(names) or 'names no address'}")
     if not yes and not sys.stdin.isatty():
         raise click.UsageError("trusting a file needs your consent: add --yes")
@@ -48,7 +48,6 @@ def command(files: tuple[Path, ...], forget: bool, listing: bool, yes: bool) -> 
     click.echo(f"{count(len(chosen), 'file')} trusted")
 
 
-def _env_files() -> tuple[Path, ...]:
+def _env_files() -> list[Path]:
     here = Path.cwd()
-    environment = read_environment(here, find_root(here, here), here, {})
-    return tuple(sorted(set(environment.files.values())))
+    return sorted({path for path, _ in env_files(here, find_root(here, here), here)})

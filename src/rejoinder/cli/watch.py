@@ -22,6 +22,7 @@ from rejoinder.functions import forget_modules
 from rejoinder.model import Code, Custom, Problem, PythonCheck, Suite, walk_level
 from rejoinder.providers import RUNS_CODE
 from rejoinder.suite.files import noting_files
+from rejoinder.suite.project import env_folders, folders_above
 
 EVERY_S = 0.5
 INTERRUPTED = 130
@@ -76,9 +77,9 @@ class Watched:
     def _around(self) -> Iterator[Path]:
         """What may come to be there, or is not read by us."""
         folder, root = Path(self.suite.path).parent, Path(self.suite.root)
-        above = (one for one in folder.parents if one == root or root in one.parents)
-        yield from (one / ".env" for one in {folder, *above, root, Path.cwd()})
-        yield from (root / place / name for place in (".rejoinder", ".agentv") for name in _CONFIGURATION)
+        yield from (one / ".env" for one in env_folders(folder, root, Path.cwd()))
+        for one in folders_above(folder, root):
+            yield from (one / place / name for place in (".rejoinder", ".agentv") for name in _CONFIGURATION)
         yield from (path for pattern in _BESIDE for path in folder.glob(pattern))
 
 

@@ -1,7 +1,8 @@
 """Files: found by an author's path, read as text, refused in words.
 
 A path is tried from the suite's folder, then from each folder above it up to the project's root, then from the
-working directory. A leading slash is tried below those folders first and only then as absolute.
+working directory. A path with a leading slash is tried below those folders, then below the repository root, then as
+absolute.
 """
 
 from __future__ import annotations
@@ -129,9 +130,10 @@ def _os_fault(path: Path, error: OSError) -> FileFault:
 class Finder:
     """Finds and reads the files of one suite; those that were used last are kept."""
 
-    def __init__(self, folder: Path, root: Path, working: Path) -> None:
+    def __init__(self, folder: Path, root: Path, working: Path, repository: Path | None = None) -> None:
         self.root = root
-        self.roots = _unique([*_upward(folder, root), root, working])
+        self.repository = repository or root
+        self.roots = _unique([*upward(folder, root), root, working])
         self._found: dict[str, Path | None] = {}
         self._texts: dict[Path, str | FileFault] = {}
         self._kept = 0
@@ -142,6 +144,12 @@ class Finder:
             files = (path for path in there if not path.is_dir())  # a folder must not hide a file further up
             self._found[written] = next(files, there[0] if there else None)
         return self._found[written]
+
+    def seen_from_roots(self, path: Path) -> tuple[str, ...]:
+        """The file's path from the project root and from the repository root, where it lies below them."""
+        absolute = Path(os.path.normpath(path))
+        roots = [root for root in _unique([self.root, self.repository]) if absolute.is_relative_to(root)]
+        return tuple(absolute.relative_to(root).as_posix() for root in roots)
 
     def read(self, path: Path) -> str:
         known = self._texts.pop(path, None)
@@ -166,18 +174,21 @@ class Finder:
         """What to say about a file that was not found: where was looked, and what may have been meant."""
         if not written.strip():
             return "the path is empty"
-        folders = list_words([folder_name(root) for root in self.roots])
+        folders = list_words([folder_name(root) for root in self._roots_for(written)])
         near = next(filter(None, map(near_name, self._candidates(written))), None)
         name = re.split(r"[/\\]", written)[-1]
         hint = f"; did you mean `{written.removesuffix(name)}{near}`?" if near and name else ""
         return f"there is no file {in_quotes(written)} in {folders}{hint}"
+
+    def _roots_for(self, written: str) -> list[Path]:
+        return _unique([*self.roots, self.repository]) if written.startswith("/") else self.roots
 
     def _candidates(self, written: str) -> Iterator[Path]:
         spellings = _unique([written, written.replace("\\", "/")])
         for spelling in spellings:
             relative = spelling.lstrip("/")
             if relative:
-                yield from (root / relative for root in self.roots)
+                yield from (root / relative for root in self._roots_for(spelling))
             if spelling != relative:
                 yield Path(spelling)
 
@@ -197,7 +208,8 @@ def _exists(path: Path) -> bool:
     return True
 
 
-def _upward(folder: Path, root: Path) -> list[Path]:
+def upward(folder: Path, root: Path) -> list[Path]:
+    """The folder and all above it up to the root, the nearest first; alone where it does not lie below the root."""
     if folder != root and root not in folder.parents:
         return [folder]
     return [folder, *(parent for parent in folder.parents if parent == root or root in parent.parents)]

@@ -118,7 +118,7 @@ class _SuiteReader:
         """For each case that has errors, and `defaults`, the keys that they speak of; for `()` those of the suite."""
         self.of_all: list[Violation] = []
         """Warnings about follow-ups that all cases have; they hold only if every case tries nothing but the first."""
-        self.finder = Finder(path.parent, project.root, project.working)
+        self.finder = Finder(path.parent, project.root, project.working, project.repository)
         self.secrets: dict[str, str] = {}
         self.scope = Scope({}, project.environment, None, self.secrets)
 

@@ -1,21 +1,23 @@
 """The project around a suite: its root, its configuration, its environment.
 
 The root is the nearest folder upward from the suite (else from the working directory) that has `.rejoinder`,
-`.agentv` or `.git`; else the working directory. AgentV's files are read where they exist, ours win over them.
+`.agentv` or `.git`; else the working directory. The repository root is the folder with `.git`; without one it is the
+project root. Configuration, targets and `.env` files are read in every folder from the suite's up to the repository
+root, and the nearer file wins. In one folder AgentV's files are read first, ours win over them.
 """
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from rejoinder.model import Problem
-from rejoinder.suite.files import FileFault, read_text
+from rejoinder.suite.dotenv import EnvFault, EnvFile, parse_env
+from rejoinder.suite.files import FileFault, read_text, upward
 from rejoinder.suite.schema import find_violations
 from rejoinder.suite.source import Source, read_source
 
@@ -32,14 +34,28 @@ class Environment(dict[str, str]):
         self.files = files
 
 
+class Layer(Struct, frozen=True):
+    """One folder between the suite and the repository root, with its configuration files, the winner last."""
+
+    folder: Path
+    configurations: list[Source]
+
+
 class Project(Struct, frozen=True):
     root: Path
+    repository: Path
     working: Path
+    layers: list[Layer]
+    """The farthest folder first."""
     config: dict[str, Any]
     config_sources: dict[str, Source]
     """Which file each key of the configuration comes from."""
     environment: Environment
     problems: list[Problem]
+
+    @property
+    def readable(self) -> bool:
+        return all(problem.severity != "error" for problem in self.problems)
 
 
 def open_project(start: Path, *, working: Path | None = None, environment: Mapping[str, str] | None = None) -> Project:
@@ -47,16 +63,13 @@ def open_project(start: Path, *, working: Path | None = None, environment: Mappi
     working = (working or Path.cwd()).resolve()
     start = start.resolve()
     root = find_root(start, working)
-    config: dict[str, Any] = {}
-    sources: dict[str, Source] = {}
     problems: list[Problem] = []
-    for path in configuration_files(root, "config"):
-        source, found = read_configuration(path, working)
-        problems += found
-        if source is not None and isinstance(source.document.data, dict):
-            config.update(source.document.data)
-            sources.update(dict.fromkeys(source.document.data, source))
-    return Project(root, working, config, sources, read_environment(start, root, working, environment), problems)
+    layers = [_read_layer(folder, working, problems) for folder in reversed(folders_above(start, root))]
+    config, sources = _merge([source for layer in layers for source in layer.configurations])
+    env_files = list(env_files(start, root, working))
+    problems += _env_problems(env_files, working)
+    merged = _with_environment(env_files, environment)
+    return Project(root, find_repository(start, root), working, layers, config, sources, merged, problems)
 
 
 def find_root(start: Path, working: Path) -> Path:
@@ -67,12 +80,49 @@ def find_root(start: Path, working: Path) -> Path:
     return working
 
 
-def configuration_files(root: Path, name: str) -> list[Path]:
-    """The project's files of one name, the one that wins last."""
+def find_repository(start: Path, root: Path) -> Path:
+    return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), root)
+
+
+def folders_above(start: Path, root: Path) -> list[Path]:
+    """The folders whose configuration counts for a suite in `start`, the nearest first."""
+    return list(dict.fromkeys([*upward(start, find_repository(start, root)), root]))
+
+
+def env_folders(start: Path, root: Path, working: Path) -> list[Path]:
+    """The folders whose `.env` counts, the nearest first."""
+    return list(dict.fromkeys([*folders_above(start, root), working]))
+
+
+def configuration_files(folder: Path, name: str) -> list[Path]:
+    """The files of one name that a folder has, the one that wins last."""
     candidates = [
-        root / folder / f"{name}{suffix}" for folder in _CONFIGURATION_FOLDERS for suffix in (".yaml", ".yml")
+        folder / inner / f"{name}{suffix}" for inner in _CONFIGURATION_FOLDERS for suffix in (".yaml", ".yml")
     ]
     return [path for path in candidates if path.exists()]
+
+
+def _read_layer(folder: Path, working: Path, problems: list[Problem]) -> Layer:
+    layer = Layer(folder, [])
+    for path in configuration_files(folder, "config"):
+        source, found = read_configuration(path, working)
+        problems += found
+        if source is not None and isinstance(source.document.data, dict):
+            layer.configurations.append(source)
+    return layer
+
+
+def _merge(sources: list[Source]) -> tuple[dict[str, Any], dict[str, Source]]:
+    """One configuration, later files winning key by key, also inside `vars`, `formatting` and the like."""
+    config: dict[str, Any] = {}
+    origins: dict[str, Source] = {}
+    for source in sources:
+        for key, value in source.document.data.items():
+            before = config.get(key)
+            if isinstance(before, dict) and isinstance(value, dict):
+                value = {**before, **value}  # noqa: PLW2901 - the merged value takes its place
+            config[key], origins[key] = value, source
+    return config, origins
 
 
 def read_configuration(path: Path, working: Path) -> tuple[Source | None, list[Problem]]:
@@ -92,38 +142,41 @@ def display_path(path: Path, working: Path) -> str:
     return shown.encode("utf-8", "replace").decode()  # a name may have bytes that are no text
 
 
-def read_environment(start: Path, root: Path, working: Path, given: Mapping[str, str] | None = None) -> Environment:
-    """The environment over all `.env` files from the suite upward to the root; the nearest wins among files."""
-    folders = [
-        start,
-        *(folder for folder in start.parents if folder == root or root in folder.parents),
-        root,
-        working,
-    ]
+def read_environment(start: Path, root: Path, working: Path) -> Environment:
+    """The environment over the variables of all `.env` files; the nearest file wins."""
+    return _with_environment(env_files(start, root, working))
+
+
+def _with_environment(
+    files: Iterable[tuple[Path, EnvFile]], environment: Mapping[str, str] | None = None
+) -> Environment:
     merged: dict[str, str] = {}
-    files: dict[str, Path] = {}
-    for folder in reversed(dict.fromkeys(folders)):
+    origins: dict[str, Path] = {}
+    for path, file in files:
+        merged.update(file.values)
+        origins.update(dict.fromkeys(file.values, path))
+    own = os.environ if environment is None else environment
+    return Environment({**merged, **own}, {name: path for name, path in origins.items() if name not in own})
+
+
+def _env_problems(files: list[tuple[Path, EnvFile]], working: Path) -> Iterator[Problem]:
+    for path, file in files:
+        for fault in file.faults:
+            place: dict[str, Any] = {} if fault.line is None else {"line": fault.line, "source": ""}
+            name = display_path(path, working)
+            yield Problem(code="env-syntax", message=fault.message, file=name, severity="warning", **place)
+
+
+def env_files(start: Path, root: Path, working: Path) -> Iterator[tuple[Path, EnvFile]]:
+    """The `.env` files that count, the farthest first."""
+    for folder in reversed(env_folders(start, root, working)):
         path = folder / ".env"
         if path.is_file():
-            try:
-                variables = parse_env(read_text(path))
-            except FileFault:
-                continue  # an unreadable .env is as good as none; what it should hold is reported as missing
-            merged.update(variables)
-            files.update(dict.fromkeys(variables, path))
-    own = os.environ if given is None else given
-    return Environment({**merged, **own}, {name: path for name, path in files.items() if name not in own})
+            yield path, read_env_file(path)
 
 
-_ENV_LINE = r"""^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*
-        (?: (?: '([^']*)' | "((?:[^"\\]|\\.)*)" ) [ \t]*(?:\#.*)? | ([^\n]*?)[ \t]*(?:(?<=[ \t])\#.*)? )$"""
-_ENV_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
-
-
-def parse_env(text: str) -> dict[str, str]:
-    """`NAME=value` lines, with `export`, quotes and comments as shells have them."""
-    values: dict[str, str] = {}
-    for name, single, double, plain in re.findall(_ENV_LINE, text.replace("\r\n", "\n"), re.VERBOSE | re.MULTILINE):
-        unescaped = re.sub(r"\\(.)", lambda found: _ENV_ESCAPES.get(found[1], found[1]), double)
-        values[name] = single or unescaped or plain.strip()
-    return values
+def read_env_file(path: Path) -> EnvFile:
+    try:
+        return parse_env(read_text(path))
+    except FileFault as fault:
+        return EnvFile({}, [EnvFault(None, f"{fault.message}; the file is skipped")])

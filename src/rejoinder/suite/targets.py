@@ -1,6 +1,7 @@
 """Targets: read from the project's files and the suite, merged by name, chosen by one rule. Nothing is contacted.
 
-Later wins: `.agentv/targets.yaml`, `.rejoinder/targets.yaml`, the file given with `--targets`, the suite's own.
+Later wins: in each folder from the repository root down to the suite's `.agentv/targets.yaml`,
+`.rejoinder/targets.yaml` and the configuration's `targets`; then the file given with `--targets`, then the suite's own.
 """
 
 from __future__ import annotations
@@ -159,11 +160,12 @@ class Targets:
 def read_targets(project: Project, given: Path | None = None) -> Targets:
     """The targets of the project's files, of the configuration and of the file that the command names."""
     targets = Targets()
-    targets.complete = not project.problems
-    for path in configuration_files(project.root, "targets"):
-        _add_file(targets, path, project.working)
-    if "targets" in project.config:
-        targets.add(project.config_sources["targets"], project.config["targets"], ("targets",))
+    targets.complete = project.readable
+    for layer in project.layers:
+        for path in configuration_files(layer.folder, "targets"):
+            _add_file(targets, path, project.working)
+        for source in layer.configurations:
+            targets.add(source, source.document.data.get("targets"), ("targets",))
     if given is not None:
         _add_file(targets, given, project.working)
     return targets
