@@ -279,6 +279,8 @@ def test_many_duplicate_keys_are_refused_in_time(project: Project) -> None:
         pytest.param("{a," * 20_000, id="braces-and-commas"),
         pytest.param("{a,b}" * 5_000, id="alternatives"),
         pytest.param("{*a,a*}" * 8 + "b", id="alternatives-of-stars"),
+        pytest.param("[" * 200_000, id="open-brackets"),
+        pytest.param("*[" + "a-zb-y" * 50_000 + "]b", id="long-class"),
     ],
 )
 def test_a_pattern_is_answered_in_time(project: Project, pattern: str) -> None:

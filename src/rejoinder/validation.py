@@ -20,7 +20,7 @@ from rejoinder.formatting import (
     count_alternatives,
     diagnose_case,
     diagnose_reference,
-    is_guideline,
+    is_guideline_file,
     lone_text,
     other_answer,
 )
@@ -192,7 +192,7 @@ def _marker_words(case: Case, diagnostic: Diagnostic, options: Formatting) -> st
 
 def _empty_words(case: Case, _diagnostic: Diagnostic, options: Formatting) -> str:
     parts = [part for message in case.messages for part in message.parts if isinstance(part, FilePart)]
-    if any(part.text and is_guideline(part.path, options.guideline_patterns) for part in parts):
+    if any(part.text and is_guideline_file(part, options.guideline_patterns) for part in parts):
         return "nothing but guidelines is left to send; add the question as text"
     return "this conversation is empty; nothing would be sent"
 

@@ -1,7 +1,7 @@
 """Formatting: from a case to what is sent and logged. Pure: no files, no network, no clock."""
 
 from rejoinder.formatting.evidence import gather_evidence
-from rejoinder.formatting.globs import MOST_ALTERNATIVES, count_alternatives, is_guideline
+from rejoinder.formatting.globs import MOST_ALTERNATIVES, count_alternatives, is_guideline, is_guideline_file
 from rejoinder.formatting.judge import (
     ASK_AGAIN,
     ASK_FOR_ONE,
@@ -32,6 +32,7 @@ __all__ = [
     "format_judge_prompts",
     "gather_evidence",
     "is_guideline",
+    "is_guideline_file",
     "judge_digest",
     "lone_text",
     "other_answer",

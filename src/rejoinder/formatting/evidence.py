@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from itertools import chain
 
-from rejoinder.formatting.globs import is_guideline
+from rejoinder.formatting.globs import is_guideline_file
 from rejoinder.formatting.judge import expected_messages, reference_answer
 from rejoinder.model import Case, Evidence, FilePart, Formatting, Prompt, Reply, Said, Segment, TextPart
 
@@ -23,7 +23,8 @@ def gather_evidence(
     """`prompt` is the question of this turn, `said` every turn up to it."""
     files = [part for message in case.messages for part in message.parts if isinstance(part, FilePart)]
     paths = {part.path: part.resolved or part.path for part in files}
-    guidelines = [path for path in paths if is_guideline(path, formatting.guideline_patterns)]
+    patterns = formatting.guideline_patterns
+    guidelines = list(dict.fromkeys(part.path for part in files if is_guideline_file(part, patterns)))
     others = [path for path in paths if path not in guidelines]
     return Evidence(
         question=prompt.question,

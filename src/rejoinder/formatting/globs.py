@@ -1,13 +1,21 @@
-"""Which files are guidelines: globs over paths as they are written.
+"""Which files are guidelines: globs over a file's path as written, and from the project and repository roots.
 
 `*` and `?` stay inside one segment and match a leading dot too; `**` as a segment matches any number of
-segments, `..` among them; `{a,b}` are alternatives. Nothing else is special, and there is no negation.
+segments, `..` among them; `{a,b}` are alternatives; `[a-z]` is one of these characters, `[!a-z]` any other one. Nothing
+else is special, and there is no negation of whole patterns.
 """
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from itertools import pairwise
+from typing import TypeAlias
+
+from rejoinder.model import FilePart
+
+Token: TypeAlias = str | re.Pattern[str]
+"""One element of a glob: a character, `*`, `?`, or a class of characters."""
 
 MOST_ALTERNATIVES = 256
 """Braces multiply; a pattern with more alternatives than this matches nothing and is refused by validation."""
@@ -15,6 +23,10 @@ MOST_ALTERNATIVES = 256
 
 def is_guideline(path: str, patterns: tuple[str, ...]) -> bool:
     return _matches(path, patterns) if patterns else False
+
+
+def is_guideline_file(file: FilePart, patterns: tuple[str, ...]) -> bool:
+    return any(is_guideline(path, patterns) for path in (file.path, *file.from_roots))
 
 
 def count_alternatives(pattern: str) -> int:
@@ -55,14 +67,15 @@ def _match(globs: tuple[str, ...], segments: tuple[str, ...]) -> bool:
 
 
 def _match_segment(glob: str, text: str) -> bool:
-    """One segment: `*` is any text, `?` any character. On a mismatch only the last star is tried again."""
+    """Whether a glob without `/` matches one segment. On a mismatch only the last star is tried again."""
+    tokens = _tokens(glob)
     at = here = 0
     star, resume = -1, 0
     while here < len(text):
-        if at < len(glob) and glob[at] == "*":
+        if at < len(tokens) and tokens[at] == "*":
             star, resume = at, here
             at += 1
-        elif at < len(glob) and glob[at] in ("?", text[here]):
+        elif at < len(tokens) and _fits(tokens[at], text[here]):
             at += 1
             here += 1
         elif star >= 0:
@@ -70,7 +83,35 @@ def _match_segment(glob: str, text: str) -> bool:
             at, here = star + 1, resume
         else:
             return False
-    return not glob[at:].strip("*")
+    return all(token == "*" for token in tokens[at:])
+
+
+def _fits(token: Token, character: str) -> bool:
+    return token in ("?", character) if isinstance(token, str) else token.match(character) is not None
+
+
+@lru_cache(maxsize=1024)
+def _tokens(glob: str) -> tuple[Token, ...]:
+    """The elements of a glob. A bracket without its partner, and `[]`, are ordinary characters."""
+    tokens: list[Token] = []
+    at, last = 0, glob.rfind("]")
+    while at < len(glob):
+        found = re.compile(_CLASS).match(glob, at) if glob[at] == "[" and at < last else None
+        tokens.append(_character_class(found[1], found[2]) if found else glob[at])
+        at = found.end() if found else at + 1
+    return tuple(tokens)
+
+
+_CLASS = r"\[([!^]?)(\][^\]]*|[^\]]+)\]"
+_SPAN = r"(?s)(.)-(.)|(.)"
+
+
+def _character_class(negated: str, inside: str) -> re.Pattern[str]:
+    spans = ((low or one, high or one) for low, high, one in re.findall(_SPAN, inside))
+    wanted = "".join(f"{re.escape(low)}-{re.escape(high)}" for low, high in spans if low <= high)
+    if not wanted:
+        return re.compile(r"(?s:.)" if negated else r"(?!)")
+    return re.compile(f"[{'^' if negated else ''}{wanted}]")
 
 
 def _alternatives(pattern: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rejoinder.formatting.markers import marker_for
 from rejoinder.formatting.turns import Turn, render_file, render_transcript_piece
 from rejoinder.formatting.turns import Turns as TurnList
@@ -53,7 +55,11 @@ def write_flat(turns: list[ChatMessage]) -> str:
 
 def write_guidelines(turns: TurnList, options: Formatting) -> str:
     style = options.guidelines_style
-    return "\n\n".join(render_file(piece.path, piece.text, style) for piece in turns.guidelines)
+    return "\n\n".join(render_file(_header(piece.path, options), piece.text, style) for piece in turns.guidelines)
+
+
+def _header(path: str, options: Formatting) -> str:
+    return re.split(r"[/\\]", path)[-1] if options.guidelines_by_base_name else path
 
 
 def _parts(turn: Turn, options: Formatting, mode: Mode, *, attached: bool) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from rejoinder.formatting.globs import is_guideline
+from rejoinder.formatting.globs import is_guideline_file
 from rejoinder.formatting.markers import escape_marker_lines, has_marker_line
 from rejoinder.model import (
     Diagnostic,
@@ -88,7 +88,7 @@ def _process(part: Part, options: Formatting) -> Piece | None:
     if not isinstance(part, FilePart) or part.text is None:
         return None
     text = trim(part.text)
-    guideline = is_guideline(part.path, options.guideline_patterns)
+    guideline = is_guideline_file(part, options.guideline_patterns)
     if not text:
         return None if guideline else Piece("empty", "", part.path, part.resolved)
     return Piece("attached" if guideline else "file", text, part.path, part.resolved)

@@ -30,6 +30,8 @@ class Formatting(Struct, frozen=True, kw_only=True):
 
     # What only a profile sets.
     guidelines_style: FileStyle = "header"
+    guidelines_by_base_name: bool = False
+    """Does the header of a guideline show the base name of the file instead of its path as written?"""
     system_text_counts: bool = True
     """Does a system message count when turns with content are counted for the marker decision?"""
     flat_shows_all: bool = False
@@ -61,6 +63,7 @@ _PROFILES: dict[ProfileName, Formatting] = {
         profile="agentv",
         chat_file_style="xml",
         guidelines_style="xml",
+        guidelines_by_base_name=True,
         guideline_patterns=(),
         attached_in_flat=False,
         attached_in_chat=False,

@@ -28,6 +28,8 @@ class FilePart(Struct, frozen=True, tag="file", tag_field="part"):
     at: str
     resolved: str | None = None
     """The absolute path, when the file was found."""
+    from_roots: tuple[str, ...] = ()
+    """The path from the project root and from the repository root, for guideline patterns."""
 
 
 class OtherPart(Struct, frozen=True, tag="other", tag_field="part"):

@@ -290,7 +290,8 @@ class CaseBuilder:
             self._add(("file-not-found", message, "error"), at, point=f"{at}.value")
             return FilePart(path, None, at)
         try:
-            return FilePart(path, self.around.finder.read(found), at, str(found.resolve()))
+            text, from_roots = self.around.finder.read(found), self.around.finder.seen_from_roots(found)
+            return FilePart(path, text, at, str(found.resolve()), from_roots)
         except FileFault as fault:
             self._add((fault.code, fault.message, "error"), at, point=f"{at}.value")
             return FilePart(path, None, at)
