@@ -596,7 +596,7 @@ def test_the_judge_sees_the_candidates_question_and_no_guidelines(with_files: Pr
     assert shown["name"] == "llm_judge"
     assert shown["user"].endswith(
         f"[[ ## expected_outcome ## ]]\n O\n\n[[ ## question ## ]]\n{question}\n\n"
-        "[[ ## reference_answer ## ]]\nlast\nx\n\n[[ ## candidate_answer ## ]]\nR"
+        '[[ ## reference_answer ## ]]\nlast\n\n<file path="a.py">\nx\n</file>\n\n[[ ## candidate_answer ## ]]\nR'
     )
     assert "=== g.instructions.md" not in shown["user"]
     assert all(word in shown["system"] for word in ("score", "hits", "misses", "reasoning"))

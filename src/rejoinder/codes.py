@@ -46,6 +46,7 @@ WARNINGS = {
     "marker-in-text": "Text begins a line like a role marker.",
     "unknown-provider": "A provider is not known.",
     "no-user-message": "A conversation has no user message.",
+    "no-assistant-message": "The expected messages have no assistant message.",
     "env-syntax": "A line of a .env file cannot be read.",
     "no-visible-content": "A conversation has nothing but guidelines.",
 }

@@ -20,9 +20,11 @@ from rejoinder.formatting import (
     count_alternatives,
     diagnose_case,
     diagnose_reference,
+    expected_messages,
     is_guideline_file,
     lone_text,
     other_answer,
+    reference_answer,
 )
 from rejoinder.formatting.markers import has_marker_line
 from rejoinder.formatting.question import needs_markers
@@ -121,9 +123,9 @@ def review_case(built: Built, suite: Source, options: Formatting) -> Iterator[Pr
     case = built.rest
     if case is None:
         return
-    for diagnostic in diagnose_reference(case) if case.expected_messages else ():
-        if diagnostic.code == "empty-file":
-            message = f"the file {in_quotes(diagnostic.path or '')} is empty, so no judge is shown anything of it"
+    for diagnostic in diagnose_reference(case):
+        if diagnostic.code in _REFERENCE_WORDS:
+            message = _REFERENCE_WORDS[diagnostic.code].format(file=in_quotes(diagnostic.path or ""))
             place = CasePlace(case.at, built.source, suite)
             yield place.problem(diagnostic.code, diagnostic.at, message, severity="warning")
     if _is_plain(case, options):
@@ -151,8 +153,9 @@ def _review_all(built: Built, suite: Source, options: Formatting) -> Iterator[Pr
     case = built.rest
     if case is None or built.explains("expected_messages"):
         return
+    reference = reference_answer(expected_messages(case, options))
     for check in walk_level(case.level):
-        if isinstance(check, Compare) and not check.other_target and not other_answer(check, case).strip():
+        if isinstance(check, Compare) and not check.other_target and not other_answer(check, reference).strip():
             message = "nothing to compare with: add `reply` or `reply_of`, or `expected_messages` to the case"
             yield CasePlace(case.at, built.source, suite).problem("missing-field", check.at, message)
 
@@ -197,6 +200,10 @@ def _empty_words(case: Case, _diagnostic: Diagnostic, options: Formatting) -> st
     return "this conversation is empty; nothing would be sent"
 
 
+_REFERENCE_WORDS = {
+    "empty-file": "the file {file} is empty, so no judge is shown anything of it",
+    "no-assistant-message": "no message has `role: assistant`; judges are shown this last one as the reference answer",
+}
 _LONGEST_SHOWN = 60
 _DIAGNOSTIC_WORDS: dict[str, Callable[[Case, Diagnostic, Formatting], str]] = {
     "marker-in-text": _marker_words,

@@ -42,6 +42,7 @@ class Preference(Struct, frozen=True):
 
 async def judge_compare(check: Compare, context: Context) -> Verdict:
     replies: list[Reply] = []
+    question = context.port.question()
     if check.other is None and check.other_target is not None:
         context = structs.replace(context, port=context.port.reserve(check.target, 2 * check.votes))
         other = await context.port.ask_other(check.other_target)
@@ -51,8 +52,7 @@ async def judge_compare(check: Compare, context: Context) -> Verdict:
         replies.append(other)
         rival = other.text
     else:
-        rival = other_answer(check, context.case)
-    question = context.port.question()
+        rival = other_answer(check, question.reference_answer)
     own = context.reply.text
     orders = [format_comparison(check, context.case, question, pair) for pair in ((own, rival), (rival, own))]
     if not rival.strip():

@@ -12,9 +12,9 @@ from rejoinder.formatting.judge import (
     format_judge_prompts,
     judge_digest,
     other_answer,
-    reference_answer,
 )
-from rejoinder.formatting.prompt import diagnose_case, diagnose_reference, format_case, lone_text
+from rejoinder.formatting.prompt import diagnose_case, format_case, lone_text
+from rejoinder.formatting.reference import diagnose_reference, expected_messages, reference_answer
 from rejoinder.formatting.toon import to_toon
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "count_alternatives",
     "diagnose_case",
     "diagnose_reference",
+    "expected_messages",
     "find_judges",
     "format_case",
     "format_comparison",

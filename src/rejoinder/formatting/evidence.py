@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator
 from itertools import chain
 
 from rejoinder.formatting.globs import is_guideline_file
-from rejoinder.formatting.judge import expected_messages, reference_answer
 from rejoinder.model import Case, Evidence, FilePart, Formatting, Prompt, Reply, Said, Segment, TextPart
 
 
@@ -29,7 +28,7 @@ def gather_evidence(
     return Evidence(
         question=prompt.question,
         expected_outcome=case.outcome or "",
-        reference_answer=reference_answer(case),
+        reference_answer=prompt.reference_answer,
         candidate_answer=reply.text,
         guideline_paths=tuple(paths[path] for path in guidelines),
         input_files=tuple(paths[path] for path in (*guidelines, *others)),
@@ -44,7 +43,7 @@ def gather_evidence(
         turn=len(said),
         turns=said,
         input_messages=prompt.turns,
-        expected_messages=expected_messages(case),
+        expected_messages=prompt.expected_messages,
         guidelines=prompt.guidelines,
         model=reply.model,
         finish_reason=reply.finish_reason,

@@ -21,16 +21,13 @@ from rejoinder.model import (
     Compare,
     Criterion,
     Diagnostic,
-    FilePart,
     Judged,
     JudgePrompt,
     JudgeVariable,
     Level,
     LlmJudge,
-    Message,
     Prompt,
     Rubric,
-    TextPart,
     trim,
     walk_check,
 )
@@ -161,7 +158,7 @@ def format_judge_prompt(judge: Judged, case: Case, prompt: Prompt, reply: str) -
         values = _values(case, prompt, reply, None) | {"rubric": "\n".join(map(_criterion, judge.criteria))}
         return _filled(judge.name or "rubric", RUBRIC_SYSTEM_TEXT, _RUBRIC, values, later=prompt.later)
     if isinstance(judge, Compare):
-        return format_comparison(judge, case, prompt, (reply, other_answer(judge, case)))
+        return format_comparison(judge, case, prompt, (reply, other_answer(judge, prompt.reference_answer)))
     assert isinstance(judge, LlmJudge)
     template, criteria = _DEFAULT, judge.criteria
     if judge.prompt is not None:
@@ -180,11 +177,11 @@ def format_comparison(judge: Compare, case: Case, prompt: Prompt, answers: tuple
     return _filled(judge.name or "compare", COMPARE_SYSTEM_TEXT, _COMPARE, values, later=prompt.later)
 
 
-def other_answer(judge: Compare, case: Case) -> str:
-    """The answer that a reply is held against, where nobody has to be asked for it."""
+def other_answer(judge: Compare, reference: str) -> str:
+    """The answer that a reply is compared with, where no target has to be asked for it."""
     if judge.other is None and judge.other_target is not None:
         return f"(the answer of target {judge.other_target})"
-    return judge.other if judge.other is not None else reference_answer(case)
+    return judge.other if judge.other is not None else reference
 
 
 def judge_digest(judge: Judged) -> str:
@@ -200,11 +197,11 @@ def judge_digest(judge: Judged) -> str:
 
 
 def _values(case: Case, prompt: Prompt, reply: str, criteria: str | None) -> dict[str, str]:
-    expected = _as_json(expected_messages(case))
+    expected = _as_json(prompt.expected_messages)
     return {
         "expected_outcome": trim(criteria or case.outcome or ""),
         "question": prompt.question,
-        "reference_answer": trim(reference_answer(case)),
+        "reference_answer": trim(prompt.reference_answer),
         "candidate_answer": trim(reply),
         "input_messages": _as_json(prompt.turns),
         "expected_messages": expected,
@@ -239,23 +236,6 @@ def find_judges(level: Level) -> list[Judged]:
     """The checks of a level that a model is asked for, in document order."""
     checks = (item.check for item in level.items if item.check is not None)
     return [inner for check in checks for inner in walk_check(check) if isinstance(inner, Judged)]
-
-
-def expected_messages(case: Case) -> tuple[ChatMessage, ...]:
-    return tuple(ChatMessage(message.role, _content(message)) for message in case.expected_messages)
-
-
-def reference_answer(case: Case) -> str:
-    """The last assistant message that the author expects, its files by their content alone."""
-    for message in reversed(case.expected_messages):
-        if message.role == "assistant":
-            return _content(message)
-    return ""
-
-
-def _content(message: Message) -> str:
-    texts = (part.text for part in message.parts if isinstance(part, TextPart | FilePart))
-    return "\n".join(trimmed for text in texts if (trimmed := trim(text or "")))
 
 
 def _as_json(messages: tuple[ChatMessage, ...]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from rejoinder.formatting.chat import write_chat, write_flat_request
 from rejoinder.formatting.markers import has_marker_line
 from rejoinder.formatting.question import (
@@ -12,13 +14,22 @@ from rejoinder.formatting.question import (
     write_guidelines,
     write_transcript,
 )
+from rejoinder.formatting.reference import expected_messages, reference_answer
 from rejoinder.formatting.toon import to_toon
-from rejoinder.formatting.turns import Turns, diagnose_file, take_turns
-from rejoinder.model import Case, ChatMessage, Diagnostic, FilePart, Formatting, Mode, Prompt, TextPart, trim
+from rejoinder.formatting.turns import Turns, take_turns
+from rejoinder.model import Case, ChatMessage, Diagnostic, Formatting, Mode, Prompt, TextPart, trim
 
 
 def format_case(case: Case, options: Formatting, mode: Mode = "lm") -> Prompt:
-    """What the case's first request looks like, as a transcript and as chat messages."""
+    """What the case's first request looks like, as a transcript and as chat messages; and its reference answer."""
+    prompt = _format_messages(case, options, mode)
+    if not case.expected_messages:
+        return prompt
+    expected = expected_messages(case, options)
+    return structs.replace(prompt, expected_messages=expected, reference_answer=reference_answer(expected))
+
+
+def _format_messages(case: Case, options: Formatting, mode: Mode) -> Prompt:
     lone = lone_text(case)
     if lone is not None and options.marker_in_text != "escape" and not options.toon:
         return _format_lone_text(case, lone, options)
@@ -76,12 +87,6 @@ def _format_lone_text(case: Case, part: TextPart, options: Formatting) -> Prompt
 def diagnose_case(case: Case, turns: Turns, options: Formatting) -> tuple[Diagnostic, ...]:
     """The diagnostics of `format_case` without the formatting."""
     return turns.diagnostics + _nothing_visible(case, turns, needs_markers(turns.turns, options))
-
-
-def diagnose_reference(case: Case) -> list[Diagnostic]:
-    """What an author should know about the files of the expected messages, of which judges are shown the content."""
-    parts = (part for message in case.expected_messages for part in message.parts)
-    return [found for part in parts if isinstance(part, FilePart) and (found := diagnose_file(part))]
 
 
 def _default_prompt(turns: Turns, options: Formatting) -> str:

@@ -28,6 +28,9 @@ class Prompt(Struct, frozen=True, kw_only=True):
     """The turns of `question`, in order, without markers."""
     diagnostics: tuple[Diagnostic, ...] = ()
     question_toon: str | None = None
+    expected_messages: tuple[ChatMessage, ...] = ()
+    reference_answer: str = ""
+    """What judges and code evaluators are shown of the case's expected messages."""
     later: bool = False
     """Is it of a later turn? Then `question` holds what the candidate has said, beside what it was asked."""
 
