@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,13 +44,14 @@ def command(ctx: click.Context, targets_file: Path | None, suite_file: Path | No
     ctx.obj = (targets_file, suite_file)
     if ctx.invoked_subcommand is not None:
         return
-    from rejoinder.engine.probe import find_lack  # noqa: PLC0415 - `check` and `--help` do without
+    from rejoinder.engine.probe import find_lack, find_left_out  # noqa: PLC0415 - `check` and `--help` do without
 
     project = _read_project(targets_file, suite_file)
     rows: list[dict[str, Any]] = []
     for target in project.targets.values():
-        lack = find_lack(target, project)
-        rows.append({**_described(target), "ready": lack is None, "missing": None if lack is None else str(lack)})
+        lack, left_out = find_lack(target, project), find_left_out(target, project)
+        state = {"ready": lack is None, "missing": None if lack is None else str(lack), "left_out": left_out}
+        rows.append({**_described(target, left_out), **state})
     if form == "json":
         write_json(rows)
     elif not rows:
@@ -130,7 +131,7 @@ def _read_project(targets_file: Path | None, suite_file: Path | None) -> Suite:
     show_problems(problems, err=True)
     if any(problem.severity == "error" for problem in problems):
         sys.exit(2)
-    place = str(project.root / "targets")
+    place = str(project.working / "targets")
     prices = read_prices(project.config)
     return Suite(
         path=place,
@@ -151,8 +152,8 @@ def _find(name: str, project: Suite) -> Target:
     return target
 
 
-def _described(target: Target) -> dict[str, Any]:
-    settings = one_spelling(target.settings)
+def _described(target: Target, left_out: Collection[str] = ()) -> dict[str, Any]:
+    settings = one_spelling({name: value for name, value in target.settings.items() if name not in left_out})
     model = settings.get("model") or settings.get("deployment")
     return {"name": target.name, "provider": target.provider, "model": model, "file": target.file}
 
@@ -167,7 +168,9 @@ def _show_list(rows: list[dict[str, Any]]) -> None:
 
 def _state(row: dict[str, Any]) -> str:
     message, _, hint = str(row["missing"]).partition("\n")
-    return "ready" if row["ready"] else f"{message} ({hint})" if hint else message
+    state = "ready" if row["ready"] else f"{message} ({hint})" if hint else message
+    notes = [f"without `{setting}`, because {variable} is not set" for setting, variable in row["left_out"].items()]
+    return "; ".join([state, *notes])
 
 
 def _probed(probe: Probe) -> dict[str, Any]:

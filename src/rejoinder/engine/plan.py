@@ -324,7 +324,7 @@ def asked_model(suite: Suite, target: Target) -> str:
         filled, _ = settings_with_environment(structs.replace(target, settings={"model": model}), environment)
     except UsageError:
         return ""
-    return str(filled["model"])
+    return str(filled.get("model", ""))
 
 
 def _digest(case: Case, target: bytes, prompt: Prompt) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, structs
@@ -14,6 +15,8 @@ from rejoinder.engine.plan import RunOptions
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import ChatMessage, Reply, Request, Semantic, Suite, Target, walk_level
 from rejoinder.providers import EMBEDS, is_available
+from rejoinder.suite.project import read_environment
+from rejoinder.suite.targets import left_out_settings
 
 QUESTION = "Reply with the single word OK."
 
@@ -38,6 +41,13 @@ def find_lack(target: Target, project: Suite) -> RejoinderError | None:
     except RejoinderError as error:
         return error
     return None
+
+
+def find_left_out(target: Target, project: Suite) -> dict[str, str]:
+    """The settings that count as absent because their environment variable is not set."""
+    if "${{" not in repr(target.settings):
+        return {}
+    return left_out_settings(target, read_environment(Path(project.path).parent, Path(project.root), Path.cwd()))
 
 
 def find_embedders(project: Suite) -> frozenset[str]:

@@ -17,13 +17,13 @@ from rejoinder.errors import UsageError
 from rejoinder.model import Problem, Target
 from rejoinder.suite.certificates import SPELLINGS, certificate_files, explain_missing, find_certificate
 from rejoinder.suite.paths import Path as DocumentPath
-from rejoinder.suite.paths import did_you_mean, list_words
+from rejoinder.suite.paths import did_you_mean, list_words, write_path
 from rejoinder.suite.plugins import PROVIDERS_GROUP, find_entry_point
 from rejoinder.suite.project import Project, configuration_files, display_path
 from rejoinder.suite.rules import find_conflicts_of_target
 from rejoinder.suite.schema import Violation, find_violations
 from rejoinder.suite.source import Source, read_source
-from rejoinder.suite.templates import environment_names, expand_environment
+from rejoinder.suite.templates import environment_names, expand_environment, sole_variable
 
 _OPENAI_COMPATIBLE = (
     "openai",
@@ -71,6 +71,24 @@ _NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
     **dict.fromkeys(_OPENAI_COMPATIBLE, (("model",),)),
 }
 """For each provider the settings it cannot do without; of each group one is enough."""
+
+_KEYLESS = frozenset({"ollama", "vllm", "lmstudio", "http"})
+_KEY_SETTINGS = frozenset({"api_key", "apiKey"})
+_AZURE_ADDRESSES = frozenset({"endpoint", "resource", "resourceName"})
+
+
+def _needs(provider: str, setting: DocumentPath) -> bool:
+    """Can a target of this provider not be asked without the setting? Parts of a setting are always needed, except the
+    folder of a health check; so is every setting of a provider that is not ours."""
+    if setting == ("healthcheck", "cwd"):
+        return False
+    if provider not in PROVIDERS.values() or len(setting) != 1:
+        return True
+    [name] = setting
+    is_key = name in _KEY_SETTINGS and provider not in _KEYLESS
+    is_address = name in _AZURE_ADDRESSES and provider == "azure"
+    return is_key or is_address or any(name in group for group in _NEEDED.get(provider, ()))
+
 
 _OWN_FIELDS = (
     "name",
@@ -134,6 +152,8 @@ class Targets:
         if entry is None:
             return
         for path, text in _strings(_at(entry.source.document.data, entry.path), entry.path):
+            if _is_left_out(entry.target.provider, _setting_at(path, entry.path), text, environment):
+                continue
             found: list[tuple[str, str]] = []
             expand_environment(text, environment, lambda code, message, found=found: found.append((code, message)))
             for code, message in found:
@@ -199,25 +219,54 @@ def resolve(value: str, targets: Mapping[str, Target]) -> Target | None:
     return Target(name=value, provider=known, settings={"model": model})
 
 
+def left_out_settings(target: Target, environment: Mapping[str, str]) -> dict[str, str]:
+    """The settings that count as absent because their variable is not set, each with the variable's name."""
+    return {
+        write_path(path): environment_names(text)[0]
+        for path, text in _strings(target.settings, ())
+        if _is_left_out(target.provider, path, text, environment)
+    }
+
+
+def _is_left_out(provider: str, setting: DocumentPath, text: str, environment: Mapping[str, str]) -> bool:
+    """Is it just a variable that is not set, in a setting that can be missing?"""
+    variable = sole_variable(text)
+    return variable is not None and variable not in environment and not _needs(provider, setting)
+
+
+def _setting_at(path: DocumentPath, entry: DocumentPath) -> DocumentPath:
+    """The place inside a target's settings, which may stand under `settings`; () for what is no setting."""
+    inside = path[len(entry) :]
+    inside = inside[1:] if inside[:1] == ("settings",) else inside
+    return () if inside[:1] and inside[0] in _OWN_FIELDS else inside
+
+
 def settings_with_environment(target: Target, environment: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The settings with their `${{ VAR }}` filled in, and the secrets among the values, each with its name."""
-    missing: list[str] = []
+    """The settings with their `${{ VAR }}` filled in, and the secrets among the values, each with its name. Settings
+    that count as absent are left out."""
+    missing: dict[str, None] = {}
     secrets: dict[str, str] = {}
 
-    def fill(value: Any) -> Any:
-        if isinstance(value, str):
-            filled = expand_environment(value, environment, lambda _code, _message: None)
-            for name in environment_names(value):
-                if name not in environment and name not in missing:
-                    missing.append(name)
-                if _SECRET_NAME.search(name) and environment.get(name):
-                    secrets[environment[name]] = f"env {name}"
-            return filled
-        if isinstance(value, list):
-            return [fill(item) for item in value]
-        return {key: fill(item) for key, item in value.items()} if isinstance(value, dict) else value
+    def fill_text(text: str) -> str:
+        for name in environment_names(text):
+            if name not in environment:
+                missing[name] = None
+            elif _SECRET_NAME.search(name) and environment[name]:
+                secrets[environment[name]] = f"env {name}"
+        return expand_environment(text, environment, lambda _code, _message: None)
 
-    settings = fill(target.settings)
+    def fill(value: Any, path: DocumentPath) -> Any:
+        if isinstance(value, str):
+            left_out = _is_left_out(target.provider, path, value, environment)
+            return _LEFT_OUT if left_out else fill_text(value)
+        if isinstance(value, list):
+            return [fill(item, (*path, position)) for position, item in enumerate(value)]
+        if isinstance(value, dict):
+            filled = {key: fill(item, (*path, key)) for key, item in value.items()}
+            return {key: item for key, item in filled.items() if item is not _LEFT_OUT}
+        return value
+
+    settings = fill(target.settings, ())
     if missing:
         names = list_words([f"`{name}`" for name in missing])
         several = len(missing) > 1
@@ -227,6 +276,7 @@ def settings_with_environment(target: Target, environment: Mapping[str, str]) ->
     return settings, secrets
 
 
+_LEFT_OUT = object()
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|AUTH|CRED", re.IGNORECASE)
 
 

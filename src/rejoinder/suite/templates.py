@@ -216,6 +216,12 @@ def environment_names(text: str) -> list[str]:
     return _TARGET_EXPRESSION.findall(text)
 
 
+def sole_variable(text: str) -> str | None:
+    """The variable of a text that is nothing but `${{ VAR }}`."""
+    found = _TARGET_EXPRESSION.fullmatch(text.strip()) if "${{" in text else None
+    return found[1] if found else None
+
+
 def write_value(value: Any) -> str:
     """A variable as text: strings as they are, everything else as JSON writes it."""
     if isinstance(value, str):
