@@ -36,6 +36,7 @@ ERRORS = {
     "unknown-target": "There is no target of that name.",
     "missing-variable": "A template names a variable that does not exist.",
     "missing-secret": "A template names a secret that is not set.",
+    "not-supported": "The suite needs something that this version cannot do.",
     "missing-environment": "A template or a target names an environment variable that is not set.",
 }
 

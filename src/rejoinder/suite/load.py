@@ -130,6 +130,7 @@ class _SuiteReader:
         self.targets = self._targets()
         self.around = self._surroundings(variables)
         self.formatting = self._formatting()
+        self._check_metadata()
         walker = Walker(self.data, self.touched, self.around)
         cases = self._validate_cases(walker)
         suite = self._suite(cases)
@@ -143,8 +144,8 @@ class _SuiteReader:
             path=str(self.path),
             root=str(self.project.root),
             cases=cases,
-            name=self._text(metadata.get("name") or self.data.get("name") or self.data.get("dataset"), "metadata.name"),
-            description=self._text(metadata.get("description") or self.data.get("description"), "description"),
+            name=self._first_text("metadata.name", "name", "dataset"),
+            description=self._first_text("metadata.description", "description"),
             formatting=self.formatting,
             targets=self._asked_targets(),
             prices=read_prices(self.project.config) if "prices" in self.project.config else {},
@@ -237,6 +238,17 @@ class _SuiteReader:
         for case, path in self._raw_cases():
             yield from find_conflicts(case, path)
 
+    def _check_metadata(self) -> None:
+        """Fill in the texts that nothing else fills in, for what is missing there; and refuse what cannot be done."""
+        metadata = self.data.get("metadata", {})
+        self._expanded(metadata, ("metadata",))
+        if "mcp_server" in metadata and not self.options.only_format:
+            message = (
+                "this version cannot use MCP servers, so the model would be judged without its tools; remove"
+                " `mcp_server` to run the cases without tools"
+            )
+            self.problems.append(self.source.problem("not-supported", "metadata.mcp_server", message, key=True))
+
     # What all cases share.
 
     def _targets(self) -> Targets:
@@ -262,7 +274,6 @@ class _SuiteReader:
         data = self.data
         metadata = data.get("metadata", {})
         execution = data.get("execution", {})
-        system_prompt = metadata.get("system_prompt", metadata.get("systemPrompt", ""))
         return Surroundings(
             source=self.source,
             finder=self.finder,
@@ -277,7 +288,7 @@ class _SuiteReader:
             evaluators_at="execution.evaluators",
             target=self._suite_target(),
             judge_target=self._suite_judge(),
-            system_prompt=self._text(system_prompt, "metadata.system_prompt") or "",
+            system_prompt=self._first_text("metadata.system_prompt", "metadata.systemPrompt") or "",
             followups=metadata.get("followups", "first"),
             max_turns=metadata.get("max_turns"),
             tags=tuple(dict.fromkeys(self._expanded(metadata.get("tags", []), ("metadata", "tags")))),
@@ -431,6 +442,16 @@ class _SuiteReader:
         if value is None or "{{" not in value:
             return value
         return expand(value, self.scope, self._reporter(at))
+
+    def _first_text(self, *places: str) -> str | None:
+        """The text at the first of these places that has one, filled in."""
+        for at in places:
+            value: Any = self.data
+            for key in read_path(at):
+                value = value.get(key, {})
+            if value:
+                return self._text(value, at)
+        return None
 
     def _expanded(self, value: Any, path: DocumentPath) -> Any:
         """A value with all its texts expanded, each at its own place."""
