@@ -939,6 +939,19 @@ def test_prompts_are_dumped(project: Project) -> None:
     assert text.index("Be brief.") < text.index("Question one")
 
 
+@pytest.mark.parametrize("arguments", [("evals.yaml", "--dump-prompts"), ("--dump-prompts", "evals.yaml")])
+def test_prompts_are_dumped_below_the_projects_own_folder_unless_one_is_named(
+    project: Project, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, str]
+) -> None:
+    project.write("prompts/mine.md", "hands off")
+    project.write("sub/evals.yaml", suite_of([case("one", match("yes"))], scripted(["yes"])))
+    monkeypatch.chdir(project.folder / "sub")
+    project.run("run", *arguments)
+    assert len(list((project.folder / ".rejoinder/prompts").iterdir())) == 1
+    assert [path.name for path in (project.folder / "prompts").iterdir()] == ["mine.md"]
+    assert not (project.folder / "sub/prompts").exists()
+
+
 def test_every_case_has_a_dumped_prompt_of_its_own(project: Project) -> None:
     for name in ("a", "b"):
         project.write(

@@ -18,6 +18,9 @@ from rejoinder.engine.run import start_run
 from rejoinder.model import Suite
 from rejoinder.report.live import LiveDisplay
 
+PROMPTS_FOLDER = ".rejoinder/prompts"
+"""Where `--dump-prompts` without a folder writes, below the project's root."""
+
 
 @click.command("run")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
@@ -73,10 +76,10 @@ from rejoinder.report.live import LiveDisplay
 @click.option(
     "--dump-prompts",
     is_flag=False,
-    flag_value="prompts",
+    flag_value=PROMPTS_FOLDER,
     type=click.Path(path_type=Path),
     metavar="[DIR]",
-    help="Write what is sent first into files of DIR.",
+    help="Write what is sent first into files of DIR; without DIR into .rejoinder/prompts of the project.",
 )
 @output_options
 def command(  # noqa: PLR0913, PLR0917 - one parameter an option
@@ -154,7 +157,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     if replay is not None and (cache or cache_ttl is not None or record is not None):
         raise click.UsageError("--replay answers from cassettes alone; leave out --cache and --record")
     if dump_prompts is not None and dump_prompts.is_file():  # `--dump-prompts evals.yaml` means the suite
-        paths, dump_prompts = (dump_prompts, *paths), Path("prompts")
+        paths, dump_prompts = (dump_prompts, *paths), Path(PROMPTS_FOLDER)
     if models or providers or prices:
         from rejoinder.cli.choice import choose_targets  # noqa: PLC0415 - patterns need the table of prices
 
@@ -192,7 +195,8 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     if dump_prompts is not None:
         from rejoinder.cli.dump import dump_prompts as dump  # noqa: PLC0415 - seldom asked for
 
-        dump(suites, options, dump_prompts)
+        is_own = dump_prompts == Path(PROMPTS_FOLDER)
+        dump(suites, options, Path(suites[0].root) / dump_prompts if is_own else dump_prompts)
     if shard is not None and next(pairs(suites, options), None) is None:
         survey_plan(suites, structs.replace(options, shard=None))  # a typo selects nothing, either
         click.echo("no case falls into this part, so there is nothing to run", err=True)
