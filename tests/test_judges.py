@@ -1093,9 +1093,10 @@ def test_the_score_of_a_rubric_is_the_weighted_mean(
     criteria = [criterion(f"c{n}", weight=weight) for n, weight in enumerate(weights)]
     check = verdict_of(judged(project, rubric(*criteria), marks(*((f"c{n}", one) for n, one in enumerate(met)))))
     assert check["score"] == pytest.approx(score, abs=1e-12)
-    assert check["passed"] == (score >= 0.5)
+    assert check["passed"] == all(met)
     assert [one["passed"] for one in check["children"]] == met
-    assert check["reason"] == f"{sum(met)} of {len(met)} met"
+    unmet = ", ".join(f"Is c{n}." for n, one in enumerate(met) if not one)
+    assert check["reason"] == f"{sum(met)} of {len(met)} met" + (f"; not met: {unmet}" if unmet else "")
 
 
 def test_a_required_criterion_fails_the_check_whatever_the_score(project: Project) -> None:
@@ -1130,7 +1131,7 @@ def test_a_criterion_with_ranges_has_a_score_of_ten(
     found = verdict_of(judged(project, check, json.dumps({"criteria": rows})))
     assert found["score"] == pytest.approx((score + 1) / 2)
     assert (found["children"][0]["score"], found["children"][0]["passed"]) == (pytest.approx(score), met)
-    assert found["passed"] == (met and (score + 1) / 2 >= 0.5)
+    assert found["passed"] == (met and (score + 1) / 2 >= 0.8)
 
 
 def test_min_score_means_nothing_to_a_criterion_without_ranges(project: Project) -> None:
@@ -1222,7 +1223,9 @@ def test_agentv_s_words_are_understood(project: Project) -> None:
 def test_votes_on_a_rubric(project: Project) -> None:
     votes = [marks(("a", True), ("b", True)), marks(("a", True), ("b", False)), marks(("a", False), ("b", False))]
     mean = verdict_of(judged(project, rubric(criterion("a"), criterion("b"), votes=3), *votes))
-    assert (mean["votes"], mean["score"], mean["passed"]) == ([1, 0.5, 0], 0.5, True)
+    assert (mean["votes"], mean["score"], mean["passed"]) == ([1, 0.5, 0], 0.5, False)
+    lenient = {**rubric(criterion("a"), criterion("b"), votes=3), "threshold": 0.5}
+    assert verdict_of(judged(project, lenient, *votes))["passed"]
     assert [one["passed"] for one in mean["children"]] == [True, False]
     assert [one["score"] for one in mean["children"]] == pytest.approx([2 / 3, 1 / 3])
     check = rubric(criterion("a"), criterion("b"), votes=3, combine="majority")

@@ -12,12 +12,14 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-from rejoinder.model import Case, ChatMessage, Check, Evidence, Failure, Prompt, Reply, State, Verdict
+from rejoinder.model import Case, ChatMessage, Check, Evidence, Failure, Prompt, Reply, Rubric, State, Verdict
 
 T = TypeVar("T")
 
 PASS_MARK = 0.5
 """The least score that passes where a check does not say another."""
+RUBRIC_PASS_MARK = 0.8
+"""The same for the mean of a rubric with score ranges."""
 
 
 class CheckFault(Exception):
@@ -135,4 +137,8 @@ def error_verdict(check: Check, label: str, reason: str, **more: Any) -> Verdict
 
 
 def pass_mark(check: Check) -> float:
-    return PASS_MARK if check.threshold is None else check.threshold
+    if check.threshold is not None:
+        return check.threshold
+    if isinstance(check, Rubric):
+        return 1.0 if check.needs_all else RUBRIC_PASS_MARK
+    return PASS_MARK

@@ -1,5 +1,9 @@
-"""`rubric`: a model judges the reply by each criterion of a list. The score is their weighted mean; a required
-criterion that is not met fails the check whatever the score is."""
+"""`rubric`: a model judges the reply by each criterion of a list.
+
+A rubric of yes-or-no criteria passes when all of them are met; with several votes a criterion is met when at least half
+of them say so. With score ranges, or a threshold, the weighted mean decides, and a required criterion that is not met
+fails the check whatever the mean is.
+"""
 
 from __future__ import annotations
 
@@ -51,26 +55,36 @@ async def judge_rubric(check: Rubric, context: Context) -> Verdict:
     marks: list[Marks] = [answer.value[0] if answer.value else {} for answer in answers]
     whole = [answer.value[1] if answer.value else None for answer in answers]
     criteria = [_criterion(one, [mark.get(one.id, Mark(0.0)) for mark in marks]) for one in check.criteria]
-    votes = [Judgement(_mean(check, mark), reasoning=said) for mark, said in zip(marks, whole, strict=True)]
+    votes = [Judgement(_mean_of(check, mark), reasoning=said) for mark, said in zip(marks, whole, strict=True)]
     judgement, scores = combine(check, votes)
-    needed = spent["threshold"]
-    lacking = [one.text for one, met in zip(check.criteria, criteria, strict=True) if one.required and not met.passed]
-    passed = reaches(judgement.score, needed) and not lacking
-    count = f"{sum(one.passed for one in criteria)} of {len(criteria)} met"
-    reason = f"{count}; required and not met: {', '.join(lacking)}" if lacking else unread(answers) or count
+    score = _mean(check, [float(one.passed) for one in criteria]) if check.needs_all else judgement.score
+    spent["threshold"] = 1.0 if check.needs_all else spent["threshold"]
+    pairs = list(zip(check.criteria, criteria, strict=True))
+    failing = [one for one, met in pairs if not met.passed and (check.needs_all or one.required)]
     return scored_verdict(
         check,
         label,
-        passed,
-        reason,
-        score=judgement.score,
-        hits=tuple(one.text for one, met in zip(check.criteria, criteria, strict=True) if met.passed),
-        misses=tuple(one.text for one, met in zip(check.criteria, criteria, strict=True) if not met.passed),
+        reaches(score, spent["threshold"]) and not failing,
+        unread(answers) or _reason(pairs),
+        score=score,
+        hits=tuple(one.text for one, met in pairs if met.passed),
+        misses=tuple(one.text for one, met in pairs if not met.passed),
         reasoning=judgement.reasoning,
         children=tuple(criteria),
         votes=scores,
         **spent,
     )
+
+
+def _reason(pairs: Sequence[tuple[Criterion, Verdict]]) -> str:
+    """How many criteria are met, and the texts of those that are not."""
+    unmet = [one for one, met in pairs if not met.passed]
+    required = [one.text for one in unmet if one.required]
+    others = [one.text for one in unmet if not one.required]
+    words = [f"{len(pairs) - len(unmet)} of {len(pairs)} met"]
+    words += [f"required and not met: {', '.join(required)}"] if required else []
+    words += [f"not met: {', '.join(others)}"] if others else []
+    return "; ".join(words)
 
 
 def _label(check: Rubric) -> str:
@@ -79,11 +93,14 @@ def _label(check: Rubric) -> str:
     return f"rubric {', '.join(one.text for one in check.criteria)}" if plain else "rubric"
 
 
-def _mean(check: Rubric, marks: Marks) -> float:
+def _mean_of(check: Rubric, marks: Marks) -> float:
+    return _mean(check, [marks[one.id].score if one.id in marks else 0.0 for one in check.criteria])
+
+
+def _mean(check: Rubric, scores: Sequence[float]) -> float:
     weights = [one.weight for one in check.criteria]
     if not sum(weights):
         weights = [1.0] * len(weights)  # where nothing weighs anything, everything weighs the same
-    scores = [marks[one.id].score if one.id in marks else 0.0 for one in check.criteria]
     return math.fsum(w * s for w, s in zip(weights, scores, strict=True)) / math.fsum(weights)
 
 

@@ -235,6 +235,11 @@ class Criterion(Struct, frozen=True, kw_only=True):
 class Rubric(Judged, frozen=True, kw_only=True, tag="rubric"):
     criteria: tuple[Criterion, ...]
 
+    @property
+    def needs_all(self) -> bool:
+        """Does it pass only when every criterion is met, and not by its mean?"""
+        return self.threshold is None and not any(criterion.ranges for criterion in self.criteria)
+
 
 class Compare(Judged, frozen=True, tag="compare"):
     """Is the reply at least as good as another one? The other is written down, or another target's."""

@@ -31,7 +31,7 @@ from rejoinder.model import (
     TextPart,
     ToolCall,
 )
-from rejoinder.suite.checks import read_evaluators, read_items
+from rejoinder.suite.checks import read_evaluators, read_items, read_rubrics
 from rejoinder.suite.files import FileFault, Finder, in_quotes
 from rejoinder.suite.paths import did_you_mean, nearest
 from rejoinder.suite.plugins import known_checks
@@ -223,6 +223,8 @@ class CaseBuilder:
         own: tuple[Item, ...] = ()
         if "checks" in self.data:
             own = read_items(self.data["checks"], self._place("checks"), self)
+        if "rubrics" in self.data:
+            own += read_rubrics(self.data["rubrics"], self._place("rubrics"), self)
         evaluators, at = self._evaluators()
         own += read_evaluators(evaluators, at, self)
         if not own and outcome_key in self.data:

@@ -349,29 +349,35 @@ def _judging(value: dict[str, Any], at: str, texts: Texts, asked: tuple[str, ...
 def _rubric(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
     given = {"criteria": value} if isinstance(value, list) else value
     place = at if isinstance(value, list) else f"{at}.criteria"
-    criteria = tuple(_criterion(one, number, place, texts) for number, one in enumerate(given["criteria"]))
+    return Rubric(
+        criteria=_criteria(given["criteria"], place, texts), **_judging(given, at, texts, ("criteria",)), **shared
+    )
+
+
+def _criteria(values: list[Any], at: str, texts: Texts) -> tuple[Criterion, ...]:
+    criteria = tuple(_criterion(one, number, at, texts) for number, one in enumerate(values))
     twice = next((one.id for i, one in enumerate(criteria) if one.id in {other.id for other in criteria[:i]}), None)
     if twice is not None:
-        texts.problem("duplicate-id", place, f"two criteria of this rubric have the id `{twice}`")
-    return Rubric(criteria=criteria, **_judging(given, at, texts, ("criteria",)), **shared)
+        texts.problem("duplicate-id", at, f"two criteria of this rubric have the id `{twice}`")
+    return criteria
 
 
 def _criterion(value: Any, number: int, at: str, texts: Texts) -> Criterion:
     place = f"{at}[{number}]"
     if isinstance(value, str):
         return Criterion(id=str(number + 1), text=texts.text(value, place))
-    words = value.get("criterion", value.get("outcome"))
-    if words is None:
+    words_at = next((key for key in ("criterion", "outcome", "expected_outcome") if key in value), None)
+    if words_at is None and "score_ranges" not in value:
         texts.problem("missing-field", f"{place}.criterion", "a criterion needs words: `criterion: ...`")
     ranges = tuple(
         _score_range(one, f"{place}.score_ranges[{i}]", texts) for i, one in enumerate(value.get("score_ranges", ()))
     )
     return Criterion(
         id=value.get("id", str(number + 1)),
-        text=texts.text(words or "", f"{place}.criterion"),
+        text=texts.text(value[words_at], f"{place}.{words_at}") if words_at else value.get("id", str(number + 1)),
         weight=value.get("weight", 1.0),
-        required=value.get("required", False),
-        min_score=value.get("min_score"),
+        required=value.get("required", "required_min_score" in value),
+        min_score=value["required_min_score"] / 10 if "required_min_score" in value else value.get("min_score"),
         ranges=ranges,
     )
 
@@ -380,7 +386,8 @@ def _score_range(value: dict[str, Any], at: str, texts: Texts) -> ScoreRange:
     least, most = value["score_range"]
     if least > most:
         texts.problem("out-of-range", f"{at}.score_range", f"a range begins with its lower end: [{most}, {least}]")
-    return ScoreRange(least, most, texts.text(value.get("meaning", value.get("outcome", "")), at))
+    words = value.get("meaning", value.get("outcome", value.get("expected_outcome", "")))
+    return ScoreRange(least, most, texts.text(words, at))
 
 
 def _compare(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
@@ -501,8 +508,29 @@ _READERS: dict[str, Reader] = {
 
 def _read_evaluator(evaluator: dict[str, Any], at: str, texts: Texts) -> AnyCheck:
     """An evaluator of AgentV's is a check in another order of words."""
-    read = _code if evaluator["type"] == "code" else _llm_judge
+    read = _rubric_evaluator if "rubrics" in evaluator else _EVALUATORS[evaluator["type"]]
     return read(evaluator, at, texts, _shared(evaluator, at, at, texts))
+
+
+def _rubric_evaluator(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> AnyCheck:
+    if "rubrics" not in value:
+        texts.problem("missing-field", f"{at}.rubrics", "an evaluator of this type needs `rubrics`: a list of criteria")
+    criteria = _criteria(value.get("rubrics", []), f"{at}.rubrics", texts)
+    return Rubric(criteria=criteria, **_judging(value, at, texts, ("rubrics",)), **shared)
+
+
+_EVALUATORS: dict[str, Reader] = {
+    "llm_judge": _llm_judge,
+    "code": _code,
+    "code_judge": _code,
+    "rubric": _rubric_evaluator,
+    "rubrics": _rubric_evaluator,
+}
+
+
+def read_rubrics(rubrics: list[Any], at: str, texts: Texts) -> tuple[Item, ...]:
+    """The `rubrics` of a case: one check, as AgentV has it."""
+    return (Item(_rubric(rubrics, at, texts, {"at": at})),)
 
 
 def _compile(pattern: str, at: str, texts: Texts, flags: str = "") -> None:

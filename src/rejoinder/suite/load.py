@@ -211,9 +211,11 @@ class _SuiteReader:
             general = defaults.get("followups", general)
         rules = CheckRules()
         always = OF_SUITE if rules.walk(self.raw.get("checks"), ("checks",)) else ""
+        rules.rubrics_of({"execution": self.raw.get("execution")}, ())
         for case, path in self._raw_cases():
             rules.followups = "first" if path == ("defaults",) else case.get("followups", general)
             rules.walk(case.get("checks"), (*path, "checks"), always=always)
+            rules.rubrics_of(case, path)
         return rules
 
     def _raw_cases(self) -> Iterator[tuple[dict[str, Any], DocumentPath]]:

@@ -91,7 +91,7 @@ class CheckRules:
         if "threshold" in item and len(kinds) == 1:
             self._threshold(item, kinds[0], (*path, "threshold"))
         if "rubric" in item:
-            self._rubric(item["rubric"], (*path, "rubric"))
+            self.rubric(item["rubric"], (*path, "rubric"))
         if isinstance(item.get("json_path"), dict) and isinstance(item["json_path"].get("check"), dict):
             self._part(item["json_path"], (*path, "json_path"))
         if "with" in item and "check" not in item:
@@ -124,18 +124,29 @@ class CheckRules:
             )
             self.found.warnings.append(Violation("no-effect", path, message, key=True))
 
-    def _rubric(self, value: Any, path: Path) -> None:
+    def rubrics_of(self, case: dict[str, Any], path: Path) -> None:
+        """Look at the rubrics of a case outside its checks."""
+        self.rubric(case.get("rubrics"), (*path, "rubrics"))
+        execution = case.get("execution")
+        inner = execution.get("evaluators") if isinstance(execution, dict) else None
+        for evaluators, place in ((case.get("evaluators"), ()), (inner, ("execution",))):
+            for evaluator, at in _mappings(evaluators, (*path, *place, "evaluators")):
+                self.rubric(evaluator.get("rubrics"), (*at, "rubrics"))
+
+    def rubric(self, value: Any, path: Path) -> None:
         """AgentV's words beside ours: only one of them would count."""
         if isinstance(value, dict):
             value, path = value.get("criteria"), (*path, "criteria")
         for criterion, place in _mappings(value, path):
-            found = find_two_names([(*place, key) for key in criterion], {"outcome": "criterion"})
+            names = dict.fromkeys(_MEANINGS, "criterion") | {"required_min_score": "min_score"}
+            found = find_two_names([(*place, key) for key in criterion], names)
             self.found.errors.extend(found)
-            if "min_score" in criterion and not criterion.get("score_ranges"):
-                message = "`min_score` changes nothing: without `score_ranges` a criterion is met or not"
-                self.found.warnings.append(Violation("no-effect", (*place, "min_score"), message, key=True))
+            mark = next((key for key in ("min_score", "required_min_score") if key in criterion), None)
+            if mark is not None and not criterion.get("score_ranges"):
+                message = f"`{mark}` changes nothing: without `score_ranges` a criterion is met or not"
+                self.found.warnings.append(Violation("no-effect", (*place, mark), message, key=True))
             for span, inner in _mappings(criterion.get("score_ranges"), (*place, "score_ranges")):
-                found = find_two_names([(*inner, key) for key in span], {"outcome": "meaning"})
+                found = find_two_names([(*inner, key) for key in span], dict.fromkeys(_MEANINGS, "meaning"))
                 self.found.errors.extend(found)
 
     def _part(self, value: dict[str, Any], path: Path) -> None:
@@ -207,6 +218,7 @@ def _mappings(value: Any, path: Path) -> Iterator[tuple[dict[str, Any], Path]]:
             yield one, (*path, position)
 
 
+_MEANINGS = ("outcome", "expected_outcome")
 _MARKED_INSIDE = frozenset({"semantic", "similar", "rouge_l"})
 _SCORED = _MARKED_INSIDE | {"llm_judge", "rubric", "compare", "code", "python", "webhook", "check", "group"}
 """Checks whose score may be anything from 0 to 1."""

@@ -183,10 +183,11 @@ class Walker:
     ) -> tuple[dict[str, Any], list[Problem], set[str]]:
         """What is left of a row without what the schema and the rules refuse, what they say, and of which keys."""
         found = [*find_violations(own, "case"), *find_conflicts(own, ())]
-        if not found and "checks" not in own:
+        if not found and own.keys().isdisjoint(_GRADED_BY_RULES):
             return own, [], self.touched.get(("defaults",), set())
         rules = CheckRules(own.get("followups", self.defaults.get("followups", self.around.followups)))
         rules.walk(own.get("checks"), ("checks",), always=self._always)
+        rules.rubrics_of(own, ())
         errors = [*found, *rules.found.errors]
         problems = [
             source.violation(structs.replace(violation, path=(*at, *violation.path)), severity)
@@ -295,7 +296,8 @@ def _follows(problem: Problem, at: str, touched: set[str]) -> bool:
     return False
 
 
-_GRADING = ("checks", "evaluators", "execution", "outcome", "expected_outcome")
+_GRADED_BY_RULES = ("checks", "rubrics", "evaluators", "execution")
+_GRADING = ("checks", "evaluators", "rubrics", "execution", "outcome", "expected_outcome")
 
 
 def _from_cell(key: str, text: str) -> Any:
