@@ -1086,7 +1086,7 @@ def test_without_verbose_only_what_is_of_interest_is_shown(project: Project) -> 
     assert "Question passes" not in output
     assert "Eval 2: Question recovers" in output and "(succeeded on turn 2)" in output
     assert "Eval 3: Question fails" in output and "(after 1 turn)" in output
-    assert "Eval 1: Question passes" in project.run("run", "evals.yaml", "-v", code=3)
+    assert "Eval 1: First [passes]" in project.run("run", "evals.yaml", "-v", code=3)
 
 
 def test_trials_and_targets_are_told_apart(project: Project) -> None:
@@ -1205,7 +1205,7 @@ def test_show_gives_the_same_document(project: Project) -> None:
         assert json.loads(project.run("show", *name, "--format", "json")) == document
     printed = project.run("show", "--format", "jsonl")
     assert [json.loads(line) for line in printed.splitlines()] == document["results"]
-    assert "Eval 1: Question passes" in project.run("show", "--verbose")
+    assert "Eval 1: First [passes]" in project.run("show", "--verbose")
     assert project.run("show", "--verbose") == project.run("show", identity, "--verbose")
     project.run("show", "--format", "json", "--out", "copy.json")
     assert json.loads((project.folder / "copy.json").read_text(encoding="utf-8")) == document

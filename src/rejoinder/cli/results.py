@@ -109,12 +109,13 @@ def _machine(report: RunReport, form: str) -> Iterator[str]:
 
 def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
     signs = signs_for(sys.stdout)
-    several = len(report.summary["by_target"]) > 1, report.run["options"].get("repeat", 1) > 1
+    targets, trials = len(report.summary["by_target"]), report.run["options"].get("repeat", 1)
+    several = len(report.run["suites"]) > 1, targets > 1, trials > 1
     chosen, left_out = _choose(report, verbose)
     reasons: list[str] = []
     cut = False
-    for number, outline in chosen:
-        result = outline.read()
+    for outline in chosen:
+        result, number = outline.read(), outline.number
         label = _label(result, *several)
         for line in write_conversation(number, result, label=label, signs=signs):
             click.echo(line)
@@ -140,26 +141,24 @@ def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
     click.echo(f"\nNext: {next_command(report)}")
 
 
-def _choose(report: RunReport, verbose: bool) -> tuple[list[tuple[int, Outline]], dict[str, int]]:
+def _choose(report: RunReport, verbose: bool) -> tuple[list[Outline], dict[str, int]]:
     """What is shown of a run, in document order, and how much is not: failures come before recoveries."""
-    numbers: dict[tuple[str, str], int] = {}
     failed: list[tuple[int, Outline]] = []
     recovered: list[tuple[int, Outline]] = []
     left_out = {"did not pass": 0, "recovered": 0}
     if not verbose and report.summary["first_try"] == report.summary["total"]:
         return [], {}
-    for outline in report.results.outlines():
-        number = numbers.setdefault((outline.suite, outline.id), len(numbers) + 1)
+    for place, outline in enumerate(report.results.outlines()):
         if verbose:
-            failed.append((number, outline))
+            failed.append((place, outline))
         elif outline.status == "passed" and outline.succeeded_on_turn != 1:
-            _keep(recovered, (number, outline), left_out, "recovered")
+            _keep(recovered, (place, outline), left_out, "recovered")
         elif outline.status in ("failed", "error") and not _is_known(outline, report.run):
-            _keep(failed, (number, outline), left_out, "did not pass")
+            _keep(failed, (place, outline), left_out, "did not pass")
     room = len(recovered) if verbose else max(0, MOST_SHOWN - len(failed))
     left_out["recovered"] += len(recovered[room:])
     chosen = sorted(failed + recovered[:room], key=lambda one: one[0]) if not verbose else failed
-    return chosen, {status: number for status, number in left_out.items() if number}
+    return [outline for _, outline in chosen], {status: number for status, number in left_out.items() if number}
 
 
 def _keep(kept: list[tuple[int, Outline]], one: tuple[int, Outline], left_out: dict[str, int], status: str) -> None:
@@ -177,8 +176,10 @@ def _is_known(outline: Outline, run: dict[str, Any]) -> bool:
     return error is not None and any(one["message"] in error["message"] for one in run["given_up"])
 
 
-def _label(result: dict[str, Any], targets: bool, trials: bool) -> str:
-    parts = [result["target"]] if targets else []
+def _label(result: dict[str, Any], suites: bool, targets: bool, trials: bool) -> str:
+    """What tells a conversation from others of the same number, where there are several suites, targets or trials."""
+    parts = [result["suite"]] if suites else []
+    parts += [result["target"]] if targets else []
     parts += [f"trial {result['trial']}"] if trials else []
     return f" ({', '.join(parts)})" if parts else ""
 

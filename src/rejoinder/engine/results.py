@@ -32,6 +32,7 @@ from rejoinder.model import (
     Turn,
     Usage,
     Verdict,
+    title_of,
 )
 from rejoinder.providers import FREE, RUNS_CODE
 
@@ -107,6 +108,12 @@ class ResultRecord(Struct, frozen=True, kw_only=True):
     suite: str
     id: str
     name: str | None
+    number: Count
+    """The place of the case in its suite, from 1."""
+    title: str
+    """What reports call the case."""
+    id_written: bool
+    """Did the author write the id?"""
     tags: tuple[str, ...]
     conversation_id: str | None
     metadata: dict[str, Any]
@@ -142,6 +149,9 @@ def result_record(job: Job, outcome: Outcome, *, include_messages: bool = False)
         suite=prepared.suite_name,
         id=case.id,
         name=case.name,
+        number=case.number,
+        title=title_of(case),
+        id_written=case.id_written,
         tags=case.tags,
         conversation_id=case.conversation_id,
         metadata=case.metadata,
@@ -338,6 +348,7 @@ class Outline(Struct):
     id: str
     status: str
     succeeded_on_turn: Count | None
+    number: Count = 0
     line: bytes = b""
     place: str = ""
     """The file and the line."""

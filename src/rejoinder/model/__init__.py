@@ -66,7 +66,7 @@ from rejoinder.model.problems import Problem
 from rejoinder.model.prompts import Diagnostic, JudgePrompt, Prompt
 from rejoinder.model.replies import NO_USAGE, Failure, Reply, Request, Usage, estimate_usage
 from rejoinder.model.results import Outcome, State, Status, Trouble, Turn, Verdict, reaches
-from rejoinder.model.suite import Case, FollowUps, Suite, file_in_project, for_target
+from rejoinder.model.suite import Case, FollowUps, Suite, file_in_project, for_target, title_of
 from rejoinder.model.targets import AGENT_PROVIDERS, Target
 from rejoinder.model.text import trim, trim_start
 
@@ -168,6 +168,7 @@ __all__ = [
     "groups_of",
     "parts_of",
     "reaches",
+    "title_of",
     "trim",
     "trim_start",
     "walk_check",

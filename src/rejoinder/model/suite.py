@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 from msgspec import Struct, field, structs
 
 from rejoinder.model.checks import Level
 from rejoinder.model.formats import Formatting
-from rejoinder.model.messages import Message
+from rejoinder.model.messages import Message, Part, TextPart
 from rejoinder.model.prices import Price
 from rejoinder.model.targets import Target
 
@@ -23,6 +23,10 @@ class Case(Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
     level: Level
     """Level 0: the suite's checks, the case's checks, then its evaluators."""
+    number: int = 0
+    """Its place among the suite's cases, from 1."""
+    id_written: bool = False
+    """Did the author write the id, or a part of it?"""
     name: str | None = None
     outcome: str | None = None
     expected_messages: tuple[Message, ...] = ()
@@ -35,6 +39,18 @@ class Case(Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     followups: FollowUps = "first"
     max_turns: int | None = None
+
+
+def title_of(case: Case) -> str:
+    """What a case is called in reports: its name, else the first line of the last text of the user."""
+    users = [message for message in case.messages if message.role == "user"]
+    texts = (part.text for message in reversed(users or case.messages) for part in message.parts if _is_text(part))
+    lines = (case.name or next(texts, case.id)).strip().splitlines()
+    return lines[0].rstrip() if lines else case.id
+
+
+def _is_text(part: Part) -> TypeGuard[TextPart]:
+    return isinstance(part, TextPart) and bool(part.text.strip())
 
 
 def for_target(case: Case, target: Target | None) -> Case:

@@ -23,8 +23,8 @@ def write_conversation(
     number: int, result: dict[str, Any], *, label: str = "", signs: Signs = UNICODE
 ) -> Iterator[str]:
     """The block of one result. `label` tells trials and targets apart where there are several."""
-    first = result["turns"][0]["prompt"] if result["turns"] else result["raw_request"]["question"]
-    yield f"Eval {number}{label}: {_safe(first.splitlines()[0]) if first else ''}"
+    written = f" [{result['id']}]" if result.get("id_written") else ""
+    yield f"Eval {number}{label}: {_safe(result.get('title', result['id']) + written)}"
     for turn in result["turns"]:
         yield f"  Turn {turn['turn']}:"
         yield from _said("Prompt", turn["prompt"])

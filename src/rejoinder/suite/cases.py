@@ -79,6 +79,12 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     """Nothing will be sent or graded: neither targets nor checks have to be there."""
 
 
+class CaseId(Struct, frozen=True):
+    text: str
+    written: bool = False
+    """Did the author write it, or a part of it?"""
+
+
 class CaseBuilder:
     """Builds one case. `at` is its place; keys that came from `defaults` have their places there."""
 
@@ -99,8 +105,9 @@ class CaseBuilder:
         self.problems: list[Problem] = []
         self.scope = Scope(around.variables, around.environment, names, around.secrets)
 
-    def build(self, default_id: str) -> Case:
-        case = self._case(self._optional("id") or default_id)
+    def build(self, default_id: CaseId, number: int) -> Case:
+        own = self._optional("id")
+        case = self._case(CaseId(own, written=True) if own else default_id, number)
         if not case.messages:
             self.problem("missing-field", f"{self.at}.prompt", "a case needs a `prompt` or `input_messages`")
         if not case.level.items and self.around.grading_known and not self.around.only_format:
@@ -111,14 +118,16 @@ class CaseBuilder:
             self.problem("missing-field", f"{self.at}.checks", message)
         return case
 
-    def _case(self, case_id: str) -> Case:
+    def _case(self, case_id: CaseId, number: int) -> Case:
         data = self.data
         outcome_key = "outcome" if "outcome" in data else "expected_outcome"
         execution = data.get("execution") or {}
         target = self.around.forced_target or self._target(execution, "target", self.around.target)
         return Case(
-            id=case_id,
+            id=case_id.text,
             at=self.at,
+            number=number,
+            id_written=case_id.written,
             messages=self._messages(),
             level=Level(self._items(outcome_key), data.get("threshold")),
             name=self._optional("name"),

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.model import Case, Problem
-from rejoinder.suite.cases import CaseBuilder, CasePlace, Surroundings
+from rejoinder.suite.cases import CaseBuilder, CaseId, CasePlace, Surroundings
 from rejoinder.suite.datasets import TOO_DEEP, Row, read_rows, survey
 from rejoinder.suite.files import in_quotes
 from rejoinder.suite.paths import Path as DocumentPath
@@ -103,6 +103,8 @@ class Walker:
         self.around = around
         self.scope = Scope(around.variables, around.environment, None, around.secrets)
         self.defaults: dict[str, Any] = data.get("defaults", {})
+        self._number = 0
+        """How many cases were built."""
 
     @property
     def streams(self) -> bool:
@@ -130,7 +132,7 @@ class Walker:
             problems: list[Problem] = []
             names = self._names(data, None, origins.get("vars", at), problems)
             place = CasePlace(at, self.around.source, self.around.source)
-            yield self._build(data, place, origins, names, default_id, problems, touched)
+            yield self._build(data, place, origins, names, CaseId(default_id), problems, touched)
             return
         template = {key: value for key, value in data.items() if key != "id"}
         places = {key: origins.get(key, at) for key in data}
@@ -145,7 +147,8 @@ class Walker:
             place = CasePlace(f"{at}.cases[{row.number - 1}]", row.source, self.around.source)
             base = self._base_id(data, f"{places.get('id', at)}.id", names, problems) or default_id
             row_id = f"{base}-{row.values.get('id') or row.number}"
-            yield self._build(template, place, places, names, row_id, problems, touched)
+            case_id = CaseId(row_id, written="id" in data or bool(row.values.get("id")))
+            yield self._build(template, place, places, names, case_id, problems, touched)
 
     def _base_id(
         self, data: dict[str, Any], at: str, names: dict[str, Any] | None, problems: list[Problem]
@@ -176,7 +179,7 @@ class Walker:
             variables = {key: value for key, value in row.values.items() if key not in keys}
             vars_at = origins.get("vars", place.at)
             names = self._names(data, {**variables, **own.get("vars", {})} or None, vars_at, problems)
-            yield self._build(data, place, origins, names, f"eval-{number}", problems, touched)
+            yield self._build(data, place, origins, names, CaseId(f"eval-{number}"), problems, touched)
 
     def _check_row(
         self, own: dict[str, Any], at: DocumentPath, source: RowSource
@@ -254,13 +257,14 @@ class Walker:
         place: CasePlace,
         origins: Mapping[str, str],
         names: dict[str, Any] | None,
-        default_id: str,
+        default_id: CaseId,
         problems: list[Problem],
         touched: set[str],
     ) -> Built:
+        self._number += 1
         builder = CaseBuilder(data, place.at, place.source, self.around, origins, names)
         try:
-            case = builder.build(default_id)
+            case = builder.build(default_id, self._number)
         except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
             if not touched and not self.touched:
                 raise
