@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from rejoinder.engine.interrupts import Deadline
 from rejoinder.engine.loading import load_suites
 from rejoinder.engine.plan import RunOptions
 from rejoinder.engine.run import RunReport, start_run
@@ -43,7 +44,10 @@ def run(
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return start_run(suites, chosen, observer)
+        try:
+            return start_run(suites, chosen, observer)
+        finally:
+            Deadline.call_off()  # the program that called us decides when it ends
     # Called from a coroutine or a notebook, whose loop cannot be used: a thread has one of its own.
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(start_run, suites, chosen, observer).result()

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import IO, Any, cast
 from uuid import uuid4
@@ -48,6 +49,7 @@ async def run_script(words: tuple[str, ...], folder: Path, stdin: bytes, timeout
     script = _Script(_start(words, folder, mark), stdin)
     well = False
     try:
+        _under_way[mark.encode()] = script
         script.watch()
         in_time = await _within(script.over, timeout_s)
         if script.flooded or not in_time:
@@ -57,13 +59,23 @@ async def run_script(words: tuple[str, ...], folder: Path, stdin: bytes, timeout
     finally:
         script.put_down()
         if not well:
-            _end_marked(mark.encode())
+            _end_marked({mark.encode()})
+        del _under_way[mark.encode()]
         await _within(script.exited, REAPING_S)
     if script.flooded:
         raise _fault("the script prints more than 1 MiB", script.end_of_stderr)
     if not in_time:
         raise _fault(f"the script did not end within {timeout_s:g} s", script.end_of_stderr)
     return script.outcome()
+
+
+def end_scripts() -> None:
+    """End every script that is under way, and all that they started. From any thread, when the process is to end."""
+    scripts = dict(_under_way)
+    for script in scripts.values():
+        script.signal(signal.SIGKILL)
+    if scripts:
+        _end_marked(scripts.keys())
 
 
 class Ended(Struct, frozen=True):
@@ -229,10 +241,12 @@ def _fulfil(future: asyncio.Future[None]) -> None:
 
 
 _MARK = "REJOINDER_SCRIPT"
+_under_way: dict[bytes, _Script] = {}
+"""Scripts by their mark."""
 
 
-def _end_marked(mark: bytes) -> None:
-    """End what a script has started outside its process group. Whoever has its mark in the environment is its own.
+def _end_marked(marks: AbstractSet[bytes]) -> None:
+    """End what scripts have started outside their process groups. What has such a mark in its environment is theirs.
 
     Only Linux shows the environment of others; elsewhere what leaves the group is left alone.
     """
@@ -240,7 +254,7 @@ def _end_marked(mark: bytes) -> None:
         found = False
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                if mark in (process / "environ").read_bytes().split(b"\0"):
+                if not marks.isdisjoint((process / "environ").read_bytes().split(b"\0")):
                     os.kill(int(process.name), signal.SIGKILL)
                     found = True
         if not found:

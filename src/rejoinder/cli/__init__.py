@@ -11,6 +11,8 @@ def main() -> None:
 
         sys.stdout.write(f"rejoinder {__version__}\n")
         return
-    from rejoinder.cli.app import run  # noqa: PLC0415
-
+    try:
+        from rejoinder.cli.app import run  # noqa: PLC0415
+    except KeyboardInterrupt:  # before anything has begun
+        sys.exit(130)
     run()

@@ -200,6 +200,12 @@ class Journal:
         self._thread.join()
         os.close(self._file)
 
+    def flush(self) -> None:
+        """Write what waits, from any thread, when the event loop cannot. Nothing is written afterwards."""
+        self._hand_over()
+        self._queue.put(None)
+        self._thread.join()
+
     def _write_soon(self, entry: _Entry) -> None:
         """One write for all that this turn of the event loop has, in its order."""
         if not self._to_ask:
@@ -227,8 +233,8 @@ class Journal:
 
     def _hand_over(self) -> None:
         if self._pending:
-            self._queue.put(self._pending)
-            self._pending = []
+            entries, self._pending = self._pending, []
+            self._queue.put(entries)
 
     def _line(self, record: Record) -> bytes:
         line = self._encode(record) + b"\n"

@@ -85,6 +85,7 @@ class Observer:
     def conversation_skipped(self, job: Job) -> None: ...
     def retried(self) -> None: ...
     def stopping(self) -> None: ...
+    def cut_off(self, run: str) -> None: ...
     def finished(self) -> None: ...
 
 
@@ -94,7 +95,8 @@ class Ending(Struct, frozen=True):
     status: str
     in_doubt: int
     """Calls whose outcome nobody knows."""
-    failure: JournalError | None = None
+    failure: JournalError | KeyboardInterrupt | None = None
+    """What is raised once the event loop has ended. What was only read has no half results."""
     limits: tuple[LimiterReport, ...] = ()
     """What the limiters did."""
     given_up: tuple[tuple[Target, Failure], ...] = ()
@@ -239,7 +241,8 @@ class Session:
         if self.ask and self.survey.planned >= MANY and self.targets.are_paid:
             load_prices()  # in the midst of many calls it would hold up all of them
         # What the user's own code prints must not get between the results.
-        with Interrupts(finish) as interrupts, results_kept_clean():
+        signals = Interrupts(finish if self.notes else None, lambda: self._cut_off(journal))
+        with signals as interrupts, results_kept_clean():
             try:
                 await executor.execute(jobs, lambda job: self._perform(job, sources, spool, executor))
             except* (JournalError, CassetteError, OSError) as group:
@@ -257,15 +260,29 @@ class Session:
         in_doubt = (history.in_doubt if history else 0) + (len(journal.open_calls) if journal else 0)
         if failure is not None:
             return Ending("error", in_doubt, failure)
-        limits, given_up = tuple(self.targets.limits()), tuple(self.targets.endings())
-        if interrupts.count or cancelled:
-            return Ending("interrupted", in_doubt, None, limits, given_up)
-        if self.budget is not None and self.budget.reached:
-            return Ending("budget", in_doubt, None, limits, given_up)
-        if self._failed_fast:
+        ending = self._ending(in_doubt, interrupted=bool(interrupts.count or cancelled))
+        if ending.status == "completed" and self._failed_fast:
             for job in chain(executor.waiting, jobs):
                 self._skip(job, spool)
-        return Ending("completed", in_doubt, None, limits, given_up)
+        return ending
+
+    def _ending(self, in_doubt: int, *, interrupted: bool) -> Ending:
+        if interrupted and not self.notes:
+            return Ending("interrupted", in_doubt, KeyboardInterrupt())
+        has_spent_all = self.budget is not None and self.budget.reached
+        status = "interrupted" if interrupted else "budget" if has_spent_all else "completed"
+        return Ending(status, in_doubt, None, tuple(self.targets.limits()), tuple(self.targets.endings()))
+
+    def _cut_off(self, journal: Journal | None) -> None:
+        """The process is about to be ended, because the event loop does not stop."""
+        from rejoinder.checks.processes import end_scripts  # noqa: PLC0415 - most runs start no script
+
+        if journal is None:
+            return  # nothing was asked or started
+        journal.flush()
+        end_scripts()
+        self.folder.log("ended by a signal; the event loop was busy")
+        self.observer.cut_off(self.folder.id)
 
     def _sources(self, live: Live, journal: Journal) -> tuple[Source, ...]:
         """Who answers what is not recorded in this run yet."""

@@ -47,7 +47,12 @@ class LiveDisplay(Observer):
 
     def stopping(self) -> None:
         self._stopping = True
-        message = "finishing what is under way; press Ctrl-C again to stop at once"
+        self._say("finishing what is under way; press Ctrl-C again to stop at once")
+
+    def cut_off(self, run: str) -> None:
+        self._say(f"stopped at once; everything recorded is safe. Go on with: rejoinder resume {run}")
+
+    def _say(self, message: str) -> None:
         self._stream.write(f"\r\033[K{message}\n" if self._terminal else f"{message}\n")
         self._stream.flush()
 
