@@ -24,6 +24,7 @@ ERRORS = {
     "invalid-regex": "A regular expression cannot be read.",
     "invalid-path": "A JSON path cannot be read.",
     "invalid-schema": "A JSON Schema cannot be used.",
+    "schema-multiplies": "The references of a JSON Schema multiply, so that it would take too long.",
     "no-check-at-level": "A level has follow-ups but no check that could fail.",
     "prompt-without-checks": "A follow-up has no checks.",
     "checks-without-prompt": "Nested checks have no prompt.",

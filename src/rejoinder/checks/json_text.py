@@ -17,6 +17,7 @@ from msgspec import Struct
 from rejoinder.checks.base import Context, error_verdict, scored_verdict, verdict
 from rejoinder.checks.patterns import BoundedPattern
 from rejoinder.model import AnyCheck, ContainsJson, IsJson, JsonPath, JsonSchema, Reply, Verdict
+from rejoinder.suite.expansion import Expansion
 from rejoinder.suite.schema import compile_schema
 
 MOST_STARTS = 200
@@ -26,6 +27,12 @@ MOST_FOUND = 10_000
 MOST_STEPS = 300_000
 """Things that are looked at on the way along a path, with what is in them: about a second, and far more than the
 longest replies have, unless a path goes through them again and again."""
+MOST_VISITS = 50_000_000
+"""Sub-schemas that a JSON Schema may visit in a reply: about a second, in which nothing else can run. The validator
+remembers what a recursive sub-schema said about a place."""
+MOST_EXPLAINED = 50_000
+"""Sub-schemas up to which it is said where a reply does not fit: that takes a thousand times as long, and what was said
+before is not remembered."""
 LONGEST_QUOTE = 120
 # Most runs look into no prose, so these are compiled where they are needed.
 OBJECT = r"\{(\s*+[\"}])?"
@@ -75,16 +82,27 @@ def judge_json_schema(check: JsonSchema, context: Context) -> Verdict:
     if data is _NOTHING:
         return verdict(check, "json_schema", False, "there is no JSON in the reply")
     try:
-        errors = list(_validator(check.document).iter_errors(data))
+        schema = _schema(check.document)
+        if schema.exceeds(MOST_VISITS, data, context.reply.text, remembers=True):
+            reason = f"the schema takes more than {MOST_VISITS:,} steps on this reply; {_FEWER}"
+            return error_verdict(check, "json_schema", reason)
+        if schema.validator.is_valid(data):
+            return verdict(check, "json_schema", True, "satisfies the schema")
+        if schema.exceeds(MOST_EXPLAINED, data, context.reply.text, remembers=False):
+            reason = "does not satisfy the schema; it takes too many steps on this reply to say where"
+            return verdict(check, "json_schema", False, reason)
+        errors = list(schema.validator.iter_errors(data))
     except (ValueError, RecursionError) as error:
         return error_verdict(check, "json_schema", f"the schema cannot be used: {error}")
+    return _explained(check, errors)
+
+
+def _explained(check: JsonSchema, errors: list[Any]) -> Verdict:
     stopped = next((one for one in errors if type(one.kind).__name__ in _STOPPED), None)
     if stopped is not None:
         pattern = _pattern_at(msgspec.json.decode(check.document), stopped.schema_path)
         reason = f"{pattern!r} took too many steps on this reply; make it simpler"
         return error_verdict(check, "json_schema", reason)
-    if not errors:
-        return verdict(check, "json_schema", True, "satisfies the schema")
     first = errors[0]
     place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first.instance_path)
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
@@ -94,6 +112,7 @@ def judge_json_schema(check: JsonSchema, context: Context) -> Verdict:
     return verdict(check, "json_schema", False, f"${place}: {message}{more}")
 
 
+_FEWER = "put fewer levels of `anyOf`, `allOf` and `oneOf` inside others"
 _STOPPED = ("BacktrackLimitExceeded", "RegexEngineFailure")
 """What a schema's regular expression ends with that has found out nothing."""
 
@@ -279,9 +298,24 @@ def _word(wanted: bool) -> str:
     return "true" if wanted else "false"
 
 
+class _Schema(Struct, frozen=True):
+    """A schema that is ready for use."""
+
+    validator: Any
+    expansion: Expansion
+
+    def exceeds(self, most: int, data: Any, text: str, *, remembers: bool) -> bool:
+        """Does it visit more than so many sub-schemas in the JSON of a text? Most schemas are so small that the length
+        of the text is enough to know: a value has a character, and another one before the next."""
+        if self.expansion.size * (len(text) // 2 + 1) <= most:
+            return False
+        return self.expansion.visits(data, most, remembers=remembers) > most
+
+
 @lru_cache(maxsize=64)
-def _validator(document: str) -> Any:
-    return compile_schema(msgspec.json.decode(document))
+def _schema(document: str) -> _Schema:
+    schema = msgspec.json.decode(document)
+    return _Schema(compile_schema(schema), Expansion(schema))
 
 
 @lru_cache(maxsize=256)

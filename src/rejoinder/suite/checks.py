@@ -60,6 +60,7 @@ from rejoinder.model import (
     WantedCall,
     Webhook,
 )
+from rejoinder.suite.expansion import Expansion, TooManyVisits
 from rejoinder.suite.paths import did_you_mean, list_words
 from rejoinder.suite.plugins import CHECKS_FILE
 from rejoinder.suite.schema import compile_schema
@@ -202,6 +203,9 @@ def _json_schema(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> A
     if document is not None:
         try:
             compile_schema(document)
+            Expansion(document)
+        except TooManyVisits as error:
+            texts.problem("schema-multiplies", at, f"this JSON Schema would take too long: {error}")
         except (ValueError, RecursionError) as error:
             reason = getattr(error, "message", str(error))
             texts.problem("invalid-schema", at, f"this is not a JSON Schema: {reason}")
