@@ -9,6 +9,8 @@ A mistake of the user's is always one of these and never ends in a traceback; an
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,3 +44,33 @@ class SuiteError(RejoinderError):
         self.problems = tuple(problems)
         errors = [problem for problem in self.problems if problem.severity == "error"]
         super().__init__("\n".join(f"{problem.place}: {problem.message}" for problem in errors))
+
+
+_FEWER_FILES = "raise the limit (`ulimit -n 4096`) or use fewer --workers"
+_REMEDIES = {
+    errno.ENOSPC: "make room on the disk",
+    errno.EDQUOT: "make room in your quota of the disk",
+    errno.EFBIG: "raise the limit for the size of files (`ulimit -f unlimited`)",
+    errno.EROFS: "make the disk writable",
+    errno.EACCES: "give yourself the right to write there",
+    errno.EPERM: "give yourself the right to write there",
+    errno.EMFILE: _FEWER_FILES,
+    errno.ENFILE: _FEWER_FILES,
+}
+"""What to do about errors of the operating system."""
+
+
+def remedy_for(error: BaseException | None) -> str:
+    """What to do about an error of the operating system; the general advice where there is no other."""
+    return _REMEDIES.get(getattr(error, "errno", None) or 0, "see to it that the disk can be written")
+
+
+def reason_of(error: OSError) -> str:
+    """An error of the operating system in words; what to do about it, where that is not plain from the words."""
+    reason = (os.strerror(error.errno) if error.errno else str(error)).lower()
+    return f"{reason}; {_FEWER_FILES}" if lacks_descriptors(error) else reason
+
+
+def lacks_descriptors(error: BaseException) -> bool:
+    """Are there too many open files, or connections?"""
+    return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)

@@ -25,6 +25,7 @@ from msgspec import UNSET, Struct
 
 from rejoinder.checks.base import CheckFault
 from rejoinder.checks.opinion import WANTED, read_opinion
+from rejoinder.errors import lacks_descriptors, reason_of
 from rejoinder.model import Opinion
 
 MOST_STDOUT = 1 << 20
@@ -252,13 +253,20 @@ def _end_marked(marks: AbstractSet[bytes]) -> None:
     """
     for _ in range(3):  # one that was being born when we looked has been by the next time
         found = False
-        for process in Path("/proc").glob("[0-9]*"):
+        for process in _processes():
             with contextlib.suppress(OSError):
                 if not marks.isdisjoint((process / "environ").read_bytes().split(b"\0")):
                     os.kill(int(process.name), signal.SIGKILL)
                     found = True
         if not found:
             return
+
+
+def _processes() -> list[Path]:
+    try:
+        return list(Path("/proc").glob("[0-9]*"))
+    except OSError:  # too many open files
+        return []
 
 
 def _start(words: tuple[str, ...], folder: Path, mark: str) -> subprocess.Popen[bytes]:
@@ -295,6 +303,8 @@ def _why_not(program: str, folder: Path, error: OSError | ValueError) -> str:
         return f"`{program}` cannot be run: the program that its first line (`#!`) names is missing"
     if error.errno == errno.EACCES and file.is_dir():
         return f"`{program}` cannot be run: it is a folder"
+    if lacks_descriptors(error):
+        return f"`{program}` cannot be run: {reason_of(error)}"
     reason = f"`{program}` cannot be run: {os.strerror(error.errno) if error.errno else error}"
     if error.errno in (errno.EACCES, errno.ENOEXEC):
         return f"{reason}; write the program that reads it before it, such as `python3`"

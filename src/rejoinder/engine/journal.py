@@ -28,7 +28,7 @@ from rejoinder.engine.budget import Amount, Ledger
 from rejoinder.engine.masking import Mask
 from rejoinder.engine.points import is_due, reached
 from rejoinder.engine.run_files import open_file, open_to_append
-from rejoinder.errors import RejoinderError
+from rejoinder.errors import RejoinderError, reason_of
 from rejoinder.model import Failure, Reply
 
 FORMAT = 1
@@ -287,16 +287,13 @@ class Journal:
                 while rest:
                     rest = rest[os.write(self._file, rest) :]
             except OSError as error:
-                raise self._fail(error) from None
+                raise self._fail(error) from error
             self._size += len(data)
 
     def _fail(self, error: OSError) -> JournalError:
         """From here on nothing is written: the file ends with its last whole record."""
-        reason = (error.strerror or str(error)).lower()
-        self._failed = JournalError(
-            f"the journal {self._path} cannot be written: {reason}",
-            "Make room on the disk; everything up to here is safe.",
-        )
+        self._failed = JournalError(f"the journal {self._path} cannot be written: {reason_of(error)}")
+        self._failed.__cause__ = error
         with contextlib.suppress(OSError):  # a torn last line is tolerated as well
             os.ftruncate(self._file, self._size)
         return self._failed

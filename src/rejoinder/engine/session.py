@@ -4,6 +4,7 @@ spent. Runs, whether begun, taken up or derived, are such stretches (run.py)."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import traceback
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -60,7 +61,7 @@ from rejoinder.engine.sources import (
     unread_calls,
 )
 from rejoinder.engine.vectors import Vectors
-from rejoinder.errors import RejoinderError, UsageError
+from rejoinder.errors import RejoinderError, UsageError, lacks_descriptors, reason_of, remedy_for
 from rejoinder.functions import results_kept_clean
 from rejoinder.model import Failure, Outcome, Reply, Suite, Target, Trouble
 from rejoinder.providers import FREE, UNCOUNTED
@@ -456,12 +457,16 @@ class Session:
 
     def failure(self, error: BaseException) -> JournalError:
         """Why the run's folder can no longer be written, and how to go on."""
+        path = self.folder.path
+        if not path.is_dir():
+            hint = "What was recorded in it is lost, unless it was moved. Start a new run."
+            return JournalError(f"the run's folder {path} is gone: it was deleted or moved during the run", hint)
         if isinstance(error, JournalError | CassetteError):
-            message = error.message
+            message, cause = error.message, error.__cause__
         else:
-            reason = (getattr(error, "strerror", None) or str(error)).lower()
-            message = f"the run's folder {self.folder.path} cannot be written: {reason}"
-        hint = f"Everything recorded is safe. Make room on the disk, then: rejoinder resume {self.folder.id}"
+            reason = reason_of(error) if isinstance(error, OSError) else str(error)
+            message, cause = f"the run's folder {path} cannot be written: {reason}", error
+        hint = f"Everything recorded is safe. Now {remedy_for(cause)}, then: rejoinder resume {self.folder.id}"
         return JournalError(message, hint)
 
     async def _perform(self, job: Job, sources: tuple[Source, ...], spool: Spool, executor: Executor) -> None:
@@ -485,10 +490,7 @@ class Session:
         except (JournalError, asyncio.CancelledError):
             raise
         except Exception as error:  # a bug, in rejoinder or in what it calls, must not touch other conversations
-            if self.notes:
-                self.folder.log(self.mask.hide_text("".join(traceback.format_exception(error))))
-            message = f"internal error: {type(error).__name__}: {error} (see run.log)"
-            outcome = Outcome(status="error", error=Trouble(type="internal", message=message, turn=player.turn))
+            outcome = Outcome(status="error", error=self._trouble(error, player.turn))
         if self.cassettes is not None:
             self.cassettes.close(job)
         if tape is not None and records:
@@ -501,6 +503,17 @@ class Session:
         if self.options.fail_fast and outcome.status in ("failed", "error"):
             self._failed_fast = True
             executor.stop()
+
+    def _trouble(self, error: Exception, turn: int) -> Trouble:
+        """An exception as the error of its conversation."""
+        if lacks_descriptors(error):
+            assert isinstance(error, OSError)
+            return Trouble(type="open-files", message=reason_of(error), turn=turn)
+        if self.notes:
+            with contextlib.suppress(OSError):
+                self.folder.log(self.mask.hide_text("".join(traceback.format_exception(error))))
+        message = f"internal error: {type(error).__name__}: {error} (see run.log)"
+        return Trouble(type="internal", message=message, turn=turn)
 
     def _keep(self, job: Job, outcome: Outcome, spool: Spool) -> Outcome:
         """Put a result with the others. One that cannot be written down is an error of its conversation alone."""

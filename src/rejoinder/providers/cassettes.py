@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.errors import RejoinderError
+from rejoinder.errors import RejoinderError, reason_of
 from rejoinder.model import ChatMessage, Failure, Reply, file_in_project
 
 FORMAT = 1
@@ -162,7 +162,7 @@ def write_cassette(path: Path, cassette: Cassette, hide: Change = as_it_is) -> N
         draft.write_text(text, encoding="utf-8", newline="\n")
         draft.replace(path)
     except OSError as error:
-        raise CassetteError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
+        raise CassetteError(f"{path} cannot be written: {reason_of(error)}") from error
 
 
 def check_folder(folder: Path) -> None:
@@ -174,7 +174,7 @@ def check_folder(folder: Path) -> None:
         with TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise CassetteError(f"{folder} cannot be written: {(error.strerror or str(error)).lower()}") from None
+        raise CassetteError(f"{folder} cannot be written: {reason_of(error)}") from error
 
 
 def _timed(call: Recording) -> Recording:
@@ -308,7 +308,7 @@ def read_cassette(path: Path, reveal: Change = as_it_is) -> Cassette:
     try:
         cassette = msgspec.convert(_each_text(_from_yaml(path), reveal), Cassette)
     except OSError as error:
-        raise CassetteError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
+        raise CassetteError(f"{path} cannot be read: {reason_of(error)}") from error
     except msgspec.ValidationError as error:
         raise _no_cassette(path, str(error)) from None
     if cassette.format != FORMAT:

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from rejoinder.errors import reason_of
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.routes import CERTIFICATE_FILES, Network
 
@@ -108,6 +109,6 @@ def explain(error: Exception, place: str) -> ProviderError:
         return ProviderError(f"no connection to {place}: it does not answer", type="connection", retryable=True)
     # asyncio puts the address into the words of the error; its number says what happened. An error with neither is
     # its word for a handshake that the other side broke off.
-    number = getattr(error, "errno", None)
-    reason = (os.strerror(number) if number else str(error)).lower() or _BROKEN_HANDSHAKE
+    reason = reason_of(error) if isinstance(error, OSError) else str(error).lower()
+    reason = reason or _BROKEN_HANDSHAKE
     return ProviderError(f"no connection to {place}: {reason}", type="connection", retryable=True)
