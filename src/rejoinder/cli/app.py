@@ -76,14 +76,21 @@ def run() -> None:
     gc.set_threshold(50_000, 20, 100)
     try:
         sys.exit(cli.main(prog_name="rejoinder", standalone_mode=False))
-    except RejoinderError as error:
-        click.echo(f"error: {error.message}", err=True)
-        if error.hint:
-            click.echo(error.hint, err=True)
-        sys.exit(error.exit_code)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
-        sys.exit(130)
+    except (RejoinderError, click.ClickException, click.Abort, KeyboardInterrupt) as error:
+        sys.exit(_show(error))
+
+
+def _show(error: RejoinderError | click.ClickException | click.Abort | KeyboardInterrupt) -> int:
+    """Say why a command ended; its exit code."""
+    from rejoinder.cli.output import echo, echo_text, show_error  # noqa: PLC0415 - a command that ends well does without
+
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        echo("interrupted", err=True)
+        return 130
+    if isinstance(error, RejoinderError):
+        show_error(error)
+    else:
+        message = io.StringIO()
+        error.show(message)
+        echo_text(message.getvalue().removesuffix("\n"), err=True)
+    return error.exit_code

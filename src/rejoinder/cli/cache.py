@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rejoinder.cli.output import count, write_json
+from rejoinder.cli.output import count, echo, write_json
 from rejoinder.cli.spans import LIFETIME
 from rejoinder.engine.cache import FILE, Cache
 from rejoinder.suite.project import find_root
@@ -25,7 +25,7 @@ def command(ctx: click.Context, form: str) -> None:
         if form == "json":
             write_json({"replies": 0, "bytes": 0, "oldest": None, "by_target": {}})
         else:
-            click.echo("the cache is empty; `rejoinder run --cache` fills it")
+            echo("the cache is empty; `rejoinder run --cache` fills it")
         return
     contents = Cache(root).contents()
     if form == "json":
@@ -34,11 +34,11 @@ def command(ctx: click.Context, form: str) -> None:
         write_json(msgspec.to_builtins(contents))
         return
     size = f"{contents.bytes / 1024:,.0f} KiB"
-    click.echo(f"{count(contents.replies, 'kept answer')}, {size}, in {root / FILE}")
+    echo(f"{count(contents.replies, 'kept answer')}, {size}, in {root / FILE}")
     if contents.oldest is not None:
-        click.echo(f"the oldest is of {datetime.fromtimestamp(contents.oldest).astimezone():%Y-%m-%d %H:%M}")
+        echo(f"the oldest is of {datetime.fromtimestamp(contents.oldest).astimezone():%Y-%m-%d %H:%M}")
     for target, number in contents.by_target.items():
-        click.echo(f"  {number:>8,}  {target}")
+        echo(f"  {number:>8,}  {target}")
 
 
 @command.command("clear")
@@ -47,4 +47,4 @@ def clear(older_than: float | None) -> None:
     """Forget kept answers: all of them, or the old ones."""
     root = find_root(Path.cwd(), Path.cwd())
     gone = Cache(root).clear(older_than) if (root / FILE).is_file() else 0
-    click.echo(f"{count(gone, 'kept answer')} forgotten")
+    echo(f"{count(gone, 'kept answer')} forgotten")

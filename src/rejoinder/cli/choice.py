@@ -12,6 +12,7 @@ from msgspec import structs
 
 from rejoinder.cli.loading import load_suites
 from rejoinder.cli.models import read_quartiles, words
+from rejoinder.cli.output import echo
 from rejoinder.engine.plan import RunOptions
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite
@@ -78,6 +79,6 @@ def _ask_consent(chosen: list[str]) -> None:
     listed = ", ".join(chosen[:10]) + (f" and {len(chosen) - 10} more" if len(chosen) > 10 else "")
     if not sys.stdin.isatty():
         raise UsageError(f"{len(chosen)} models would be asked: {listed}", "Add --yes if that is what you want.")
-    click.echo(f"{len(chosen)} models: {listed}", err=True)
+    echo(f"{len(chosen)} models: {listed}", err=True)
     if not click.confirm("Ask them all?", err=True):
         raise UsageError("nothing was sent")

@@ -6,6 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from rejoinder.cli.app import cli
+from rejoinder.cli.output import write_machine
 
 
 @click.command("completion")
@@ -20,4 +21,4 @@ def command(shell: str) -> None:
     """
     script = get_completion_class(shell)
     assert script is not None, "click knows the shells that the choice above offers"
-    click.echo(script(cli, {}, "rejoinder", "_REJOINDER_COMPLETE").source())
+    write_machine(script(cli, {}, "rejoinder", "_REJOINDER_COMPLETE").source() + "\n")

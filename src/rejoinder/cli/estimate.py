@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import click
 import msgspec
 
-from rejoinder.cli.output import count, write_json
+from rejoinder.cli.output import count, echo, write_json
 from rejoinder.engine.estimate import Estimate, TargetEstimate, estimate
 from rejoinder.engine.plan import RunOptions, find_target, survey_plan
 from rejoinder.model import Suite, Target, Usage
@@ -29,8 +28,7 @@ def show_estimate(suites: list[Suite], options: RunOptions, form: str) -> None:
         }
         write_json({**msgspec.to_builtins(found), "targets": targets, "judges_least_usd": judges})
         return
-    for line in _lines(found, costs, judges):
-        click.echo(line)
+    echo(*_lines(found, costs, judges))
 
 
 def _lines(

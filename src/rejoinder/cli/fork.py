@@ -8,7 +8,7 @@ from collections import Counter
 import click
 from msgspec import structs
 
-from rejoinder.cli.output import width_of
+from rejoinder.cli.output import echo, width_of
 from rejoinder.cli.recorded import open_recorded
 from rejoinder.engine.conversation import Fork
 from rejoinder.engine.earlier import recorded_conversation
@@ -39,7 +39,7 @@ def fork_run(
         )
     tape = recorded_conversation(recorded, suites, options.cases[0], turn, options.targets)
     if turn > 1 and (taken := taken_from(tape)) and options.targets and taken not in options.targets:
-        click.echo(f"the turns before are those of target `{taken}`, which run {folder.id} has asked", err=True)
+        echo(f"the turns before are those of target `{taken}`, which run {folder.id} has asked", err=True)
     if before.fork is not None and before.fork.turn == turn:
         # What it said instead is its conversation, and stays so unless something else is said again.
         prompt = before.fork.prompt if prompt is None else prompt

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import structs
 
 from rejoinder.cli.loading import load_suites
-from rejoinder.cli.output import count, width_of, write_json
+from rejoinder.cli.output import count, echo, width_of, write_json
 from rejoinder.cli.recorded import open_recorded
 from rejoinder.cli.results import next_command, relative
 from rejoinder.cli.spans import DOLLARS
@@ -19,7 +19,6 @@ from rejoinder.engine.grading import Change, compare_grades
 from rejoinder.engine.run import RunReport, grade_run
 from rejoinder.errors import UsageError
 from rejoinder.report.live import LiveDisplay
-from rejoinder.report.problems import printable
 from rejoinder.report.summary import write_summary
 
 MOST_SHOWN = 50
@@ -76,18 +75,15 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
 def _show(now: RunReport, changes: list[Change]) -> None:
     for change in changes[:MOST_SHOWN]:
         trial = f", trial {change.trial}" if change.trial > 1 else ""
-        click.echo(f"{change.id} on {change.target}{trial}: {_verdicts(change)}")
-        for check in change.checks:
-            click.echo(f"  {printable(' '.join(check.split()))}")
+        echo(f"{change.id} on {change.target}{trial}: {_verdicts(change)}")
+        echo(*(f"  {' '.join(check.split())}" for check in change.checks))
     if len(changes) > MOST_SHOWN:
-        click.echo(f"and {count(len(changes) - MOST_SHOWN, 'more conversation')}; --format json shows all")
+        echo(f"and {count(len(changes) - MOST_SHOWN, 'more conversation')}; --format json shows all")
     verdicts = sum(change.before != change.now for change in changes)
-    click.echo(f"{count(verdicts, 'conversation')} graded otherwise than before\n")
-    for line in write_summary(now.run, now.summary):
-        click.echo(line)
-    click.echo(f"  {'grades':10}{relative(now.folder.path)}")
+    echo(f"{count(verdicts, 'conversation')} graded otherwise than before", "")
+    echo(*write_summary(now.run, now.summary), f"  {'grades':10}{relative(now.folder.path)}")
     if now.run["status"] != "completed":
-        click.echo(f"\nNext: {next_command(now)}")
+        echo("", f"Next: {next_command(now)}")
 
 
 def _verdicts(change: Change) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from rejoinder.cli.output import echo
 from rejoinder.errors import UsageError
 from rejoinder.suite.schema import schema_for
 
@@ -43,11 +44,11 @@ def command(folder: Path, provider: str | None, yes: bool) -> None:
             raise UsageError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
         if not kept:
             _write(path, content)
-        click.echo(f"{'kept   ' if kept else 'written'} {path}")
+        echo(f"{'kept   ' if kept else 'written'} {path}")
     if provider != "scripted":
-        click.echo(f"\nThis version cannot run `{provider}` yet; `rejoinder prompt` shows what would be sent.")
+        echo("", f"This version cannot run `{provider}` yet; `rejoinder prompt` shows what would be sent.")
     where = "" if folder == Path() else f"cd {folder} && "
-    click.echo(f"\nNext: {where}rejoinder validate")
+    echo("", f"Next: {where}rejoinder validate")
 
 
 def _ask() -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rejoinder.cli.output import count, show_problems, width_of, write_json
+from rejoinder.cli.output import count, echo, show_problems, width_of, write_json
 from rejoinder.cli.trusting import no_code_option, trust_env_option
 from rejoinder.errors import SuiteError, UsageError
 
@@ -84,7 +84,7 @@ def test(  # noqa: PLR0913, PLR0917 - one parameter an option
     report = _ask(subject, file, options, run)
     if report.run["status"] != "completed":
         why = "the suite's `budget` is used up" if report.run["status"] == "budget" else "interrupted"
-        click.echo(f"{why}; go on with the same command and --resume {report.folder.id}", err=True)
+        echo(f"{why}; go on with the same command and --resume {report.folder.id}", err=True)
         sys.exit(report.summary["exit_code"])
     findings = read_findings(report)
     passport = make_passport(subject, file, findings, report.run, repeat)
@@ -93,16 +93,15 @@ def test(  # noqa: PLR0913, PLR0917 - one parameter an option
     if form == "json":
         _write_json(passport, findings, path, report)
     else:
-        for line in write_judge_report(passport, findings, report.summary):
-            click.echo(line)
-        click.echo(f"  {'passport':13}{_shown(path) if path else 'none, because the judge gave no verdict at all'}")
+        echo(*write_judge_report(passport, findings, report.summary))
+        echo(f"  {'passport':13}{_shown(path) if path else 'none, because the judge gave no verdict at all'}")
         if path and before is not None:
             then = count(before.labels.scored, "label")
-            click.echo(f"  {'':13}it replaces the one of {before.created_at[:10]}, which rested on {then}")
-        click.echo(f"  {'run':13}{_shown(report.folder.path)}")
+            echo(f"  {'':13}it replaces the one of {before.created_at[:10]}, which rested on {then}")
+        echo(f"  {'run':13}{_shown(report.folder.path)}")
     if report.summary["errors"] or report.summary["skipped"]:
         again = f"the same command and --resume {report.folder.id}"
-        click.echo(f"to ask again where the judge could not be asked: {again}", err=True)
+        echo(f"to ask again where the judge could not be asked: {again}", err=True)
         sys.exit(3)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from rejoinder.cli.output import count, show_problems, write_json
+from rejoinder.cli.output import count, echo, show_problems, write_json
 from rejoinder.errors import UsageError
 from rejoinder.model.prices import Price
 from rejoinder.providers.prices import (
@@ -99,11 +99,11 @@ def _show(models: Sequence[KnownModel]) -> None:
             cell.rjust(width) if 1 <= column <= 3 else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        click.echo("  ".join(padded).rstrip())
+        echo("  ".join(padded).rstrip())
     if any(model.varies for model in models):
-        click.echo("varies: with the size of the request, the hour or the date; shown is the lowest tier, at noon UTC")
+        echo("varies: with the size of the request, the hour or the date; shown is the lowest tier, at noon UTC")
     source = f"genai-prices {table_version()}, overridden by `prices:` in the configuration"
-    click.echo(f"{count(len(models), 'model')}, dollars per million tokens: {source}")
+    echo(f"{count(len(models), 'model')}, dollars per million tokens: {source}")
 
 
 def _cells(model: KnownModel) -> tuple[str, ...]:

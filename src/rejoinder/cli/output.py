@@ -1,4 +1,8 @@
-"""What all commands share in writing to a terminal: colour or not, how wide, JSON."""
+"""What all commands share in writing to a terminal: colour or not, how wide, JSON.
+
+All text goes through `echo` or `echo_text`. They replace what a terminal would obey: names, ids, prompts and paths come
+from files, which may be anybody's. JSON stays exact. A lint rule keeps `click.echo` out of all other modules.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,9 @@ from typing import Any, TextIO
 
 import click
 
+from rejoinder.errors import RejoinderError
 from rejoinder.model import Problem
-from rejoinder.report.problems import Style, plain, write_problem
+from rejoinder.report.problems import Style, plain, printable_line, write_problem
 
 _COLOURS = {"error": "red", "warning": "yellow", "place": None, "dim": "blue", "fix": "green"}
 
@@ -36,13 +41,29 @@ def width_of(stream: TextIO) -> int:
     return shutil.get_terminal_size((100, 24)).columns if stream.isatty() or "COLUMNS" in os.environ else 100
 
 
+def echo(*lines: str, err: bool = False) -> None:
+    """Print each text as one line: a line break inside it does not begin another."""
+    click.echo("".join(f"{printable_line(line)}\n" for line in lines), nl=False, err=err)
+
+
+def echo_text(text: str, *, err: bool = False) -> None:
+    """Print a text that may have several lines."""
+    echo(*text.replace("\r\n", "\n").split("\n"), err=err)
+
+
+def show_error(error: RejoinderError) -> None:
+    echo_text(f"error: {error.message}", err=True)
+    if error.hint:
+        echo_text(error.hint, err=True)
+
+
 def show_problems(problems: Iterable[Problem], *, err: bool = False) -> None:
     stream = sys.stderr if err else sys.stdout
     style, width = style_for(stream), width_of(stream)
     for problem in problems:
         for line in write_problem(problem, width=width, style=style):
-            click.echo(line, err=err, color=True)
-        click.echo(err=err)
+            click.echo(line, err=err, color=True)  # its texts are printable, and its colours are ours
+        echo("", err=err)
 
 
 def write_json(data: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from rejoinder.cli.output import show_problems, write_json
+from rejoinder.cli.output import echo, echo_text, show_problems, write_json
 from rejoinder.errors import UsageError
 from rejoinder.formatting import diagnose_reference, find_judges, format_case, format_judge_prompts
 from rejoinder.model import Case, Diagnostic, LlmJudge, Mode, Problem, Prompt, Suite, for_target
@@ -72,9 +72,9 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     if form == "json":
         write_json([one.record() for one in shown])
     else:
-        click.echo("\n\n".join(one.text() for one in shown))
+        echo_text("\n\n".join(one.text() for one in shown))
     if loaded.suite.formatting.marker_in_text == "error" and any(one.has_marker_line for one in shown):
-        click.echo("error: text begins a line like a role marker, and `marker_in_text: error` refuses that", err=True)
+        echo("error: text begins a line like a role marker, and `marker_in_text: error` refuses that", err=True)
         sys.exit(2)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from rejoinder.cli.output import count, write_machine
+from rejoinder.cli.output import count, echo, write_machine
 from rejoinder.engine.folder import runs_folder
 from rejoinder.engine.results import Outline
 from rejoinder.engine.run import RunReport
@@ -78,7 +78,7 @@ def _write_output(report: RunReport, form: str, verbose: bool, corrected: bool) 
         write_machine(piece)
     reason = {"interrupted": "interrupted", "budget": "the budget is reached"}.get(report.run["status"])
     if reason is not None:
-        click.echo(f"{reason}; go on with: {next_command(report)}", err=True)
+        echo(f"{reason}; go on with: {next_command(report)}", err=True)
 
 
 def _write_file(report: RunReport, form: str, out: Path) -> None:
@@ -117,28 +117,23 @@ def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
     for outline in chosen:
         result, number = outline.read(), outline.number
         label = _label(result, *several)
-        for line in write_conversation(number, result, label=label, signs=signs):
-            click.echo(line)
-        click.echo()
+        echo(*write_conversation(number, result, label=label, signs=signs), "")
         if len(reasons) < MOST_SHOWN or not verbose:
             reasons += write_reasons(number, result, label)
         else:
             cut = cut or result["status"] in ("failed", "error")
     for status, number in left_out.items():
-        click.echo(f"{count(number, 'more conversation')} {status}; --verbose shows all")
+        echo(f"{count(number, 'more conversation')} {status}; --verbose shows all")
     if left_out:
-        click.echo()
+        echo("")
     if reasons:
-        click.echo("Not passed:")
-        for line in reasons:
-            click.echo(line)
+        echo("Not passed:", *reasons)
         if cut:
-            click.echo("  ... and more; --format json shows all")
-        click.echo()
-    for line in write_summary(report.run, report.summary, corrected=corrected):
-        click.echo(line)
-    click.echo(f"  {'run':10}{relative(report.folder.path)}")
-    click.echo(f"\nNext: {next_command(report)}")
+            echo("  ... and more; --format json shows all")
+        echo("")
+    echo(*write_summary(report.run, report.summary, corrected=corrected))
+    echo(f"  {'run':10}{relative(report.folder.path)}")
+    echo("", f"Next: {next_command(report)}")
 
 
 def _choose(report: RunReport, verbose: bool) -> tuple[list[Outline], dict[str, int]]:

@@ -9,7 +9,7 @@ import click
 from msgspec import structs
 
 from rejoinder.cli.loading import load_suites
-from rejoinder.cli.output import width_of
+from rejoinder.cli.output import echo, width_of
 from rejoinder.cli.results import check_out, output_options, write_report
 from rejoinder.cli.spans import DOLLARS, LIFETIME, SHARD
 from rejoinder.cli.trusting import no_code_option, trust_env_option, trust_option
@@ -168,11 +168,11 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
 
         again = failed_cases(failed_from, trust=trust)
         if not again:
-            click.echo(f"every case of run {failed_from} passed; there is nothing to run", err=True)
+            echo(f"every case of run {failed_from} passed; there is nothing to run", err=True)
             return
         chosen = tuple(one for one in again if not cases or one in cases)
         if not chosen:
-            click.echo(f"the chosen cases passed in run {failed_from}; there is nothing to run", err=True)
+            echo(f"the chosen cases passed in run {failed_from}; there is nothing to run", err=True)
             return
         options = structs.replace(options, cases=chosen)
     if fork is None and (turn is not None or prompt is not None or system is not None):
@@ -199,7 +199,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         dump(suites, options, Path(suites[0].root) / dump_prompts if is_own else dump_prompts)
     if shard is not None and next(pairs(suites, options), None) is None:
         survey_plan(suites, structs.replace(options, shard=None))  # a typo selects nothing, either
-        click.echo("no case falls into this part, so there is nothing to run", err=True)
+        echo("no case falls into this part, so there is nothing to run", err=True)
         return
 
     def run_once(chosen: list[Suite]) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from rejoinder.cli.output import count, write_json
+from rejoinder.cli.output import count, echo, write_json
 from rejoinder.engine.folder import RunFolder, list_grades, list_runs, prune_runs
 from rejoinder.engine.run_files import RunDamaged, refuse_special_files
 from rejoinder.suite.project import find_root
@@ -28,10 +28,10 @@ def command(ctx: click.Context, form: str, limit: int) -> None:
         write_json(rows)
         return
     if not rows:
-        click.echo("no runs yet; start one with `rejoinder run`")
+        echo("no runs yet; start one with `rejoinder run`")
     for row in rows:
         graded = f" (grades of {row['grade_of']})" if row["grade_of"] else ""
-        click.echo(f"{row['id']}  {row['status']:11}  {_figures(row):32}  {', '.join(row['suites'])}{graded}")
+        echo(f"{row['id']}  {row['status']:11}  {_figures(row):32}  {', '.join(row['suites'])}{graded}")
 
 
 @command.command("prune")
@@ -41,17 +41,17 @@ def prune(keep: int, yes: bool) -> None:
     """Delete all but the newest runs."""
     doomed = len(list_runs(_root())) - keep
     if doomed <= 0:
-        click.echo("nothing to delete")
+        echo("nothing to delete")
         return
     if not yes and not sys.stdin.isatty():
         raise click.UsageError("deleting runs needs your consent: add --yes")
     if not yes and not click.confirm(f"Delete {count(doomed, 'run')}?"):
-        click.echo("nothing deleted")
+        echo("nothing deleted")
         return
     gone = prune_runs(_root(), keep)
-    click.echo(f"deleted {count(len(gone), 'run')}")
+    echo(f"deleted {count(len(gone), 'run')}")
     if len(gone) < doomed:
-        click.echo(
+        echo(
             f"{count(doomed - len(gone), 'run')} stayed: open in another process, or not yours to delete", err=True
         )
 

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rejoinder.cli.output import show_problems, write_json
+from rejoinder.cli.output import echo, show_problems, write_json
 from rejoinder.cli.trusting import trust_env_option
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite, Target, Usage
 from rejoinder.providers.settings import one_spelling
-from rejoinder.report.problems import printable
 from rejoinder.suite.paths import did_you_mean
 from rejoinder.suite.prices import read_prices
 from rejoinder.suite.project import open_project
@@ -55,8 +54,8 @@ def command(ctx: click.Context, targets_file: Path | None, suite_file: Path | No
     if form == "json":
         write_json(rows)
     elif not rows:
-        click.echo("no targets; `rejoinder init` writes a first file of them")
-        click.echo("A model can also be named as provider/model: rejoinder targets check openai/gpt-5-mini")
+        echo("no targets; `rejoinder init` writes a first file of them")
+        echo("A model can also be named as provider/model: rejoinder targets check openai/gpt-5-mini")
     else:
         _show_list(rows)
 
@@ -104,8 +103,7 @@ def check(
         write_json([_probed(probe) for probe in probes])
     else:
         for probe in probes:
-            for line in _lines(probe):
-                click.echo(printable(line))
+            echo(*_lines(probe))
     sys.exit(3 if any(probe.error for probe in probes) else 0)
 
 
@@ -163,7 +161,7 @@ def _show_list(rows: list[dict[str, Any]]) -> None:
     widths = [max(len(row[column]) for row in shown) for column in range(3)]
     for row in shown:
         columns = [text.ljust(width) for text, width in zip(row, widths, strict=False)]
-        click.echo("  ".join([*columns, row[3]]).rstrip())
+        echo("  ".join([*columns, row[3]]).rstrip())
 
 
 def _state(row: dict[str, Any]) -> str:

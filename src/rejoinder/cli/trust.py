@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rejoinder.cli.output import count
+from rejoinder.cli.output import count, echo
 from rejoinder.engine.env_trust import deciding_variables, forget_files, trust_files, trusted_files
 from rejoinder.errors import UsageError
 from rejoinder.suite.project import env_files, find_root, read_env_file
@@ -27,25 +27,25 @@ def command(files: tuple[Path, ...], forget: bool, listing: bool, yes: bool) -> 
     """
     if listing:
         for path in trusted_files():
-            click.echo(path)
+            echo(path)
         return
     chosen = files or tuple(_env_files())
     if not chosen:
         raise UsageError("there is no .env file in this project")
     if forget:
         forget_files(chosen)
-        click.echo(f"{count(len(chosen), 'file')} forgotten")
+        echo(f"{count(len(chosen), 'file')} forgotten")
         return
     for file in chosen:
         names = deciding_variables(read_env_file(file).values)
-        click.echo(f"{file}: {', '.join(names) or 'names no address'}")
+        echo(f"{file}: {', '.join(names) or 'names no address'}")
     if not yes and not sys.stdin.isatty():
         raise click.UsageError("trusting a file needs your consent: add --yes")
     if not yes and not click.confirm(f"Send keys where {'it says' if len(chosen) == 1 else 'they say'}?"):
-        click.echo("nothing changed")
+        echo("nothing changed")
         return
     trust_files(chosen)
-    click.echo(f"{count(len(chosen), 'file')} trusted")
+    echo(f"{count(len(chosen), 'file')} trusted")
 
 
 def _env_files() -> list[Path]:

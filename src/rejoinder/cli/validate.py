@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from rejoinder._version import __version__
-from rejoinder.cli.output import count, show_problems, write_json
+from rejoinder.cli.output import count, echo, show_problems, write_json
 from rejoinder.validation import Report, validate
 
 MOST_SHOWN = 50
@@ -67,11 +67,11 @@ def _show(report: Report) -> None:
         problems = sorted([*file.errors, *file.warnings], key=lambda one: (one.line, one.column))
         show_problems(problems[:MOST_SHOWN])
         if len(problems) > MOST_SHOWN:
-            click.echo(f"... and {len(problems) - MOST_SHOWN} more\n")
+            echo(f"... and {len(problems) - MOST_SHOWN} more", "")
     if report.passed_over:
         names = ", ".join(report.passed_over[:MOST_NAMED])
         more = f" and {len(report.passed_over) - MOST_NAMED} more" if len(report.passed_over) > MOST_NAMED else ""
         files = count(len(report.passed_over), "YAML file")
-        click.echo(f"passed over {files} without `evals`: {names}{more}", err=True)
+        echo(f"passed over {files} without `evals`: {names}{more}", err=True)
     parts = [count(report.errors, "error"), count(report.warnings, "warning")]
-    click.echo(f"{count(len(report.files), 'file')}: {', '.join(parts)}")
+    echo(f"{count(len(report.files), 'file')}: {', '.join(parts)}")

@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
-import click
-
 from rejoinder.checks.own import folder_for
 from rejoinder.checks.plugins import forget_checks
-from rejoinder.cli.output import show_problems
+from rejoinder.cli.output import echo, show_error, show_problems
 from rejoinder.engine.loading import load_suites
 from rejoinder.engine.plan import RunOptions
 from rejoinder.errors import RejoinderError, SuiteError
@@ -97,7 +95,7 @@ def watch(suites: list[Suite], options: RunOptions, run: Callable[[list[Suite]],
             _run(ready, run)
         touched = _wait_for_change(known)
         names = ", ".join(Path(one.suite.path).name for one in touched)
-        click.echo(f"\n{names}: something changed; Ctrl-C ends\n", err=True)
+        echo("", f"{names}: something changed; Ctrl-C ends", "", err=True)
 
 
 def _wait_for_change(known: list[Watched]) -> list[Watched]:
@@ -129,12 +127,12 @@ def _run(suites: list[Watched], run: Callable[[list[Suite]], int]) -> None:
     try:
         code = run([one.suite for one in suites])
     except RejoinderError as error:
-        click.echo(f"error: {error.message}", err=True)
+        show_error(error)
     if code == INTERRUPTED:
         sys.exit(code)
     _forget_code(suites)
     if code is not None:
-        click.echo("waiting for a change; Ctrl-C ends", err=True)
+        echo("waiting for a change; Ctrl-C ends", err=True)
 
 
 def _forget_code(suites: list[Watched]) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rejoinder.report.money import describe_spending
-from rejoinder.report.problems import printable
 from rejoinder.report.signs import UNICODE, Signs
 
 _UNQUOTED = frozenset(
@@ -24,7 +23,7 @@ def write_conversation(
 ) -> Iterator[str]:
     """The block of one result. `label` tells trials and targets apart where there are several."""
     written = f" [{result['id']}]" if result.get("id_written") else ""
-    yield f"Eval {number}{label}: {_safe(result.get('title', result['id']) + written)}"
+    yield f"Eval {number}{label}: {result.get('title', result['id'])}{written}"
     for turn in result["turns"]:
         yield f"  Turn {turn['turn']}:"
         yield from _said("Prompt", turn["prompt"])
@@ -78,16 +77,11 @@ def _score(check: dict[str, Any]) -> str:
 
 
 def _one_line(text: str) -> str:
-    return printable(" ".join(text.split()))
-
-
-def _safe(line: str) -> str:
-    """A line as it came, tabs and all, without what a terminal would take for an order."""
-    return "\t".join(map(printable, line.split("\t")))
+    return " ".join(text.split())
 
 
 def _said(who: str, text: str) -> Iterator[str]:
-    first, *rest = (_safe(line) for line in text.replace("\r\n", "\n").split("\n"))
+    first, *rest = text.replace("\r\n", "\n").split("\n")
     yield f"    {who}: {first}"
     for line in rest:
         yield f"      {line}"
@@ -98,7 +92,7 @@ def _check(check: dict[str, Any], indent: str, signs: Signs) -> Iterator[str]:
     # Where the kind is all that is shown of a check, its name tells several of them apart.
     name = f" ({check['name']})" if check.get("name") and " " not in check["check"] else ""
     title = (describe_check(check["check"]) + name).replace("\r\n", " ").replace("\n", " ")
-    yield f"{indent}{sign} {printable(title)}"
+    yield f"{indent}{sign} {title}"
     for child in check.get("children", ()):
         yield from _check(child, f"{indent}  ", signs)
 
@@ -126,4 +120,4 @@ def _overall(result: dict[str, Any], signs: Signs) -> str:
 def _paragraphs(error: dict[str, Any]) -> list[str]:
     """What went wrong, in one line, but for a difference, which says nothing without its lines."""
     first, start, difference = error["message"].partition("\n--- recorded\n")
-    return [_one_line(first), *(map(_safe, ["--- recorded", *difference.split("\n")]) if start else ())]
+    return [_one_line(first), *(["--- recorded", *difference.split("\n")] if start else ())]

@@ -8,7 +8,6 @@ from typing import Any
 from rejoinder.engine.judge_test import Finding, describe
 from rejoinder.engine.passports import Passport
 from rejoinder.report.money import dollars
-from rejoinder.report.problems import printable
 from rejoinder.report.summary import count
 
 WIDTH = 13
@@ -19,7 +18,7 @@ _DOES = {"pass": "passes", "fail": "fails"}
 
 
 def write_judge_report(passport: Passport, findings: Sequence[Finding], summary: dict[str, Any]) -> Iterator[str]:
-    yield f"{printable(passport.judge)} as {_shortened(describe(passport.kind, passport.asked))}"
+    yield f"{passport.judge} as {_shortened(describe(passport.kind, passport.asked))}"
     for title, text in _lines(passport, findings, summary):
         yield f"  {title:{WIDTH}}{text}"
 
@@ -28,7 +27,7 @@ def _lines(passport: Passport, findings: Sequence[Finding], summary: dict[str, A
     labels, figures, table = passport.labels, passport.figures, passport.figures["confusion"]
     missing = labels.rows - labels.scored
     without = f", {missing} of them without a verdict" if missing else ""
-    yield "labels", f"{printable(labels.file)}: {count(labels.rows, 'row')}{without}"
+    yield "labels", f"{labels.file}: {count(labels.rows, 'row')}{without}"
     if labels.scored:
         people, judge = table["both_pass"] + table["human_only"], table["both_pass"] + table["judge_only"]
         yield "passed", f"{people} of {labels.scored} by people, {judge} by the judge"
@@ -113,7 +112,7 @@ def _disagreements(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
     wrong = [one for one in findings if one.verdicts and one.verdicts[0] != one.label]
     for position, one in enumerate(wrong[:MOST_LISTED]):
         said = _DOES["pass" if one.verdicts[0] else "fail"]
-        yield "" if position else "disagrees on", f"{printable(one.id)}, which it {said}: {_shortened(one.reasons[0])}"
+        yield "" if position else "disagrees on", f"{one.id}, which it {said}: {_shortened(one.reasons[0])}"
     if len(wrong) > MOST_LISTED:
         yield "", f"and {len(wrong) - MOST_LISTED} more"
 
@@ -126,11 +125,11 @@ def _troubles(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
             reasons.setdefault(trouble, []).append(one.id)
     for position, (reason, ids) in enumerate(list(reasons.items())[:MOST_LISTED]):
         more = f" and {len(ids) - 1} more" if ids[1:] else ""
-        yield "" if position else "no verdict", f"on {printable(ids[0])}{more}: {_shortened(reason, LONGEST_TROUBLE)}"
+        yield "" if position else "no verdict", f"on {ids[0]}{more}: {_shortened(reason, LONGEST_TROUBLE)}"
     if len(reasons) > MOST_LISTED:
         yield "", f"and for {len(reasons) - MOST_LISTED} other reasons"
 
 
 def _shortened(text: str, most: int = LONGEST_REASON) -> str:
-    line = printable(" ".join(text.split()))
+    line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 3]}..."

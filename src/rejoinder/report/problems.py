@@ -76,7 +76,12 @@ _VISIBLE = {"\t": "\N{RIGHTWARDS ARROW}", "\xa0": "\N{MIDDLE DOT}"}
 
 def printable(text: str) -> str:
     """The text without anything that a terminal would take for an order."""
-    return text if text.isascii() and text.isprintable() else "".join(map(_printable, text))
+    return text if text.isprintable() else "".join(map(_printable, text))
+
+
+def printable_line(line: str) -> str:
+    """The same for a whole line, whose tabs stay."""
+    return "\t".join(map(printable, line.split("\t")))
 
 
 def _printable(character: str) -> str:

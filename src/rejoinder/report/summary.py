@@ -7,7 +7,6 @@ from pathlib import PurePath
 from typing import Any
 
 from rejoinder.report.money import describe_tokens, dollars
-from rejoinder.report.problems import printable
 
 BAR_WIDTH = 20
 MOST_STALE = 10
@@ -41,12 +40,12 @@ def write_summary(run: dict[str, Any], summary: dict[str, Any], *, corrected: bo
     for report in run.get("limits", ()):
         yield f"  {'limits':10}{_limits(report)}"
     for one in run.get("given_up", ()):
-        yield f"  {'given up':10}`{one['target']}`: {printable(one['message'])}"
+        yield f"  {'given up':10}`{one['target']}`: {one['message']}"
     yield from _budget(run.get("budget"))
     if run.get("from_cache") is not None:
         yield f"  {'cache':10}{_from_cache(run['from_cache'])}"
     for position, one in enumerate(run.get("stale", ())[:MOST_STALE]):
-        yield f"  {'' if position else 'stale':10}{printable(one)}"
+        yield f"  {'' if position else 'stale':10}{one}"
     if len(run.get("stale", ())) > MOST_STALE:
         yield f"  {'':10}and {len(run['stale']) - MOST_STALE} more recordings that nobody asked for"
     if run["in_doubt"]:
@@ -122,7 +121,7 @@ def _score(summary: dict[str, Any]) -> Iterator[str]:
 
 def _metrics(metrics: dict[str, dict[str, Any]]) -> Iterator[str]:
     for position, (name, one) in enumerate(metrics.items()):
-        yield f"  {'' if position else 'metrics':10}{printable(name)} {_metric(one)}"
+        yield f"  {'' if position else 'metrics':10}{name} {_metric(one)}"
 
 
 def _metric(metric: dict[str, Any]) -> str:
@@ -160,7 +159,7 @@ def _corrected(judge: dict[str, Any]) -> str:
 
 
 def _shortened(text: str) -> str:
-    line = printable(" ".join(text.split()))
+    line = " ".join(text.split())
     return line if len(line) <= 60 else f"{line[:57]}..."
 
 
@@ -190,7 +189,7 @@ def _from_cache(kept: dict[str, Any]) -> str:
     if kept["tokens"]:
         cost = f" and {dollars(kept['cost'])} of the cost" if kept["cost"] else ""
         text += f"; {kept['tokens']:,} of the tokens{cost} are theirs, and were not spent again"
-    return text + (f"; not all answers could be kept: {printable(kept['trouble'])}" if kept.get("trouble") else "")
+    return text + (f"; not all answers could be kept: {kept['trouble']}" if kept.get("trouble") else "")
 
 
 def _targets(by_target: dict[str, dict[str, Any]]) -> Iterator[str]:
