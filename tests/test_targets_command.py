@@ -72,7 +72,7 @@ NOT_READY: dict[str, tuple[Raw, tuple[str, ...]]] = {
         {"provider": "azure", "deployment": "d", "api_key": KEY},
         ("needs an `endpoint`", "AZURE_OPENAI_ENDPOINT"),
     ),
-    "no-module": ({"provider": "python", "call": "lab_nowhere:f"}, ("cannot be imported", "lab_nowhere")),
+    "no-module": ({"provider": "python", "call": "lab_nowhere:f"}, ("there is no module", "lab_nowhere")),
     "no-placeholder": (
         {"provider": "http", "url": "http://127.0.0.1:9/{{ promt }}"},
         ("unknown `{{ promt }}`", "did you mean `prompt`?"),

@@ -24,6 +24,72 @@ class FunctionFault(Exception):
         super().__init__(recordable(message))
         self.error = error
 
+    @property
+    def traceback(self) -> str:
+        """The whole traceback of the user's code, without our own frames that led to it."""
+        from traceback import TracebackException  # noqa: PLC0415 - only where something was raised
+
+        if self.error is None:
+            return ""
+        if isinstance(self.error, ModuleNotFoundError) and not raised_at(self.error, ()):
+            return ""  # no code of the user's has run yet
+        inner = self.error.__traceback__
+        while inner is not None and _is_ours(inner.tb_frame.f_code.co_filename):
+            inner = inner.tb_next
+        return recordable("".join(TracebackException(type(self.error), self.error, inner).format()))
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Equal for errors of one type that were raised at the same place, whatever they say."""
+        return (type(self.error), *_frames(self.error)) if self.error is not None else (str(self),)
+
+
+def raised_at(error: BaseException, folders: tuple[str, ...]) -> str:
+    """Where an error was raised, to stand behind its words: ` (bot.py:14 in reply)`.
+
+    It is the last place inside the folders, as seen from the last of them; without one, the last place in a package.
+    """
+    frames = _frames(error)
+    if isinstance(error, SyntaxError) and error.filename:
+        frames.append((error.filename, error.lineno or 1, "<module>"))
+    own = [frame for frame in frames if _is_below(Path(frame[0]), folders)]
+    others = [frame for frame in frames if not _is_ours(frame[0]) and not _is_standard(frame[0])]
+    if not own and not others:
+        return ""
+    file, line, function = (own or others)[-1]
+    within = "" if function == "<module>" else f" in {function}"
+    return f" ({_shown(file, folders)}:{line}{within})"
+
+
+_STANDARD = str(Path(os.__file__).parent) + os.sep
+_OURS = str(Path(__file__).parent) + os.sep
+
+
+def _frames(error: BaseException) -> list[tuple[str, int, str]]:
+    frames: list[tuple[str, int, str]] = []
+    inner = error.__traceback__
+    while inner is not None:
+        code = inner.tb_frame.f_code
+        frames.append((code.co_filename, inner.tb_lineno, code.co_name))
+        inner = inner.tb_next
+    return frames
+
+
+def _is_ours(file: str) -> bool:
+    """Is it a file of ours, or of the machinery of imports?"""
+    return file.startswith((_OURS, f"{_STANDARD}importlib{os.sep}", "<frozen importlib"))
+
+
+def _is_standard(file: str) -> bool:
+    return file.startswith((_STANDARD, "<frozen")) and "site-packages" not in file
+
+
+def _shown(file: str, folders: tuple[str, ...]) -> str:
+    for folder in reversed(folders):
+        if Path(file).is_relative_to(folder):
+            return str(Path(file).relative_to(folder))
+    return file.rpartition(f"site-packages{os.sep}")[2]
+
 
 def in_words(error: BaseException) -> str:
     """What an exception says, even one that cannot be printed."""
@@ -38,8 +104,10 @@ def recordable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-async def call_function(name: str, function: Callable[..., Any], /, *values: Any, **named: Any) -> Any:
-    """What a function returns, sync or async. Raises FunctionFault where it raises anything at all."""
+async def call_function(
+    name: str, folders: tuple[str, ...], function: Callable[..., Any], /, *values: Any, **named: Any
+) -> Any:
+    """What a function of these folders returns, sync or async. Raises FunctionFault where it raises anything at all."""
     try:
         if inspect.iscoroutinefunction(function):
             answer = await _in_task(function(*values, **named))
@@ -56,7 +124,7 @@ async def call_function(name: str, function: Callable[..., Any], /, *values: Any
     except FunctionFault:
         raise
     except (Exception, SystemExit, KeyboardInterrupt) as error:
-        raise FunctionFault(f"`{name}` raised {in_words(error)}", error) from error
+        raise FunctionFault(f"`{name}` raised {in_words(error)}{raised_at(error, folders)}", error) from error
 
 
 async def _in_task(answer: Awaitable[Any]) -> Any:
@@ -90,7 +158,8 @@ async def _in_thread(function: Callable[[], Any]) -> Any:
         except BaseException as raised:
             # A coroutine cannot raise these, or takes them for its own end.
             special = isinstance(raised, StopIteration | GeneratorExit)
-            error = RuntimeError(type(raised).__name__) if special else raised
+            instead = RuntimeError(type(raised).__name__).with_traceback(raised.__traceback__)
+            error = instead if special else raised
         with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits any more
             loop.call_soon_threadsafe(tell, value, error)
 
@@ -106,7 +175,7 @@ def load_function(name: str, folders: tuple[str, ...]) -> Callable[..., Any]:
             _arrange(folders, module_name.partition(".")[0])
             module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
-        raise FunctionFault(f"the module of `{name}` cannot be imported: {in_words(error)}", error) from error
+        raise FunctionFault(_why_not_imported(name, folders, error), error) from error
     function = getattr(module, function_name, None)
     if not callable(function):
         raise FunctionFault(f"the module `{module_name}` has no function `{function_name}`")
@@ -127,8 +196,43 @@ def load_file(path: Path, name: str, folders: tuple[str, ...] = ()) -> ModuleTyp
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:
             sys.modules.pop(name, None)
-            raise FunctionFault(f"{path} cannot be imported: {in_words(error)}", error) from error
+            message = f"{path} cannot be imported: {_said(error, folders)}{raised_at(error, folders)}"
+            raise FunctionFault(message, error) from error
     return module
+
+
+def _why_not_imported(name: str, folders: tuple[str, ...], error: BaseException) -> str:
+    module = name.partition(":")[0]
+    if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
+        return f"`{name}` is not there: {_said(error, folders)}"
+    return f"the module of `{name}` cannot be imported: {_said(error, folders)}{raised_at(error, folders)}"
+
+
+def _said(error: BaseException, folders: tuple[str, ...]) -> str:
+    """What an import says; of a module that is missing, where it was looked for and what may be meant."""
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error.msg}"  # its place is said behind it
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return in_words(error)
+    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes pay for it
+
+    places = " and ".join(dict.fromkeys(folders))
+    near = get_close_matches(error.name, _modules_in(folders), n=1)
+    package = error.name.partition(".")[0]
+    install = f"if it is a package, install it with `{sys.executable} -m pip install {package}`"
+    advice = f"did you mean `{near[0]}`?" if near else install
+    return f"there is no module `{error.name}` in {places}, nor among the packages of {sys.executable}; {advice}"
+
+
+def _modules_in(folders: tuple[str, ...]) -> list[str]:
+    """The modules and packages that lie in folders."""
+    names: list[str] = []
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            entries = list(Path(folder).iterdir())
+            names += [one.stem for one in entries if one.suffix == ".py"]
+            names += [one.name for one in entries if (one / "__init__.py").is_file()]
+    return names
 
 
 def source_of(name: str, folders: tuple[str, ...]) -> bytes:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +22,7 @@ from rejoinder.checks.processes import run_script
 from rejoinder.functions import FunctionFault, call_function, in_words, load_function, recordable, source_of
 from rejoinder.model import Check, Code, Custom, Evidence, Failure, Opinion, PythonCheck, Reply, Verdict, Webhook
 from rejoinder.suite.files import Finder
+from rejoinder.suite.project import read_environment
 
 DEFAULT_TIMEOUT_S = 60.0
 _SOURCES = (".py", ".sh", ".bash", ".zsh", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".r", ".jl")
@@ -37,12 +38,17 @@ async def judge_code(check: Code, context: Context) -> Verdict:
     async def perform() -> str:
         if not folder.is_dir():
             raise CheckFault(f"there is no folder {folder} to run it in")
-        ended = await run_script(words, folder, evidence, timeout_s)
+        ended = await run_script(words, folder, evidence, timeout_s, _environment_of(context.port.folders))
         return _recorded(ended.opinion())
 
     content = msgspec.json.encode((words, check.cwd, [_script_file(word, folder) for word in _files(words)]))
     lasting = _lasting(context.port.evidence())
     return await _carried_out(check, label, context, Work("code", content + lasting, perform))
+
+
+def _environment_of(folders: tuple[str, ...]) -> Mapping[str, str]:
+    """What a script of a suite has in its environment: the variables of `.env` files, too."""
+    return read_environment(Path(folders[0]), Path(folders[-1]), Path.cwd())
 
 
 async def judge_python(check: PythonCheck, context: Context) -> Verdict:
@@ -81,28 +87,29 @@ async def _called(check: Check, label: str, context: Context, function: _Functio
     evidence = context.port.evidence()
 
     async def perform() -> str:
-        return _recorded(await _opinion_of(function, evidence, timeout_s))
+        return _recorded(await _opinion_of(function, context.port.folders, evidence, timeout_s))
 
     content = msgspec.json.encode((function.name, function.arguments), order="sorted", enc_hook=repr)
     content += function.source + _lasting(evidence)
     return await _carried_out(check, label, context, Work("python", content, perform))
 
 
-async def _opinion_of(function: _Function, evidence: Evidence, timeout_s: float) -> Opinion:
+async def _opinion_of(function: _Function, folders: tuple[str, ...], evidence: Evidence, timeout_s: float) -> Opinion:
     name = function.name
     # Copies: whatever a function does with them, the next one is told the truth.
     own = {"vars": deepcopy(evidence.vars), "metadata": deepcopy(evidence.metadata)}
     told, arguments = structs.replace(evidence, **own), deepcopy(function.arguments)
     try:
         async with asyncio.timeout(timeout_s):
-            answer = await call_function(name, lambda: function.load()(told, **arguments))  # importing may take long
+            # In its thread: importing may take long.
+            answer = await call_function(name, folders, lambda: function.load()(told, **arguments))
     except TimeoutError:
         raise CheckFault(f"`{name}` did not return within {timeout_s:g} s") from None
     except FunctionFault as fault:
         if isinstance(fault.error, AssertionError):  # as tests say it
             said = in_words(fault.error).partition(": ")[2]
             return Opinion(passed=False, reason=recordable(said) or "an assertion failed")
-        raise CheckFault(str(fault)) from fault.error
+        raise CheckFault(str(fault)) from fault
     try:
         return read_opinion(answer)
     except CheckFault as fault:

@@ -14,7 +14,7 @@ from hashlib import sha1
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from rejoinder.functions import FunctionFault, in_words, load_file
+from rejoinder.functions import FunctionFault, in_words, load_file, raised_at
 from rejoinder.suite.plugins import CHECKS_FILE, CHECKS_GROUP, find_entry_point, project_checks
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -59,7 +59,8 @@ def load_check(name: str, root: str) -> Callable[..., Any]:
     try:
         function = entry.load()
     except (Exception, SystemExit) as error:
-        message = f"the check `{name}` of {package} ({entry.value}) cannot be loaded: {in_words(error)}"
+        why = f"{in_words(error)}{raised_at(error, (root,))}"
+        message = f"the check `{name}` of {package} ({entry.value}) cannot be loaded: {why}"
         raise FunctionFault(message, error) from error
     if not callable(function):
         raise FunctionFault(f"the check `{name}` of {package} ({entry.value}) is no function")

@@ -14,7 +14,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import IO, Any, cast
@@ -40,14 +40,16 @@ _LONGEST_END = 600
 _LAST_LINES = 10
 
 
-async def run_script(words: tuple[str, ...], folder: Path, stdin: bytes, timeout_s: float) -> Ended:
+async def run_script(
+    words: tuple[str, ...], folder: Path, stdin: bytes, timeout_s: float, environment: Mapping[str, str] = os.environ
+) -> Ended:
     """Run a command to its end: one word is a line for the shell, several are the words of a program.
 
     Raises CheckFault where it cannot be started, does not end in time or prints too much. Nothing that it started in
     its process group outlives this call, even when the call is cancelled; where it did not end well, nothing at all.
     """
-    mark = f"{_MARK}={uuid4()}"
-    script = _Script(_start(words, folder, mark), stdin)
+    mark = str(uuid4())
+    script = _Script(_start(words, folder, {**environment, _MARK: mark}), stdin)
     well = False
     try:
         _under_way[mark.encode()] = script
@@ -269,7 +271,7 @@ def _processes() -> list[Path]:
         return []
 
 
-def _start(words: tuple[str, ...], folder: Path, mark: str) -> subprocess.Popen[bytes]:
+def _start(words: tuple[str, ...], folder: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     if not words or not words[0].strip():  # the shell would run nothing, and pass
         raise CheckFault("there is no command to run")
     command = ("sh", "-c", *words) if len(words) == 1 else words
@@ -281,7 +283,7 @@ def _start(words: tuple[str, ...], folder: Path, mark: str) -> subprocess.Popen[
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=folder,
-            env={**os.environ, _MARK: mark.partition("=")[2]},
+            env=environment,
             start_new_session=True,
         )
     except (OSError, ValueError) as error:

@@ -12,7 +12,7 @@ from msgspec import structs
 from rejoinder.cli.loading import load_suites
 from rejoinder.cli.output import count, echo, width_of, write_json
 from rejoinder.cli.recorded import open_recorded
-from rejoinder.cli.results import next_command, relative
+from rejoinder.cli.results import next_command, relative, tracebacks
 from rejoinder.cli.spans import DOLLARS
 from rejoinder.cli.trusting import no_code_option, trust_env_option, trust_option
 from rejoinder.engine.grading import Change, compare_grades
@@ -81,7 +81,7 @@ def _show(now: RunReport, changes: list[Change]) -> None:
         echo(f"and {count(len(changes) - MOST_SHOWN, 'more conversation')}; --format json shows all")
     verdicts = sum(change.before != change.now for change in changes)
     echo(f"{count(verdicts, 'conversation')} graded otherwise than before", "")
-    echo(*write_summary(now.run, now.summary), f"  {'grades':10}{relative(now.folder.path)}")
+    echo(*write_summary(now.run, now.summary), f"  {'grades':10}{relative(now.folder.path)}", *tracebacks(now))
     if now.run["status"] != "completed":
         echo("", f"Next: {next_command(now)}")
 

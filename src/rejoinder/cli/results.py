@@ -133,7 +133,14 @@ def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
         echo("")
     echo(*write_summary(report.run, report.summary, corrected=corrected))
     echo(f"  {'run':10}{relative(report.folder.path)}")
+    echo(*tracebacks(report))
     echo("", f"Next: {next_command(report)}")
+
+
+def tracebacks(report: RunReport) -> Iterator[str]:
+    """Where to look when the user's own code raised an error."""
+    if report.run.get("tracebacks"):
+        yield f"  {'traceback':10}{relative(report.folder.path / 'run.log')}"
 
 
 def _choose(report: RunReport, verbose: bool) -> tuple[list[Outline], dict[str, int]]:

@@ -108,12 +108,18 @@ class Live:
     asks = True
 
     def __init__(
-        self, desk: Desk, journal: Journal, on_retry: Callable[[], None], budget: Budget | None = None
+        self,
+        desk: Desk,
+        journal: Journal,
+        on_retry: Callable[[], None],
+        on_failure: Callable[[Exception], None],
+        budget: Budget | None = None,
     ) -> None:
         self._desk = desk
         self._budget = budget
         self._journal = journal
         self._on_retry = on_retry
+        self._on_failure = on_failure
         self._stopped = asyncio.Event()
         self._local = asyncio.Semaphore(max(MOST_LOCAL, os.cpu_count() or 1))
 
@@ -158,6 +164,7 @@ class Live:
                 delay = self._learn(error, terms, call.key, ticket, failures, refusals)
                 if delay is None:
                     # Calls that were under way when their target ended share its cause, and not only its kind.
+                    self._on_failure(error)
                     attempts = 1 + failures + refusals
                     alike = error.ends_target or error.type in _NOT_REACHED
                     failure = (terms.ended if alike else None) or _failure(error, attempts)
@@ -205,6 +212,7 @@ class Live:
                     self._journal.asked_within(record)
                     text = await work.perform()
         except (CheckFault, ProviderError) as error:
+            self._on_failure(error)
             return await self._told(Told(call.key, failure=Failure("check", str(error))))
         seconds = round(time.perf_counter() - started, 6)
         return await self._told(Told(call.key, Reply(text, latency_s=seconds)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from math import inf
@@ -17,8 +16,11 @@ from msgspec import structs
 from rejoinder.checks import Post
 from rejoinder.engine.asking import Retries, Terms
 from rejoinder.engine.budget import Amount
+from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import RunOptions, identity_of
+from rejoinder.environment import Loan, own_environment
 from rejoinder.errors import RejoinderError, UsageError
+from rejoinder.functions import FunctionFault
 from rejoinder.model import NO_USAGE, Cost, Failure, Reply, Request, Suite, Target, Usage
 from rejoinder.providers import FREE, OVER_HTTP, RUNS_CODE, ProviderError, open_provider
 from rejoinder.providers.base import Foresees
@@ -52,6 +54,7 @@ class TargetDesk:
         self._environments: dict[str, Mapping[str, str]] = {}
         self._price_lists: dict[int, PriceList] = {}
         self._poster: Transport | None = None
+        self.loan = Loan()
 
     @property
     def are_paid(self) -> bool:
@@ -82,6 +85,17 @@ class TargetDesk:
                     self._exchange.hide_settings(target.name, one_spelling(target.settings))
         # What the author calls by a name keeps it: on another machine another value may be meant.
         return {**self.secrets, **own}
+
+    def lend_environment(self, suites: Iterable[Suite]) -> None:
+        """Let the user's own code in this process see the variables of its `.env` files, until the desk is closed."""
+        for suite in suites:
+            self._exchange.hide_variables(self.loan.add(self._read_environment(suite), suite.path))
+
+    def add_traceback(self, error: RejoinderError, suites: Iterable[Suite]) -> None:
+        """Show how the user's own code came to fail, where there is no run yet whose log could hold it."""
+        fault = error.__cause__
+        if isinstance(fault, FunctionFault) and fault.traceback:
+            error.hint = Mask(self.secrets_of(suites)).hide_text(fault.traceback.rstrip())
 
     def hide_keys(self, targets: Iterable[tuple[Suite, Target]]) -> None:
         """Learn the keys that targets have in the environment, where nobody is asked: recordings may speak of them."""
@@ -217,7 +231,7 @@ class TargetDesk:
         from rejoinder.providers.transport import Transport  # noqa: PLC0415 - only for webhooks
 
         if self._poster is None:
-            self._poster = Transport(os.environ)
+            self._poster = Transport(own_environment())
         answer = await self._poster.send("POST", post.url, post.headers, post.body, timeout_s=post.timeout_s)
         body = answer.body.decode("utf-8", "replace")
         if not 200 <= answer.status < 300:
@@ -225,6 +239,7 @@ class TargetDesk:
         return body
 
     async def close(self) -> None:
+        self.loan.close()
         if self._poster is not None:
             await self._poster.close()
         for terms in self._all_terms():
@@ -266,7 +281,11 @@ class TargetDesk:
             ready = structs.replace(ready, settings={"max_tokens": self._options.max_tokens, **ready.settings})
         self._ready[id(target)] = ready
         folders = (str(Path(suite.path).parent), suite.root)
-        provider = open_provider(ready, folders, environment, self._exchange)
+        try:
+            provider = open_provider(ready, folders, environment, self._exchange)
+        except RejoinderError as error:
+            error.message = Mask(self.secrets_of([suite])).hide_text(error.message)
+            raise
         if isinstance(environment, Environment) and environment.files and target.provider in OVER_HTTP:
             from rejoinder.engine.env_trust import refuse_foreign_address  # noqa: PLC0415 - only beside a .env file
 
@@ -282,6 +301,9 @@ class TargetDesk:
     def _environment(self, suite: Suite, target: Target) -> Mapping[str, str]:
         if target.provider not in OVER_HTTP and "${{" not in repr(target.settings):
             return {}
+        return self._read_environment(suite)
+
+    def _read_environment(self, suite: Suite) -> Mapping[str, str]:
         if suite.path not in self._environments:
             from rejoinder.suite.project import read_environment  # noqa: PLC0415
 

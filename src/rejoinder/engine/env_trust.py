@@ -7,7 +7,6 @@ So such a target is refused before anything is sent, unless the address is on th
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
@@ -20,6 +19,7 @@ import msgspec
 
 from rejoinder.engine.plan import RunOptions
 from rejoinder.engine.run_files import replace_file
+from rejoinder.environment import own_environment
 from rejoinder.errors import UsageError
 from rejoinder.model import Target
 from rejoinder.providers import Provider
@@ -49,7 +49,7 @@ def refuse_foreign_address(
     variables filled in; `secrets`: all values in use that are to be hidden."""
     assert isinstance(provider, ApiProvider)
     names = list(_deciding(target, provider.address, environment))
-    if not names or options.trust_env or os.environ.get(VARIABLE) == "1":
+    if not names or options.trust_env or own_environment().get(VARIABLE) == "1":
         return
     sent = list(_texts(ready.settings)) + [str(value) for value in provider.headers.values()]
     keys = [secret for secret in secrets if any(secret in text for text in sent)]

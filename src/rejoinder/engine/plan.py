@@ -18,9 +18,11 @@ from rejoinder.formatting import format_case
 from rejoinder.model import (
     Case,
     Compare,
+    Custom,
     Judged,
     Message,
     Prompt,
+    PythonCheck,
     Semantic,
     Suite,
     Target,
@@ -156,6 +158,8 @@ class Survey(Struct, frozen=True):
     """Does a target judge its own replies because no other judge is named?"""
     embedders: list[Target] = []
     """Targets that are asked for nothing but vectors."""
+    coded: list[Suite] = []
+    """Suites that run Python code of the user's in this process."""
 
 
 def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
@@ -172,6 +176,7 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
     found: dict[tuple[str, str], tuple[Suite, Target]] = {}
     speaking: set[int] = set()
     judges_itself = False
+    coded: dict[str, Suite] = {}
     for pair in pairs(suites, options):
         count += 1
         if (
@@ -182,13 +187,21 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
             continue  # as nearly all rows of a large data set
         others = list(asked_besides(pair))
         _refuse(pair, others, options)
+        if pair.suite.path not in coded and _runs_python(pair, others):
+            coded[pair.suite.path] = pair.suite
         judges_itself = judges_itself or pair.target in judges_of(pair)
         speaking.update(id(target) for target in (pair.target, *asked_besides(pair, vectors=False)))
         for target in (pair.target, *others):
             found.setdefault((pair.suite.path, target.name), (pair.suite, target))
     threads = max((suite.threads for suite in suites if suite.threads), default=None)
     embedders = [target for _, target in found.values() if id(target) not in speaking]
-    return Survey(count * options.repeat, list(found.values()), threads, judges_itself, embedders)
+    return Survey(count * options.repeat, list(found.values()), threads, judges_itself, embedders, list(coded.values()))
+
+
+def _runs_python(pair: Pair, others: list[Target]) -> bool:
+    """Does a conversation run Python code of the project or of a package?"""
+    own = any(one.provider in RUNS_CODE or one.provider not in AVAILABLE for one in (pair.target, *others))
+    return own or any(isinstance(check, PythonCheck | Custom) for check in walk_level(pair.case.level))
 
 
 class _Wanted:

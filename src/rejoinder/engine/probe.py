@@ -14,7 +14,7 @@ from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import RunOptions
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import ChatMessage, Reply, Request, Semantic, Suite, Target, walk_level
-from rejoinder.providers import EMBEDS, is_available
+from rejoinder.providers import EMBEDS, RUNS_CODE, is_available
 from rejoinder.suite.project import read_environment
 from rejoinder.suite.targets import left_out_settings
 
@@ -63,6 +63,8 @@ async def try_target(
     desk = TargetDesk(options)
     started = time.perf_counter()
     try:
+        if target.provider in RUNS_CODE:
+            desk.lend_environment([project])
         desk.open_all([(project, target)])
         terms = desk.terms(target)
         request = _question(target, desk.model_of(target), embeds=target.name in embedders)

@@ -283,6 +283,7 @@ def _work(session: Session, run: Record, history: History | None, root: Path) ->
         spool.abandon()
         raise ending.failure
     stale = session.stale(ending.status)
+    tracebacks = run.get("tracebacks", 0) + len(session.tracebacks)
     if "merge_of" in run and ending.status == "completed":
         run = {**run, "taken_over": True}  # all that the parts have been told is here, too
     duration = round(run["duration_s"] + time.monotonic() - started, 6)
@@ -302,6 +303,7 @@ def _work(session: Session, run: Record, history: History | None, root: Path) ->
             for target, why in ending.given_up
         ],
         "duration_s": duration,
+        **({"tracebacks": tracebacks} if tracebacks else {}),
         **({"stale": stale} if stale or "stale" in run else {}),
         **({"from_cache": _from_cache(session, history)} if session.options.cache else {}),
         **({"budget": session.budget.record()} if session.budget is not None else {}),

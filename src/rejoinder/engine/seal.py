@@ -15,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from rejoinder.engine.run_files import RunDamaged, open_file, replace_file
+from rejoinder.environment import own_environment
 from rejoinder.user_folder import user_folder
 
 VARIABLE = "REJOINDER_SEAL_KEY"
@@ -60,8 +61,9 @@ def _seal(folder: Path, run: str, key: bytes) -> str:
 
 def _own_key(*, create: bool) -> bytes | None:
     """The user's key. It is never read from a `.env` file: those come with projects."""
-    if VARIABLE in os.environ:
-        key = os.environ[VARIABLE].strip().encode("utf-8", "surrogateescape")
+    environment = own_environment()
+    if VARIABLE in environment:
+        key = environment[VARIABLE].strip().encode("utf-8", "surrogateescape")
         return key if len(key) >= SHORTEST_KEY else None
     place = user_folder()
     if place is None:

@@ -62,7 +62,7 @@ from rejoinder.engine.sources import (
 )
 from rejoinder.engine.vectors import Vectors
 from rejoinder.errors import RejoinderError, UsageError, lacks_descriptors, reason_of, remedy_for
-from rejoinder.functions import results_kept_clean
+from rejoinder.functions import FunctionFault, results_kept_clean
 from rejoinder.model import Failure, Outcome, Reply, Suite, Target, Trouble
 from rejoinder.providers import FREE, UNCOUNTED
 from rejoinder.providers.cassettes import CassetteError, Shelf, check_folder, write_cassette
@@ -138,12 +138,7 @@ class Session:
         self.targets = TargetDesk(options)
         self.closed: dict[int, RejoinderError] = {}
         """Why targets could not be opened that may not be needed."""
-        if self.ask:
-            asked = self._open_targets()
-            if self.has_budget:
-                self.targets.refuse_unbounded((target for _, target in asked), self.survey.embedders)
-        else:
-            self.targets.hide_keys(self.survey.targets)
+        self._prepare_targets()
         self.mask = Mask(self.targets.secrets_of(suites))
         self.targets.reveal_with(self.mask.reveal_text)
         self.told: Mapping[str, Told] = before.told(self.mask) if before is not None else {}
@@ -160,6 +155,8 @@ class Session:
         self.spent: Amount = NOTHING
         """What the run has spent before."""
         self.budget: Budget | None = None
+        self.tracebacks: set[object] = set()
+        """Errors of the user's own code whose traceback is in the log."""
         self._failed_fast = False
 
     @property
@@ -172,6 +169,21 @@ class Session:
             check_folder(Path(self.options.record))
         folder = self.options.record or self.options.replay
         return Shelf(Path(folder), [(one.path, one.root) for one in self.suites]) if folder is not None else None
+
+    def _prepare_targets(self) -> None:
+        """Open all that may be asked. Where nobody is, only their keys are learned, to be hidden."""
+        try:
+            if self.notes:
+                self.targets.lend_environment(self.survey.coded)
+            asked = self._open_targets() if self.ask else []
+            if self.ask and self.has_budget:
+                self.targets.refuse_unbounded((target for _, target in asked), self.survey.embedders)
+        except RejoinderError as error:
+            self.targets.add_traceback(error, self.suites)
+            self.targets.loan.close()
+            raise
+        if not self.ask:
+            self.targets.hide_keys(self.survey.targets)
 
     def _open_targets(self) -> list[tuple[Suite, Target]]:
         """The targets that may be asked. For new grades candidates are not, and judges only where an answer is missing,
@@ -219,7 +231,7 @@ class Session:
         live: Live | None = None
         if journal is not None:
             self.budget = self._open_budget()
-            live = Live(self.targets, journal, self.observer.retried, self.budget)
+            live = Live(self.targets, journal, self.observer.retried, self._log_own_code, self.budget)
             sources = self._sources(live, journal)
         if history is not None:
             own = Recorded(history.told, self._priced)
@@ -394,6 +406,13 @@ class Session:
             return known.get(target.name, model)
         model = self.targets.model_of(target)
         return None if model is None else self.mask.hide_text(model)
+
+    def _log_own_code(self, error: Exception) -> None:
+        """Write the traceback of the user's own code into the log, once for each place that raises."""
+        fault = error.__cause__
+        if isinstance(fault, FunctionFault) and fault.error is not None and fault.identity not in self.tracebacks:
+            self.tracebacks.add(fault.identity)
+            self.folder.log(self.mask.hide_text(f"{fault}\n{fault.traceback}"))
 
     def _skip(self, job: Job, spool: Spool) -> None:
         spool.add(job.number, result_record(job, Outcome(status="skipped")), self.mask)

@@ -66,7 +66,7 @@ def open_provider(
         return open_api(target, environment, exchange, folders)
     from rejoinder.providers.plugins import open_plugin  # noqa: PLC0415
 
-    plugin = open_plugin(target)
+    plugin = open_plugin(target, folders)
     if plugin is not None:
         return plugin
     raise UsageError(

@@ -80,6 +80,12 @@ class Exchange:
         if value.lower() not in _PLACEHOLDERS:
             self._hide(value, name)
 
+    def hide_variables(self, variables: Mapping[str, str]) -> None:
+        """Secrets among variables of the environment, told by their names."""
+        for name, value in variables.items():
+            if re.search(_SECRET_HEADER, name) and len(value) >= SHORTEST_COOKIE:
+                self.hide(value, f"env {name}")
+
     def hide_settings(self, target: str, settings: Mapping[str, Any]) -> None:
         """Secrets that a target's settings hold as they are, and not as the name of a variable."""
         for name, value in settings.items():

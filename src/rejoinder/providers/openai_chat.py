@@ -6,7 +6,7 @@ answers; where there is no such call right before it, the API would refuse it, s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -43,8 +43,7 @@ class OpenAiChat:
 
     def write(self, request: Request) -> Outgoing:
         # An empty list is refused, an empty text is not.
-        given = pair_calls(request.messages, "next message")
-        messages = [_message(message) for message in given] or [{"role": "user", "content": ""}]
+        messages = write_messages(request.messages) or [{"role": "user", "content": ""}]
         if self._empty:
             for message in messages:
                 if message["role"] == "assistant" and not message["content"] and "tool_calls" not in message:
@@ -137,6 +136,11 @@ def _parameters(sampling: Sampling, limit_field: str) -> dict[str, Any]:
         "reasoning_effort": sampling.reasoning_effort,
     }
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def write_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
+    """Messages as OpenAI's API takes them."""
+    return [_message(message) for message in pair_calls(messages, "next message")]
 
 
 def _message(message: ChatMessage) -> dict[str, Any]:

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from rejoinder.errors import UsageError
+from rejoinder.functions import FunctionFault, in_words, raised_at
 from rejoinder.model import Target
 from rejoinder.providers.python import PythonProvider
 from rejoinder.suite.plugins import PROVIDERS_GROUP, find_entry_point
 
 
-def open_plugin(target: Target) -> PythonProvider | None:
+def open_plugin(target: Target, folders: tuple[str, ...]) -> PythonProvider | None:
     """The provider of a target; None where no package brings it. Raises UsageError, which names what is broken."""
     entry = find_entry_point(PROVIDERS_GROUP, target.provider)
     if entry is None:
@@ -25,9 +26,10 @@ def open_plugin(target: Target) -> PythonProvider | None:
     try:
         made = entry.load()(target)
     except (Exception, SystemExit) as error:
-        message = f"{what}, which target `{target.name}` needs, cannot be used: {type(error).__name__}: {error}"
-        raise UsageError(message) from error
+        why = f"{in_words(error)}{raised_at(error, folders)}"
+        fault = FunctionFault(f"{what}, which target `{target.name}` needs, cannot be used: {why}", error)
+        raise UsageError(str(fault)) from fault
     function: Callable[..., Any] | None = getattr(made, "reply", made if callable(made) else None)
     if function is None:
         raise UsageError(f"{what} gave {type(made).__name__}, which has no `reply`")
-    return PythonProvider(target.provider, function)
+    return PythonProvider(target.provider, function, folders)

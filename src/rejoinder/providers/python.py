@@ -1,4 +1,5 @@
-"""`python`: a function of the user's answers. `call: module:function`, sync or async, is given the `Request`.
+"""`python`: a function of the user's answers. `call: module:function`, sync or async, is given the `Request`, or, where
+it has a parameter `messages`, the conversation as a list of plain dictionaries.
 
 It returns a text, a mapping with `text` and token counts, or a `Reply`. A sync function runs in a thread of its own,
 so that it may block. The module is looked for in the suite's folder and in the project's root.
@@ -6,7 +7,10 @@ so that it may block. The module is looked for in the suite's folder and in the 
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,27 +25,43 @@ def open_function(target: Target, folders: tuple[str, ...]) -> PythonProvider:
     """The provider of a target that names a function. Raises ProviderError where it is not there."""
     name: str = target.settings["call"]
     try:
-        return PythonProvider(name, load_function(name, folders))
+        return PythonProvider(name, load_function(name, folders), folders)
     except FunctionFault as fault:
-        raise ProviderError(str(fault)) from fault.error
+        raise ProviderError(f"target `{target.name}`{_place_of(target)}: {fault}") from fault
+
+
+def _place_of(target: Target) -> str:
+    """The line that names the target's function."""
+    with contextlib.suppress(OSError, UnicodeError):
+        lines = Path(target.file or "").read_text("utf-8").splitlines()
+        number = next((number for number, line in enumerate(lines, 1) if target.settings["call"] in line), None)
+        return f" ({target.file}:{number})" if number else ""
+    return ""
 
 
 class PythonProvider:
     outside = True
     limiter = None
 
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+    def __init__(self, name: str, function: Callable[..., Any], folders: tuple[str, ...] = ()) -> None:
         self._name = name
         self._function = function
+        self._folders = folders
+        self._parameters = _parameters_of(function)
 
     async def reply(self, request: Request) -> Reply:
         try:
-            answer = await call_function(self._name, self._function, request)
+            if "messages" in self._parameters:
+                named = {"messages": _plain_messages(request), "request": request}
+                named = {name: value for name, value in named.items() if name in self._parameters}
+                answer = await call_function(self._name, self._folders, self._function, **named)
+            else:
+                answer = await call_function(self._name, self._folders, self._function, request)
         except FunctionFault as fault:
             if isinstance(fault.error, ProviderError):
                 raise fault.error from None
             retryable = bool(getattr(fault.error, "retryable", False))
-            raise ProviderError(str(fault), type="python", retryable=retryable) from fault.error
+            raise ProviderError(str(fault), type="python", retryable=retryable) from fault
         return self._read(answer, request)
 
     async def close(self) -> None:
@@ -81,3 +101,20 @@ class PythonProvider:
 
     def _bad(self, what: str) -> ProviderError:
         return ProviderError(f"`{self._name}` {what}", type="python")
+
+
+def _parameters_of(function: Callable[..., Any]) -> frozenset[str]:
+    """The names by which a function takes its arguments; none where it does not tell."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some that are written in C
+        return frozenset()
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return frozenset(one.name for one in parameters if one.kind in by_name)
+
+
+def _plain_messages(request: Request) -> list[dict[str, Any]]:
+    """The conversation so far as OpenAI's clients take it."""
+    from rejoinder.providers.openai_chat import write_messages  # noqa: PLC0415 - only functions that want them
+
+    return write_messages(request.messages)

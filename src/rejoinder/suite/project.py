@@ -8,13 +8,13 @@ root, and the nearer file wins. In one folder AgentV's files are read first, our
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
+from rejoinder.environment import own_environment
 from rejoinder.model import Problem
 from rejoinder.suite.dotenv import EnvFault, EnvFile, parse_env
 from rejoinder.suite.files import FileFault, read_text, upward
@@ -66,9 +66,9 @@ def open_project(start: Path, *, working: Path | None = None, environment: Mappi
     problems: list[Problem] = []
     layers = [_read_layer(folder, working, problems) for folder in reversed(folders_above(start, root))]
     config, sources = _merge([source for layer in layers for source in layer.configurations])
-    env_files = list(env_files(start, root, working))
-    problems += _env_problems(env_files, working)
-    merged = _with_environment(env_files, environment)
+    dotenv = list(env_files(start, root, working))
+    problems += _env_problems(dotenv, working)
+    merged = _with_environment(dotenv, environment)
     return Project(root, find_repository(start, root), working, layers, config, sources, merged, problems)
 
 
@@ -155,7 +155,7 @@ def _with_environment(
     for path, file in files:
         merged.update(file.values)
         origins.update(dict.fromkeys(file.values, path))
-    own = os.environ if environment is None else environment
+    own = own_environment() if environment is None else environment
     return Environment({**merged, **own}, {name: path for name, path in origins.items() if name not in own})
 
 

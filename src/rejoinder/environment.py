@@ -1,0 +1,68 @@
+"""Variables of `.env` files in the environment of this process, lent to the user's own Python code during a run.
+
+What decides whom we ask, and whom we trust, never reads them back from there: it uses `own_environment`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Mapping
+
+from rejoinder.errors import UsageError
+
+_lock = threading.Lock()
+_lent: dict[str, tuple[str, int]] = {}
+"""What is lent, and to how many runs: runs in several threads share one environment."""
+
+_NEVER_LENT = re.compile(
+    r"^(REJOINDER|XDG|SSL|OPENSSL|PYTHON|LD|DYLD|NODE|GIT)|PROXY$|CA_BUNDLE$|^(HOME|PATH|TMPDIR|COLUMNS)$|COLOR$", re.I
+)
+"""Variables that would steer rejoinder itself, or the libraries in its process."""
+
+
+def own_environment() -> dict[str, str]:
+    """The environment of this process without what is lent."""
+    with _lock:
+        return {name: value for name, value in os.environ.items() if _lent.get(name, ("",))[0] != value or not value}
+
+
+class Loan:
+    """What one run has lent."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+
+    def add(self, variables: Mapping[str, str], file: str) -> dict[str, str]:
+        """Set the variables that are not set; those that are lent now. Raises UsageError where another suite of this
+        process has lent another value under the same name."""
+        with _lock:
+            lent = {name: value for name, value in variables.items() if _can_be_lent(name, value)}
+            for name, value in lent.items():
+                if name in _lent and _lent[name][0] != value:
+                    raise UsageError(
+                        f"`{name}` of the .env files of {file} has another value for another suite of this run",
+                        "Both run Python code of yours in one process, which has one environment. Run them one by one.",
+                    )
+            for name, value in lent.items():
+                os.environ[name] = value
+                _lent[name] = (value, _lent.get(name, ("", 0))[1] + 1)
+                self._names.append(name)
+        return lent
+
+    def close(self) -> None:
+        """Take it all back, but for what was changed meanwhile."""
+        with _lock:
+            for name in self._names:
+                value, users = _lent.pop(name)
+                if users > 1:
+                    _lent[name] = (value, users - 1)
+                elif os.environ.get(name) == value:
+                    del os.environ[name]
+            self._names.clear()
+
+
+def _can_be_lent(name: str, value: str) -> bool:
+    is_free = name not in os.environ or name in _lent
+    return is_free and not _NEVER_LENT.search(name) and "\0" not in value and value != ""
