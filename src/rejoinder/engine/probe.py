@@ -13,6 +13,7 @@ from rejoinder.engine.desk import TargetDesk
 from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import RunOptions
 from rejoinder.errors import RejoinderError, UsageError
+from rejoinder.functions import find_fault
 from rejoinder.model import ChatMessage, Reply, Request, Semantic, Suite, Target, walk_level
 from rejoinder.providers import EMBEDS, RUNS_CODE, is_available
 from rejoinder.suite.project import read_environment
@@ -33,9 +34,12 @@ class Probe(Struct, frozen=True):
 
 
 def find_lack(target: Target, project: Suite) -> RejoinderError | None:
-    """What keeps a target from being asked; None when it can be. Nothing is sent."""
+    """What keeps a target from being asked; None when it can be. Nothing is sent, and no code of the project is run."""
     if not is_available(target.provider):
         return UsageError(f"the provider `{target.provider}` cannot be run by this version")
+    if target.provider in RUNS_CODE:
+        fault = find_fault(str(target.settings["call"]), (str(Path(project.path).parent), project.root))
+        return UsageError(fault) if fault is not None else None
     try:
         TargetDesk(RunOptions()).open_all([(project, target)])
     except RejoinderError as error:
