@@ -1,20 +1,26 @@
 # `make demo` shows the tool, `make test` proves it. Both need python3 >= 3.11 with venv, and nothing else.
 
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
-.PHONY: demo test test-long lint types imports docs bench clean
+.PHONY: demo test test-long test-pythons pytest lint types imports docs bench clean
 
 demo: $(STAMP)
 	@$(BIN)/python scripts/demo.py
 
-test: $(STAMP) lint types imports
+test: lint types imports pytest
+
+pytest: $(STAMP)
 	$(BIN)/python -m pytest -q -n auto -m "not long"
 
 test-long: $(STAMP)
 	$(BIN)/python -m pytest -q -n auto -m long
+
+# The tests with every Python from 3.11 on that is found, each in an environment of its own.
+test-pythons:
+	@$(PYTHON) scripts/test_pythons.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -39,7 +45,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/http_client.py
 
 clean:
-	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-* dist build .pytest_cache .ruff_cache .hypothesis
 
 # The environment is made anew when what it is made from changes.
 $(STAMP): pyproject.toml constraints.txt

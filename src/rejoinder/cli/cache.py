@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import datetime
 from pathlib import Path
 
@@ -27,7 +28,8 @@ def command(ctx: click.Context, form: str) -> None:
         else:
             echo("the cache is empty; `rejoinder run --cache` fills it")
         return
-    contents = Cache(root).contents()
+    with contextlib.closing(Cache(root)) as cache:
+        contents = cache.contents()
     if form == "json":
         import msgspec  # noqa: PLC0415 - text does without
 
@@ -46,5 +48,8 @@ def command(ctx: click.Context, form: str) -> None:
 def clear(older_than: float | None) -> None:
     """Forget kept answers: all of them, or the old ones."""
     root = find_root(Path.cwd(), Path.cwd())
-    gone = Cache(root).clear(older_than) if (root / FILE).is_file() else 0
+    gone = 0
+    if (root / FILE).is_file():
+        with contextlib.closing(Cache(root)) as cache:
+            gone = cache.clear(older_than)
     echo(f"{count(gone, 'kept answer')} forgotten")

@@ -46,12 +46,14 @@ class Cache:
         self._lifetime_s = lifetime_s
         self._mask = mask or Mask({})
         self._decode = msgspec.json.Decoder(Reply).decode
-        with self._explained():
+        with self._explained(), contextlib.ExitStack() as failed:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._store = sqlite3.connect(self.path, timeout=30, isolation_level=None)
+            failed.callback(self.close)
             self._store.execute("pragma journal_mode = wal")
             self._store.execute("pragma synchronous = normal")
             self._store.execute(_SCHEMA)
+            failed.pop_all()
 
     def get(self, key: str) -> Reply | None:
         """A reply that is not too old."""

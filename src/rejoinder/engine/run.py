@@ -7,9 +7,9 @@ they differ only in where answers come from.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 from weakref import finalize
@@ -103,10 +103,14 @@ def start_run(
         folder = _create_folder(root, before)
         folder.lock()
     except OSError as error:
-        raise UsageError(f"no run can be kept in {root}: {(error.strerror or str(error)).lower()}") from None
-    try:
+        is_file = isinstance(error, FileExistsError | NotADirectoryError)
+        reason = "it is a file, and a folder is needed" if is_file else (error.strerror or str(error)).lower()
+        raise UsageError(f"no run can be kept in {root}: {error.filename or root}: {reason}") from None
+    with contextlib.ExitStack() as opened:
+        opened.callback(folder.unlock)
         try:
             session = Session(suites, options, folder, observer or Observer(), before=before, tape=tape)
+            opened.callback(session.close)
             if session.survey.planned == 0:
                 raise UsageError("no case is selected, so nothing was sent", "Look at --case, --tag and --limit.")
             folder.write("suite.json", suite_record(suites, options, root), session.mask)
@@ -126,8 +130,6 @@ def start_run(
             raise
         reached("run.created")
         return _work(session, run, None, root)
-    finally:
-        folder.unlock()
 
 
 def _create_folder(root: Path, before: Earlier | None) -> RunFolder:
@@ -155,8 +157,10 @@ def resume_run(
         if before is not None and before.purpose == "ask":
             folder.journal.touch()  # it may have asked nobody yet, but its parts have
         tape = tape_of(options, suites, recorded.root)
-        with _held_for_grading(before):
+        with contextlib.ExitStack() as opened:
+            opened.enter_context(_held_for_grading(before))
             session = Session(suites, options, folder, observer or Observer(), before=before, tape=tape)
+            opened.callback(session.close)
             session.refuse_other_models(run)
             history = session.take_up() if folder.journal.exists() else None
             if retry_errors:
@@ -178,13 +182,13 @@ def grade_run(
         return old, start_run(suites, options, observer, before=before, root=recorded.root, sealed=sealed)
 
 
-def _held_for_grading(before: Earlier | None) -> AbstractContextManager[None]:
+def _held_for_grading(before: Earlier | None) -> contextlib.AbstractContextManager[None]:
     """Keeps a run from being deleted while it is graded. A folder of somebody else is not ours to lock."""
     if before is None or before.purpose != "grade":
-        return nullcontext()
+        return contextlib.nullcontext()
     recorded = before.recorded[0]
     if recorded.folder.path.parent != runs_folder(recorded.root):
-        return nullcontext()
+        return contextlib.nullcontext()
     return recorded.folder.held()
 
 

@@ -268,8 +268,6 @@ class Session:
                 if journal is not None:
                     journal.close()
                 await self.targets.close()
-                if self.store is not None:
-                    self.store.close()
         in_doubt = (history.in_doubt if history else 0) + (len(journal.open_calls) if journal else 0)
         if failure is not None:
             return Ending("error", in_doubt, failure)
@@ -406,6 +404,12 @@ class Session:
             return known.get(target.name, model)
         model = self.targets.model_of(target)
         return None if model is None else self.mask.hide_text(model)
+
+    def close(self) -> None:
+        """Let go of what is held for the run, where it did not come to be played, too."""
+        self.targets.loan.close()
+        if self.store is not None:
+            self.store.close()
 
     def _log_own_code(self, error: Exception) -> None:
         """Write the traceback of the user's own code into the log, once for each place that raises."""
