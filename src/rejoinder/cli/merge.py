@@ -38,7 +38,7 @@ def command(runs: tuple[str, ...], trust: bool, form: str, out: Path | None, ver
         if not part.folder.journal.is_file():
             raise UsageError(f"{part.folder.path} has no journal")
         _refuse_other(part, first)
-    check_out(out)
+    check_out(out, form)
     # Nothing is asked now; but a run that is resumed asks under the same budget.
     options = structs.replace(first.options(), shard=None, fail_fast=False, record=None)
     display = LiveDisplay(sys.stderr, width_of(sys.stderr))

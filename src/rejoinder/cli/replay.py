@@ -39,7 +39,7 @@ def command(
         raise UsageError(f"{folder.path} has no journal to play from")
     if folder.is_busy:
         raise RunBusy(f"run {folder.id} is open in another process", "Replay it when it has ended.")
-    check_out(out)
+    check_out(out, form)
     display = LiveDisplay(sys.stderr, width_of(sys.stderr))
     # Nobody is asked, so there is nothing to record, to keep or to pay for. A run that ended with its first failure had
     # some conversations under way; all that were had are had again, whichever comes first this time.

@@ -17,7 +17,7 @@ from rejoinder.engine.folder import runs_folder
 from rejoinder.engine.results import Outline
 from rejoinder.engine.run import RunReport
 from rejoinder.errors import UsageError
-from rejoinder.report.conversation import write_conversation, write_reasons
+from rejoinder.report.conversation import shorten_line, write_conversation, write_reasons
 from rejoinder.report.signs import signs_for
 from rejoinder.report.summary import write_summary
 from rejoinder.suite.project import find_root
@@ -47,10 +47,15 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def check_out(out: Path | None) -> None:
+_FORMS = {".json": "json", ".jsonl": "jsonl", ".yaml": "yaml", ".yml": "yaml"}
+"""The form of a file of results, by its suffix."""
+
+
+def check_out(out: Path | None, form: str) -> None:
     """Find out before anything is sent whether the results can be written where they are wanted."""
     if out is None:
         return
+    _form_of(out, form)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with out.open("a", encoding="utf-8"):
@@ -82,7 +87,7 @@ def _write_output(report: RunReport, form: str, verbose: bool, corrected: bool) 
 
 
 def _write_file(report: RunReport, form: str, out: Path) -> None:
-    kind = form if form != "text" else {".json": "json", ".yaml": "yaml", ".yml": "yaml"}.get(out.suffix, "jsonl")
+    kind = _form_of(out, form)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with out.open("w", encoding="utf-8", newline="\n") as stream:
@@ -90,6 +95,18 @@ def _write_file(report: RunReport, form: str, out: Path) -> None:
                 stream.write(piece)
     except OSError as error:
         raise UsageError(f"{out} cannot be written: {(error.strerror or str(error)).lower()}") from None
+
+
+def _form_of(out: Path, form: str) -> str:
+    """The form that `--format` names, else that of the suffix. Raises UsageError where neither says one."""
+    if form != "text":
+        return form
+    if out.suffix.lower() not in _FORMS:
+        raise UsageError(
+            f"{out} has a suffix that names no form of results",
+            f"The suffixes are {', '.join(_FORMS)}; --format names the form for any other.",
+        )
+    return _FORMS[out.suffix.lower()]
 
 
 def _machine(report: RunReport, form: str) -> Iterator[str]:
@@ -117,9 +134,9 @@ def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
     for outline in chosen:
         result, number = outline.read(), outline.number
         label = _label(result, *several)
-        echo(*write_conversation(number, result, label=label, signs=signs), "")
+        echo(*write_conversation(number, result, label=label, signs=signs, whole=verbose), "")
         if len(reasons) < MOST_SHOWN or not verbose:
-            reasons += write_reasons(number, result, label)
+            reasons += write_reasons(number, result, label) if verbose else _short_reasons(number, result, label)
         else:
             cut = cut or result["status"] in ("failed", "error")
     for status, number in left_out.items():
@@ -135,6 +152,10 @@ def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
     echo(f"  {'run':10}{relative(report.folder.path)}")
     echo(*tracebacks(report))
     echo("", f"Next: {next_command(report)}")
+
+
+def _short_reasons(number: int, result: dict[str, Any], label: str) -> Iterator[str]:
+    return map(shorten_line, write_reasons(number, result, label))
 
 
 def tracebacks(report: RunReport) -> Iterator[str]:

@@ -58,7 +58,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     given = {"workers": workers, "timeout_s": timeout, "max_retries": max_retries}
     given |= {"budget_usd": budget_usd, "budget_tokens": budget_tokens, "max_tokens": max_tokens}
     options = structs.replace(options, **{name: value for name, value in given.items() if value is not None})
-    check_out(out)
+    check_out(out, form)
     display = LiveDisplay(sys.stderr, width_of(sys.stderr))
     report = resume_run(recorded, recorded.suites(), options, display, retry_errors=retry_errors)
     write_report(report, form, out, verbose=verbose, corrected=corrected)

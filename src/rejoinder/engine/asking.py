@@ -89,6 +89,10 @@ class Desk(Protocol):
         """Is it certain what a call costs? If not, it is made alone, and its reply says it."""
         ...
 
+    def advice(self, terms: Terms, error: ProviderError) -> str:
+        """What may help against a failure that ends a target; empty where nothing is known."""
+        ...
+
     async def post(self, post: Post) -> str:
         """Send something to an address of the user's, and the body of its answer. Raises ProviderError."""
         ...
@@ -285,6 +289,7 @@ class Live:
         again = again and (retries.most_together is None or failures + refusals < retries.most_together)
         lost = error.type in _NOT_REACHED and not terms.answered
         if not again and (error.ends_target or lost) and terms.ended is None:
+            error.message += self._desk.advice(terms, error)
             terms.ended = _failure(error, 1 + failures + refusals)
         if not again:
             return None

@@ -27,6 +27,7 @@ from rejoinder.providers.base import Foresees
 from rejoinder.providers.bounds import bounds_of
 from rejoinder.providers.exchange import Exchange
 from rejoinder.providers.settings import one_spelling
+from rejoinder.suite.paths import list_words
 from rejoinder.suite.project import Environment
 
 if TYPE_CHECKING:
@@ -226,6 +227,15 @@ class TargetDesk:
                     " (--budget-tokens).",
                 )
 
+    def advice(self, terms: Terms, error: ProviderError) -> str:
+        """The known models that are nearest to one that the provider does not have."""
+        if error.status != 404 or terms.model is None or terms.target.provider not in OVER_HTTP:
+            return ""
+        from rejoinder.providers.prices import nearest_models  # noqa: PLC0415 - brings the table
+
+        near = nearest_models(terms.target.provider, terms.model)
+        return f"; known models are {list_words([f'`{one}`' for one in near])}" if near else ""
+
     async def post(self, post: Post) -> str:
         """Send what a check has for an address of the user's; a refusal is no verdict."""
         from rejoinder.providers.transport import Transport  # noqa: PLC0415 - only for webhooks
@@ -239,7 +249,7 @@ class TargetDesk:
         return body
 
     async def close(self) -> None:
-        self.loan.close()
+        self.loan.close()  # also where there was no run, but a probe
         if self._poster is not None:
             await self._poster.close()
         for terms in self._all_terms():

@@ -44,6 +44,8 @@ LOCK_WAIT_S = 0.5
 """Somebody who only looks whether a run is open holds its lock for a moment."""
 LARGEST_RECORD = 1 << 28
 """Bytes of a receipt or summary; ours have some thousand."""
+MOST_NAMED = 10
+"""Runs that are listed where one has to be chosen."""
 _RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 
 
@@ -243,9 +245,12 @@ def find_run_by_id(root: Path, name: str | None) -> RunFolder:
     found = [run for run in known if run.id == name] or [
         run for run in known if run.id.startswith(name) or run.id.endswith(name)
     ]
-    if len(found) != 1:
-        what = "there is no run" if not found else "more than one run is called"
-        raise UsageError(f"{what} `{name}`", "`rejoinder runs` lists them.")
+    if not found:
+        raise UsageError(f"there is no run `{name}`", "`rejoinder runs` lists them.")
+    if len(found) > 1:
+        newest = ", ".join(run.id for run in reversed(found[-MOST_NAMED:]))
+        more = f" and {len(found) - MOST_NAMED} older ones" if len(found) > MOST_NAMED else ""
+        raise UsageError(f"`{name}` is the beginning or end of {len(found)} runs", f"They are {newest}{more}.")
     return found[0]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct, structs
@@ -116,7 +117,7 @@ class ApiProvider:
         answer = await self._transport.send(outgoing.method, outgoing.url, headers, outgoing.body, own, timeout_s)
         self.limiter.read(answer.headers, sent, failed=answer.status >= 400)
         if not 200 <= answer.status < 300:
-            raise self._fault(wire, answer)
+            raise self._fault(wire, answer, outgoing)
         try:
             reply = wire.read(answer)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # JSON may be too deep to read
@@ -133,7 +134,7 @@ class ApiProvider:
     async def close(self) -> None:
         pass  # the transport is everybody's
 
-    def _fault(self, wire: Wire, answer: HttpAnswer) -> ProviderError:
+    def _fault(self, wire: Wire, answer: HttpAnswer, outgoing: Outgoing) -> ProviderError:
         """Told by status and type, never by the words of a message."""
         status = answer.status
         try:
@@ -149,7 +150,7 @@ class ApiProvider:
         if details.final or ended or details.content_filter:
             retryable, pressure = False, None
         return ProviderError(
-            self._sentence(answer, details),
+            self._sentence(answer, details, outgoing),
             type="content_filter" if details.content_filter else details.type or "status",
             retryable=retryable,
             status=status,
@@ -158,7 +159,7 @@ class ApiProvider:
             ends_target=ends_target,
         )
 
-    def _sentence(self, answer: HttpAnswer, details: ErrorDetails) -> str:
+    def _sentence(self, answer: HttpAnswer, details: ErrorDetails, outgoing: Outgoing) -> str:
         text = f"{self._name} answered {answer.status}"
         if details.type:
             text += f" ({details.type})"
@@ -170,7 +171,14 @@ class ApiProvider:
             text += f" with {_described(answer)}"
         if answer.status == 401 and self._key_name:
             text += f" (the key is the {self._key_name})"
+        if answer.status == 404:
+            text += f" ({outgoing.method} {_without_secrets(outgoing.url)}{self._versionless(outgoing.url)})"
         return text + _request_id(answer)
+
+    def _versionless(self, url: str) -> str:
+        """What a server of OpenAI's kind may have missed in its address."""
+        is_named = self._name == "http" or re.search(r"/v\d", urlsplit(url).path) or "/openai/" in url
+        return "" if is_named else "; base URLs usually end in /v1"
 
     def _unreadable(self, answer: HttpAnswer, reason: str) -> ProviderError:
         message = f"{self._name} answered {answer.status} with {_described(answer)}, which is no reply: {reason}"
@@ -189,6 +197,12 @@ def merged(body: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
         known = body.get(name)
         body[name] = merged(dict(known), value) if isinstance(known, dict) and isinstance(value, dict) else value
     return body
+
+
+def _without_secrets(url: str) -> str:
+    """An address without user, password and query."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _described(answer: HttpAnswer) -> str:

@@ -282,6 +282,14 @@ def match_models(
     return [model.id for model in chosen if model.id in allowed]
 
 
+def nearest_models(provider: str, model: str, most: int = 3) -> list[str]:
+    """The models of a provider whose names are nearest to one that it does not have; none for one that is known."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes pay for it
+
+    known = [one.model for one in known_models() if one.provider == provider]
+    return [] if model in known else get_close_matches(model, known, n=most)
+
+
 def select_models(
     models: Sequence[KnownModel], patterns: Iterable[str], wanted: Callable[[KnownModel], bool]
 ) -> list[KnownModel]:

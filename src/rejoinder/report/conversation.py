@@ -18,17 +18,37 @@ _UNQUOTED = frozenset(
 _GROUPS = frozenset({"or", "and", "not", "group"})
 
 
+MOST_LINES, FIRST_LINES, LAST_LINES = 12, 6, 2
+"""A text of more lines is shown by its first and last ones."""
+LONGEST_LINE, LINE_START, LINE_END = 1000, 500, 100
+"""In characters."""
+
+
 def write_conversation(
-    number: int, result: dict[str, Any], *, label: str = "", signs: Signs = UNICODE
+    number: int, result: dict[str, Any], *, label: str = "", signs: Signs = UNICODE, whole: bool = True
 ) -> Iterator[str]:
-    """The block of one result. `label` tells trials and targets apart where there are several."""
+    """The block of one result. `label` tells trials and targets apart where there are several; without `whole` long
+    texts are shortened."""
+    lines = _block(number, result, label, signs, whole)
+    return lines if whole else map(shorten_line, lines)
+
+
+def shorten_line(line: str) -> str:
+    """The beginning and the end of a long line, with a note of what is left out."""
+    if len(line) <= LONGEST_LINE:
+        return line
+    left_out = len(line) - LINE_START - LINE_END
+    return f"{line[:LINE_START]} [... {left_out:,} characters; --verbose shows all ...] {line[-LINE_END:]}"
+
+
+def _block(number: int, result: dict[str, Any], label: str, signs: Signs, whole: bool) -> Iterator[str]:
     written = f" [{result['id']}]" if result.get("id_written") else ""
     yield f"Eval {number}{label}: {result.get('title', result['id'])}{written}"
     for turn in result["turns"]:
         yield f"  Turn {turn['turn']}:"
-        yield from _said("Prompt", turn["prompt"])
+        yield from _said("Prompt", turn["prompt"], whole)
         if turn["response"] is not None:
-            yield from _said("Response", turn["response"])
+            yield from _said("Response", turn["response"], whole)
         for check in turn["checks"]:
             yield from _check(check, "    ", signs)
     yield f"  Overall: {_overall(result, signs)}"
@@ -80,8 +100,13 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _said(who: str, text: str) -> Iterator[str]:
-    first, *rest = text.replace("\r\n", "\n").split("\n")
+def _said(who: str, text: str, whole: bool) -> Iterator[str]:
+    lines = text.replace("\r\n", "\n").split("\n")
+    if not whole and len(lines) > MOST_LINES:
+        left_out = len(lines) - FIRST_LINES - LAST_LINES
+        note = f"[... {left_out:,} lines; --verbose shows all ...]"
+        lines = [*lines[:FIRST_LINES], note, *lines[-LAST_LINES:]]
+    first, *rest = lines
     yield f"    {who}: {first}"
     for line in rest:
         yield f"      {line}"

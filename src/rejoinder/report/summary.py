@@ -19,6 +19,8 @@ def write_summary(run: dict[str, Any], summary: dict[str, Any], *, corrected: bo
     names = ", ".join(dict.fromkeys(suite["name"] or PurePath(suite["path"]).name for suite in run["suites"]))
     targets = ", ".join(summary["by_target"]) or ", ".join(target["name"] for target in run["targets"])
     yield f"{names} on {targets}: {count(summary['total'], 'conversation')}"
+    for one in run.get("given_up", ()):
+        yield f"  {'given up':10}`{one['target']}`: {one['message']}"
     yield f"  {'result':10}{_result(summary)}"
     if summary["pass_rate"] is not None:
         yield f"  {'pass rate':10}{bar(summary)} {_rate(summary)}"
@@ -39,8 +41,6 @@ def write_summary(run: dict[str, Any], summary: dict[str, Any], *, corrected: bo
     yield f"  {'time':10}{_seconds(summary['duration_s'])}"
     for report in run.get("limits", ()):
         yield f"  {'limits':10}{_limits(report)}"
-    for one in run.get("given_up", ()):
-        yield f"  {'given up':10}`{one['target']}`: {one['message']}"
     yield from _budget(run.get("budget"))
     if run.get("from_cache") is not None:
         yield f"  {'cache':10}{_from_cache(run['from_cache'])}"
