@@ -80,7 +80,8 @@ class RunReport(Struct, frozen=True):
         return Results(self.folder.results if self.derived is None else self.derived.path / "results.jsonl")
 
     def document(self) -> Record:
-        return {"run": self.run, "summary": self.summary, "results": list(self.results)}
+        run = {key: value for key, value in self.run.items() if key != "tracebacks"}  # a replay runs no code again
+        return {"run": run, "summary": self.summary, "results": list(self.results)}
 
 
 def start_run(
