@@ -160,7 +160,7 @@ def _short_reasons(number: int, result: dict[str, Any], label: str) -> Iterator[
 
 def tracebacks(report: RunReport) -> Iterator[str]:
     """Where to look when the user's own code raised an error."""
-    if report.run.get("tracebacks"):
+    if report.summary["errors"] and report.folder.has_tracebacks:
         yield f"  {'traceback':10}{relative(report.folder.path / 'run.log')}"
 
 

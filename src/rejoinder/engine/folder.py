@@ -44,6 +44,8 @@ LOCK_WAIT_S = 0.5
 """Somebody who only looks whether a run is open holds its lock for a moment."""
 LARGEST_RECORD = 1 << 28
 """Bytes of a receipt or summary; ours have some thousand."""
+OWN_CODE = "own code failed: "
+"""What stands in the log before an error of the user's code and its traceback."""
 MOST_NAMED = 10
 """Runs that are listed where one has to be chosen."""
 _RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
@@ -147,6 +149,15 @@ class RunFolder:
         handle = open_to_append(self.path / "run.log")
         with os.fdopen(handle, "a", encoding="utf-8", errors="backslashreplace") as stream:
             stream.write(f"{stamp} {message}\n")
+
+    @property
+    def has_tracebacks(self) -> bool:
+        """Has code of the user's raised an error, whose traceback is in the log?"""
+        try:
+            with open_file(self.path / "run.log") as stream:
+                return any(f" {OWN_CODE}".encode() in line for line in stream)
+        except (OSError, RunDamaged):
+            return False
 
 
 def _try_lock(handle: int) -> bool:

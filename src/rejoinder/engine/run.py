@@ -80,8 +80,7 @@ class RunReport(Struct, frozen=True):
         return Results(self.folder.results if self.derived is None else self.derived.path / "results.jsonl")
 
     def document(self) -> Record:
-        run = {key: value for key, value in self.run.items() if key != "tracebacks"}  # a replay runs no code again
-        return {"run": run, "summary": self.summary, "results": list(self.results)}
+        return {"run": self.run, "summary": self.summary, "results": list(self.results)}
 
 
 def start_run(
@@ -288,7 +287,6 @@ def _work(session: Session, run: Record, history: History | None, root: Path) ->
         spool.abandon()
         raise ending.failure
     stale = session.stale(ending.status)
-    tracebacks = run.get("tracebacks", 0) + len(session.tracebacks)
     if "merge_of" in run and ending.status == "completed":
         run = {**run, "taken_over": True}  # all that the parts have been told is here, too
     duration = round(run["duration_s"] + time.monotonic() - started, 6)
@@ -308,7 +306,6 @@ def _work(session: Session, run: Record, history: History | None, root: Path) ->
             for target, why in ending.given_up
         ],
         "duration_s": duration,
-        **({"tracebacks": tracebacks} if tracebacks else {}),
         **({"stale": stale} if stale or "stale" in run else {}),
         **({"from_cache": _from_cache(session, history)} if session.options.cache else {}),
         **({"budget": session.budget.record()} if session.budget is not None else {}),

@@ -18,7 +18,7 @@ from rejoinder.engine.asking import Live
 from rejoinder.engine.budget import NOTHING, Amount, Budget, Ledger
 from rejoinder.engine.desk import TargetDesk, load_prices
 from rejoinder.engine.earlier import Earlier, Nearest, retrace, unread_answers
-from rejoinder.engine.folder import RunFolder
+from rejoinder.engine.folder import OWN_CODE, RunFolder
 from rejoinder.engine.interrupts import Interrupts
 from rejoinder.engine.journal import History, Journal, JournalError, Told, read_journal
 from rejoinder.engine.masking import Mask
@@ -155,7 +155,7 @@ class Session:
         self.spent: Amount = NOTHING
         """What the run has spent before."""
         self.budget: Budget | None = None
-        self.tracebacks: set[object] = set()
+        self._logged: set[object] = set()
         """Errors of the user's own code whose traceback is in the log."""
         self._failed_fast = False
 
@@ -414,9 +414,9 @@ class Session:
     def _log_own_code(self, error: Exception) -> None:
         """Write the traceback of the user's own code into the log, once for each place that raises."""
         fault = error.__cause__
-        if isinstance(fault, FunctionFault) and fault.error is not None and fault.identity not in self.tracebacks:
-            self.tracebacks.add(fault.identity)
-            self.folder.log(self.mask.hide_text(f"{fault}\n{fault.traceback}"))
+        if isinstance(fault, FunctionFault) and fault.error is not None and fault.identity not in self._logged:
+            self._logged.add(fault.identity)
+            self.folder.log(self.mask.hide_text(f"{OWN_CODE}{fault}\n{fault.traceback}"))
 
     def _skip(self, job: Job, spool: Spool) -> None:
         spool.add(job.number, result_record(job, Outcome(status="skipped")), self.mask)

@@ -78,7 +78,6 @@ class Receipt(Struct):
     format: int = 0
     folder: str = ""
     judges_itself: bool = False
-    tracebacks: Count = 0
     limits: list[_Limiter] = []
     given_up: list[_GivenUp] = []
     stale: list[str] = []
