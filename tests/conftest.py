@@ -54,6 +54,9 @@ class Project:
         return file["errors"]
 
     def warnings(self, content: Any, name: str = "evals.yaml") -> list[dict[str, Any]]:
+        """The warnings about a suite; one that names no target gets one, so that nothing is said about that."""
+        if isinstance(content, dict) and not {"target", "targets", "metadata"} & set(content):
+            content = {**content, "target": "scripted/x"}
         self.write(name, content)
         [file] = [file for file in self.validate(name)["files"] if file["path"] == name]
         return file["warnings"]

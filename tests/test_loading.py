@@ -108,13 +108,15 @@ def test_variables_that_double_each_other_end(project: Project) -> None:
 @spec("P15")
 def test_missing_ones_are_errors_at_their_place(project: Project) -> None:
     text = (
-        "evals:\n  - prompt: \"{{ var('a') }}\"\n    checks:\n      - match: \"{{ secret('b') }}\"\n"
+        "target: scripted/x\nevals:\n  - prompt: \"{{ var('a') }}\"\n"
+        "    checks:\n      - match: \"{{ secret('b') }}\"\n"
         "      - prompt: \"{{ env('REJOINDER_NO_SUCH') }}\"\n        checks:\n          - match: x\n"
     )
-    assert [(one["code"], one["path"], one["line"]) for one in project.errors(text)] == [
-        ("missing-variable", "evals[0].prompt", 2),
-        ("missing-secret", "evals[0].checks[0].match", 4),
-        ("missing-environment", "evals[0].checks[1].prompt", 5),
+    errors, warnings = project.errors(text), project.warnings(text)
+    assert [(one["code"], one["path"], one["line"]) for one in (*errors, *warnings)] == [
+        ("missing-variable", "evals[0].prompt", 3),
+        ("missing-secret", "evals[0].checks[0].match", 5),
+        ("missing-environment", "evals[0].checks[1].prompt", 6),
     ]
 
 
@@ -285,7 +287,8 @@ def test_warnings_about_rows_have_the_row_as_their_place(project: Project) -> No
         {"prompt": "a", "checks": [{"match": "*"}, follow_up, follow_up]},
     ]
     project.write("rows.jsonl", "\n".join(map(json.dumps, rows)))
-    project.write("evals.yaml", {"cases": "rows.jsonl", "defaults": {"checks": [{"match": "*"}]}})
+    suite = {"target": "scripted/x", "cases": "rows.jsonl", "defaults": {"checks": [{"match": "*"}]}}
+    project.write("evals.yaml", suite)
     found = files(project, "warnings")
     assert found["evals.yaml"] == []
     assert [(code, line) for code, line, _ in found["rows.jsonl"]] == [
@@ -541,10 +544,11 @@ def test_only_targets_that_are_used_need_their_variables(project: Project, monke
     suite: dict[str, Any] = {"targets": [SCRIPTED, other], "target": "s", "evals": [{"prompt": "q", **OUTCOME}]}
     assert project.errors(suite) == []
     suite["target"] = "o"
-    [error] = project.errors(suite)
-    assert (error["code"], error["path"]) == ("missing-environment", "targets[1].api_key")
-    project.write(".env", "NO_KEY=abc")
     assert project.errors(suite) == []
+    [warning] = project.warnings(suite)
+    assert (warning["code"], warning["path"]) == ("missing-environment", "targets[1].api_key")
+    project.write(".env", "NO_KEY=abc")
+    assert project.errors(suite) == project.warnings(suite) == []
 
 
 def test_problems_of_the_projects_files_are_reported_with_the_suite(project: Project) -> None:
@@ -592,6 +596,7 @@ def test_the_projects_root_is_the_nearest_marked_folder(project: Project) -> Non
 @spec("R55")
 def test_an_agentv_file_loads_as_it_is(project: Project) -> None:
     project.write("snippets/a.js", "let x = 1")
+    project.write("x/check.js", "")
     project.write("judge.md", "{{ candidate_answer }}")
     project.write(".agentv/config.yaml", {"$schema": "agentv-config-v2", "guideline_patterns": ["**/*.rules.md"]})
     project.write("js.rules.md", "No var.")
@@ -615,7 +620,7 @@ def test_an_agentv_file_loads_as_it_is(project: Project) -> None:
                 "expected_messages": [{"role": "assistant", "content": "e"}],
                 "execution": {
                     "evaluators": [
-                        {"name": "code", "type": "code", "script": "node check.js", "cwd": "../x", "timeout": 5}
+                        {"name": "code", "type": "code", "script": "node check.js", "cwd": "x", "timeout": 5}
                     ]
                 },
             }

@@ -1010,6 +1010,7 @@ def test_arguments_of_a_function(project: Project, module: Callable[[str], str])
 
 
 def test_a_variable_that_is_missing_in_arguments_is_found_before_the_run(project: Project) -> None:
+    project.write("m.py", "")
     [error] = project.errors(
         make_suite(make_cases({"a": {"python": {"call": "m:f", "with": {"deep": ["{{ var('gone') }}"]}}}}))
     )
@@ -1389,6 +1390,7 @@ def test_a_check_without_any_file_is_told_where_to_write_it(project: Project) ->
     ],
 )
 def test_arguments_beside_another_check_are_refused(project: Project, check: Record) -> None:
+    project.write("m.py", "")
     [error] = project.errors(make_suite(make_cases({"a": check})))
     assert error["code"] == "unknown-key" and error["path"].endswith(".with")
 

@@ -502,7 +502,7 @@ def test_at_a_terminal_consent_is_asked_for(answer: bytes, code: int, project: P
 MISTAKES = {
     "no-such-name": (["-m", "demu"], ("there is no target `demu`; did you mean `demo`?", "provider/model")),
     "no-provider": (["-m", "gpt-5-mini"], ("there is no target `gpt-5-mini`", "openai/gpt-5-mini")),
-    "wrong-provider": (["-m", "opnai/gpt-5-mini"], ("the provider `opnai`", "did you mean `openai`?")),
+    "wrong-provider": (["-m", "opnai/gpt-5-mini"], ("there is no provider `opnai`", "did you mean `openai`?")),
     "no-match": (["-m", "openai/gtp-5*"], ("no known model is called `openai/gtp-5*`",)),
     "no-key": (["-m", "anthropic/*"], ("no key is set for any of them", "rejoinder targets check anthropic/")),
     "nothing-left": (["-m", "openai/*", "--provider", "anthropic"], ("has such a provider or price",)),

@@ -145,7 +145,7 @@ def test_unreachable_follow_ups_are_warned_about(project: Project) -> None:
         "evals[0].checks[2].prompt",
         "evals[0].checks[3].prompt",
     ]
-    suite["metadata"] = {"followups": "all"}
+    suite["metadata"] = {"followups": "all", "model": "scripted/x"}
     assert project.warnings(suite) == []
     assert project.warnings({"defaults": {"followups": "all"}, "evals": suite["evals"]}) == []
 
@@ -272,8 +272,8 @@ def test_all_errors_of_a_file_come_in_document_order(project: Project) -> None:
 def test_the_suggestion_quotes_a_value_of_the_wrong_type(project: Project) -> None:
     [error] = project.errors("evals:\n  - prompt: q\n    checks:\n      - match: 42\n")
     assert error["suggestion"] == '      - match: "42"'
-    [error] = project.errors("evals:\n  - prompt: q\n    checks:\n      - contains_any: [18, x] # age\n")
-    assert error["suggestion"] == '      - contains_any: ["18", x] # age'
+    [error] = project.errors("evals:\n  - prompt: q\n    checks:\n      - contains_any: [true, x] # adult\n")
+    assert error["suggestion"] == '      - contains_any: ["true", x] # adult'
     [error] = project.errors("evals:\n  - prompt: q\n    checks:\n      - min_tokens: '5'\n")
     assert error["suggestion"] == "      - min_tokens: 5"
 
@@ -565,7 +565,8 @@ def test_names_of_near_files_are_proposed(project: Project) -> None:
 
 def test_long_lists_and_long_lines_are_cut_in_text_only(project: Project) -> None:
     long = "word " * 60
-    project.write("evals.yaml", "evals:\n" + f"  - prompt: ''\n    outcome: {long}\n" * 60)
+    cases = f"  - prompt: ''\n    outcome: {long}\n" * 60
+    project.write("evals.yaml", f"evals:\n{cases}target: scripted/x\n")
     shown = project.run("validate", code=2)
     assert shown.count("error[empty-prompt]") == 50
     assert "... and 10 more" in shown
@@ -641,7 +642,7 @@ def test_the_schema_is_valid_by_its_own_draft() -> None:
 
 
 def test_sarif(project: Project) -> None:
-    project.write("evals.yaml", "evals:\n  - prompt: q\n    checks:\n      - match: 42\n")
+    project.write("evals.yaml", "evals:\n  - prompt: q\n    checks:\n      - regex: 42\ntarget: scripted/x\n")
     log = json.loads(project.run("validate", "--format", "sarif", code=2))
     [run] = log["runs"]
     [result] = run["results"]

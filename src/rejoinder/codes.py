@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
+Severity: TypeAlias = Literal["error", "warning"]
+
 ERRORS = {
     "yaml-syntax": "The file is not valid YAML.",
     "json-syntax": "A line of a JSONL file is not valid JSON.",
@@ -41,12 +45,24 @@ ERRORS = {
     "missing-environment": "A template or a target names an environment variable that is not set.",
 }
 
+FROM_OUTSIDE = frozenset({"missing-secret", "missing-environment"})
+"""What another machine may have: an error where targets are asked, and a warning where files are only checked."""
+
+UNFILLED = FROM_OUTSIDE | {"missing-variable"}
+"""A template could not be filled in, so nothing else can be said about the text that it stands in."""
+
 WARNINGS = {
     "unreachable-followup": "A follow-up can never be sent.",
     "empty-file": "An attached file is empty.",
     "no-effect": "A key changes nothing where it stands.",
     "marker-in-text": "Text begins a line like a role marker.",
+    "unfilled-braces": "Nothing fills in what stands in double braces.",
     "unknown-provider": "A provider is not known.",
+    "unavailable-provider": "A provider is known, and this version cannot run it.",
+    "unusable-target": "A target has settings that cannot be used.",
+    "model-of-openrouter": "A model has the name that OpenRouter gives it.",
+    "no-target": "No target is named that would answer.",
+    "unknown-schema": "`$schema` names a format that is not known.",
     "no-user-message": "A conversation has no user message.",
     "no-assistant-message": "The expected messages have no assistant message.",
     "env-syntax": "A line of a .env file cannot be read.",
@@ -54,3 +70,10 @@ WARNINGS = {
 }
 
 CODES = {**ERRORS, **WARNINGS}
+
+
+def severity_of(code: str, from_outside: Severity = "error") -> Severity:
+    """Does a problem refuse the file? `from_outside` is the answer for what the environment lacks."""
+    if code in FROM_OUTSIDE:
+        return from_outside
+    return "warning" if code in WARNINGS else "error"

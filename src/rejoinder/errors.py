@@ -2,6 +2,7 @@
 
     RejoinderError          catch this to catch them all
     ├── UsageError          the command or call makes no sense: an unknown case id, a missing file
+    │   └── MissingKey      a key or an address that the environment has to give is not there
     └── SuiteError          files have mistakes; `problems` lists each with its place
 
 A mistake of the user's is always one of these and never ends in a traceback; anything else is a bug.
@@ -35,6 +36,10 @@ class RejoinderError(Exception):
 
 class UsageError(RejoinderError):
     """The command or call cannot be carried out as given; nothing was done."""
+
+
+class MissingKey(UsageError):
+    """A target has no key or no address; on another machine it may have them."""
 
 
 class SuiteError(RejoinderError):

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from rejoinder.codes import Severity
 from rejoinder.errors import UsageError
 from rejoinder.formatting import (
     MOST_ALTERNATIVES,
@@ -30,9 +31,10 @@ from rejoinder.formatting.markers import has_marker_line
 from rejoinder.formatting.question import needs_markers
 from rejoinder.formatting.turns import Turn, take_turns
 from rejoinder.model import Case, Compare, Diagnostic, FilePart, Formatting, OtherPart, Problem, Suite, walk_level
+from rejoinder.readiness import Readiness
 from rejoinder.suite.cases import CasePlace
 from rejoinder.suite.files import in_quotes
-from rejoinder.suite.load import LoadOptions, read_suite
+from rejoinder.suite.load import Loaded, LoadOptions, read_suite
 from rejoinder.suite.project import display_path, open_project, read_configuration
 from rejoinder.suite.pruning import ANYTHING
 from rejoinder.suite.source import Source
@@ -44,6 +46,10 @@ FileKind: TypeAlias = Literal["suite", "targets", "config"]
 
 DEFAULT_NAMES = ("evals.yaml", "evals.yml", "eval.yaml", "eval.yml", "rejoinder.yaml", "rejoinder.yml")
 _PASSED_OVER = frozenset({"node_modules", "__pycache__", "venv", "site-packages", "dist", "build"})
+
+
+ONLY_CHECKED = LoadOptions(missing="warning")
+"""How a suite is read that is checked and not run: what the environment lacks is no fault of the file."""
 
 
 class FileReport(Struct, frozen=True):
@@ -66,19 +72,23 @@ class Report(Struct, frozen=True):
         return sum(len(file.warnings) for file in self.files)
 
 
-def validate(*paths: str | Path, targets_file: Path | None = None) -> Report:
-    """Check files, and all suites of folders. Without a path: the suite of the working directory."""
+def validate(*paths: str | Path, targets_file: Path | None = None, strict: bool = False) -> Report:
+    """Check files, and all suites of folders. Without a path: the suite of the working directory.
+
+    Keys, secrets and environment variables that are missing are warnings; with `strict` they are errors.
+    """
+    options = LoadOptions(targets_file=targets_file, missing="error" if strict else "warning")
     with paused_collector():
-        return _validate([Path(path) for path in paths], targets_file)
+        return _validate([Path(path) for path in paths], options)
 
 
-def _validate(paths: list[Path], targets_file: Path | None) -> Report:
+def _validate(paths: list[Path], options: LoadOptions) -> Report:
     files, passed_over = find_files(paths)
     problems: dict[str, list[Problem]] = {}
     for file in files:
         name = display_path(file.absolute(), Path.cwd())
         problems.setdefault(name, [])
-        for problem in validate_file(file, targets_file):
+        for problem in validate_file(file, options):
             found = problems.setdefault(problem.file, [])
             if problem not in found[-200:]:  # a shared targets file is read for each suite
                 found.append(problem)
@@ -93,22 +103,39 @@ def _validate(paths: list[Path], targets_file: Path | None) -> Report:
     return Report(reports, passed_over)
 
 
-def validate_file(path: Path, targets_file: Path | None = None) -> list[Problem]:
+def validate_file(path: Path, options: LoadOptions = ONLY_CHECKED) -> list[Problem]:
     kind = kind_of(path)
     if kind == "targets":
-        return _validate_targets(path)
+        return _validate_targets(path, options.missing)
     if kind == "config":
         return read_configuration(path, Path.cwd())[1]
-    return load_for_run(path, LoadOptions(targets_file=targets_file))[1]
+    return _validate_suite(path, options)
 
 
 def load_for_run(path: Path, options: LoadOptions) -> tuple[Suite | None, list[Problem]]:
     """A suite and everything that can be said about it, in document order."""
-    loaded = read_suite(path, options, review=review_case if options.labelled else _review_all)
-    found = list(loaded.problems)
+    review = _review_labelled if options.labelled else _review_all
+    loaded = read_suite(path, options, review=review)
+    return loaded.suite, _all_problems(loaded)
+
+
+def _validate_suite(path: Path, options: LoadOptions) -> list[Problem]:
+    """The same, and what `run` would refuse."""
+    readiness = Readiness()
+
+    def review(built: Built, source: Source, suite: Suite) -> Iterator[Problem]:
+        yield from _review_all(built, source, suite)
+        yield from readiness.review(built, source, suite)
+
+    loaded = read_suite(path, options, review=review)
+    return _all_problems(loaded, readiness.review_targets(loaded, options.missing))
+
+
+def _all_problems(loaded: Loaded, more: Iterable[Problem] = ()) -> list[Problem]:
+    found = [*loaded.problems, *more]
     if loaded.suite is not None and loaded.source is not None:
         found += _review_patterns(loaded.suite, loaded.source)
-    return loaded.suite, sorted(found, key=lambda one: (one.file, one.line, one.column))
+    return sorted(found, key=lambda one: (one.file, one.line, one.column))
 
 
 def _review_patterns(suite: Suite, source: Source) -> Iterator[Problem]:
@@ -147,17 +174,21 @@ def review_case(built: Built, suite: Source, options: Formatting) -> Iterator[Pr
         yield place.problem("no-user-message", case.messages[0].at, message, severity="warning")
 
 
-def _review_all(built: Built, suite: Source, options: Formatting) -> Iterator[Problem]:
+def _review_labelled(built: Built, source: Source, suite: Suite) -> Iterator[Problem]:
+    return review_case(built, source, suite.formatting)
+
+
+def _review_all(built: Built, source: Source, suite: Suite) -> Iterator[Problem]:
     """The same, and what the judges of a case lack."""
-    yield from review_case(built, suite, options)
+    yield from review_case(built, source, suite.formatting)
     case = built.rest
     if case is None or built.explains("expected_messages"):
         return
-    reference = reference_answer(expected_messages(case, options))
+    reference = reference_answer(expected_messages(case, suite.formatting))
     for check in walk_level(case.level):
         if isinstance(check, Compare) and not check.other_target and not other_answer(check, reference).strip():
             message = "nothing to compare with: add `reply` or `reply_of`, or `expected_messages` to the case"
-            yield CasePlace(case.at, built.source, suite).problem("missing-field", check.at, message)
+            yield CasePlace(case.at, built.source, source).problem("missing-field", check.at, message)
 
 
 def _is_plain(case: Case, options: Formatting) -> bool:
@@ -231,24 +262,47 @@ def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[str]]:
     found: list[Path] = []
     passed_over: list[str] = []
     for path in list(paths) or [find_default()]:
-        if not os.path.isdir(path):  # noqa: PTH112 - as in `_head`
+        candidates = _candidates(path)
+        if candidates is None:
             found.append(path)
             continue
-        inside: list[Path] = []
-        for file in _yaml_files(path):
-            if looks_like_suite(file):
-                inside.append(file)
-            else:
-                passed_over.append(str(file))
+        inside = [file for file in candidates if looks_like_suite(file)]
+        passed_over += [str(file) for file in candidates if file not in inside]
         if not inside:
-            raise UsageError(
-                f"there is no suite in the folder {str(path)!r}", "Name the files, or add one with `evals:`."
-            )
+            raise _nothing_found(path, candidates)
         found += inside
     by_identity: dict[str, Path] = {}
     for path in found:
         by_identity.setdefault(_identity(path), path)
     return list(by_identity.values()), passed_over
+
+
+def _candidates(path: Path) -> list[Path] | None:
+    """The files that a folder or a pattern stands for; None for a path that names one file."""
+    if os.path.isdir(path):  # noqa: PTH112 - as in `_head`
+        return _yaml_files(path)
+    if _is_pattern(path):
+        return _matching_files(str(path))
+    return None
+
+
+def _nothing_found(path: Path, candidates: list[Path]) -> UsageError:
+    if candidates or not _is_pattern(path):
+        where = f"among the files of {str(path)!r}" if _is_pattern(path) else f"in the folder {str(path)!r}"
+        return UsageError(f"there is no suite {where}", "Name the files, or add one with `evals:`.")
+    return UsageError(f"no file matches {str(path)!r}", "A pattern such as 'evals/**/*.yaml' matches YAML files.")
+
+
+def _is_pattern(path: Path) -> bool:
+    return any(one in str(path) for one in "*?[") and not os.path.lexists(path)
+
+
+def _matching_files(pattern: str) -> list[Path]:
+    """The YAML files of a pattern that the shell has left as it is: `*`, `?`, `**` and `[ab]`."""
+    from glob import glob  # noqa: PLC0415 - seldom needed
+
+    found = map(Path, sorted(glob(pattern, recursive=True)))  # noqa: PTH207 - a `Path` cannot hold an absolute pattern
+    return [path for path in found if path.suffix.lower() in (".yaml", ".yml") and path.is_file()]
 
 
 def _identity(path: Path) -> str:
@@ -282,7 +336,7 @@ def looks_like_suite(path: Path) -> bool:
     )
 
 
-def _validate_targets(path: Path) -> list[Problem]:
+def _validate_targets(path: Path, missing: Severity) -> list[Problem]:
     source, problems = read_targets_file(path, Path.cwd())
     if source is None:
         return problems
@@ -290,7 +344,7 @@ def _validate_targets(path: Path) -> list[Problem]:
     targets.add(source, source.document.data["targets"], ("targets",))
     environment = open_project(path.resolve().parent).environment
     for name in targets.entries:
-        problems += targets.check_environment(name, environment, "warning")
+        problems += targets.check_environment(name, environment, missing)
     return problems + targets.problems
 
 

@@ -21,11 +21,10 @@ from rejoinder.checks.plugins import load_check, source_of_check
 from rejoinder.checks.processes import run_script
 from rejoinder.functions import FunctionFault, call_function, in_words, load_function, recordable, source_of
 from rejoinder.model import Check, Code, Custom, Evidence, Failure, Opinion, PythonCheck, Reply, Verdict, Webhook
-from rejoinder.suite.files import Finder
+from rejoinder.modules import SOURCES, folder_for
 from rejoinder.suite.project import read_environment
 
 DEFAULT_TIMEOUT_S = 60.0
-_SOURCES = (".py", ".sh", ".bash", ".zsh", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".r", ".jl")
 
 
 async def judge_code(check: Code, context: Context) -> Verdict:
@@ -130,16 +129,6 @@ async def _read(check: Check, label: str, asked: Awaitable[Reply | Failure], rea
         return error_verdict(check, label, str(fault))
 
 
-def folder_for(cwd: str | None, folders: tuple[str, ...]) -> Path:
-    """The folder to run a script in, found as files are: from the suite's folder upward, then in the working one."""
-    here = Path(folders[0])
-    if cwd is None:
-        return here
-    roots = Finder(here, Path(folders[-1]), Path.cwd()).roots
-    below = [root / cwd.lstrip("/") for root in roots] if cwd.strip("/") else []
-    return next((folder for folder in (*below, Path(cwd)) if folder.is_absolute() and folder.is_dir()), here / cwd)
-
-
 def _lasting(evidence: Evidence) -> bytes:
     """The evidence without what is another on each machine or each time: a verdict does not depend on it."""
     segments = tuple(structs.replace(one, resolved_path="") for one in evidence.input_segments)
@@ -187,7 +176,7 @@ def _script_file(word: str, folder: Path) -> str:
     """A program or its source as it is now. Other files may be large, or written by the script itself."""
     path = folder / word
     try:
-        if not path.is_file() or not (path.suffix.lower() in _SOURCES or os.access(path, os.X_OK)):
+        if not path.is_file() or not (path.suffix.lower() in SOURCES or os.access(path, os.X_OK)):
             return ""
         known = path.stat()
         return f"{word}:{_digest(path, known.st_mtime_ns, known.st_size)}"

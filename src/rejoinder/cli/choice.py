@@ -11,8 +11,8 @@ import click
 from msgspec import structs
 
 from rejoinder.cli.loading import load_suites
-from rejoinder.cli.models import read_quartiles, words
-from rejoinder.cli.output import echo
+from rejoinder.cli.models import read_quartiles
+from rejoinder.cli.output import echo, words
 from rejoinder.engine.plan import RunOptions
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite

@@ -8,11 +8,12 @@ import msgspec
 
 from rejoinder.cli.output import count, echo, write_json
 from rejoinder.engine.estimate import Estimate, TargetEstimate, estimate
-from rejoinder.engine.plan import RunOptions, find_target, survey_plan
+from rejoinder.engine.plan import RunOptions, survey_plan
 from rejoinder.model import Suite, Target, Usage
 from rejoinder.providers import FREE, OVER_HTTP
 from rejoinder.providers.settings import one_spelling
 from rejoinder.report.money import dollars
+from rejoinder.roles import find_target
 
 
 def show_estimate(suites: list[Suite], options: RunOptions, form: str) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from rejoinder.cli.output import show_problems
+from rejoinder.cli.output import echo, show_problems, tell_passed_over
 from rejoinder.engine import loading
 from rejoinder.engine.plan import RunOptions
 from rejoinder.errors import SuiteError
 from rejoinder.model import Suite
+from rejoinder.suite.cases import check_target
 from rejoinder.validation import find_files
 
 
@@ -18,7 +19,9 @@ def load_suites(
 ) -> list[Suite]:
     """`asks`: will their targets be asked? Without, nobody needs their keys. `labelled`: are their judges put to
     labelled replies?"""
-    files, _ = find_files(paths)
+    files, passed_over = find_files(paths)
+    if warn:
+        tell_passed_over(passed_over)
     try:
         suites, warnings = loading.load_suites(files, options, asks=asks, labelled=labelled)
     except SuiteError as error:
@@ -26,4 +29,14 @@ def load_suites(
         sys.exit(2)
     if warn:
         show_problems(warnings, err=True)
+        _warn_of_openrouter(options.targets, suites)
     return suites
+
+
+def _warn_of_openrouter(names: tuple[str, ...], suites: list[Suite]) -> None:
+    """Targets of the command stand in no file, so no problem of a file can speak of them."""
+    known = {name for suite in suites for name in suite.targets}
+    for name in names:
+        for fault in check_target(name, {}) if name not in known else ():
+            if fault.code == "model-of-openrouter":
+                echo(f"warning: {fault.message}", err=True)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from rejoinder.cli.output import count, echo, show_problems, write_json
+from rejoinder.cli.output import count, echo, show_problems, words, write_json
 from rejoinder.errors import UsageError
 from rejoinder.model.prices import Price
 from rejoinder.providers.prices import (
@@ -65,11 +65,6 @@ def _overrides() -> dict[str, Price]:
         show_problems(project.problems, err=True)
         sys.exit(2)
     return read_prices(project.config)
-
-
-def words(values: Iterable[str]) -> list[str]:
-    """Lists that are separated by commas, in one or several options."""
-    return [word.strip() for value in values for word in value.split(",") if word.strip()]
 
 
 def read_quartiles(prices: Iterable[str]) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 import click
@@ -17,6 +17,9 @@ import click
 from rejoinder.errors import RejoinderError
 from rejoinder.model import Problem
 from rejoinder.report.problems import Style, plain, printable_line, write_problem
+
+MOST_NAMED = 10
+"""Files that are named when they are passed over."""
 
 _COLOURS = {"error": "red", "warning": "yellow", "place": None, "dim": "blue", "fix": "green"}
 
@@ -34,6 +37,30 @@ def style_for(stream: TextIO) -> Style:
     if not wants_colour(stream):
         return plain
     return lambda text, name: click.style(text, fg=_COLOURS[name], bold=name != "dim")
+
+
+class AliasedOption(click.Option):
+    """An option that other tools call by other names. They work, and `--help` lists only ours."""
+
+    def __init__(self, names: Sequence[str], *, aliases: Sequence[str] = (), **settings: Any) -> None:
+        super().__init__([*names, *aliases], **settings)
+        self.aliases = frozenset(aliases)
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        every, self.opts = self.opts, [name for name in self.opts if name not in self.aliases]
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = every
+
+
+def tell_passed_over(files: Sequence[str]) -> None:
+    """Name on standard error the YAML files of a folder that are no suites."""
+    if not files:
+        return
+    names = ", ".join(files[:MOST_NAMED])
+    more = f" and {len(files) - MOST_NAMED} more" if len(files) > MOST_NAMED else ""
+    click.echo(f"passed over {count(len(files), 'YAML file')} without `evals`: {names}{more}", err=True)
 
 
 def width_of(stream: TextIO) -> int:
@@ -75,6 +102,11 @@ def write_json(data: Any) -> None:
 def write_machine(text: str) -> None:
     """Text for another program: UTF-8, whatever the terminal can show."""
     click.echo(text.encode("utf-8", "surrogatepass"), nl=False)
+
+
+def words(values: Iterable[str]) -> list[str]:
+    """Lists that are separated by commas, in one or several options."""
+    return [word.strip() for value in values for word in value.split(",") if word.strip()]
 
 
 def count(number: int, word: str) -> str:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 import msgspec
 
-from rejoinder.cli.output import echo, echo_text, show_problems, write_json
+from rejoinder.cli.output import echo, echo_text, show_problems, tell_passed_over, write_json
 from rejoinder.errors import UsageError
 from rejoinder.formatting import diagnose_reference, find_judges, format_case, format_judge_prompts
 from rejoinder.model import Case, Diagnostic, LlmJudge, Mode, Problem, Prompt, Suite, for_target
 from rejoinder.suite.load import LoadOptions, read_suite
 from rejoinder.suite.paths import did_you_mean
 from rejoinder.suite.targets import resolve
-from rejoinder.validation import find_default
+from rejoinder.validation import find_files
 
 
 @click.command("prompt")
@@ -52,7 +52,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     targets_file: Path | None,
     system_prompt: str | None,
 ) -> None:
-    """Show exactly what would be sent for each case of FILE, without sending it.
+    """Show exactly what would be sent for each case of FILE, without sending it. FILE may be a folder or a pattern.
 
     Files that are missing or empty are named and left out; with --judge those of judges, too. Exit code 2 when the
     suite cannot be loaded.
@@ -60,20 +60,17 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     if judge and reply is None:
         raise click.UsageError("--judge needs the reply that is judged: add --reply TEXT")
     options = LoadOptions(target=target, targets_file=targets_file, system_prompt=system_prompt, only_format=True)
-    loaded = read_suite(file or find_default(), options)
-    blocking = [problem for problem in loaded.errors if loaded.suite is None or not _is_left_out(problem)]
-    show_problems(blocking, err=True)
-    if loaded.suite is None or blocking:
-        sys.exit(2)
-    unsaid = {problem.path: problem.code for problem in loaded.problems if problem.code in _WITHOUT_WORDS}
+    files, passed_over = find_files([file] if file else [])
+    tell_passed_over(passed_over)
+    loaded = [_load(one, options) for one in files]
     shown = [
-        _Shown(loaded.suite, case, mode, reply if judge else None, unsaid) for case in select(loaded.suite, case_ids)
+        _Shown(suite, case, mode, reply if judge else None, unsaid) for suite, case, unsaid in _select(loaded, case_ids)
     ]
     if form == "json":
         write_json([one.record() for one in shown])
     else:
         echo_text("\n\n".join(one.text() for one in shown))
-    if loaded.suite.formatting.marker_in_text == "error" and any(one.has_marker_line for one in shown):
+    if any(one.refuses_markers and one.has_marker_line for one in shown):
         echo("error: text begins a line like a role marker, and `marker_in_text: error` refuses that", err=True)
         sys.exit(2)
 
@@ -86,25 +83,36 @@ def _is_left_out(problem: Problem) -> bool:
     return problem.code == "file-not-found" and problem.path != "" and not problem.path.endswith("cases")
 
 
-def select(suite: Suite, case_ids: tuple[str, ...]) -> list[Case]:
-    if not case_ids:
-        return list(suite.cases)
-    chosen = [case for case in suite.cases if case.id in case_ids]
-    missing = set(case_ids) - {case.id for case in chosen}
+Unsaid: TypeAlias = Mapping[str, str]
+"""The codes of missing and empty files, by place."""
+
+
+def _load(file: Path, options: LoadOptions) -> tuple[Suite, Unsaid]:
+    """A suite that can be shown. What keeps it from that is shown, and ends the command."""
+    loaded = read_suite(file, options)
+    blocking = [problem for problem in loaded.errors if loaded.suite is None or not _is_left_out(problem)]
+    show_problems(blocking, err=True)
+    if loaded.suite is None or blocking:
+        sys.exit(2)
+    return loaded.suite, {one.path: one.code for one in loaded.problems if one.code in _WITHOUT_WORDS}
+
+
+def _select(loaded: list[tuple[Suite, Unsaid]], case_ids: tuple[str, ...]) -> list[tuple[Suite, Case, Unsaid]]:
+    every = [(suite, case, unsaid) for suite, unsaid in loaded for case in suite.cases]
+    known = [case.id for _, case, _ in every]
+    missing = sorted(set(case_ids) - set(known))
     if missing:
-        known = [case.id for case in suite.cases]
-        name = sorted(missing)[0]
-        hint = did_you_mean(name, known).removeprefix("; ") or f"the cases are {', '.join(known[:20])}"
-        raise UsageError(f"there is no case `{name}` in {suite.path}", hint)
-    return chosen
+        files = ", ".join(suite.path for suite, _ in loaded)
+        hint = did_you_mean(missing[0], known).removeprefix("; ") or f"the cases are {', '.join(known[:20])}"
+        raise UsageError(f"there is no case `{missing[0]}` in {files}", hint)
+    return [one for one in every if not case_ids or one[1].id in case_ids]
 
 
 class _Shown:
     """A case as it is shown: formatted, with the values of secrets replaced by their names."""
 
-    def __init__(
-        self, suite: Suite, case: Case, mode: Mode | None, reply: str | None, unsaid: Mapping[str, str]
-    ) -> None:
+    def __init__(self, suite: Suite, case: Case, mode: Mode | None, reply: str | None, unsaid: Unsaid) -> None:
+        self.refuses_markers = suite.formatting.marker_in_text == "error"
         self.secrets = suite.secrets
         target = resolve(case.target, suite.targets) if case.target else None
         self.case = case = for_target(case, target)

@@ -64,10 +64,19 @@ def check_out(out: Path | None, form: str) -> None:
         raise UsageError(f"{out} cannot be written: {(error.strerror or str(error)).lower()}") from None
 
 
-def write_report(report: RunReport, form: str, out: Path | None, *, verbose: bool, corrected: bool = False) -> None:
-    """Machine-readable results alone on standard output; for people, conversations and a summary."""
+def write_report(
+    report: RunReport,
+    form: str,
+    out: Path | None,
+    *,
+    out_form: str | None = None,
+    verbose: bool,
+    corrected: bool = False,
+) -> None:
+    """Machine-readable results alone on standard output; for people, conversations and a summary. `out_form` is the
+    form of the file, where it is another than that of standard output."""
     if out is not None:
-        _write_file(report, form, out)
+        _write_file(report, out_form or form, out)
     try:
         _write_output(report, form, verbose, corrected)
     except BrokenPipeError:

@@ -9,7 +9,7 @@ import click
 from msgspec import structs
 
 from rejoinder.cli.loading import load_suites
-from rejoinder.cli.output import echo, width_of
+from rejoinder.cli.output import AliasedOption, echo, width_of, words
 from rejoinder.cli.results import check_out, output_options, write_report
 from rejoinder.cli.spans import DOLLARS, LIFETIME, SHARD
 from rejoinder.cli.trusting import no_code_option, trust_env_option, trust_option
@@ -24,9 +24,24 @@ PROMPTS_FOLDER = ".rejoinder/prompts"
 
 @click.command("run")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--workers", "-w", type=click.IntRange(1), help="Conversations at the same time.  [default: 10]")
+@click.option(
+    "--workers",
+    "-w",
+    cls=AliasedOption,
+    aliases=("--threads", "-t"),
+    type=click.IntRange(1),
+    help="Conversations at the same time.  [default: 10]",
+)
 @click.option("--repeat", "-n", type=click.IntRange(1), default=1, help="Have every conversation so many times.")
-@click.option("--case", "cases", multiple=True, metavar="ID", help="Only this case; may be given several times.")
+@click.option(
+    "--case",
+    "cases",
+    cls=AliasedOption,
+    aliases=("--eval-id",),
+    multiple=True,
+    metavar="ID",
+    help="Only this case; may be given several times.",
+)
 @click.option(
     "--tag", "tags", multiple=True, metavar="TAG", help="Only cases with this tag; may be given several times."
 )
@@ -34,9 +49,16 @@ PROMPTS_FOLDER = ".rejoinder/prompts"
 @click.option("--fail-fast", is_flag=True, help="Start nothing new once a conversation has failed.")
 @no_code_option
 @trust_env_option
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For each request.")
+@click.option(
+    "--timeout",
+    cls=AliasedOption,
+    aliases=("--agent-timeout",),
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="For each request.",
+)
 @click.option("--max-retries", type=click.IntRange(0), help="How often a failed request is sent again.  [default: 3]")
-@click.option("--target", "targets", multiple=True, metavar="NAME", help="The target; several give a comparison.")
+@click.option("--target", "targets", multiple=True, metavar="NAME,...", help="The target; several give a comparison.")
 @click.option(
     "--model",
     "-m",
@@ -51,7 +73,13 @@ PROMPTS_FOLDER = ".rejoinder/prompts"
 )
 @click.option("--yes", "-y", is_flag=True, help="Ask more than 5 models without a question.")
 @click.option("--targets", "targets_file", type=click.Path(path_type=Path), help="A further file of targets.")
-@click.option("--system-prompt", metavar="TEXT", help="The system prompt, instead of the suites'.")
+@click.option(
+    "--system-prompt",
+    cls=AliasedOption,
+    aliases=("-s",),
+    metavar="TEXT",
+    help="The system prompt, instead of the suites'.",
+)
 @click.option("--record", type=click.Path(path_type=Path), metavar="DIR", help="Write a cassette of each conversation.")
 @click.option(
     "--replay", type=click.Path(path_type=Path), metavar="DIR", help="Answer from cassettes, and ask nobody else."
@@ -81,6 +109,8 @@ PROMPTS_FOLDER = ".rejoinder/prompts"
     metavar="[DIR]",
     help="Write what is sent first into files of DIR; without DIR into .rejoinder/prompts of the project.",
 )
+@click.option("--file", "-f", "files", multiple=True, type=click.Path(path_type=Path), hidden=True)
+@click.option("--output-format", type=click.Choice(["json", "jsonl", "yaml"]), hidden=True)
 @output_options
 def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     paths: tuple[Path, ...],
@@ -119,6 +149,8 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     max_tokens: int | None,
     include: tuple[str, ...],
     dump_prompts: Path | None,
+    files: tuple[Path, ...],
+    output_format: str | None,
     form: str,
     out: Path | None,
     verbose: bool,
@@ -126,10 +158,14 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
 ) -> None:
     """Have the conversations of suites and check the replies.
 
-    PATHS are files or folders; without any the suite of the working directory is run. Exit code 0 when all passed, 1
+    PATHS are files, folders or patterns such as 'evals/**/*.yaml'; without any the suite of the working directory is
+    run. Exit code 0 when all passed, 1
     when something failed its checks, 2 for a wrong command or file, 3 when there were errors, 4 when the budget was
     reached, 130 when interrupted.
     """
+    paths, targets = (*files, *paths), tuple(words(targets))
+    if output_format is not None and out is None:
+        form = output_format
     options = RunOptions(
         workers=workers,
         repeat=repeat,
@@ -184,7 +220,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         from rejoinder.cli.fork import fork_run  # noqa: PLC0415 - seldom asked for
 
         report = fork_run(fork, options, turn or 1, prompt, system, trust=trust)
-        write_report(report, form, out, verbose=verbose, corrected=corrected)
+        write_report(report, form, out, out_form=output_format, verbose=verbose, corrected=corrected)
         sys.exit(report.summary["exit_code"])
     suites = load_suites(paths, options, asks=not dry_run)
     if dry_run:
@@ -204,7 +240,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
 
     def run_once(chosen: list[Suite]) -> int:
         report = start_run(chosen, options, LiveDisplay(sys.stderr, width_of(sys.stderr)))
-        write_report(report, form, out, verbose=verbose, corrected=corrected)
+        write_report(report, form, out, out_form=output_format, verbose=verbose, corrected=corrected)
         return report.summary["exit_code"]
 
     if watching:

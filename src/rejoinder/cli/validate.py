@@ -8,15 +8,11 @@ from pathlib import Path
 import click
 
 from rejoinder._version import __version__
-from rejoinder.cli.output import count, echo, show_problems, write_json
+from rejoinder.cli.output import count, echo, show_problems, tell_passed_over, write_json
 from rejoinder.validation import Report, validate
 
 MOST_SHOWN = 50
 """Problems of one file in text; JSON and SARIF have them all."""
-
-
-MOST_NAMED = 10
-"""Files that are named when they are passed over."""
 
 
 @click.command("validate")
@@ -30,14 +26,15 @@ MOST_NAMED = 10
     help="How problems are written.",
 )
 @click.option("--targets", "targets_file", type=click.Path(path_type=Path), help="A further file of targets.")
-@click.option("--strict", is_flag=True, help="Warnings count as errors.")
+@click.option("--strict", is_flag=True, help="Count warnings as errors.")
 def command(paths: tuple[Path, ...], form: str, targets_file: Path | None, strict: bool) -> None:
     """Check suites, targets and configuration without sending anything.
 
-    PATHS are files or folders; in folders every suite is checked. Without PATHS the suite of the working directory
-    is checked. Exit code 2 when there are errors, 0 when there are none.
+    PATHS are files, folders or patterns such as 'evals/**/*.yaml'; in folders every suite is checked. Without PATHS
+    the suite of the working directory is checked. No key is needed: keys, secrets and environment variables that are
+    missing are warnings. Exit code 2 when there are errors, 0 when there are none.
     """
-    report = validate(*paths, targets_file=targets_file)
+    report = validate(*paths, targets_file=targets_file, strict=strict)
     if form == "json":
         write_json(as_records(report))
     elif form == "sarif":
@@ -68,10 +65,6 @@ def _show(report: Report) -> None:
         show_problems(problems[:MOST_SHOWN])
         if len(problems) > MOST_SHOWN:
             echo(f"... and {len(problems) - MOST_SHOWN} more", "")
-    if report.passed_over:
-        names = ", ".join(report.passed_over[:MOST_NAMED])
-        more = f" and {len(report.passed_over) - MOST_NAMED} more" if len(report.passed_over) > MOST_NAMED else ""
-        files = count(len(report.passed_over), "YAML file")
-        echo(f"passed over {files} without `evals`: {names}{more}", err=True)
+    tell_passed_over(report.passed_over)
     parts = [count(report.errors, "error"), count(report.warnings, "warning")]
     echo(f"{count(len(report.files), 'file')}: {', '.join(parts)}")

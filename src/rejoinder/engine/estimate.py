@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct, structs
 
 from rejoinder.engine.conversation import MOST_TURNS_OF_ALL, persistent_items
-from rejoinder.engine.plan import Prepared, RunOptions, embedder_for, judge_for, plan
+from rejoinder.engine.plan import Prepared, RunOptions, plan
 from rejoinder.formatting import find_judges, format_judge_prompt
 from rejoinder.model import (
     AnyCheck,
@@ -21,6 +21,7 @@ from rejoinder.model import (
     groups_of,
     walk_check,
 )
+from rejoinder.roles import embedder_for, judge_for
 
 CHARACTERS_A_TOKEN = 4
 

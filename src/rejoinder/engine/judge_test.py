@@ -16,7 +16,6 @@ from msgspec import Struct, structs
 
 from rejoinder._version import __version__
 from rejoinder.engine.passports import Labels, Passport, judge_identity
-from rejoinder.engine.plan import find_target, pair_of
 from rejoinder.engine.receipt import now
 from rejoinder.engine.results import Record
 from rejoinder.engine.run import RunReport
@@ -39,6 +38,7 @@ from rejoinder.model import (
     TextPart,
     walk_level,
 )
+from rejoinder.roles import find_target, pair_of
 from rejoinder.stats import Confusion, kappa, kappa_interval, position_bias, self_consistency, wilson
 from rejoinder.suite.datasets import Row, read_rows
 from rejoinder.suite.paths import did_you_mean, nearest

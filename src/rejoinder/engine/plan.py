@@ -17,9 +17,7 @@ from rejoinder.errors import UsageError
 from rejoinder.formatting import format_case
 from rejoinder.model import (
     Case,
-    Compare,
     Custom,
-    Judged,
     Message,
     Prompt,
     PythonCheck,
@@ -28,13 +26,12 @@ from rejoinder.model import (
     Target,
     TextPart,
     file_in_project,
-    for_target,
     walk_level,
 )
-from rejoinder.providers import AVAILABLE, EMBEDS, RUNS_CODE, is_available
+from rejoinder.providers import AVAILABLE, RUNS_CODE
 from rejoinder.providers.settings import one_spelling
+from rejoinder.roles import Pair, asked_besides, find_embedding_fault, find_provider_fault, judges_of, pair_of
 from rejoinder.suite.paths import did_you_mean
-from rejoinder.suite.targets import resolve
 
 DEFAULT_WORKERS = 10
 WORKERS_FOR_SCRIPTS = 200
@@ -78,15 +75,6 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     """The longest reply of targets that do not say it themselves."""
     include_messages: bool = False
     """Add to each turn of a result the messages that were sent."""
-
-
-class Pair(Struct, frozen=True):
-    """A case and the target that it is put to."""
-
-    suite: Suite
-    case: Case
-    target: Target
-    judge: Target
 
 
 class Prepared(Pair, frozen=True):
@@ -252,34 +240,6 @@ def _is_in_shard(suite: Suite, case: Case, shard: tuple[int, int] | None) -> boo
     return int.from_bytes(blake2b(name, digest_size=8).digest()) % parts == part - 1
 
 
-def pair_of(suite: Suite, case: Case, target_name: str | None) -> Pair:
-    """A case, the target that it is put to, and who judges there."""
-    if target_name is None:
-        raise UsageError(
-            f"case `{case.id}` of {suite.path} has no target",
-            "Name one with --target, or as `metadata.model` in the suite; `scripted` targets need no key.",
-        )
-    target = find_target(suite, target_name)
-    if target is None:
-        known = f", and the targets are {', '.join(suite.targets)}" if suite.targets else ""
-        hint = f"A model is named as provider/model, for example openai/gpt-5-mini{known}."
-        raise UsageError(f"there is no target `{target_name}`{did_you_mean(target_name, suite.targets)}", hint)
-    case = for_target(case, target)
-    judge_name = case.judge_target or target.judge_target or suite.judge_target
-    judge = find_target(suite, judge_name) if judge_name else target
-    if judge is None:
-        raise UsageError(f"there is no target `{judge_name}`, which is to judge the replies of `{target.name}`")
-    return Pair(suite, case, target, judge)
-
-
-def find_target(suite: Suite, name: str) -> Target | None:
-    """A target by name or as `provider/model`; the same object whenever it is asked for."""
-    target = suite.targets.get(name)
-    if target is None and (target := resolve(name, suite.targets)) is not None:
-        suite.targets[name] = target
-    return target
-
-
 def prepare(pair: Pair, suite_name: str, target_identity: bytes) -> Prepared:
     suite, case, target = pair.suite, pair.case, pair.target
     prompt = format_case(case, suite.formatting, target.mode)
@@ -359,69 +319,12 @@ def _refuse(pair: Pair, others: list[Target], options: RunOptions) -> None:
     """What this version or this command cannot do is refused before anything is sent."""
     target, case = pair.target, pair.case
     for one in (target, *others):
-        if not is_available(one.provider):
-            raise UsageError(
-                f"target `{one.name}` needs the provider `{one.provider}`, which this version cannot run"
-                + did_you_mean(one.provider, AVAILABLE),
-                f"The providers that run are {', '.join(sorted(AVAILABLE))}.",
-            )
+        if (fault := find_provider_fault(one)) is not None:
+            raise fault
         if options.no_code and one.provider in RUNS_CODE:
             raise UsageError(f"target `{one.name}` runs code of the project, and --no-code refuses that")
     for check in walk_level(case.level):
         if options.no_code and reach_of(check).code:
             raise UsageError(f"case `{case.id}` runs code of the project, and --no-code refuses that")
-        if isinstance(check, Semantic):
-            _refuse_embedder(pair, check)
-
-
-def _refuse_embedder(pair: Pair, check: Semantic) -> None:
-    embedder = embedder_for(pair, check.target)
-    if embedder is None:
-        raise UsageError(
-            f"case `{pair.case.id}` compares meanings, and no target is named that gives embeddings",
-            "Name one as `embedding_target` in the suite or in .rejoinder/config.yaml, for example"
-            " openai/text-embedding-3-small, or as `target` of the check.",
-        )
-    if embedder.provider not in EMBEDS:
-        raise UsageError(
-            f"target `{embedder.name}` has the provider `{embedder.provider}`, which gives no embeddings",
-            f"The providers that do are {', '.join(sorted(EMBEDS))}.",
-        )
-
-
-def named_target(pair: Pair, name: str) -> Target | None:
-    return find_target(pair.suite, name)
-
-
-def embedder_for(pair: Pair, name: str | None) -> Target | None:
-    """The target that a check names for embeddings, or the suite's."""
-    wanted = name or pair.suite.embedding_target
-    return find_target(pair.suite, wanted) if wanted else None
-
-
-def judge_for(pair: Pair, name: str | None) -> Target | None:
-    """The target that a check names as its judge, or the judge of the case."""
-    return find_target(pair.suite, name) if name else pair.judge
-
-
-def judges_of(pair: Pair) -> Iterator[Target]:
-    """The targets of every judge of the case, in follow-ups too."""
-    for check in walk_level(pair.case.level):
-        if isinstance(check, Judged) and (judge := judge_for(pair, check.target)) is not None:
-            yield judge
-
-
-def asked_besides(pair: Pair, *, vectors: bool = True) -> Iterator[Target]:
-    """Every target that the checks of a case may ask, the judges among them; `vectors`: for embeddings, too."""
-    for check in walk_level(pair.case.level):
-        if isinstance(check, Judged):
-            yield from _known(judge_for(pair, check.target))
-        if isinstance(check, Compare) and check.other_target:
-            yield from _known(named_target(pair, check.other_target))
-        if isinstance(check, Semantic) and vectors:
-            yield from _known(embedder_for(pair, check.target))
-
-
-def _known(target: Target | None) -> Iterator[Target]:
-    if target is not None:
-        yield target
+        if isinstance(check, Semantic) and (fault := find_embedding_fault(pair, check)) is not None:
+            raise fault

@@ -16,7 +16,7 @@ from msgspec import structs
 from rejoinder.checks import Context, Post, Work, grade, grade_plain
 from rejoinder.engine.conversation import NOT_RECORDED, Ask, Grade, converse
 from rejoinder.engine.journal import Told
-from rejoinder.engine.plan import Job, Prepared, embedder_for, identity_of, judge_for, named_target
+from rejoinder.engine.plan import Job, Prepared, identity_of
 from rejoinder.engine.sources import Attempts, Call, Source, Tape, Unanswered, place_in_turn
 from rejoinder.engine.vectors import Vectors
 from rejoinder.formatting import format_case, gather_evidence
@@ -37,6 +37,7 @@ from rejoinder.model import (
 )
 from rejoinder.providers import FREE
 from rejoinder.providers.cassettes import NO_RECORDING
+from rejoinder.roles import embedder_for, judge_for, named_target
 
 
 class Player:

@@ -26,7 +26,6 @@ from rejoinder.engine.plan import (
     Job,
     RunOptions,
     Survey,
-    asked_besides,
     default_workers,
     pairs,
     plan,
@@ -67,6 +66,7 @@ from rejoinder.model import Failure, Outcome, Reply, Suite, Target, Trouble
 from rejoinder.providers import FREE, UNCOUNTED
 from rejoinder.providers.cassettes import CassetteError, Shelf, check_folder, write_cassette
 from rejoinder.providers.limits import LimiterReport
+from rejoinder.roles import asked_besides
 
 if TYPE_CHECKING:
     from rejoinder.engine.cache import Cache

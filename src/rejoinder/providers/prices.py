@@ -12,7 +12,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,11 +20,12 @@ from msgspec import Struct
 from rejoinder.errors import UsageError
 from rejoinder.model.prices import Cost, Price
 from rejoinder.model.replies import Usage
+from rejoinder.suite.catalog import TABLES, load_table
 from rejoinder.suite.paths import did_you_mean, list_words
 from rejoinder.suite.targets import PROVIDERS
 
 if TYPE_CHECKING:
-    from genai_prices.types import ModelInfo, ModelPrice, Provider
+    from genai_prices.types import ModelInfo, ModelPrice
 
 
 class _Source(Struct, frozen=True):
@@ -39,17 +39,10 @@ class _Source(Struct, frozen=True):
     """Is a model asked for by a name that the user made up?"""
 
 
-_SOURCES = {
-    "anthropic": _Source("anthropic"),
-    "azure": _Source("azure", deployments=True),
-    "deepseek": _Source("deepseek"),
-    "gemini": _Source("google", serves=("gemini-*", "gemma-*")),  # its other models are sold by another API
-    "groq": _Source("groq"),
-    "mistral": _Source("mistral"),
-    "openai": _Source("openai"),
-    "openrouter": _Source("openrouter", serves=("*/*",), free=":free"),
-    "together": _Source("together"),
-    "xai": _Source("x-ai"),
+_SOURCES = {name: _Source(table) for name, table in TABLES.items()} | {
+    "azure": _Source(TABLES["azure"], deployments=True),
+    "gemini": _Source(TABLES["gemini"], serves=("gemini-*", "gemma-*")),  # its other models are sold by another API
+    "openrouter": _Source(TABLES["openrouter"], serves=("*/*",), free=":free"),
 }
 """Our names of providers. Who is not here (a local server, a script) has the prices that the project gives."""
 
@@ -428,11 +421,3 @@ def _matches(pattern: str, name: str) -> bool:
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-@lru_cache(maxsize=1)
-def load_table() -> Mapping[str, Provider]:
-    """The package's own data, and not its current snapshot, which other code could have fetched from the network."""
-    from genai_prices.data import providers  # noqa: PLC0415 - a fifth of a second, for those who need a price
-
-    return {provider.id: provider for provider in providers}

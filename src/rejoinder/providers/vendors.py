@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
 
-from rejoinder.errors import UsageError
+from rejoinder.errors import MissingKey, UsageError
 from rejoinder.model import Target
 from rejoinder.providers.anthropic import VERSION, AnthropicMessages
 from rejoinder.providers.api import EMPTY, ApiProvider, Wire, Wires
@@ -145,7 +145,8 @@ class _Opening:
         settings = self.settings
         endpoint = settings.text("endpoint") or settings.from_environment(_AZURE_ADDRESSES)
         if endpoint is None:
-            raise settings.error("needs an `endpoint`", "Write it in the target, or set AZURE_OPENAI_ENDPOINT.")
+            hint = "Write it in the target, or set AZURE_OPENAI_ENDPOINT."
+            raise MissingKey(f"target `{settings.target.name}` needs an `endpoint`", hint)
         if "://" not in endpoint:
             endpoint = f"https://{endpoint}" if "." in endpoint else f"https://{endpoint}.openai.azure.com"
         address = endpoint.rstrip("/").removesuffix("/v1").removesuffix("/openai")
@@ -256,7 +257,7 @@ class _Opening:
         key = self._find_key(names)
         if key is None:
             hint = f"Set {names[0]} in the environment or in a .env file, or write `api_key: ${{{{ VARIABLE }}}}`."
-            raise self.settings.error("has no key", hint)
+            raise MissingKey(f"target `{self.settings.target.name}` has no key", hint)
         return key
 
     def _find_key(self, names: tuple[str, ...]) -> str | None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from rejoinder.codes import UNFILLED, Severity, severity_of
 from rejoinder.model import (
     JUDGE_VARIABLES,
     Case,
@@ -31,12 +32,13 @@ from rejoinder.model import (
     TextPart,
     ToolCall,
 )
+from rejoinder.suite.catalog import is_openrouter_id, vendor_of
 from rejoinder.suite.checks import read_evaluators, read_items, read_rubrics
 from rejoinder.suite.files import FileFault, Finder, in_quotes
-from rejoinder.suite.paths import did_you_mean, nearest
+from rejoinder.suite.paths import nearest, read_path
 from rejoinder.suite.plugins import known_checks
 from rejoinder.suite.source import RowSource, Source
-from rejoinder.suite.targets import PROVIDERS, is_known_provider, resolve
+from rejoinder.suite.targets import PROVIDERS, is_known_provider, needed_besides_model, resolve
 from rejoinder.suite.templates import (
     Report,
     Scope,
@@ -45,6 +47,7 @@ from rejoinder.suite.templates import (
     expand_judge_prompt,
     expand_tree,
     read_judge_template,
+    write_value,
 )
 
 
@@ -77,6 +80,10 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     """Wins over the target that a case names."""
     only_format: bool = False
     """Nothing will be sent or graded: neither targets nor checks have to be there."""
+    missing: Severity = "error"
+    """How grave it is that the environment lacks a variable or a secret."""
+    named: dict[str, Place]
+    """Where each target is named first; filled while cases are built."""
 
 
 class CaseId(Struct, frozen=True):
@@ -151,6 +158,12 @@ class CaseBuilder:
 
     # What `rejoinder.suite.checks` asks for.
 
+    def written(self, value: float, at: str) -> str:
+        """A number as the file has it: `1.10` is not 1.1."""
+        source = self.source if at.startswith(self.at) else self.around.source
+        text = source.document.scalar_text(read_path(at)) if isinstance(source, Source) else None
+        return text or write_value(value)
+
     def text(self, value: str, at: str) -> str:
         return expand(value, self.scope, self._reporter(at)) if "{{" in value else value
 
@@ -169,7 +182,7 @@ class CaseBuilder:
         if _names_file(value):
             self.problem("file-not-found", at, self.around.finder.explain_missing(value))
             return (), value
-        self._look_for_typos(value, at)
+        self._look_for_unfilled(value, at, self.scope.names or {})
         return expand_judge_prompt(value, self.scope, self._reporter(at)), value
 
     def _judge_template(self, file: Path, written: str, at: str) -> tuple[tuple[str | JudgeVariable, ...], str]:
@@ -182,16 +195,20 @@ class CaseBuilder:
             message = f"the file {in_quotes(written)} is empty, so no judge is told anything by it"
             self._add(("empty-file", message, "warning"), at)
             return (), written
-        self._look_for_typos(text, at)
+        self._look_for_unfilled(text, at, {})
         return read_judge_template(text), text
 
-    def _look_for_typos(self, template: str, at: str) -> None:
-        """What nobody knows stays as it is; but a name that is nearly a judge's variable was meant to be it."""
+    def _look_for_unfilled(self, template: str, at: str, names: Mapping[str, Any]) -> None:
+        """An unknown name in a judge's prompt stays as it is; one that is nearly a judge's variable is an error."""
         for name in re.findall(r"\{\{\s*(\w+)\s*\}\}", template):
-            known = name in JUDGE_VARIABLES or name in (self.scope.names or {})
-            if not known and (meant := nearest(name, JUDGE_VARIABLES)):
-                message = f"`{{{{{name}}}}}` is no variable of a judge; did you mean `{{{{{meant}}}}}`?"
-                self.problem("missing-variable", at, message)
+            if name in JUDGE_VARIABLES or name in names:
+                continue
+            message = f"`{{{{{name}}}}}` is no variable of a judge"
+            if meant := nearest(name, JUDGE_VARIABLES):
+                self.problem("missing-variable", at, f"{message}; did you mean `{{{{{meant}}}}}`?")
+            else:
+                known = ", ".join(JUDGE_VARIABLES)
+                self._add(("unfilled-braces", f"{message}, so it stays as it is; there are {known}", "warning"), at)
 
     def tree(self, value: Any, at: str) -> Any:
         return expand_tree(value, self.scope, self._reporter(at))
@@ -215,9 +232,11 @@ class CaseBuilder:
 
     def target(self, value: str, at: str) -> str:
         name = self.text(value, at)
-        if not self.around.only_format:
-            for problem in check_target(name, self.around.targets, complete=self.around.targets_known):
-                self._add(problem, at)
+        if not self.around.only_format and not self._is_unfilled(at):
+            place = CasePlace(self.at, self.source, self.around.source)
+            self.around.named.setdefault(name, (place, at))
+            faults = check_target(name, self.around.targets, complete=self.around.targets_known)
+            self.problems += [fault.problem(place, at) for fault in faults]
         return name
 
     def problem(self, code: str, at: str, message: str) -> None:
@@ -339,10 +358,16 @@ class CaseBuilder:
         return f"{self.origins.get(key, self.at)}.{key}"
 
     def _reporter(self, at: str) -> Report:
-        return lambda code, message: self.problem(code, at, message)
+        return lambda code, message: self._add((code, message, severity_of(code, self.around.missing)), at)
+
+    def _is_unfilled(self, at: str) -> bool:
+        """Could the text at a place not be filled in? Then what is wrong with it has been said."""
+        return any(one.code in UNFILLED and (one.path == at or one.path.startswith(f"{at}.")) for one in self.problems)
 
     def _add(self, problem: tuple[str, str, str], at: str, point: str | None = None) -> None:
         code, message, severity = problem
+        if code not in UNFILLED and self.problems and self._is_unfilled(at):
+            return
         place = CasePlace(self.at, self.source, self.around.source)
         self.problems.append(place.problem(code, at, message, severity=severity, point=point))
 
@@ -371,18 +396,61 @@ class CasePlace(Struct, frozen=True):
         return self.suite.problem(code, at, message, severity=severity, point=point)
 
 
-def check_target(name: str, targets: Mapping[str, Target], *, complete: bool = True) -> list[tuple[str, str, str]]:
-    """What is wrong with a target's name, as code, message and severity."""
-    found = resolve(name, targets)
-    if found is None:
-        hint = did_you_mean(name, targets)
-        if not hint and targets:
-            hint = f"; a model can be named as provider/model, and the targets are {', '.join(targets)}"
-        elif not hint:
-            hint = "; name a model as openai/gpt-5-mini, or define targets in .rejoinder/targets.yaml"
-        return [("unknown-target", f"there is no target `{name}`{hint}", "error")] if complete else []
-    if name not in targets and not is_known_provider(found.provider):
-        other = f"; a model of another vendor can be reached as openrouter/{name}"
-        hint = did_you_mean(found.provider, PROVIDERS) or other
-        return [("unknown-provider", f"unknown provider `{found.provider}`{hint}", "warning")]
-    return []
+Place: TypeAlias = tuple[Source | CasePlace, str]
+"""Something that problems can be reported at, and a path in it."""
+
+
+class TargetFault(Struct, frozen=True):
+    """What is wrong with the name of a target."""
+
+    code: str
+    message: str
+    name: str
+    instead: str | None = None
+    """The name that is right."""
+
+    def problem(self, source: Source | CasePlace, at: str) -> Problem:
+        problem = source.problem(self.code, at, self.message, severity=severity_of(self.code))
+        line = problem.source or ""
+        if self.instead is None or self.name not in line:
+            return problem
+        return structs.replace(problem, suggestion=line.replace(self.name, self.instead, 1))
+
+
+def check_target(name: str, targets: Mapping[str, Target], *, complete: bool = True) -> list[TargetFault]:
+    """What is wrong with a target's name. `complete` is False where not all targets could be read."""
+    target = resolve(name, targets)
+    if target is None:
+        return [_unknown_target(name, targets)] if complete else []
+    if name in targets:
+        return []
+    is_known = is_known_provider(target.provider)
+    if is_openrouter_id(target.provider, target.settings["model"], is_known=is_known):
+        instead = f"openrouter/{name}"
+        what = f"`{target.provider}` lists no such model" if is_known else f"there is no provider `{target.provider}`"
+        message = f"`{name}` is OpenRouter's name of a model, and {what}; write `{instead}`"
+        return [TargetFault("model-of-openrouter", message, name, instead)]
+    return [] if is_known else [_unknown_provider(name, target.provider)]
+
+
+def _unknown_target(name: str, targets: Mapping[str, Target]) -> TargetFault:
+    near, vendor = nearest(name, targets), None
+    if near is None and (vendor := vendor_of(name)):
+        near = f"{vendor}/{name}"
+    hint = f"did you mean `{near}`?"
+    provider = PROVIDERS.get(name.partition("/")[0].lower(), "")
+    if near is None and "/" in name and (needed := needed_besides_model(provider)):
+        hint = f"a target with provider `{provider}` needs `{needed}`, so it has to be defined under `targets`"
+    elif near is None and targets:
+        hint = f"a model can be named as provider/model, and the targets are {', '.join(targets)}"
+    elif near is None:
+        hint = "name a model as openai/gpt-5-mini, or define targets in .rejoinder/targets.yaml"
+    # Another target is another model: only a name that is surely meant is written into the line.
+    return TargetFault("unknown-target", f"there is no target `{name}`; {hint}", name, near if vendor else None)
+
+
+def _unknown_provider(name: str, provider: str) -> TargetFault:
+    meant = nearest(provider, PROVIDERS, likeness=0.7)
+    hint = f"did you mean `{meant}`?" if meant else f"OpenRouter offers many vendors' models, as openrouter/{name}"
+    instead = f"{meant}/{name.partition('/')[2]}" if meant else None
+    return TargetFault("unknown-provider", f"there is no provider `{provider}`; {hint}", name, instead)

@@ -70,6 +70,7 @@ class Texts(Protocol):
     """Reads strings of a case with their templates filled in, and takes note of what is wrong with them."""
 
     def text(self, value: str, at: str) -> str: ...
+    def written(self, value: float, at: str) -> str: ...
     def follow_up(self, value: str, at: str) -> tuple[str | Quote, ...]: ...
     def judge_prompt(self, value: str, at: str) -> tuple[tuple[str | JudgeVariable, ...], str]: ...
     def problem(self, code: str, at: str, message: str) -> None: ...
@@ -146,8 +147,10 @@ def _text(make: Callable[..., AnyCheck], field: str = "text") -> Reader:
     return read
 
 
-def _filled(value: str, at: str, texts: Texts) -> str:
-    """A text that must not be empty: every reply contains nothing."""
+def _filled(value: str | float, at: str, texts: Texts) -> str:
+    """A text that must not be empty: every reply contains nothing. A number is taken as it is written."""
+    if not isinstance(value, str):
+        return texts.written(value, at)
     text = texts.text(value, at)
     if not text and value:
         texts.problem("empty-pattern", at, "nothing is left of this pattern once its variables are filled in")

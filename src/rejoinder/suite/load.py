@@ -6,23 +6,25 @@ read_suite(path)   the suite and its problems, whatever they are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from msgspec import Struct, structs
 
+from rejoinder.codes import UNFILLED, Severity, severity_of
 from rejoinder.errors import SuiteError
 from rejoinder.model import Case, Formatting, Problem, Suite, Target, formatting_for
-from rejoinder.suite.cases import Surroundings, check_target
+from rejoinder.suite.cases import Place, Surroundings, check_target
 from rejoinder.suite.files import Finder
+from rejoinder.suite.foreign import recognise
 from rejoinder.suite.paths import Path as DocumentPath
 from rejoinder.suite.paths import read_path, write_path
 from rejoinder.suite.prices import read_prices
 from rejoinder.suite.project import Project, display_path, open_project
 from rejoinder.suite.pruning import ANYTHING, prune_suite, touched_keys
 from rejoinder.suite.rules import OF_SUITE, CheckRules, find_conflicts, find_conflicts_of_suite
-from rejoinder.suite.schema import Violation, find_violations
+from rejoinder.suite.schema import Violation, find_unknown_schema, find_violations, read_schema
 from rejoinder.suite.source import RowSource, Source, read_source
 from rejoinder.suite.targets import Targets, read_targets, resolve
 from rejoinder.suite.templates import Report, Scope, expand, expand_variables
@@ -41,12 +43,14 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     """Nothing will be sent or graded: do without targets and checks."""
     asks: bool = True
     """Will targets be asked? Where answers are recorded, their keys need not be there."""
+    missing: Severity = "error"
+    """How grave it is that the environment lacks a variable, a secret or a key."""
     labelled: bool = False
     """Are the suite's judges put to labelled replies? Those bring their own references."""
 
 
-Review = Callable[[Built, Source, Formatting], Iterable[Problem]]
-"""What somebody else has to say about a case, its suite's file and the options for its text."""
+Review = Callable[[Built, Source, Suite], Iterable[Problem]]
+"""What another room has to say about a case, given the suite's file and the suite as far as it is known by then."""
 
 
 class Loaded(Struct, frozen=True):
@@ -55,6 +59,11 @@ class Loaded(Struct, frozen=True):
     suite: Suite | None
     problems: list[Problem]
     source: Source | None = None
+    targets: Targets | None = None
+    """All targets in reach, with their places."""
+    named: dict[str, Place] = {}
+    """Where each target is named that the suite asks for."""
+    environment: Mapping[str, str] = {}
 
     @property
     def errors(self) -> list[Problem]:
@@ -80,12 +89,37 @@ def read_suite(
     file = display_path(path.absolute(), Path.cwd())
     with paused_collector():
         source, problems = read_source(path, file)
+        if (other := _other_file(path, source, problems)) is not None:
+            return Loaded(None, [Problem(code="yaml-syntax", message=other, file=file)])
         if source is None:
             return Loaded(None, problems)
         project = project or open_project(path.resolve().parent)
         reader = _SuiteReader(path.resolve(), source, project, options, review)
         suite = reader.read()
-        return Loaded(suite, _in_order(reader.problems, file), source)
+        problems = _in_order(reader.problems, file)
+        return Loaded(suite, problems, source, reader.targets, reader.named, project.environment)
+
+
+_OTHER_FILES = {
+    ".py": "a Python file",
+    ".js": "a JavaScript file",
+    ".ts": "a TypeScript file",
+    ".sh": "a shell script",
+    ".md": "a Markdown file",
+    ".toml": "a TOML file",
+    ".csv": "a CSV file; a data set is named in a suite, as `cases`",
+    ".jsonl": "a JSONL file; a data set is named in a suite, as `cases`",
+}
+
+
+def _other_file(path: Path, source: Source | None, problems: list[Problem]) -> str | None:
+    """What to say of a file that is plainly no suite: what is wrong with its YAML would only mislead."""
+    kind = _OTHER_FILES.get(path.suffix.lower())
+    if kind is None or (source is None and all(one.code != "yaml-syntax" for one in problems)):
+        return None
+    data = source.document.data if source else None
+    has_own_keys = isinstance(data, dict) and not read_schema()["properties"].keys().isdisjoint(data)
+    return None if has_own_keys else f"this is {kind}, and a suite is a YAML file"
 
 
 def _in_order(problems: list[Problem], file: str) -> list[Problem]:
@@ -120,6 +154,8 @@ class _SuiteReader:
         """Warnings about follow-ups that all cases have; they hold only if every case tries nothing but the first."""
         self.finder = Finder(path.parent, project.root, project.working, project.repository)
         self.secrets: dict[str, str] = {}
+        self.named: dict[str, Place] = {}
+        self.targets = Targets()
         self.scope = Scope({}, project.environment, None, self.secrets)
 
     def read(self) -> Suite | None:
@@ -131,19 +167,20 @@ class _SuiteReader:
         self.around = self._surroundings(variables)
         self.formatting = self._formatting()
         self._check_metadata()
+        self.suite = self._suite()
         walker = Walker(self.data, self.touched, self.around)
-        cases = self._validate_cases(walker)
-        suite = self._suite(cases)
+        suite = structs.replace(self.suite, cases=self._validate_cases(walker))
         if not self.touched.get((), set()).isdisjoint(("vars", "defaults")):
             self.problems = [problem for problem in self.problems if problem.code != "missing-variable"]
         return suite
 
-    def _suite(self, cases: Iterable[Case]) -> Suite:
+    def _suite(self) -> Suite:
+        """The suite without its cases."""
         metadata = self.data.get("metadata", {})
         return Suite(
             path=str(self.path),
             root=str(self.project.root),
-            cases=cases,
+            cases=(),
             name=self._first_text("metadata.name", "name", "dataset"),
             description=self._first_text("metadata.description", "description"),
             formatting=self.formatting,
@@ -176,6 +213,11 @@ class _SuiteReader:
             message = f"the file {only}; a suite needs `evals`"
             self.problems.append(self.source.violation(Violation("missing-field", ("evals",), message)))
             return
+        if isinstance(self.source.document.data, dict) and (foreign := recognise(self.raw)) is not None:
+            key, message = foreign
+            self.problems.append(self.source.violation(Violation("unknown-key", (key,), message, key=True)))
+            self.raw = {}
+            return
         rules = self._rules()
         violations = [
             violation
@@ -186,7 +228,7 @@ class _SuiteReader:
         violations += self._structure(misspelt)
         self._set_aside(violations, rules.found.hidden)
         self.problems += [self.source.violation(violation) for violation in violations]
-        for warning in rules.found.warnings:
+        for warning in [*find_unknown_schema(self.raw, "suite"), *rules.found.warnings]:
             if warning.code == "unreachable-followup" and warning.path[0] not in CASE_LISTS:
                 self.of_all.append(warning)
             else:
@@ -257,6 +299,10 @@ class _SuiteReader:
         targets = read_targets(self.project, self.options.targets_file)
         own = len(targets.problems)
         targets.add(self.source, self._expanded(self.raw.get("targets"), ("targets",)), ("targets",))
+        # What else stands in braces there is filled in by providers: `${{ VAR }}`, and the requests of `http` targets.
+        self.problems = [
+            one for one in self.problems if one.code != "unfilled-braces" or not one.path.startswith("targets[")
+        ]
         targets.complete = targets.complete and "targets" not in self.touched.get((), ())
         if not self.options.only_format:
             self.problems += targets.problems
@@ -295,6 +341,8 @@ class _SuiteReader:
             max_turns=metadata.get("max_turns"),
             tags=tuple(dict.fromkeys(self._expanded(metadata.get("tags", []), ("metadata", "tags")))),
             secrets=self.secrets,
+            missing=self.options.missing,
+            named=self.named,
             forced_system_prompt=self.options.system_prompt,
             forced_target=self.options.target,
             only_format=self.options.only_format,
@@ -312,7 +360,7 @@ class _SuiteReader:
         )
         for value, at in named:
             if value:
-                return self._known_target(self._text(value, at) or "", at, self.source)
+                return self._named_target(value, at)
         value = self.project.config.get("target")
         if value:
             return self._known_target(value, "target", self.project.config_sources["target"])
@@ -324,13 +372,10 @@ class _SuiteReader:
     def _suite_judge(self) -> str | None:
         data = self.data
         named = (
-            (data.get("execution", {}).get("judge_target"), "execution.judge_target", self.source),
-            (data.get("judge_target"), "judge_target", self.source),
+            (data.get("execution", {}).get("judge_target"), "execution.judge_target"),
+            (data.get("judge_target"), "judge_target"),
         )
-        for value, at, source in named:
-            if value:
-                return self._known_target(self._text(value, at) or "", at, source)
-        return None
+        return next((self._named_target(value, at) for value, at in named if value), None)
 
     def _budget(self, unit: str) -> Any:
         return self.data.get("budget", {}).get(unit)
@@ -339,7 +384,7 @@ class _SuiteReader:
         """Whose embeddings are compared: the suite says so, or the project."""
         value = self.data.get("embedding_target")
         if value:
-            return self._known_target(self._text(value, "embedding_target") or "", "embedding_target", self.source)
+            return self._named_target(value, "embedding_target")
         value = self.project.config.get("embedding_target")
         source = self.project.config_sources.get("embedding_target", self.source)
         return self._known_target(value, "embedding_target", source) if value else None
@@ -349,11 +394,19 @@ class _SuiteReader:
         value = self.project.config.get("judge_target")
         return self._known_target(value, "judge_target", self.project.config_sources["judge_target"]) if value else None
 
+    def _named_target(self, value: str, at: str) -> str:
+        """A target that the suite names; what could not be filled in is no name that could be wrong."""
+        before = len(self.problems)
+        name = self._text(value, at) or ""
+        if any(problem.code in UNFILLED for problem in self.problems[before:]):
+            return name
+        return self._known_target(name, at, self.source)
+
     def _known_target(self, name: str, at: str, source: Source) -> str:
         if not self.options.only_format:
-            complete = self.targets.complete
-            for code, message, severity in check_target(name, self.targets.names(), complete=complete):
-                self.problems.append(source.problem(code, at, message, severity=severity))
+            self.named.setdefault(name, (source, at))
+            for fault in check_target(name, self.targets.names(), complete=self.targets.complete):
+                self.problems.append(fault.problem(source, at))
         return name
 
     def _formatting(self) -> Formatting:
@@ -401,7 +454,7 @@ class _SuiteReader:
         rows that stumble over one line of the suite give one problem, and take no more room than that."""
         found = built.problems
         if built.rest is not None and self.review is not None:
-            found = [*found, *self.review(built, self.source, self.formatting)]
+            found = [*found, *self.review(built, self.source, self.suite)]
         if not found:
             return
         new = [problem for problem in found if _spot(problem) not in spoken_of]
@@ -426,7 +479,7 @@ class _SuiteReader:
             found = resolve(name, targets)
             judges = [found.judge_target] if found and found.judge_target else []
             for one in (name, *judges) if self.options.asks else ():
-                self.problems += self.targets.check_environment(one, self.project.environment)
+                self.problems += self.targets.check_environment(one, self.project.environment, self.options.missing)
                 self.problems += self.targets.check_certificate(one, self.project.environment, folders)
             for judge in judges:
                 self._check_judge(name, judge)
@@ -434,9 +487,8 @@ class _SuiteReader:
     def _check_judge(self, name: str, judge: str) -> None:
         """The judge that a target names for its own replies has to be there, too."""
         entry = self.targets.entries[name]
-        for code, message, severity in check_target(judge, self.targets.names(), complete=self.targets.complete):
-            place = (*entry.path, "judge_target")
-            self.problems.append(entry.source.violation(Violation(code, place, message), severity))
+        for fault in check_target(judge, self.targets.names(), complete=self.targets.complete):
+            self.problems.append(fault.problem(entry.source, write_path((*entry.path, "judge_target"))))
 
     # Texts and problems.
 
@@ -466,7 +518,11 @@ class _SuiteReader:
         return value
 
     def _reporter(self, at: str) -> Report:
-        return lambda code, message: self.problems.append(self.source.problem(code, at, message))
+        def report(code: str, message: str) -> None:
+            severity = severity_of(code, self.options.missing)
+            self.problems.append(self.source.problem(code, at, message, severity=severity))
+
+        return report
 
 
 def _part_of(path: DocumentPath) -> DocumentPath:

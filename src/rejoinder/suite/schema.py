@@ -17,7 +17,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from rejoinder.suite.paths import Path, did_you_mean, list_words, nearest
+from rejoinder.suite.foreign import Advice, find_check, find_evaluator, find_key, say_the_same
+from rejoinder.suite.paths import Path, list_words, nearest
 
 Kind: TypeAlias = Literal["suite", "targets", "config", "case"]
 
@@ -98,6 +99,23 @@ def find_violations(data: Any, kind: Kind) -> list[Violation]:
         return []
     schema = schema_for(kind)
     return [violation for error in errors for violation in _explain(_Fault(error, schema, data))]
+
+
+_AGENTV = {
+    "suite": ("agentv-eval-v2",),
+    "targets": ("agentv-targets-v2", "agentv-targets-v2.1", "agentv-targets-v2.2"),
+}
+"""The names of AgentV's formats that are read."""
+
+
+def find_unknown_schema(data: Any, kind: Literal["suite", "targets"]) -> list[Violation]:
+    """A `$schema` that is no address, no file and none of AgentV's formats that are read."""
+    name = data.get("$schema") if isinstance(data, dict) else None
+    if not isinstance(name, str) or "/" in name or name.endswith(".json") or name in _AGENTV[kind]:
+        return []
+    known = list_words([f"`{one}`" for one in _AGENTV[kind]])
+    message = f"`$schema: {name}` is not known; AgentV's name here is {known}. The file is read as one of rejoinder's"
+    return [Violation("unknown-schema", ("$schema",), message)]
 
 
 @lru_cache(maxsize=4)
@@ -237,6 +255,8 @@ def _how_to_write(fault: _Fault) -> str:
         return f"; write `{key}: {_SHAPES[key]}`"
     if isinstance(value, str) and fault.rule.get("x-rule") == "check-item":
         return '; name a check, such as `- match: "*Lima*"`'
+    if isinstance(value, list) and f"{key}_any" in check_names():
+        return f"; write `{key}_all` where all of them have to occur, or `{key}_any` where one is enough"
     if isinstance(value, list) and fault.rule.get("x-code") == "empty-pattern":
         times = "twice" if len(value) == 2 else "for each"
         return f"; one pattern an item: write `- {key}: ...` {times}"
@@ -277,13 +297,27 @@ def _unexpected(fault: _Fault) -> Iterator[Violation]:
         if is_item and not _has_known_check(fault.value):
             if key != _first_unknown(fault.value, known):
                 continue
-            names = check_names()
-            message = f"there is no check `{key}`{did_you_mean(key, names)}"
-            if not nearest(key, names):
-                message += f"; the checks are {', '.join(names)}"
-            yield Violation("unknown-check", path, message, key=True, instead=nearest(key, names))
+            advice = _meant_check(key, fault.value)
+            message = f"there is no check `{key}`; {advice.words}"
+            yield Violation("unknown-check", path, message, key=True, instead=advice.instead)
         else:
             yield _unknown_key(fault, key, known)
+
+
+def _meant_check(key: str, item: dict[str, Any]) -> Advice:
+    """The check that was meant. One that says the contrary is never proposed."""
+    names = check_names()
+    advice = find_check(key, item, names)
+    if advice is not None:
+        return advice
+    meant = nearest(key, names, _LIKELY)
+    if meant and say_the_same(key, meant):
+        return Advice(f"did you mean `{meant}`?", meant)
+    return Advice(f"the checks are {', '.join(names)}")
+
+
+_LIKELY = 0.7
+"""How like a word has to be to be proposed: less is another word, and not a slip."""
 
 
 def _unknown_key(fault: _Fault, key: str, known: dict[str, Any]) -> Violation:
@@ -292,27 +326,35 @@ def _unknown_key(fault: _Fault, key: str, known: dict[str, Any]) -> Violation:
         message = f"unknown key `{key}`: beside `or` nothing else may stand; make both items of a list"
         return Violation("unknown-key", path, message, key=True)
     where = f" in {fault.name}" if fault.path else ""
-    meant = _MEANT.get(key) if _MEANT.get(key) in known else nearest(key, known)
-    hint = f"; did you mean `{meant}`?" if meant else ""
     if key in _BESIDE_A_CHECK and fault.rule.get("x-check"):
         return Violation("unknown-key", path, f"`{key}` stands beside `{fault.key}`, and not in it", key=True)
-    if key == "model" and fault.rule.get("x-rule") == "case":
-        meant, hint = None, "; the model of one case is `execution.target`"
-    message = f"unknown key `{key}`{where}{hint}"
-    return Violation("unknown-key", path, message, key=True, instead=None if meant in fault.value else meant)
+    advice = _meant_key(fault, key, known)
+    message = f"unknown key `{key}`{where}" + (f"; {advice.words}" if advice else "")
+    instead = advice.instead if advice and advice.instead not in fault.value else None
+    return Violation("unknown-key", path, message, key=True, instead=instead)
+
+
+def _meant_key(fault: _Fault, key: str, known: dict[str, Any]) -> Advice | None:
+    if fault.rule.get("x-rule") == "case" and key == "model":
+        return Advice("the model of one case is `execution.target`")
+    if not fault.path and key in read_schema()["$defs"]["metadata"]["properties"]:
+        return Advice(f"it belongs under `metadata`: `metadata: {{{key}: ...}}`")
+    is_general = not fault.path or fault.rule.get("x-rule") == "case" or fault.path == ("metadata",)
+    advice = find_key(key, fault.value[key]) if is_general else None
+    if advice is not None and (advice.instead is None or advice.instead in known):
+        return advice
+    meant = nearest(key, known, _LIKELY if is_general else 0.6)
+    return Advice(f"did you mean `{meant}`?", meant) if meant else None
 
 
 _BESIDE_A_CHECK = frozenset({"threshold", "weight", "required", "name", "metric", "every_turn"})
-_MEANT = {
-    **dict.fromkeys(("tests", "test_cases", "testcases", "examples"), "evals"),
-    **dict.fromkeys(("variables", "variable", "params", "parameters"), "vars"),
-    **dict.fromkeys(("question", "query", "input"), "prompt"),
+_ROLES = {
     "human": "user",
     **dict.fromkeys(("ai", "bot", "model", "gpt", "llm"), "assistant"),
     "developer": "system",
     "function": "tool",
 }
-"""Words of other tools that are not near ours in spelling."""
+"""Roles of other tools."""
 
 
 def _length(fault: _Fault) -> Iterator[Violation]:
@@ -361,14 +403,27 @@ def _pattern(fault: _Fault) -> Iterator[Violation]:
 
 def _enum(fault: _Fault) -> Iterator[Violation]:
     options = [str(option) for option in fault.details["options"]]
-    given = str(fault.value).lower()
-    meant = _MEANT.get(given) if _MEANT.get(given) in options else nearest(given, options)
-    hint = f"; did you mean `{meant}`?" if meant else ""
+    advice = _meant_option(fault, options)
+    hint = f"; {advice.words}" if advice else ""
     message = f"{fault.name} must be {_list(options)}, not {_name_value(fault.value)}{hint}"
     if fault.value is None:
         message = f"{fault.name} has no value; it must be {_list(options)}"
     code = fault.rule.get("x-code") or ("out-of-range" if isinstance(fault.value, str) else "wrong-type")
-    yield Violation(code, fault.path, message, instead=meant)
+    yield Violation(code, fault.path, message, instead=advice.instead if advice else None)
+
+
+def _meant_option(fault: _Fault, options: list[str]) -> Advice | None:
+    """The option that was meant. Of the types of evaluators none is guessed: another one judges something else."""
+    given = str(fault.value).lower()
+    if "evaluators" in fault.path and fault.key == "type":
+        return find_evaluator(given, tuple(options)) or _nearest_option(given, options, likeness=0.85)
+    role = _ROLES.get(given)
+    return Advice(f"did you mean `{role}`?", role) if role in options else _nearest_option(given, options)
+
+
+def _nearest_option(given: str, options: list[str], likeness: float = 0.6) -> Advice | None:
+    meant = nearest(given, options, likeness)
+    return Advice(f"did you mean `{meant}`?", meant) if meant else None
 
 
 def _range(fault: _Fault) -> Iterator[Violation]:

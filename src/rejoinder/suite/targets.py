@@ -21,7 +21,7 @@ from rejoinder.suite.paths import did_you_mean, list_words, write_path
 from rejoinder.suite.plugins import PROVIDERS_GROUP, find_entry_point
 from rejoinder.suite.project import Project, configuration_files, display_path
 from rejoinder.suite.rules import find_conflicts_of_target
-from rejoinder.suite.schema import Violation, find_violations
+from rejoinder.suite.schema import Violation, find_unknown_schema, find_violations
 from rejoinder.suite.source import Source, read_source
 from rejoinder.suite.templates import environment_names, expand_environment, sole_variable
 
@@ -205,7 +205,9 @@ def read_targets_file(path: Path, working: Path) -> tuple[Source | None, list[Pr
     if source is None:
         return None, problems
     violations = find_violations(source.document.data, "targets")
-    return (None if violations else source), problems + [source.violation(one) for one in violations]
+    warnings = [source.violation(one, "warning") for one in find_unknown_schema(source.document.data, "targets")]
+    found = [*problems, *(source.violation(one) for one in violations), *warnings]
+    return (None if violations else source), found
 
 
 def resolve(value: str, targets: Mapping[str, Target]) -> Target | None:
@@ -216,6 +218,8 @@ def resolve(value: str, targets: Mapping[str, Target]) -> Target | None:
     if not (slash and provider and model):
         return None
     known = PROVIDERS.get(provider.lower(), provider)
+    if needed_besides_model(known):
+        return None
     return Target(name=value, provider=known, settings={"model": model})
 
 
@@ -239,6 +243,11 @@ def _setting_at(path: DocumentPath, entry: DocumentPath) -> DocumentPath:
     inside = path[len(entry) :]
     inside = inside[1:] if inside[:1] == ("settings",) else inside
     return () if inside[:1] and inside[0] in _OWN_FIELDS else inside
+
+
+def needed_besides_model(provider: str) -> str | None:
+    """A setting that a provider cannot do without, so that `provider/model` is not enough to ask it."""
+    return next((group[0] for group in _NEEDED.get(provider, ()) if "model" not in group), None)
 
 
 def settings_with_environment(target: Target, environment: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:

@@ -1,7 +1,7 @@
 """Templates: a closed grammar, not a language.
 
     {{ var('x') }}  {{ secret('x') }}  {{ env('X') }}    anywhere in a suite
-    {{ name }}                                           in a case that has variables
+    {{ name }}                                           in a case that has variables, else a warning
     {{ response }}  {{ response(2) }}  {{ failed }}      in follow-ups, filled in at run time
     {{ candidate_answer }} and its like                  in a judge's own prompt
 
@@ -241,11 +241,23 @@ def _value(found: re.Match[str], scope: Scope, report: Report) -> str:
     if function:
         return _FUNCTIONS[function](found["argument"], found[0], scope, report)
     if scope.names is None or found["turn"]:
+        report("unfilled-braces", _unfilled(found, scope))
         return found[0]
     if name not in scope.names:
         report("missing-variable", f"there is no variable `{name}`{_hint(name, scope.names)}")
         return found[0]
     return write_value(scope.names[name])
+
+
+def _unfilled(found: re.Match[str], scope: Scope) -> str:
+    """Why nothing fills in what stands in braces, and what would."""
+    name, written = found["name"], found[0]
+    if name in ("response", "failed"):
+        return f"`{written}` has a value in follow-ups only, so it stays as it is here"
+    if name in scope.variables:
+        return f"nothing fills in `{written}`; write `{{{{ var('{name}') }}}}`"
+    hint = did_you_mean(name, scope.variables) or "; define it under `vars`, or write it without braces"
+    return f"nothing fills in `{written}`, so it stays as it is{hint}"
 
 
 _MOST_LISTED = 12

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import msgspec
 from msgspec import Struct, structs
 
+from rejoinder.codes import UNFILLED, severity_of
 from rejoinder.model import Case, Problem
 from rejoinder.suite.cases import CaseBuilder, CaseId, CasePlace, Surroundings
 from rejoinder.suite.datasets import TOO_DEEP, Row, read_rows, survey
@@ -211,6 +212,9 @@ class Walker:
         name = expand(written, self.scope, self._reporter(at, problems))
         path = self.around.finder.find(name)
         source = self.around.source
+        if path is None and any(problem.code in UNFILLED for problem in problems):
+            yield Built(None, problems, source)
+            return
         if path is None:
             message = self.around.finder.explain_missing(name)
             yield Built(None, [*problems, source.problem("file-not-found", at, message)], source)
@@ -277,7 +281,11 @@ class Walker:
         return Built(case, found, place.source, case)
 
     def _reporter(self, at: str, problems: list[Problem]) -> Report:
-        return lambda code, message: problems.append(self.around.source.problem(code, at, message))
+        def report(code: str, message: str) -> None:
+            severity = severity_of(code, self.around.missing)
+            problems.append(self.around.source.problem(code, at, message, severity=severity))
+
+        return report
 
 
 _OTHER_FORM = {

@@ -67,15 +67,24 @@ class Document:
 
     def scalar_span(self, path: Sequence[str | int]) -> tuple[int, int] | None:
         """Where in its line a value stands that fits on one; None for everything else."""
+        node = self._scalar(path)
+        if node is None or node.start_mark.line != node.end_mark.line:
+            return None
+        return node.start_mark.column, node.end_mark.column
+
+    def scalar_text(self, path: Sequence[str | int]) -> str | None:
+        """A value that is no list and no mapping, as it is written."""
+        node = self._scalar(path)
+        return None if node is None else node.value
+
+    def _scalar(self, path: Sequence[str | int]) -> ScalarNode | None:
         node = self.node
         for step in path:
             found = _step(node, step)
             if found is None:
                 return None
             node = found[1]
-        if not isinstance(node, ScalarNode) or node.start_mark.line != node.end_mark.line:
-            return None
-        return node.start_mark.column, node.end_mark.column
+        return node if isinstance(node, ScalarNode) else None
 
     def places_of_keys(self, beginning: str) -> list[tuple[int, int]]:
         """Line and column of every key that begins so."""

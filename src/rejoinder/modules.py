@@ -1,0 +1,97 @@
+"""The user's own code, found as files: which module a name stands for, which script a command line runs. Nothing is
+imported, parent packages neither."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rejoinder.suite.files import Finder, in_quotes, near_name
+from rejoinder.suite.paths import list_words
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+
+SOURCES = (".py", ".sh", ".bash", ".zsh", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".r", ".jl")
+"""How the names of files end that hold programs."""
+
+_OF_A_SHELL = re.compile(r"[$`;&|<>*?(){}~\n]")
+"""What makes a command line more than a program and its arguments."""
+
+
+def find_module(call: str, folders: tuple[str, ...]) -> str | None:
+    """Why the module of `module:function` cannot be imported; None where a file for it is there."""
+    name = call.partition(":")[0]
+    if _has_module(name, folders):
+        return None
+    where = list_words([f"`{folder}`" for folder in dict.fromkeys(folders)])
+    near = next(filter(None, (near_name(Path(folder, f"{name}.py")) for folder in folders)), None)
+    hint = f"; did you mean `{Path(near).stem}`?" if near and near.endswith(".py") else ""
+    return f"there is no module `{name}` in {where}, and none is installed{hint}"
+
+
+def _has_module(name: str, folders: tuple[str, ...]) -> bool:
+    """Looked for package by package: `importlib.util.find_spec` would import the packages above a module."""
+    path: list[str] | None = None
+    steps = name.split(".")
+    for depth in range(1, len(steps) + 1):
+        spec = _find_spec(".".join(steps[:depth]), folders, path)
+        if spec is None:
+            return False
+        path = list(spec.submodule_search_locations or ())
+    return True
+
+
+def _find_spec(name: str, folders: tuple[str, ...], path: list[str] | None) -> ModuleSpec | None:
+    from importlib.machinery import PathFinder  # noqa: PLC0415 - few suites have code of their own
+
+    places = [*folders, *sys.path] if path is None else path
+    spec = PathFinder.find_spec(name, places)
+    if spec is not None:
+        return spec
+    finders = (finder for finder in sys.meta_path if hasattr(finder, "find_spec"))
+    return next((spec for finder in finders if (spec := finder.find_spec(name, path)) is not None), None)
+
+
+def find_script(words: tuple[str, ...], cwd: str | None, folders: tuple[str, ...]) -> str | None:
+    """Why a command cannot be run; None where its script is there, or where only a shell could tell."""
+    folder = folder_for(cwd, folders)
+    if not folder.is_dir():
+        return f"there is no folder {in_quotes(str(cwd))} to run the script in"
+    script = next((word for word in _words(words) if _names_script(word)), None)
+    if script is None or (folder / script).exists():
+        return None
+    near = near_name(folder / script)
+    hint = f"; did you mean `{Path(script).with_name(near)!s}`?" if near else ""
+    return f"there is no script {in_quotes(script)} in `{folder}`{hint}"
+
+
+def _words(words: tuple[str, ...]) -> list[str]:
+    if len(words) != 1:
+        return list(words)
+    [line] = words
+    if _OF_A_SHELL.search(line):
+        return []
+    try:
+        return shlex.split(line)
+    except ValueError:
+        return []
+
+
+def _names_script(word: str) -> bool:
+    """Is it the path of a program of the project's? One of the system's has no folder before it."""
+    is_path = word.startswith(("./", "../")) or Path(word).suffix.lower() in SOURCES
+    return is_path and not re.search(r"\s|=|^-", word) and "://" not in word
+
+
+def folder_for(cwd: str | None, folders: tuple[str, ...]) -> Path:
+    """The folder to run a script in, found as files are: from the suite's folder upward, then in the working one."""
+    here = Path(folders[0])
+    if cwd is None:
+        return here
+    roots = Finder(here, Path(folders[-1]), Path.cwd()).roots
+    below = [root / cwd.lstrip("/") for root in roots] if cwd.strip("/") else []
+    return next((folder for folder in (*below, Path(cwd)) if folder.is_absolute() and folder.is_dir()), here / cwd)

@@ -1,0 +1,186 @@
+"""What `run` would refuse, found without sending anything and without running anyone's code.
+
+Cases are looked at one by one as they are loaded, and the targets that they ask at the end. What another target or
+another machine would mend (no target, no key, a target that cannot be asked here) is a warning. What the files lack (a
+module, a script, embeddings) is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from msgspec import structs
+
+from rejoinder.codes import Severity
+from rejoinder.errors import MissingKey, RejoinderError, UsageError
+from rejoinder.model import (
+    AnyCheck,
+    Case,
+    Code,
+    Compare,
+    Judged,
+    Problem,
+    PythonCheck,
+    Semantic,
+    Suite,
+    Target,
+    walk_level,
+)
+from rejoinder.modules import find_module, find_script
+from rejoinder.providers import RUNS_CODE, is_available
+from rejoinder.roles import asked_besides, find_embedding_fault, find_provider_fault, find_target, no_target, pair_of
+from rejoinder.suite.cases import CasePlace, Place
+from rejoinder.suite.load import Loaded
+from rejoinder.suite.paths import write_path
+from rejoinder.suite.plugins import PROVIDERS_GROUP, find_entry_point
+from rejoinder.suite.pruning import ANYTHING
+from rejoinder.suite.source import Source
+from rejoinder.suite.targets import settings_with_environment
+from rejoinder.suite.walk import Built
+
+
+class Readiness:
+    """Gathers what the cases of one suite need."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, Target] = {}
+        self._without_target: str | None = None
+        """The id of the first case that no target is named for."""
+        self._seen: set[tuple[str, str | None, str | None]] = set()
+        """The checks that were looked at, by place and by who is asked: the rows of a data set share the suite's."""
+
+    def review(self, built: Built, source: Source, suite: Suite) -> Iterator[Problem]:
+        """What is missing for one case; its targets are kept for `review_targets`."""
+        case = built.rest
+        if case is None:
+            return
+        place = CasePlace(case.at, built.source, source)
+        if case.target is None:
+            self._note_targetless(built, case)
+        checks = [check for check in walk_level(case.level) if self._is_new(check, case)]
+        if case.target is not None and (checks or case.target not in self._asked):
+            yield from self._review_pair(case, suite, place)
+        folders = (str(Path(suite.path).parent), suite.root)
+        for check in checks:
+            yield from _review_code(check, folders, place)
+
+    def review_targets(self, loaded: Loaded, missing: Severity) -> Iterator[Problem]:
+        """What keeps the targets that the cases ask from answering."""
+        suite = loaded.suite
+        if suite is None or loaded.source is None:
+            return
+        if self._without_target is not None and not loaded.errors:
+            error = no_target(structs.replace(suite, path=loaded.source.file), self._without_target)
+            yield loaded.source.problem("no-target", "metadata.model", _in_one_line(error), severity="warning")
+        for target in self._asked.values():
+            place = _place_of(target, loaded)
+            if place is not None and not _is_at_fault(place, loaded):
+                yield from _review_target(target, suite, loaded.environment, place, missing)
+
+    def _is_new(self, check: AnyCheck, case: Case) -> bool:
+        if not isinstance(check, _NEEDS_MORE):
+            return False
+        known = len(self._seen)
+        self._seen.add((check.at, case.target, case.judge_target))
+        return len(self._seen) > known
+
+    def _note_targetless(self, built: Built, case: Case) -> None:
+        if self._without_target is None and built.touched.isdisjoint(("execution", ANYTHING)):
+            self._without_target = case.id
+
+    def _review_pair(self, case: Case, suite: Suite, place: CasePlace) -> Iterator[Problem]:
+        try:
+            pair = pair_of(suite, case, case.target)
+        except UsageError:
+            return  # a name that is wrong, which loading has said
+        for target in (pair.target, *asked_besides(pair)):
+            self._asked.setdefault(target.name, target)
+        for check in walk_level(pair.case.level):
+            if not isinstance(check, Semantic) or _names_no_target(check.target or suite.embedding_target, suite):
+                continue  # a name that is wrong, as above
+            if (error := find_embedding_fault(pair, check)) is not None:
+                yield place.problem("missing-field", check.at, _in_one_line(error))
+
+
+def _names_no_target(name: str | None, suite: Suite) -> bool:
+    return name is not None and find_target(suite, name) is None
+
+
+_NEEDS_MORE = (Judged, Compare, Semantic, Code, PythonCheck)
+"""Checks that need more than the reply: another target, or code."""
+
+
+def _in_one_line(error: RejoinderError) -> str:
+    if not error.hint:
+        return error.message
+    hint = error.hint.rstrip(".")
+    return f"{error.message}; {hint[0].lower()}{hint[1:]}"
+
+
+def _place_of(target: Target, loaded: Loaded) -> tuple[Source | CasePlace, str] | None:
+    entry = loaded.targets.entries.get(target.name) if loaded.targets else None
+    if entry is not None:
+        key = "call" if target.provider in RUNS_CODE else "provider"
+        return entry.source, write_path((*entry.path, key))
+    return loaded.named.get(target.name)
+
+
+def _is_at_fault(place: Place, loaded: Loaded) -> bool:
+    """Has loading said what is wrong with a target? Then nobody knows what else it lacks."""
+    here = place[0].problem("unusable-target", place[1], "")
+    target = here.path.removesuffix(".call").removesuffix(".provider")
+    spoken = (one for one in loaded.problems if one.severity == "error" or one.code in _OF_ITS_NAME)
+    return any(one.file == here.file and f"{one.path}.".startswith(f"{target}.") for one in spoken)
+
+
+_OF_ITS_NAME = frozenset({"model-of-openrouter", "unknown-provider"})
+
+
+def _review_target(
+    target: Target, suite: Suite, environment: Mapping[str, str], place: Place, missing: Severity
+) -> Iterator[Problem]:
+    source, at = place
+    if not is_available(target.provider):
+        error = find_provider_fault(target)
+        if error is not None:
+            yield source.problem("unavailable-provider", at, _in_one_line(error), severity="warning")
+        return
+    folders = (str(Path(suite.path).parent), suite.root)
+    try:
+        settings, _ = settings_with_environment(target, environment)
+    except UsageError:
+        return  # variables that are not set, which loading has said
+    if target.provider in RUNS_CODE:
+        message = find_module(settings["call"], folders)
+        if message is not None:
+            yield source.problem("file-not-found", at, message)
+    elif find_entry_point(PROVIDERS_GROUP, target.provider) is None:  # a package's provider is code that would be run
+        yield from _open(structs.replace(target, settings=settings), folders, environment, place, missing)
+
+
+def _open(
+    target: Target, folders: tuple[str, ...], environment: Mapping[str, str], place: Place, missing: Severity
+) -> Iterator[Problem]:
+    """Open a target as `run` does, which sends nothing, and say why that fails."""
+    from rejoinder.providers import open_provider  # noqa: PLC0415 - most suites are checked without
+    from rejoinder.providers.exchange import Exchange  # noqa: PLC0415
+
+    source, at = place
+    try:
+        open_provider(target, folders, environment, Exchange())
+    except MissingKey as error:
+        yield source.problem("missing-environment", at, _in_one_line(error), severity=missing)
+    except RejoinderError as error:
+        yield source.problem("unusable-target", at, _in_one_line(error), severity="warning")
+
+
+def _review_code(check: AnyCheck, folders: tuple[str, ...], place: CasePlace) -> Iterator[Problem]:
+    """Is the code there that a check runs?"""
+    message = None
+    if isinstance(check, PythonCheck):
+        message = find_module(check.call, folders)
+    elif isinstance(check, Code):
+        message = find_script(check.script, check.cwd, folders)
+    if message is not None:
+        yield place.problem("file-not-found", check.at, message)

@@ -1,0 +1,133 @@
+"""Who is asked for a case: the target that answers, the judges, the one that gives embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from rejoinder.errors import UsageError
+from rejoinder.model import Case, Compare, Judged, Semantic, Suite, Target, for_target, walk_level
+from rejoinder.providers import AVAILABLE, EMBEDS, is_available
+from rejoinder.suite.cases import check_target
+from rejoinder.suite.paths import list_words
+from rejoinder.suite.targets import is_known_provider, resolve
+
+
+class Pair(Struct, frozen=True):
+    """A case and the target that it is put to."""
+
+    suite: Suite
+    case: Case
+    target: Target
+    judge: Target
+
+
+def pair_of(suite: Suite, case: Case, target_name: str | None) -> Pair:
+    """A case, the target that it is put to, and who judges there."""
+    if target_name is None:
+        raise no_target(suite, case.id)
+    target = find_target(suite, target_name)
+    if target is None:
+        [fault] = check_target(target_name, suite.targets)
+        known = f"; the targets are {', '.join(suite.targets)}" if suite.targets else ""
+        raise UsageError(fault.message, f"A model is named as provider/model{known}.")
+    case = for_target(case, target)
+    judge_name = case.judge_target or target.judge_target or suite.judge_target
+    judge = find_target(suite, judge_name) if judge_name else target
+    if judge is None:
+        raise UsageError(f"there is no target `{judge_name}`, which is to judge the replies of `{target.name}`")
+    return Pair(suite, case, target, judge)
+
+
+def no_target(suite: Suite, case_id: str) -> UsageError:
+    """What to say where a suite names no target: which there are, and the command that chooses."""
+    names = list(suite.targets)
+    if not names:
+        what = f"no target is named that would answer case `{case_id}` of {suite.path}"
+        return UsageError(what, "Name a model: `-m openai/gpt-5-mini`, or `metadata: {model: openai/gpt-5-mini}`.")
+    listed = list_words([f"`{name}`" for name in names[:_MOST_LISTED]])
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    what = f"there are the targets {listed}{more}, and {suite.path} does not say which one answers case `{case_id}`"
+    every = "both" if len(names) == 2 else "these"
+    hint = f"`-m {names[0]}` runs one, `-m {','.join(names[:_MOST_LISTED])}` runs {every}; `metadata.model` names one."
+    return UsageError(what, hint)
+
+
+_MOST_LISTED = 6
+
+
+def find_provider_fault(target: Target) -> UsageError | None:
+    """Why the provider of a target cannot be run here, if it cannot."""
+    if is_available(target.provider):
+        return None
+    if not is_known_provider(target.provider):
+        [fault] = check_target(f"{target.provider}/{target.settings.get('model', 'MODEL')}", {})
+        return UsageError(fault.message, f"The providers that run are {', '.join(sorted(AVAILABLE))}.")
+    return UsageError(
+        f"target `{target.name}` needs the provider `{target.provider}`, which this version cannot run",
+        f"Run the suite on another target with `-m`; the providers that run are {', '.join(sorted(AVAILABLE))}.",
+    )
+
+
+def find_embedding_fault(pair: Pair, check: Semantic) -> UsageError | None:
+    """Why a check cannot compare meanings, if it cannot: no target is named for that, or one that has no embeddings."""
+    embedder = embedder_for(pair, check.target)
+    if embedder is None:
+        return UsageError(
+            f"case `{pair.case.id}` compares meanings, and no target is named that gives embeddings",
+            "Name one as `embedding_target` in the suite or in .rejoinder/config.yaml, for example"
+            " openai/text-embedding-3-small, or as `target` of the check.",
+        )
+    if embedder.provider not in EMBEDS:
+        return UsageError(
+            f"target `{embedder.name}` has the provider `{embedder.provider}`, which gives no embeddings",
+            f"The providers that do are {', '.join(sorted(EMBEDS))}.",
+        )
+    return None
+
+
+def find_target(suite: Suite, name: str) -> Target | None:
+    """A target by name or as `provider/model`; the same object whenever it is asked for."""
+    target = suite.targets.get(name)
+    if target is None and (target := resolve(name, suite.targets)) is not None:
+        suite.targets[name] = target
+    return target
+
+
+def named_target(pair: Pair, name: str) -> Target | None:
+    return find_target(pair.suite, name)
+
+
+def embedder_for(pair: Pair, name: str | None) -> Target | None:
+    """The target that a check names for embeddings, or the suite's."""
+    wanted = name or pair.suite.embedding_target
+    return find_target(pair.suite, wanted) if wanted else None
+
+
+def judge_for(pair: Pair, name: str | None) -> Target | None:
+    """The target that a check names as its judge, or the judge of the case."""
+    return find_target(pair.suite, name) if name else pair.judge
+
+
+def judges_of(pair: Pair) -> Iterator[Target]:
+    """The targets of every judge of the case, in follow-ups too."""
+    for check in walk_level(pair.case.level):
+        if isinstance(check, Judged) and (judge := judge_for(pair, check.target)) is not None:
+            yield judge
+
+
+def asked_besides(pair: Pair, *, vectors: bool = True) -> Iterator[Target]:
+    """Every target that the checks of a case may ask, the judges among them; `vectors`: for embeddings, too."""
+    for check in walk_level(pair.case.level):
+        if isinstance(check, Judged):
+            yield from _known(judge_for(pair, check.target))
+        if isinstance(check, Compare) and check.other_target:
+            yield from _known(named_target(pair, check.other_target))
+        if isinstance(check, Semantic) and vectors:
+            yield from _known(embedder_for(pair, check.target))
+
+
+def _known(target: Target | None) -> Iterator[Target]:
+    if target is not None:
+        yield target

@@ -1,0 +1,155 @@
+"""Words of other tools, and what they are here.
+
+promptfoo, later versions of AgentV, old files of vibecheck, OpenAI's evals: their words get the right counterpart, and
+never the nearest spelling of something else. A word with `instead` is the same thing under another name, so the line
+with the right word can be pasted; for all others only the words are given, because the value has to change too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from rejoinder.suite.paths import list_words
+
+
+class Advice(Struct, frozen=True):
+    words: str
+    instead: str | None = None
+
+
+def _same(word: str) -> Advice:
+    return Advice(f"did you mean `{word}`?", word)
+
+
+_CHECKS = Advice("what a reply has to satisfy stands in `checks`, with a check for each item: `- contains: Paris`")
+_TURNS = Advice(
+    "a conversation goes on with follow-ups: a `prompt` and `checks` beside a check are sent when the check fails"
+)
+_EXPECTED = Advice(
+    "say what the reply has to satisfy: `checks: [{contains: ...}]` or `checks: [{equals: ...}]`; a reference answer"
+    " for judges is `expected_messages`"
+)
+_JUDGED = Advice("what a judge is asked about the reply is `outcome`, or a check: `- llm_judge: {criteria: ...}`")
+_TARGETS = Advice("who answers is `targets` (a list with `name` and `provider`), or `metadata.model`")
+
+_OF_CASES = {
+    **dict.fromkeys(("tests", "test_cases", "testcases", "examples"), _same("evals")),
+    **dict.fromkeys(("variables", "variable", "params", "parameters"), _same("vars")),
+    **dict.fromkeys(("question", "query", "input"), _same("prompt")),
+    "messages": _same("input_messages"),
+    "assert": _CHECKS,
+    "asserts": _CHECKS,
+    "assertions": _CHECKS,
+    **dict.fromkeys(("expected", "expect", "expected_output", "ideal", "answer", "output"), _EXPECTED),
+    "criteria": _JUDGED,
+    "turns": _TURNS,
+    "conversation": _TURNS,
+    "mode": Advice("there are no modes: every case is a conversation, which goes on with follow-ups in its `checks`"),
+    "providers": _TARGETS,
+    "provider": _TARGETS,
+    "models": Advice("the model is `metadata.model`; several are named in the command: `-m a,b`"),
+    "prompts": Advice("a prompt belongs to its case: `evals: [{prompt: ...}]`"),
+    "defaultTest": Advice("keys that all cases share stand in `defaults`, and checks of all cases in `checks`"),
+    "scenarios": Advice("cases that are run for each row of a data set have `cases: FILE`"),
+    "tool_trajectory": Advice("which tools have to be called is a check: `- tool_calls: [NAME]`"),
+    "repeat": Advice("how often each case is run is said in the command: `-n 5`"),
+    "trials": Advice("how often each case is run is said in the command: `-n 5`"),
+}
+"""Keys of suites, cases and `metadata`."""
+
+_JUDGE = Advice("a model judges the reply with `llm_judge: {criteria: ...}`")
+_CODE = Advice("a program of yours judges the reply with `code`, a function of yours with `python`")
+_GROUP = Advice("several checks become one with `group: {checks: [...]}`")
+_TOOLS = Advice("which tools have to be called is `tool_calls: [NAME]`")
+_METRICS = Advice("what a reply may need is bounded by `latency`, `cost` and `max_tokens`")
+
+_OF_CHECKS = {
+    **dict.fromkeys(("exact", "exact_match", "exactly", "is"), _same("equals")),
+    **dict.fromkeys(("includes", "include", "substring", "string_contains"), _same("contains")),
+    **dict.fromkeys(("regexp", "matches_regex", "pattern"), _same("regex")),
+    **dict.fromkeys(
+        ("llm_rubric", "judge", "llm", "model_graded", "model_graded_closedqa", "model_graded_factuality", "g_eval"),
+        _JUDGE,
+    ),
+    **dict.fromkeys(("factuality", "answer_relevance", "context_faithfulness", "moderation", "llm_grader"), _JUDGE),
+    **dict.fromkeys(("javascript", "code_judge", "code_grader", "script", "ruby"), _CODE),
+    **dict.fromkeys(("composite", "assert_set", "and_all"), _GROUP),
+    **dict.fromkeys(("tool_trajectory", "trajectory", "tool_call", "tools", "is_valid_openai_tools_call"), _TOOLS),
+    **dict.fromkeys(("execution_metrics", "token_usage", "duration"), _METRICS),
+    "field_accuracy": Advice("a field of a JSON reply is checked with `json_path: {path: ..., equals: ...}`"),
+    "embedding": Advice("meanings are compared with `semantic: {expected: ..., threshold: 0.8}`"),
+    "rouge_n": Advice("the longest common subsequence of words is `rouge_l`; there is no other ROUGE"),
+    "value": Advice("the kind of a check is its key: `- contains: ...`"),
+    "expected": Advice("name the check that compares: `- contains: ...` or `- equals: ...`"),
+}
+"""Checks, and types of evaluators."""
+
+_PROMPTFOO = ("prompts", "providers", "tests", "scenarios", "defaultTest")
+
+
+def find_key(word: str, value: Any) -> Advice | None:
+    """What a key of a suite, a case or `metadata` is here; None where no other tool is known to have it."""
+    if word == "input" and isinstance(value, list):
+        return _same("input_messages")
+    if word in ("expected", "expect") and isinstance(value, str) and 0 < len(value) <= 40 and "\n" not in value:
+        return Advice(f"say what the reply has to satisfy: `checks: [{{contains: {value}}}]`")
+    return _OF_CASES.get(word)
+
+
+def find_check(word: str, item: Mapping[str, Any], names: tuple[str, ...]) -> Advice | None:
+    """What a check is called here, or how what it says is written."""
+    if word == "type" and isinstance(item.get("type"), str):
+        kind = _fold(item["type"])
+        known = kind if kind in names else None
+        return Advice(f"the kind of a check is its key: write `- {known}: ...`") if known else _check(kind, names)
+    return _check(_fold(word), names)
+
+
+def find_evaluator(word: str, types: tuple[str, ...]) -> Advice | None:
+    """What a type of evaluator is here: one of a few types, or a check."""
+    kind = _fold(word)
+    if kind in types:
+        return _same(kind)
+    return _OF_CHECKS.get(kind)
+
+
+def _check(kind: str, names: tuple[str, ...]) -> Advice | None:
+    negated = re.fullmatch(r"(?:is_)?(?:not|no|does_not|doesnt)_(.+)", kind)
+    if negated and negated[1] in names:
+        return Advice(f"a check is negated with `not`: write `- not: {{{negated[1]}: ...}}`")
+    return _OF_CHECKS.get(kind)
+
+
+def _fold(word: str) -> str:
+    """`not-contains` and `notContains` as `not_contains`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).lower().replace("-", "_")
+
+
+_OPPOSITES = ("not", "any", "all", "min", "max", "start", "end")
+
+
+def say_the_same(word: str, other: str) -> bool:
+    """Are two names of checks not opposites? `not_contains` is near `contains`, and means the contrary."""
+    return _sense(word) == _sense(other)
+
+
+def _sense(word: str) -> set[str]:
+    kind = _fold(word)
+    found = {one for one in _OPPOSITES if one in kind}
+    return found | {"not"} if re.search(r"(?:^|_)(?:no|none|never|without)(?:_|$)", kind) else found
+
+
+def recognise(suite: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The key and the words for a file that is another tool's: one message says so, and not one for each key."""
+    keys = [key for key in suite if key in _PROMPTFOO]
+    if len(keys) < 2 or not {"providers", "prompts"} & set(keys) or {"evals", "evalcases"} & set(suite):
+        return None
+    words = list_words([f"`{key}`" for key in keys])
+    return keys[0], (
+        f"this is a configuration of promptfoo ({words}), which is not read; here `tests` are `evals`, each with a"
+        " `prompt` of its own, `assert` is `checks`, and `providers` are `targets`"
+    )
