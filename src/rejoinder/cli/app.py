@@ -6,12 +6,15 @@ import gc
 import importlib
 import io
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rejoinder._version import __version__
 from rejoinder.errors import RejoinderError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 COMMANDS = {
     "init": "Write a starter suite, targets and configuration.",
@@ -35,25 +38,69 @@ COMMANDS = {
 """Every command in the order of a first day with the tool. Its module has the same name."""
 
 
+ALIASES = {"eval": "run"}
+"""AgentV's names of commands. They work, and `--help` does not list them."""
+
+COUNTERPARTS = {
+    **dict.fromkeys(("test", "check", "start", "exec"), "rejoinder run"),
+    **dict.fromkeys(("list", "ls", "history", "get"), "rejoinder runs"),
+    **dict.fromkeys(("lint",), "rejoinder validate"),
+    **dict.fromkeys(("view", "report", "results", "inspect", "open"), "rejoinder show"),
+    **dict.fromkeys(("compare", "diff"), "rejoinder run -m a,b"),
+    **dict.fromkeys(("new", "create"), "rejoinder init"),
+    **dict.fromkeys(("rerun", "retry", "continue"), "rejoinder resume"),
+    **dict.fromkeys(("regrade", "score"), "rejoinder grade"),
+}
+"""Commands that other tools have, and what does their work here."""
+
+
 class LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in COMMANDS:
+        name = ALIASES.get(cmd_name, cmd_name)
+        if name not in COMMANDS:
             return None
-        return importlib.import_module(f"rejoinder.cli.{cmd_name}").command
+        return importlib.import_module(f"rejoinder.cli.{name}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from rejoinder.suite.paths import did_you_mean  # noqa: PLC0415 - only for a typo
-
-            raise click.UsageError(f"there is no command `{args[0]}`{did_you_mean(args[0], COMMANDS)}", ctx)
+        if args and args[0] not in (*COMMANDS, *ALIASES) and not args[0].startswith("-"):
+            raise click.UsageError(f"there is no command `{args[0]}`{_counterpart(args)}", ctx)
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            best = _best_guess(error.option_name, error.possibilities or ())
+            raise click.NoSuchOption(error.option_name, possibilities=best, ctx=error.ctx) from None
+
+
+def _counterpart(args: list[str]) -> str:
+    """What to say about a word that is no command: the command that was meant."""
+    from pathlib import Path  # noqa: PLC0415 - only for a mistake
+
+    from rejoinder.suite.paths import nearest  # noqa: PLC0415
+
+    word = args[0]
+    if Path(word).suffix.lower() in (".yaml", ".yml", ".json") or Path(word).exists():
+        return f"; to run a suite: `rejoinder run {' '.join(args)}`"
+    if word in COUNTERPARTS:
+        return f"; here it is `{COUNTERPARTS[word]}`"
+    meant = nearest(word, COMMANDS)
+    return f"; did you mean `{meant}`?" if meant else ""
+
+
+def _best_guess(option: str, possibilities: Sequence[str]) -> list[str]:
+    from rejoinder.suite.paths import nearest  # noqa: PLC0415 - only for a typo
+
+    best = nearest(option, possibilities)
+    return [best] if best else []
 
 
 @click.group(

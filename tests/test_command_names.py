@@ -1,0 +1,138 @@
+"""AgentV's and vibecheck's names of commands and options work; words that are no command name the right one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.conftest import Project
+
+
+@pytest.fixture
+def suite(project: Project) -> dict[str, Any]:
+    content = {
+        "targets": [{"name": "s", "provider": "scripted", "replies": ["a"]}],
+        "evals": [{"id": name, "prompt": "q", "checks": [{"contains": "a"}]} for name in ("one", "two")],
+    }
+    project.write("evals/deep/suite.yaml", content)
+    return content
+
+
+FILE = "evals/deep/suite.yaml"
+
+
+def results(project: Project, *arguments: str) -> dict[str, Any]:
+    return json.loads(project.run(*arguments, "--format", "json"))
+
+
+@pytest.mark.usefixtures("suite")
+def test_agentvs_command(project: Project) -> None:
+    report = results(project, "eval", FILE, "--eval-id", "two", "--agent-timeout", "7", "--target", "s")
+    assert [one["id"] for one in report["results"]] == ["two"]
+    assert report["run"]["options"]["timeout_s"] == 7
+
+
+@pytest.mark.usefixtures("suite")
+def test_vibechecks_options(project: Project) -> None:
+    report = results(project, "run", "-f", FILE, "-s", "Be brief.", "-t", "3", "-m", "s")
+    assert report["run"]["options"]["workers"] == 3
+    assert report["run"]["options"]["system_prompt"] == "Be brief."
+    assert report["summary"]["total"] == 2
+    assert results(project, "run", "--file", FILE, "--threads", "2")["run"]["options"]["workers"] == 2
+
+
+@pytest.mark.usefixtures("suite")
+def test_agentvs_output_format_is_that_of_the_file(project: Project) -> None:
+    shown = project.run("eval", FILE, "--out", "r.txt", "--output-format", "jsonl")
+    assert "pass rate" in shown
+    lines = (project.folder / "r.txt").read_text().splitlines()
+    assert [json.loads(line)["id"] for line in lines] == ["one", "two"]
+    project.run("eval", FILE, "--out", "r.txt", "--output-format", "yaml")
+    assert (project.folder / "r.txt").read_text().startswith("---\n")
+    assert project.run("eval", FILE, "--output-format", "jsonl").startswith('{"')
+
+
+def test_help_lists_our_names_only(project: Project) -> None:
+    shown = project.run("run", "--help")
+    for name in ("--eval-id", "--agent-timeout", "--threads", "--output-format", "--file", " -s", " -t", " -f"):
+        assert name not in shown, name
+    assert "-w, --workers" in shown and "  eval" not in project.run("--help")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (["evals.yaml"], "rejoinder run evals.yaml"),
+        (["evals.yaml", "-n", "3"], "rejoinder run evals.yaml -n 3"),
+        (["evals"], "rejoinder run evals"),
+        (["test"], "rejoinder run"),
+        (["check", "-f", "a.yaml"], "rejoinder run"),
+        (["list"], "rejoinder runs"),
+        (["compare"], "rejoinder run -m a,b"),
+        (["validat"], "validate"),
+    ],
+)
+def test_words_that_are_no_command(project: Project, arguments: list[str], wanted: str) -> None:
+    (project.folder / "evals").mkdir()
+    result = project.invoke(*arguments)
+    assert result.exit_code == 2 and f"`{wanted}`" in result.output
+
+
+@pytest.mark.parametrize(("option", "wanted"), [("--verbos", "--verbose"), ("--models", "--model")])
+def test_a_misspelt_option_has_one_best_guess(project: Project, option: str, wanted: str) -> None:
+    result = project.invoke("run", option)
+    assert result.exit_code == 2 and f"Did you mean '{wanted}'?" in result.output
+    assert "--yes" not in result.output
+
+
+@pytest.mark.usefixtures("suite")
+@pytest.mark.parametrize("pattern", ["evals/**/*.yaml", "evals/*/s*.yaml", "evals/deep/suit?.yaml", "**/suite.yaml"])
+def test_patterns_in_quotes(project: Project, pattern: str) -> None:
+    assert results(project, "run", pattern)["summary"]["total"] == 2
+    assert [file["path"] for file in project.validate(pattern)["files"]] == [FILE]
+    assert len(json.loads(project.run("prompt", pattern, "--format", "json"))) == 2
+
+
+@pytest.mark.usefixtures("suite")
+def test_a_pattern_leaves_out_what_is_no_suite(project: Project) -> None:
+    project.write("evals/other.yaml", {"services": {}})
+    result = project.invoke("run", "evals/**/*.yaml")
+    assert result.exit_code == 0 and "passed over 1 YAML file" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "validate", "prompt"])
+def test_a_pattern_that_nothing_matches(project: Project, command: str) -> None:
+    error = project.invoke(command, "gone/**/*.yaml").exception
+    assert "no file matches 'gone/**/*.yaml'" in str(error)
+
+
+@pytest.mark.usefixtures("suite")
+def test_a_file_with_a_star_in_its_name_is_that_file(project: Project, suite: dict[str, Any]) -> None:
+    project.write("a[1].yaml", suite)
+    assert results(project, "run", "a[1].yaml")["summary"]["total"] == 2
+
+
+@pytest.mark.usefixtures("suite")
+def test_a_run_of_a_folder_says_what_it_passes_over(project: Project) -> None:
+    project.write("evals/compose.yaml", {"services": {}})
+    result = project.invoke("run", "evals", "--format", "json")
+    assert "passed over 1 YAML file without `evals`: evals/compose.yaml" in result.stderr
+    assert json.loads(result.stdout)["summary"]["total"] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "wanted"),
+    [
+        ("sl.py", "def reply(m):\n    return {'a': 1}\n", "Python"),
+        ("one.py", "def answer(r): return 'a'\n", "Python"),
+        ("notes.md", "# Notes\n", "Markdown"),
+        ("rows.csv", "a,b\n1,2\n", "`cases`"),
+    ],
+)
+def test_a_file_that_is_plainly_no_suite(project: Project, name: str, text: str, wanted: str) -> None:
+    project.write(name, text)
+    for command in ("run", "validate"):
+        result = project.invoke(command, name)
+        assert result.exit_code == 2 and wanted in result.output and "a suite is a YAML file" in result.output
