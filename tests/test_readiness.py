@@ -135,6 +135,8 @@ def test_two_targets_and_none_chosen_are_listed_with_the_command(project: Projec
 def test_semantic_without_embeddings_is_an_error(project: Project) -> None:
     check = {"semantic": {"expected": "x", "threshold": 0.8}}
     assert found(project, suite_of(check)) == [("error", "missing-field", "evals[0].checks[0].semantic")]
+    without_target = {key: value for key, value in suite_of(check).items() if key != "target"}
+    assert ("error", "missing-field", "evals[0].checks[0].semantic") in found(project, without_target)
     nested = {"match": "a", "prompt": "again", "checks": [check]}
     assert found(project, suite_of(nested))[0][2] == "evals[0].checks[0].checks[0].semantic"
     embedder = {"name": "e", "provider": "scripted", "embeddings": {"*": [1.0]}}

@@ -60,10 +60,11 @@ class Readiness:
             self._note_targetless(built, case)
         checks = [check for check in walk_level(case.level) if self._is_new(check, case)]
         if case.target is not None and (checks or case.target not in self._asked):
-            yield from self._review_pair(case, suite, place)
+            self._note_asked(case, suite)
         folders = (str(Path(suite.path).parent), suite.root)
         for check in checks:
             yield from _review_code(check, folders, place)
+            yield from _review_embeddings(check, case, suite, place)
 
     def review_targets(self, loaded: Loaded, missing: Severity) -> Iterator[Problem]:
         """What keeps the targets that the cases ask from answering."""
@@ -75,8 +76,9 @@ class Readiness:
             yield loaded.source.problem("no-target", "metadata.model", _in_one_line(error), severity="warning")
         for target in self._asked.values():
             place = _place_of(target, loaded)
-            if place is not None and not _is_at_fault(place, loaded):
-                yield from _review_target(target, suite, loaded.environment, place, missing)
+            if place is not None:
+                found = _review_target(target, suite, loaded.environment, place, missing)
+                yield from (problem for problem in found if not _is_explained(problem, loaded))
 
     def _is_new(self, check: AnyCheck, case: Case) -> bool:
         if not isinstance(check, _NEEDS_MORE):
@@ -89,22 +91,24 @@ class Readiness:
         if self._without_target is None and built.touched.isdisjoint(("execution", ANYTHING)):
             self._without_target = case.id
 
-    def _review_pair(self, case: Case, suite: Suite, place: CasePlace) -> Iterator[Problem]:
+    def _note_asked(self, case: Case, suite: Suite) -> None:
         try:
             pair = pair_of(suite, case, case.target)
         except UsageError:
             return  # a name that is wrong, which loading has said
         for target in (pair.target, *asked_besides(pair)):
             self._asked.setdefault(target.name, target)
-        for check in walk_level(pair.case.level):
-            if not isinstance(check, Semantic) or _names_no_target(check.target or suite.embedding_target, suite):
-                continue  # a name that is wrong, as above
-            if (error := find_embedding_fault(pair, check)) is not None:
-                yield place.problem("missing-field", check.at, _in_one_line(error))
 
 
-def _names_no_target(name: str | None, suite: Suite) -> bool:
-    return name is not None and find_target(suite, name) is None
+def _review_embeddings(check: AnyCheck, case: Case, suite: Suite, place: CasePlace) -> Iterator[Problem]:
+    """Is there a target that gives embeddings for a check that compares meanings?"""
+    if not isinstance(check, Semantic):
+        return
+    name = check.target or suite.embedding_target
+    if name is not None and find_target(suite, name) is None:
+        return  # a name that is wrong, which loading has said
+    if (error := find_embedding_fault(suite, case.id, check)) is not None:
+        yield place.problem("missing-field", check.at, _in_one_line(error))
 
 
 _NEEDS_MORE = (Judged, Compare, Semantic, Code, PythonCheck)
@@ -126,12 +130,11 @@ def _place_of(target: Target, loaded: Loaded) -> tuple[Source | CasePlace, str] 
     return loaded.named.get(target.name)
 
 
-def _is_at_fault(place: Place, loaded: Loaded) -> bool:
-    """Has loading said what is wrong with a target? Then nobody knows what else it lacks."""
-    here = place[0].problem("unusable-target", place[1], "")
-    target = here.path.removesuffix(".call").removesuffix(".provider")
-    spoken = (one for one in loaded.problems if one.severity == "error" or one.code in _OF_ITS_NAME)
-    return any(one.file == here.file and f"{one.path}.".startswith(f"{target}.") for one in spoken)
+def _is_explained(problem: Problem, loaded: Loaded) -> bool:
+    """Has loading said what is wrong with the target? Then it is not known what else it lacks."""
+    target = problem.path.removesuffix(".call").removesuffix(".provider")
+    said = (one for one in loaded.problems if one.severity == "error" or one.code in _OF_ITS_NAME)
+    return any(one.file == problem.file and f"{one.path}.".startswith(f"{target}.") for one in said)
 
 
 _OF_ITS_NAME = frozenset({"model-of-openrouter", "unknown-provider"})

@@ -70,12 +70,13 @@ def find_provider_fault(target: Target) -> UsageError | None:
     )
 
 
-def find_embedding_fault(pair: Pair, check: Semantic) -> UsageError | None:
+def find_embedding_fault(suite: Suite, case_id: str, check: Semantic) -> UsageError | None:
     """Why a check cannot compare meanings, if it cannot: no target is named for that, or one that has no embeddings."""
-    embedder = embedder_for(pair, check.target)
+    wanted = check.target or suite.embedding_target
+    embedder = find_target(suite, wanted) if wanted else None
     if embedder is None:
         return UsageError(
-            f"case `{pair.case.id}` compares meanings, and no target is named that gives embeddings",
+            f"case `{case_id}` compares meanings, and no target is named that gives embeddings",
             "Name one as `embedding_target` in the suite or in .rejoinder/config.yaml, for example"
             " openai/text-embedding-3-small, or as `target` of the check.",
         )

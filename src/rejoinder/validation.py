@@ -266,8 +266,12 @@ def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[str]]:
         if candidates is None:
             found.append(path)
             continue
-        inside = [file for file in candidates if looks_like_suite(file)]
-        passed_over += [str(file) for file in candidates if file not in inside]
+        inside: list[Path] = []
+        for file in candidates:
+            if looks_like_suite(file):
+                inside.append(file)
+            else:
+                passed_over.append(str(file))
         if not inside:
             raise _nothing_found(path, candidates)
         found += inside

@@ -326,5 +326,5 @@ def _refuse(pair: Pair, others: list[Target], options: RunOptions) -> None:
     for check in walk_level(case.level):
         if options.no_code and reach_of(check).code:
             raise UsageError(f"case `{case.id}` runs code of the project, and --no-code refuses that")
-        if isinstance(check, Semantic) and (fault := find_embedding_fault(pair, check)) is not None:
+        if isinstance(check, Semantic) and (fault := find_embedding_fault(pair.suite, case.id, check)) is not None:
             raise fault
