@@ -303,7 +303,9 @@ def test_each_case_is_built_once_for_validation(project: Project, monkeypatch: p
 
     built: list[str] = []
     build = CaseBuilder.build
-    monkeypatch.setattr(CaseBuilder, "build", lambda self, name: built.append(name) or build(self, name))
+    monkeypatch.setattr(
+        CaseBuilder, "build", lambda self, name, *rest: built.append(name.text) or build(self, name, *rest)
+    )
     project.write("rows.csv", "prompt\na\nb\n")
     project.write("evals.yaml", {"cases": "rows.csv", "defaults": OUTCOME})
     assert files(project) == {"evals.yaml": []}

@@ -17,7 +17,7 @@ from rejoinder.model.targets import Target
 FollowUps: TypeAlias = Literal["first", "all"]
 
 
-class Case(Struct, frozen=True, kw_only=True):
+class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     at: str
     messages: tuple[Message, ...]
