@@ -25,7 +25,6 @@ KEYS = [f"sk-proj-{number}7eC0ffee51b6A9d2abcdEFGH0123456789zyxwvutsrqponmlkjihg
 NEEDLES = [b"sk-proj-", b"c2stcHJv", b"nByb2otM", b"rLXByb2o", b"<<"]
 TEXT = "The parcel leaves our house on Monday and arrives within three working days. "
 BOUND = 3.0
-MOST_OF_A_CASE = 0.1
 
 
 def records(text: str) -> list[bytes]:
@@ -84,7 +83,7 @@ def cpu_of(folder: Path, key: str, cases: int) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def show_cases(times: int, few: int, many: int, rounds: int) -> bool:
+def show_cases(times: int, few: int, many: int, rounds: int) -> None:
     costs: dict[str, list[float]] = {"test": [], KEYS[0]: []}
     with FakeServer(Answer(TEXT * times)) as server, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -96,12 +95,9 @@ def show_cases(times: int, few: int, many: int, rounds: int) -> bool:
             for key, taken in costs.items():
                 taken.append((cpu_of(folder, key, many) - cpu_of(folder, key, few)) / (many - few) * 1e6)
     plain, hidden = min(costs["test"]), min(costs[KEYS[0]])
-    share = hidden / plain - 1
     print(
-        f"one more case, {len(TEXT) * times:,} characters: {plain:.0f} us without a secret, {hidden:.0f} us with a key:"
+        f"one more case, {len(TEXT) * times:,} characters: {plain:.0f} us without a secret, {hidden:.0f} us with a key"
     )
-    print(f"  hiding adds {share:+.1%}, bound {MOST_OF_A_CASE:.0%}")
-    return share <= MOST_OF_A_CASE
 
 
 def main() -> int:
@@ -113,7 +109,7 @@ def main() -> int:
     few, many, rounds = (5, 20, 1) if given.quick else (200, 2200, given.rounds)
     within = show_records(2 if given.quick else 20 * given.rounds)
     for times in (6, 52):
-        within = show_cases(times, few, many, rounds) and within
+        show_cases(times, few, many, rounds)
     if given.quick:
         print("\n--quick: everything ran, but so few cases say nothing; the figures are not meaningful.")
     return int(not within and not given.quick)
