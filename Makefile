@@ -1,7 +1,7 @@
 # `make demo` shows the tool, `make test` proves it. Both need python3 >= 3.11 with venv, and nothing else.
 
 PYTHON ?= python3
-VENV ?= .venv
+VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
