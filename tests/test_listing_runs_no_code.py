@@ -110,7 +110,5 @@ def test_the_list_says_what_functions_lack_without_running_them(project: Project
     ready = {name for name, missing in rows.items() if missing is None}
     assert ready == {"function", "name", "import", "star", "installed"}
     assert rows["no function"] == "the module `good` has no function `nothing`"
-    assert rows["no module"] == (
-        "the module of `nowhere_at_all:f` cannot be imported: there is no module `nowhere_at_all`"
-    )
+    assert str(rows["no module"]).startswith("there is no module `nowhere_at_all` in ")
     assert "cannot be imported: SyntaxError" in str(rows["broken"])

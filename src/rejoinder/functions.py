@@ -245,44 +245,6 @@ def source_of(name: str, folders: tuple[str, ...]) -> bytes:
     return b""
 
 
-def find_fault(name: str, folders: tuple[str, ...]) -> str | None:
-    """Why `module:function` cannot be called, as far as that is known without running any code; None where it may be
-    there."""
-    module, _, function = name.partition(":")
-    files = (file for folder in folders for file in _files_of(folder, module.replace(".", "/")))
-    file = next((file for file in files if file.is_file()), None)
-    if file is None:
-        missing = ModuleNotFoundError(name=module)
-        return None if _is_installed(module.partition(".")[0]) else _why_not_imported(name, folders, missing)
-    try:
-        names = _names_in(file)
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return _why_not_imported(name, folders, error)
-    return None if names is None or function in names else f"the module `{module}` has no function `{function}`"
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except (ImportError, ValueError):
-        return False
-
-
-def _names_in(file: Path) -> set[str] | None:
-    """The names that a module may have; None where only running it would tell."""
-    import ast  # noqa: PLC0415 - only for lists of targets
-
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_bytes(), str(file))):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            names |= {(one.asname or one.name).partition(".")[0] for one in node.names}
-    return None if names & {"*", "__getattr__", "globals"} else names
-
-
 # Standard output is for results. What the user's own code prints goes to standard error, also what the programs print
 # that it starts: those write to the descriptor and not to `sys.stdout`.
 

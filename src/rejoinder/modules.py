@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from rejoinder.suite.files import Finder, in_quotes, near_name
 from rejoinder.suite.paths import list_words
@@ -22,27 +22,58 @@ _OF_A_SHELL = re.compile(r"[$`;&|<>*?(){}~\n]")
 """What makes a command line more than a program and its arguments."""
 
 
-def find_module(call: str, folders: tuple[str, ...]) -> str | None:
-    """Why the module of `module:function` cannot be imported; None where a file for it is there."""
-    name = call.partition(":")[0]
-    if _has_module(name, folders):
-        return None
+def find_function(call: str, folders: tuple[str, ...]) -> str | None:
+    """Why `module:function` cannot be called, as far as files tell; None where it may be there."""
+    name, _, function = call.partition(":")
+    spec = _spec_of(name, folders)
+    if spec is not None:
+        return _find_in(Path(spec.origin), name, function) if _is_own(spec.origin, folders) else None
     where = list_words([f"`{folder}`" for folder in dict.fromkeys(folders)])
     near = next(filter(None, (near_name(Path(folder, f"{name}.py")) for folder in folders)), None)
     hint = f"; did you mean `{Path(near).stem}`?" if near and near.endswith(".py") else ""
     return f"there is no module `{name}` in {where}, and none is installed{hint}"
 
 
-def _has_module(name: str, folders: tuple[str, ...]) -> bool:
+def _is_own(origin: str | None, folders: tuple[str, ...]) -> TypeGuard[str]:
+    """Is it a Python file of the project?"""
+    return origin is not None and origin.endswith(".py") and any(Path(origin).is_relative_to(one) for one in folders)
+
+
+def _find_in(file: Path, module: str, function: str) -> str | None:
+    try:
+        names = _names_in(file)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = f" ({file.name}:{error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
+        return f"the module `{module}` cannot be imported: {type(error).__name__}: {error.args[0]}{line}"
+    return None if names is None or function in names else f"the module `{module}` has no function `{function}`"
+
+
+def _names_in(file: Path) -> set[str] | None:
+    """The names that a module may have; None where only running it would tell."""
+    import ast  # noqa: PLC0415 - few suites have code of their own
+
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_bytes(), str(file))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {(one.asname or one.name).partition(".")[0] for one in node.names}
+    return None if names & {"*", "__getattr__", "globals"} else names
+
+
+def _spec_of(name: str, folders: tuple[str, ...]) -> ModuleSpec | None:
     """Looked for package by package: `importlib.util.find_spec` would import the packages above a module."""
     path: list[str] | None = None
+    spec: ModuleSpec | None = None
     steps = name.split(".")
     for depth in range(1, len(steps) + 1):
         spec = _find_spec(".".join(steps[:depth]), folders, path)
         if spec is None:
-            return False
+            return None
         path = list(spec.submodule_search_locations or ())
-    return True
+    return spec
 
 
 def _find_spec(name: str, folders: tuple[str, ...], path: list[str] | None) -> ModuleSpec | None:

@@ -27,7 +27,7 @@ from rejoinder.model import (
     Target,
     walk_level,
 )
-from rejoinder.modules import find_module, find_script
+from rejoinder.modules import find_function, find_script
 from rejoinder.providers import RUNS_CODE, is_available
 from rejoinder.roles import asked_besides, find_embedding_fault, find_provider_fault, find_target, no_target, pair_of
 from rejoinder.suite.cases import CasePlace, Place
@@ -155,7 +155,7 @@ def _review_target(
     except UsageError:
         return  # variables that are not set, which loading has said
     if target.provider in RUNS_CODE:
-        message = find_module(settings["call"], folders)
+        message = find_function(settings["call"], folders)
         if message is not None:
             yield source.problem("file-not-found", at, message)
     elif find_entry_point(PROVIDERS_GROUP, target.provider) is None:  # a package's provider is code that would be run
@@ -182,7 +182,7 @@ def _review_code(check: AnyCheck, folders: tuple[str, ...], place: CasePlace) ->
     """Is the code there that a check runs?"""
     message = None
     if isinstance(check, PythonCheck):
-        message = find_module(check.call, folders)
+        message = find_function(check.call, folders)
     elif isinstance(check, Code):
         message = find_script(check.script, check.cwd, folders)
     if message is not None:

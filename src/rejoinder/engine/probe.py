@@ -13,8 +13,8 @@ from rejoinder.engine.desk import TargetDesk
 from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import RunOptions
 from rejoinder.errors import RejoinderError, UsageError
-from rejoinder.functions import find_fault
 from rejoinder.model import ChatMessage, Reply, Request, Semantic, Suite, Target, walk_level
+from rejoinder.modules import find_function
 from rejoinder.providers import EMBEDS, RUNS_CODE, is_available
 from rejoinder.suite.project import read_environment
 from rejoinder.suite.targets import left_out_settings
@@ -38,7 +38,7 @@ def find_lack(target: Target, project: Suite) -> RejoinderError | None:
     if not is_available(target.provider):
         return UsageError(f"the provider `{target.provider}` cannot be run by this version")
     if target.provider in RUNS_CODE:
-        fault = find_fault(str(target.settings["call"]), (str(Path(project.path).parent), project.root))
+        fault = find_function(str(target.settings["call"]), (str(Path(project.path).parent), project.root))
         return UsageError(fault) if fault is not None else None
     try:
         TargetDesk(RunOptions()).open_all([(project, target)])
@@ -67,6 +67,8 @@ async def try_target(
     desk = TargetDesk(options)
     started = time.perf_counter()
     try:
+        if target.provider in RUNS_CODE and options.no_code:
+            raise UsageError("it runs code of the project, and --no-code refuses that")
         if target.provider in RUNS_CODE:
             desk.lend_environment([project])
         desk.open_all([(project, target)])
