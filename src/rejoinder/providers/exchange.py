@@ -52,23 +52,27 @@ class Exchange:
         """Values that must never be shown, with the name to show instead."""
         self.reveal: Callable[[str], str] = str
         """Puts the secrets back into a text that was written without them."""
-        self._transports: dict[ClientCertificate | None, Transport] = {}
+        self._transports: dict[tuple[ClientCertificate | None, bytes], Transport] = {}
         self._limiters: dict[tuple[str, str], Limiter] = {}
 
     def transport(self, environment: Mapping[str, str], shown: ClientCertificate | None = None) -> Transport:
-        """The transport of all targets that show the same certificate to their servers; most show none."""
-        if shown not in self._transports:
+        """The transport of all targets that show the same certificate to their servers, and whose project names the
+        same proxies and authorities."""
+        from rejoinder.providers.routes import read_network  # noqa: PLC0415 - most runs of a new suite send nothing
+
+        way = shown, msgspec.json.encode(read_network(environment))
+        if way not in self._transports:
             from rejoinder.providers.transport import Transport  # noqa: PLC0415 - brings the HTTP client
 
-            for name, value in environment.items() if not self._transports else ():
+            for name, value in environment.items():
                 if ("@" in value and ("://" in value or re.search(_ADDRESS_VARIABLE, name))) or (
                     "?" in value and re.search(_ADDRESS_VARIABLE, name)
                 ):
                     self._hide_address(value, name)
-            self._transports[shown] = Transport(
+            self._transports[way] = Transport(
                 environment, on_first_request=self._on_first_request, client_certificate=shown
             )
-        return self._transports[shown]
+        return self._transports[way]
 
     def limiter(self, provider: str, address: str, key: str | None) -> Limiter:
         place = (address, key or "")
