@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rejoinder.cli.output import echo, show_problems, write_json
-from rejoinder.cli.trusting import trust_env_option
+from rejoinder.cli.trusting import no_code_option, trust_env_option
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite, Target, Usage
 from rejoinder.providers.settings import one_spelling
@@ -64,6 +64,7 @@ def command(ctx: click.Context, targets_file: Path | None, suite_file: Path | No
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @_targets_option
 @_suite_option
+@no_code_option
 @trust_env_option
 @_format_option
 @click.pass_context
@@ -72,6 +73,7 @@ def check(
     names: tuple[str, ...],
     targets_file: Path | None,
     suite_file: Path | None,
+    no_code: bool,
     trust_env: bool,
     form: str,
 ) -> None:
@@ -93,7 +95,7 @@ def check(
     if not chosen:
         raise UsageError("there are no targets to check", "Name one, for example openai/gpt-5-mini.")
 
-    embedders, options = find_embedders(project), RunOptions(trust_env=trust_env)
+    embedders, options = find_embedders(project), RunOptions(no_code=no_code, trust_env=trust_env)
 
     async def try_all() -> list[Probe]:
         return await asyncio.gather(*(try_target(target, project, options, embedders) for target in chosen))

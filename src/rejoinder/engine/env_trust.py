@@ -24,6 +24,7 @@ from rejoinder.errors import UsageError
 from rejoinder.model import Target
 from rejoinder.providers import Provider
 from rejoinder.providers.api import ApiProvider
+from rejoinder.providers.routes import CERTIFICATE_FILES
 from rejoinder.providers.settings import one_spelling
 from rejoinder.providers.vendors import address_variables
 from rejoinder.suite.project import Environment
@@ -32,7 +33,7 @@ from rejoinder.user_folder import user_folder
 
 VARIABLE = "REJOINDER_TRUST_ENV"
 _ADDRESSES = ("base_url", "endpoint", "url")
-_CERTIFICATES = frozenset({"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"})
+_CERTIFICATES = frozenset({*CERTIFICATE_FILES, "SSL_CERT_DIR"})
 SHORTEST = 4
 """Shorter values of a `.env` file are found in any text."""
 
