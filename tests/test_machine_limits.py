@@ -116,9 +116,9 @@ def test_a_folder_that_is_deleted_during_the_run_is_not_said_to_be_safe(project:
         (errno.ENOSPC, "make room on the disk"),
         (errno.EDQUOT, "make room in your quota of the disk"),
         (errno.EROFS, "make the disk writable"),
-        (errno.EACCES, "give yourself the right to write there"),
+        (errno.EACCES, "make it writable for your user"),
         (errno.EMFILE, "raise the limit (`ulimit -n 4096`) or use fewer --workers"),
-        (errno.EIO, "see to it that the disk can be written"),
+        (errno.EIO, "check that the disk is writable"),
     ],
 )
 def test_each_error_of_the_system_has_its_own_remedy(number: int, remedy: str) -> None:

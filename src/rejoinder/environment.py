@@ -25,7 +25,7 @@ _NEVER_LENT = re.compile(
 def own_environment() -> dict[str, str]:
     """The environment of this process without what is lent."""
     with _lock:
-        return {name: value for name, value in os.environ.items() if _lent.get(name, ("",))[0] != value or not value}
+        return {name: value for name, value in os.environ.items() if name not in _lent or _lent[name][0] != value}
 
 
 class Loan:

@@ -57,8 +57,8 @@ _REMEDIES = {
     errno.EDQUOT: "make room in your quota of the disk",
     errno.EFBIG: "raise the limit for the size of files (`ulimit -f unlimited`)",
     errno.EROFS: "make the disk writable",
-    errno.EACCES: "give yourself the right to write there",
-    errno.EPERM: "give yourself the right to write there",
+    errno.EACCES: "make it writable for your user",
+    errno.EPERM: "make it writable for your user",
     errno.EMFILE: _FEWER_FILES,
     errno.ENFILE: _FEWER_FILES,
 }
@@ -67,7 +67,7 @@ _REMEDIES = {
 
 def remedy_for(error: BaseException | None) -> str:
     """What to do about an error of the operating system; the general advice where there is no other."""
-    return _REMEDIES.get(getattr(error, "errno", None) or 0, "see to it that the disk can be written")
+    return _REMEDIES.get(getattr(error, "errno", None) or 0, "check that the disk is writable")
 
 
 def reason_of(error: OSError) -> str:

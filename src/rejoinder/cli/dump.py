@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import RunOptions, plan
-from rejoinder.errors import UsageError
+from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Suite
 
 
@@ -26,4 +26,4 @@ def dump_prompts(suites: list[Suite], options: RunOptions, folder: Path) -> None
                 number = f"-{used[name]}" if used[name] > 1 else ""  # other suites have cases of the same name
                 (folder / f"{name}{number}.txt").write_text(f"{mask.hide_text(text)}\n", encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{folder} cannot be written: {(error.strerror or str(error)).lower()}") from None
+        raise UsageError(f"{folder} cannot be written: {reason_of(error)}") from None

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from rejoinder.cli.output import echo
-from rejoinder.errors import UsageError
+from rejoinder.errors import UsageError, reason_of
 from rejoinder.suite.schema import schema_for
 
 MODELS = {
@@ -41,12 +41,10 @@ def command(folder: Path, provider: str | None, yes: bool) -> None:
         try:
             kept = path.exists()
         except OSError as error:
-            raise UsageError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
+            raise UsageError(f"{path} cannot be written: {reason_of(error)}") from None
         if not kept:
             _write(path, content)
         echo(f"{'kept   ' if kept else 'written'} {path}")
-    if provider != "scripted":
-        echo("", f"This version cannot run `{provider}` yet; `rejoinder prompt` shows what would be sent.")
     where = "" if folder == Path() else f"cd {folder} && "
     echo("", f"Next: {where}rejoinder validate")
 
@@ -79,4 +77,4 @@ def _write(path: Path, content: str) -> None:
         with path.open("x", encoding="utf-8", newline="\n") as stream:
             stream.write(content)
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
+        raise UsageError(f"{path} cannot be written: {reason_of(error)}") from None

@@ -11,7 +11,7 @@ from msgspec import structs
 from rejoinder.cli.output import width_of
 from rejoinder.cli.recorded import open_recorded
 from rejoinder.cli.results import check_out, output_options, write_report
-from rejoinder.cli.trusting import trust_option
+from rejoinder.cli.trust_options import trust_option
 from rejoinder.engine.earlier import Earlier
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.run import start_run

@@ -60,7 +60,7 @@ def tell_passed_over(files: Sequence[str]) -> None:
         return
     names = ", ".join(files[:MOST_NAMED])
     more = f" and {len(files) - MOST_NAMED} more" if len(files) > MOST_NAMED else ""
-    click.echo(f"passed over {count(len(files), 'YAML file')} without `evals`: {names}{more}", err=True)
+    echo(f"passed over {count(len(files), 'YAML file')} without `evals`: {names}{more}", err=True)
 
 
 def width_of(stream: TextIO) -> int:

@@ -13,10 +13,9 @@ from typing import Any
 import click
 
 from rejoinder.cli.output import count, echo, write_machine
-from rejoinder.engine.folder import runs_folder
 from rejoinder.engine.results import Outline
 from rejoinder.engine.run import RunReport
-from rejoinder.errors import UsageError
+from rejoinder.errors import UsageError, reason_of
 from rejoinder.report.conversation import shorten_line, write_conversation, write_reasons
 from rejoinder.report.signs import signs_for
 from rejoinder.report.summary import write_summary
@@ -61,7 +60,7 @@ def check_out(out: Path | None, form: str) -> None:
         with out.open("a", encoding="utf-8"):
             pass
     except OSError as error:
-        raise UsageError(f"{out} cannot be written: {(error.strerror or str(error)).lower()}") from None
+        raise UsageError(f"{out} cannot be written: {reason_of(error)}") from None
 
 
 def write_report(
@@ -103,7 +102,7 @@ def _write_file(report: RunReport, form: str, out: Path) -> None:
             for piece in _machine(report, kind):
                 stream.write(piece)
     except OSError as error:
-        raise UsageError(f"{out} cannot be written: {(error.strerror or str(error)).lower()}") from None
+        raise UsageError(f"{out} cannot be written: {reason_of(error)}") from None
 
 
 def _form_of(out: Path, form: str) -> str:
@@ -218,8 +217,10 @@ def _label(result: dict[str, Any], suites: bool, targets: bool, trials: bool) ->
 
 def next_command(report: RunReport) -> str:
     here = find_root(Path.cwd(), Path.cwd())
-    name = report.folder.id if report.folder.path.parent == runs_folder(here) else relative(report.folder.path)
-    name = quote(str(name))
+    is_own = report.folder.path.is_relative_to(here / ".rejoinder")
+    name = quote(report.folder.id if is_own else relative(report.folder.path))
+    if not is_own or report.run["status"] == "running":
+        return f"rejoinder show {name} --verbose"
     if report.run["status"] == "budget":
         return f"rejoinder resume {name} {' '.join(_more_budget(report.run['budget']))}"
     if report.run.get("replay_of") or report.run["options"].get("replay"):

@@ -12,7 +12,7 @@ from rejoinder.cli.output import width_of
 from rejoinder.cli.recorded import open_recorded
 from rejoinder.cli.results import check_out, output_options, write_report
 from rejoinder.cli.spans import DOLLARS
-from rejoinder.cli.trusting import no_code_option, trust_env_option, trust_option
+from rejoinder.cli.trust_options import no_code_option, trust_env_option, trust_option
 from rejoinder.engine.run import resume_run
 from rejoinder.report.live import LiveDisplay
 

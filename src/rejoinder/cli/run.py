@@ -12,7 +12,7 @@ from rejoinder.cli.loading import load_suites
 from rejoinder.cli.output import AliasedOption, echo, width_of, words
 from rejoinder.cli.results import check_out, output_options, write_report
 from rejoinder.cli.spans import DOLLARS, LIFETIME, SHARD
-from rejoinder.cli.trusting import no_code_option, trust_env_option, trust_option
+from rejoinder.cli.trust_options import no_code_option, trust_env_option, trust_option
 from rejoinder.engine.plan import RunOptions, pairs, survey_plan
 from rejoinder.engine.run import start_run
 from rejoinder.model import Suite

@@ -10,7 +10,7 @@ import click
 
 from rejoinder.cli.output import count, echo, write_json
 from rejoinder.engine.folder import RunFolder, list_grades, list_runs, prune_runs
-from rejoinder.engine.run_files import RunDamaged, refuse_special_files
+from rejoinder.run_files import RunDamaged, refuse_special_files
 from rejoinder.suite.project import find_root
 
 

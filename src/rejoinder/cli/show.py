@@ -8,9 +8,9 @@ import click
 
 from rejoinder.cli.recorded import open_recorded
 from rejoinder.cli.results import output_options, write_report
-from rejoinder.cli.trusting import trust_option
+from rejoinder.cli.trust_options import trust_option
 from rejoinder.engine.run import is_consistent, show_run
-from rejoinder.engine.run_files import RunDamaged
+from rejoinder.run_files import RunDamaged
 
 
 @click.command("show")

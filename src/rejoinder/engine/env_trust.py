@@ -17,25 +17,24 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from rejoinder.engine.masking import SHORTEST_SECRET
 from rejoinder.engine.plan import RunOptions
-from rejoinder.engine.run_files import replace_file
 from rejoinder.environment import own_environment
-from rejoinder.errors import UsageError
+from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Target
 from rejoinder.providers import Provider
 from rejoinder.providers.api import ApiProvider
-from rejoinder.providers.routes import CERTIFICATE_FILES
+from rejoinder.providers.routes import CERTIFICATE_VARIABLES
 from rejoinder.providers.settings import one_spelling
 from rejoinder.providers.vendors import address_variables
+from rejoinder.run_files import replace_file
+from rejoinder.suite.paths import list_words
 from rejoinder.suite.project import Environment
 from rejoinder.suite.templates import environment_names
 from rejoinder.user_folder import user_folder
 
 VARIABLE = "REJOINDER_TRUST_ENV"
 _ADDRESSES = ("base_url", "endpoint", "url")
-_CERTIFICATES = frozenset({*CERTIFICATE_FILES, "SSL_CERT_DIR"})
-SHORTEST = 4
-"""Shorter values of a `.env` file are found in any text."""
 
 
 def refuse_foreign_address(
@@ -54,16 +53,16 @@ def refuse_foreign_address(
         return
     sent = list(_texts(ready.settings)) + [str(value) for value in provider.headers.values()]
     keys = [secret for secret in secrets if any(secret in text for text in sent)]
-    values = [environment[name] for name in environment.files if len(environment[name]) >= SHORTEST]
+    values = [environment[name] for name in environment.files if len(environment[name]) >= SHORTEST_SECRET]
     foreign = [key for key in keys if not any(value in key for value in values)]
     files = {environment.files[name] for name in names}
     if not foreign or all(is_trusted(file) for file in files):
         return
     raise UsageError(
-        f"target `{target.name}` would send a key to {_host(provider.address)}, and {_and(names)} in {_and(files)}"
-        " decides on the way there, but the key is not from that file",
+        f"target `{target.name}` would send a key to {_host(provider.address)}: {list_words(sorted(names))} in"
+        f" {list_words(sorted(map(str, files)))} sets where it goes, and the key does not come from that file",
         "If you know the file, allow it with `rejoinder trust`, or once with --trust-env. If you do not, the key would"
-        " go to whoever wrote it.",
+        " go to the author of the file.",
     )
 
 
@@ -75,7 +74,7 @@ def _deciding(target: Target, address: str, environment: Environment) -> Iterato
     scheme = urlsplit(address).scheme
     for name in environment.files:
         is_proxy = name.lower() in (f"{scheme}_proxy", "all_proxy") and not _is_on_this_machine(environment[name])
-        if environment[name] and (is_proxy or (scheme == "https" and name in _CERTIFICATES)):
+        if environment[name] and (is_proxy or (scheme == "https" and name in CERTIFICATE_VARIABLES)):
             yield name
 
 
@@ -115,16 +114,12 @@ def _is_on_this_machine(address: str) -> bool:
     return host == "localhost" or host.endswith(".localhost")
 
 
-def _and(items: Iterable[object]) -> str:
-    return " and ".join(sorted(map(str, items)))
-
-
 # Files that the user trusts, by path and content.
 
 
 def trusted_files() -> dict[str, str]:
     """The digest of each file that `rejoinder trust` was given, by its path."""
-    with suppress(OSError, msgspec.MsgspecError):
+    with suppress(OSError, msgspec.MsgspecError, UsageError):
         return msgspec.json.decode(_place().read_bytes(), type=dict[str, str])
     return {}
 
@@ -145,14 +140,14 @@ def forget_files(files: Iterable[Path]) -> None:
 def deciding_variables(names: Iterable[str]) -> list[str]:
     """Those of a file's variables that can say where keys are sent."""
     endings = ("_url", "_host", "_endpoint", "_proxy", "_resource_name")
-    return sorted(name for name in names if name in _CERTIFICATES or name.lower().endswith(endings))
+    return sorted(name for name in names if name in CERTIFICATE_VARIABLES or name.lower().endswith(endings))
 
 
 def _digest(file: Path) -> str:
     try:
         return sha256(file.read_bytes()).hexdigest()
     except OSError as error:
-        raise UsageError(f"{file} cannot be read: {(error.strerror or str(error)).lower()}") from None
+        raise UsageError(f"{file} cannot be read: {reason_of(error)}") from None
 
 
 def _place() -> Path:
@@ -169,4 +164,4 @@ def _write(files: dict[str, str]) -> None:
         with replace_file(place) as stream:
             stream.write(msgspec.json.format(msgspec.json.encode(files), indent=2) + b"\n")
     except OSError as error:
-        raise UsageError(f"{place} cannot be written: {(error.strerror or str(error)).lower()}") from None
+        raise UsageError(f"{place} cannot be written: {reason_of(error)}") from None

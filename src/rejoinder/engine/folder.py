@@ -28,7 +28,9 @@ from typing import Any
 import msgspec
 
 from rejoinder.engine.masking import Mask
-from rejoinder.engine.run_files import (
+from rejoinder.engine.shapes import check_shape
+from rejoinder.errors import RejoinderError, UsageError, reason_of
+from rejoinder.run_files import (
     RunDamaged,
     open_file,
     open_to_append,
@@ -36,8 +38,6 @@ from rejoinder.engine.run_files import (
     replace_file,
     sweep_drafts,
 )
-from rejoinder.engine.shapes import check_shape
-from rejoinder.errors import RejoinderError, UsageError
 
 RUN_FORMAT = 1
 LOCK_WAIT_S = 0.5
@@ -78,7 +78,7 @@ class RunFolder:
         try:
             handle = open_to_append(self.path / "lock")
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
+            reason = reason_of(error)
             raise RejoinderError(f"{self.path} cannot be written: {reason}") from None
         deadline = time.monotonic() + LOCK_WAIT_S
         while not _try_lock(handle):
@@ -129,7 +129,7 @@ class RunFolder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
+            reason = reason_of(error)
             raise RunDamaged(path, f"it cannot be read: {reason}", "Look at its permissions.") from None
         if len(content) > LARGEST_RECORD:
             raise RunDamaged(path, "it is too large")
@@ -233,7 +233,7 @@ def find_run(root: Path, name: str | None) -> RunFolder:
     try:
         refuse_special_files(folder.path)
     except OSError as error:
-        raise UsageError(f"{folder.path} cannot be read: {(error.strerror or str(error)).lower()}") from None
+        raise UsageError(f"{folder.path} cannot be read: {reason_of(error)}") from None
     return folder
 
 

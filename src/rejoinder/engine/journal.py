@@ -27,9 +27,9 @@ from msgspec import Struct
 from rejoinder.engine.budget import Amount, Ledger
 from rejoinder.engine.masking import Mask
 from rejoinder.engine.points import is_due, reached
-from rejoinder.engine.run_files import open_file, open_to_append
 from rejoinder.errors import RejoinderError, reason_of
 from rejoinder.model import Failure, Reply
+from rejoinder.run_files import open_file, open_to_append
 
 FORMAT = 1
 

@@ -7,14 +7,14 @@ and lies in `.rejoinder/passports`, beside the suites that it speaks of.
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from rejoinder.errors import UsageError
+from rejoinder.errors import UsageError, reason_of
+from rejoinder.run_files import replace_file
 from rejoinder.stats import ClusteredRate, rogan_gladen, rogan_gladen_interval
 
 FOLDER = ".rejoinder/passports"
@@ -100,16 +100,12 @@ def _path(root: Path, judge: str, digest: str) -> Path:
 
 def write_passport(root: Path, passport: Passport) -> Path:
     path = _path(root, passport.judge, passport.digest)
-    draft = path.with_suffix(".draft")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with draft.open("wb") as stream:
+        with replace_file(path) as stream:
             stream.write(msgspec.json.format(msgspec.json.encode(passport), indent=2) + b"\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(path)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = reason_of(error)
         hint = "The answers are kept: make room for it, and give the same command with --resume RUN."
         raise UsageError(f"the passport {path} cannot be written: {reason}", hint) from None
     return path

@@ -16,9 +16,9 @@ from rejoinder.engine.folder import RUN_FORMAT, RunFolder
 from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import RunOptions, Survey
 from rejoinder.engine.results import Record
-from rejoinder.engine.run_files import RunDamaged, open_file
-from rejoinder.errors import UsageError
+from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Case, Formatting, Suite, Target, file_in_project
+from rejoinder.run_files import RunDamaged, open_file
 from rejoinder.suite.prices import read_prices
 from rejoinder.suite.project import open_project
 from rejoinder.suite.templates import find_secret_by_expression
@@ -148,7 +148,7 @@ def read_stored(folder: RunFolder) -> Stored:
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
         raise RunDamaged(path, str(error), "Start a new run.") from None
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
+        raise UsageError(f"{path} cannot be read: {reason_of(error)}") from None
 
 
 def stored_suite(folder: RunFolder, number: int, stored: StoredSuite, home: Path) -> Suite:

@@ -18,7 +18,6 @@ from msgspec import Struct
 from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import Job
 from rejoinder.engine.points import reached
-from rejoinder.engine.run_files import RunDamaged, open_draft, open_file, replace_file
 from rejoinder.engine.shapes import Count
 from rejoinder.model import (
     NO_USAGE,
@@ -35,6 +34,7 @@ from rejoinder.model import (
     title_of,
 )
 from rejoinder.providers import FREE, RUNS_CODE
+from rejoinder.run_files import RunDamaged, open_draft, open_file, replace_file
 
 Record = dict[str, Any]
 

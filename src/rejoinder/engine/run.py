@@ -31,7 +31,7 @@ from rejoinder.engine.session import Observer, Session, with_budgets
 from rejoinder.engine.sources import Tape, without_words
 from rejoinder.engine.summary import exit_code, summarise
 from rejoinder.engine.vectors import Vectors
-from rejoinder.errors import UsageError
+from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Suite
 
 
@@ -104,7 +104,7 @@ def start_run(
         folder.lock()
     except OSError as error:
         is_file = isinstance(error, FileExistsError | NotADirectoryError)
-        reason = "it is a file, and a folder is needed" if is_file else (error.strerror or str(error)).lower()
+        reason = "it is a file, and a folder is needed" if is_file else reason_of(error)
         raise UsageError(f"no run can be kept in {root}: {error.filename or root}: {reason}") from None
     with contextlib.ExitStack() as opened:
         opened.callback(folder.unlock)
@@ -125,7 +125,7 @@ def start_run(
         except BaseException as error:
             folder.discard()  # nothing was sent, so there is nothing to keep
             if isinstance(error, OSError):
-                reason = (error.strerror or str(error)).lower()
+                reason = reason_of(error)
                 raise UsageError(f"{folder.path} cannot be written: {reason}") from None
             raise
         reached("run.created")
@@ -176,8 +176,9 @@ def grade_run(
     """New grades of a run, and the grades that it had. Nobody can delete it meanwhile."""
     before = Earlier((recorded,), "grade")
     with _held_for_grading(before):
-        copies = recorded.copies() or recorded.suites(asks=False)
-        old = read_run(recorded.folder, recorded.root) or _derive_run(recorded, copies)
+        old = read_run(recorded.folder, recorded.root)
+        if old is None:
+            old = _derive_run(recorded, recorded.copies() or recorded.suites(asks=False))
         sealed = not recorded.uses_copy
         return old, start_run(suites, options, observer, before=before, root=recorded.root, sealed=sealed)
 

@@ -14,8 +14,9 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from rejoinder.engine.run_files import RunDamaged, open_file, replace_file
 from rejoinder.environment import own_environment
+from rejoinder.errors import reason_of
+from rejoinder.run_files import RunDamaged, open_file, replace_file
 from rejoinder.user_folder import user_folder
 
 VARIABLE = "REJOINDER_SEAL_KEY"
@@ -29,7 +30,7 @@ def write_seal(folder: Path, run: str) -> str | None:
     try:
         key = _own_key(create=True)
     except OSError as error:
-        return (error.strerror or str(error)).lower()
+        return reason_of(error)
     if key is None:
         return f"{VARIABLE} is shorter than {SHORTEST_KEY} characters, or the user has no home folder"
     with replace_file(folder / FILE) as stream:

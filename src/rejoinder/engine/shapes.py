@@ -42,6 +42,7 @@ class _FromCache(Struct):
     answers: Count
     tokens: Count
     cost: Number | None
+    repeated: Count = 0
     trouble: str | None = None
 
 

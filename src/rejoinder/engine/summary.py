@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from rejoinder.engine.results import Record, add_costs
+from rejoinder.run_files import open_file
 from rejoinder.stats import wilson
 
 if TYPE_CHECKING:
@@ -318,7 +319,7 @@ def summarise(results: Path, planned: int, duration_s: float) -> Record:
     """Count the results of a file."""
     tally = Tally()
     decode = msgspec.json.Decoder(_Result).decode
-    with results.open("rb", buffering=1 << 20) as stream:
+    with open_file(results) as stream:
         for line in stream:
             tally.add(decode(line))
     return tally.summary(planned, duration_s)

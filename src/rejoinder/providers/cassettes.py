@@ -20,6 +20,7 @@ from msgspec import Struct, structs
 
 from rejoinder.errors import RejoinderError, reason_of
 from rejoinder.model import ChatMessage, Failure, Reply, file_in_project
+from rejoinder.run_files import replace_file
 
 FORMAT = 1
 NO_RECORDING = "no-recording"
@@ -158,9 +159,8 @@ def write_cassette(path: Path, cassette: Cassette, hide: Change = as_it_is) -> N
     text = _to_yaml({**head, "calls": _as_before(path, calls)})
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".draft")
-        draft.write_text(text, encoding="utf-8", newline="\n")
-        draft.replace(path)
+        with replace_file(path, durable=False) as stream:
+            stream.write(text.encode())
     except OSError as error:
         raise CassetteError(f"{path} cannot be written: {reason_of(error)}") from error
 

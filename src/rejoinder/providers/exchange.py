@@ -13,6 +13,7 @@ from urllib.parse import unquote, unquote_plus, urlsplit
 import msgspec
 
 from rejoinder.providers.limits import Limiter, LimiterReport
+from rejoinder.suite.targets import SECRET_NAME
 
 if TYPE_CHECKING:
     from rejoinder.providers.tls import ClientCertificate
@@ -87,7 +88,7 @@ class Exchange:
     def hide_variables(self, variables: Mapping[str, str]) -> None:
         """Secrets among variables of the environment, told by their names."""
         for name, value in variables.items():
-            if re.search(_SECRET_HEADER, name) and len(value) >= SHORTEST_COOKIE:
+            if SECRET_NAME.search(name) and len(value) >= SHORTEST_COOKIE:
                 self.hide(value, f"env {name}")
 
     def hide_settings(self, target: str, settings: Mapping[str, Any]) -> None:

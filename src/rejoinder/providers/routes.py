@@ -13,6 +13,7 @@ from rejoinder._version import __version__
 from rejoinder.providers.base import ProviderError
 
 CERTIFICATE_FILES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+CERTIFICATE_VARIABLES = (*CERTIFICATE_FILES, "SSL_CERT_DIR")
 
 
 class Network(Struct, frozen=True):

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from rejoinder.errors import reason_of
 from rejoinder.providers.base import ProviderError
-from rejoinder.providers.routes import CERTIFICATE_FILES, Network
+from rejoinder.providers.routes import CERTIFICATE_VARIABLES, Network
 
 BUFFER_SIZE = 16 * 1024
 """Of each connection, and as much as comes at once over TLS. asyncio takes 16 times as much: 128 MB for 500 of them."""
@@ -57,20 +57,20 @@ class ClientCertificate(Struct, frozen=True):
         context.load_cert_chain(self.cert, self.key, self.password or "")  # without one, OpenSSL asks at the terminal
 
 
-def trusting(network: Network) -> ssl.SSLContext:
+def make_context(network: Network) -> ssl.SSLContext:
     """The certificates to trust: those that the environment names, else the system's."""
     file, folder = network.certificate_file, network.certificate_folder
     if not file and not folder:
-        return _trusting_the_system()
+        return _system_context()
     try:
         return ssl.create_default_context(cafile=file, capath=folder)
     except (OSError, ssl.SSLError) as error:
         message = f"the certificates in {file or folder} cannot be read: {error}"
-        hint = f"; look at {', '.join(CERTIFICATE_FILES)} and SSL_CERT_DIR"
+        hint = f"; look at {', '.join(CERTIFICATE_VARIABLES)}"
         raise ProviderError(message + hint, type="tls", ends_target=True) from None
 
 
-def _trusting_the_system() -> ssl.SSLContext:
+def _system_context() -> ssl.SSLContext:
     """On Linux, the places that OpenSSL knows, read once. Elsewhere, and where there is nothing in them, truststore
     asks the system, which it does for each connection."""
     if sys.platform not in ("darwin", "win32"):

@@ -29,7 +29,7 @@ from rejoinder.providers.tls import (
     bound_buffers,
     explain,
     is_about_client_certificate,
-    trusting,
+    make_context,
 )
 
 CONNECT_TIMEOUT_S = 30.0
@@ -210,7 +210,7 @@ class Transport:
     def _tls(self) -> ssl.SSLContext:
         if self._context is None:
             bound_buffers()
-            self._context = trusting(self._network)
+            self._context = make_context(self._network)
             if self._client_certificate is not None:
                 self._client_certificate.show(self._context)
         return self._context

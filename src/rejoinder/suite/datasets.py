@@ -12,6 +12,7 @@ from typing import Any, TextIO
 import msgspec
 from msgspec import Struct
 
+from rejoinder.errors import reason_of
 from rejoinder.model import Problem
 from rejoinder.suite.files import FileFault, in_quotes, measure
 from rejoinder.suite.source import RowSource
@@ -46,7 +47,7 @@ def read_rows(path: Path, file: str) -> Iterator[Row | Problem]:
     except UnicodeDecodeError:
         yield Problem(code="not-utf8", message=f"{name} is not UTF-8; save it as UTF-8", file=file)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = reason_of(error)
         yield Problem(code="unreadable-file", message=f"{name} cannot be read: {reason}", file=file)
 
 

@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from rejoinder.errors import reason_of
 from rejoinder.suite.paths import list_words, nearest
 
 _T = TypeVar("_T")
@@ -123,7 +124,7 @@ def _os_fault(path: Path, error: OSError) -> FileFault:
         near = near_name(path)
         hint = f"; did you mean `{path.with_name(near)}`?" if near else ""
         return FileFault("file-not-found", f"there is no file {in_quotes(str(path))}{hint}")
-    reason = "its links lead in a circle" if error.errno == errno.ELOOP else (error.strerror or str(error)).lower()
+    reason = "its links lead in a circle" if error.errno == errno.ELOOP else reason_of(error)
     return FileFault("unreadable-file", f"{in_quotes(path.name)} cannot be read: {reason}")
 
 

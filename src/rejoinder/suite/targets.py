@@ -260,7 +260,7 @@ def settings_with_environment(target: Target, environment: Mapping[str, str]) ->
         for name in environment_names(text):
             if name not in environment:
                 missing[name] = None
-            elif _SECRET_NAME.search(name) and environment[name]:
+            elif SECRET_NAME.search(name) and environment[name]:
                 secrets[environment[name]] = f"env {name}"
         return expand_environment(text, environment, lambda _code, _message: None)
 
@@ -286,7 +286,7 @@ def settings_with_environment(target: Target, environment: Mapping[str, str]) ->
 
 
 _LEFT_OUT = object()
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|AUTH|CRED", re.IGNORECASE)
+SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|AUTH|CRED", re.IGNORECASE)
 
 
 def _target(entry: dict[str, Any], file: str) -> Target:

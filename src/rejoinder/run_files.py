@@ -1,7 +1,7 @@
 """Files of a run folder, opened so that a folder from elsewhere can do no harm.
 
 A run folder may come from a colleague or with a cloned repository. A link in it could lead a write to any file of the
-user's, and a pipe could make a read wait for ever. So links, pipes and devices are refused; a file is replaced by a
+user, and a pipe could make a read wait for ever. So links, pipes and devices are refused; a file is replaced by a
 draft that is created anew under a name that cannot be guessed.
 """
 
@@ -65,14 +65,16 @@ def open_to_append(path: Path) -> int:
 
 
 @contextmanager
-def replace_file(path: Path) -> Generator[BinaryIO]:
-    """A stream for the new content of a file, which takes its place whole or not at all."""
+def replace_file(path: Path, *, durable: bool = True) -> Generator[BinaryIO]:
+    """A stream for the new content of a file, which takes its place whole or not at all. `durable`: is it on the disk
+    before it does?"""
     draft, stream = open_draft(path)
     try:
         with stream:
             yield stream
             stream.flush()
-            os.fsync(stream.fileno())
+            if durable:
+                os.fsync(stream.fileno())
         draft.replace(path)
     except BaseException:
         with suppress(OSError):

@@ -7,7 +7,7 @@ import click
 trust_option = click.option(
     "--trust",
     is_flag=True,
-    help="Use the suites in the run's folder, wherever it comes from: it decides which code runs and who gets keys.",
+    help="Use the run folder's own copy of its suites, wherever the folder comes from.",
 )
 no_code_option = click.option("--no-code", is_flag=True, help="Refuse suites that run code of the project.")
 trust_env_option = click.option(
