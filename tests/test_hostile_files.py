@@ -336,10 +336,10 @@ def test_a_folder_is_no_attachment(project: Project) -> None:
 
 def test_a_folder_is_no_suite(project: Project) -> None:
     (project.folder / "evals.yaml").mkdir()
-    project.run("prompt", "evals.yaml", code=2)
-    result = project.invoke("validate", "evals.yaml")
-    assert isinstance(result.exception, RejoinderError)
-    assert "no suite in the folder" in str(result.exception)
+    for command in ("prompt", "validate"):
+        result = project.invoke(command, "evals.yaml")
+        assert isinstance(result.exception, RejoinderError)
+        assert "no suite in the folder" in str(result.exception)
 
 
 def test_a_folder_is_no_data_set(project: Project) -> None:

@@ -39,6 +39,7 @@ from rejoinder.model import (
 )
 from rejoinder.report.problems import write_problem
 from rejoinder.report.sarif import write_sarif
+from rejoinder.suite.load import LoadOptions
 from rejoinder.suite.paths import read_path, write_path
 from rejoinder.suite.schema import check_names, read_schema
 from rejoinder.validation import FileReport, Report, validate_file
@@ -111,6 +112,7 @@ evalcases:
 
 FOLLOW_UPS = """\
 metadata: {model: scripted/x, followups: first, max_turns: 4}
+embedding_target: scripted/e
 checks:
   - not_match: "*sorry*"
 defaults:
@@ -563,7 +565,7 @@ def test_targets_and_configuration_are_refused_in_words(surrounded: Project, tex
     check_places(validate_file(Path("evals.yaml")), surrounded)
     check_commands(surrounded, "evals.yaml")
     other = surrounded.write("other.yaml", text.encode("utf-8", "replace"))
-    check_places(validate_file(Path("evals.yaml"), targets_file=other), surrounded)
+    check_places(validate_file(Path("evals.yaml"), LoadOptions(targets_file=other, missing="warning")), surrounded)
 
 
 SHOWN = "abc: '\"xyz \t漢字ーＡ가é"

@@ -792,9 +792,9 @@ INSIDE = {"expected": "x", "threshold": 0.3}
 def test_one_threshold_is_enough(project: Project, kind: str) -> None:
     check = {kind: INSIDE, "threshold": 0.9}
     for place, one in (("", check), (".not", {"not": check}), (".or[0]", {"or": [check]})):
-        [error] = project.errors(make_suite([make_case(one)]))
+        [error] = project.errors({**make_suite([make_case(one)]), "embedding_target": "scripted/e"})
         assert (error["code"], error["path"]) == ("conflicting-keys", f"evals[0].checks[0]{place}.threshold")
-    assert project.errors(make_suite([make_case({kind: INSIDE})])) == []
+    assert project.errors({**make_suite([make_case({kind: INSIDE})]), "embedding_target": "scripted/e"}) == []
 
 
 @spec("P21")
