@@ -215,7 +215,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         raise click.UsageError("--turn, --prompt and --system belong to --fork RUN")
     if fork is not None and (dry_run or replay is not None or shard is not None or paths):
         raise click.UsageError("--fork asks, with the suites of RUN; leave out PATHS, --dry-run, --replay and --shard")
-    check_out(out, form)
+    check_out(out, output_format or form)
     if fork is not None:
         from rejoinder.cli.fork import fork_run  # noqa: PLC0415 - seldom asked for
 
