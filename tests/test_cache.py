@@ -6,6 +6,7 @@ ask twice.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -101,6 +102,11 @@ def run(project: Project, content: Raw, *arguments: str, code: int | None = None
 
 def replies_of(document: Raw) -> list[list[str]]:
     return [[turn["response"] for turn in result["turns"]] for result in document["results"]]
+
+
+def kept_replies(project: Project) -> int:
+    with contextlib.closing(Cache(project.folder)) as cache:
+        return cache.contents().replies
 
 
 def cache_file(project: Project) -> Path:
@@ -352,7 +358,7 @@ def test_a_failure_is_not_kept(fault: str, project: Project) -> None:
     with FakeServer(different(), faults=[failure]) as server:
         document = run(project, suite(server), "--max-retries", "0", code=3)
         assert document["results"][0]["status"] == "error"
-        assert Cache(project.folder).contents().replies == 0
+        assert kept_replies(project) == 0
         assert replies_of(run(project, suite(server))) == [["answer 1"]]
 
 
@@ -360,7 +366,7 @@ def test_what_was_refused_at_first_is_kept_when_it_is_answered(project: Project)
     faults = [Fault("status", status=429, retry_after=0), Fault("status", status=503)]
     with FakeServer(different(), faults=faults) as server:
         run(project, suite(server))
-        assert (len(server.requests), Cache(project.folder).contents().replies) == (3, 1)
+        assert (len(server.requests), kept_replies(project)) == (3, 1)
         assert replies_of(run(project, suite(server))) == [["answer 1"]]
         assert len(server.requests) == 3
 
@@ -378,7 +384,7 @@ def test_scripts_and_functions_of_one_s_own_are_not_kept(project: Project, modul
         run(project, content)
     assert replies_of(run(project, content, "--target", "own")) == [["answer 1"]]
     assert replies_of(run(project, content, "--target", "own")) == [["answer 2"]], "its code may have changed"
-    assert Cache(project.folder).contents().replies == 0
+    assert kept_replies(project) == 0
 
 
 def test_without_the_option_nothing_is_kept_and_nothing_is_used(project: Project, server: FakeServer) -> None:
@@ -395,7 +401,7 @@ def test_without_the_option_nothing_is_kept_and_nothing_is_used(project: Project
 
 
 def make_older(project: Project, seconds: float) -> None:
-    with sqlite3.connect(cache_file(project)) as store:
+    with contextlib.closing(sqlite3.connect(cache_file(project))) as store, store:
         store.execute("update replies set kept_at = kept_at - ?", (seconds,))
     store.close()
 
@@ -573,7 +579,7 @@ def test_damage_that_shows_later_ends_conversations_and_asks_for_nothing_twice(
     run(project, suite(server, *cases))
     asked = len(server.requests)
     path = cache_file(project)
-    with sqlite3.connect(path) as store:
+    with contextlib.closing(sqlite3.connect(path)) as store, store:
         store.execute("pragma wal_checkpoint(truncate)")
     store.close()
     whole = path.read_bytes()
@@ -587,7 +593,7 @@ def test_damage_that_shows_later_ends_conversations_and_asks_for_nothing_twice(
 
 def test_an_entry_of_another_version_is_none(project: Project, server: FakeServer) -> None:
     run(project, suite(server))
-    with sqlite3.connect(cache_file(project)) as store:
+    with contextlib.closing(sqlite3.connect(cache_file(project))) as store, store:
         store.execute("update replies set reply = ?", (b'{"words": ["of", "the", "future"]}',))
     store.close()
     assert replies_of(run(project, suite(server))) == [["answer 2"]]
@@ -596,7 +602,7 @@ def test_an_entry_of_another_version_is_none(project: Project, server: FakeServe
 
 def test_a_cache_that_cannot_be_written_loses_no_answer(project: Project, server: FakeServer) -> None:
     run(project, suite(server))
-    with sqlite3.connect(cache_file(project)) as store:
+    with contextlib.closing(sqlite3.connect(cache_file(project))) as store, store:
         store.execute("create trigger full before insert on replies begin select raise(abort, 'no room'); end")
     store.close()
     document = run(project, suite(server, case("two")), code=0)
@@ -758,3 +764,37 @@ def test_after_a_kill_nothing_that_was_answered_is_asked_again(moment: str, proj
         assert set(server.keys[asked:]) == missing <= told
         assert len(missing) <= 4 * 4, "of each conversation a reply, or two votes and two vectors"
         assert comparable(another) == comparable(resumed)
+
+
+# What is opened is closed
+
+
+def is_open(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.execute("select 1")
+    except sqlite3.Error:  # ProgrammingError where it is closed
+        return False
+    return True
+
+
+@pytest.mark.parametrize("arguments", [("cache",), ("cache", "clear"), ("run", "--cache")], ids=" ".join)
+@pytest.mark.parametrize("damaged", [False, True])
+def test_no_command_leaves_the_database_open(
+    project: Project, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], damaged: bool
+) -> None:
+    target = {"name": "bot", "provider": "scripted", "replies": ["x"]}
+    project.write("evals.yaml", {"targets": [target], "evals": [{"prompt": "Hi", "checks": [{"match": "*"}]}]})
+    project.run("run", "--cache")
+    if damaged:
+        cache_file(project).write_bytes(b"no database, but long enough to be read as one" * 100)
+    opened: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def remember(*values: Any, **named: Any) -> sqlite3.Connection:
+        opened.append(connect(*values, **named))
+        return opened[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", remember)
+    assert project.invoke(*arguments).exit_code == (1 if damaged else 0)
+    assert opened
+    assert not any(map(is_open, opened))
