@@ -44,11 +44,10 @@ def test_prompt_still_shows_what_would_be_sent(project: Project) -> None:
 
 @pytest.mark.spec("P15")
 def test_a_missing_secret_inside_it_is_reported(project: Project) -> None:
-    found = project.errors(suite(authorization_token="{{secret('nope.none')}}"))
-    assert {(one["code"], one["path"]) for one in found} == {
-        ("not-supported", "metadata.mcp_server"),
-        ("missing-secret", "metadata.mcp_server.authorization_token"),
-    }
+    content = suite(authorization_token="{{secret('nope.none')}}")
+    assert [(one["code"], one["path"]) for one in project.errors(content)] == [("not-supported", "metadata.mcp_server")]
+    secret = ("missing-secret", "metadata.mcp_server.authorization_token")
+    assert secret in [(one["code"], one["path"]) for one in project.warnings(content)]
 
 
 @pytest.mark.spec("P15")

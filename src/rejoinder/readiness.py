@@ -36,7 +36,7 @@ from rejoinder.suite.paths import write_path
 from rejoinder.suite.plugins import PROVIDERS_GROUP, find_entry_point
 from rejoinder.suite.pruning import ANYTHING
 from rejoinder.suite.source import Source
-from rejoinder.suite.targets import settings_with_environment
+from rejoinder.suite.targets import lacks_settings, settings_with_environment
 from rejoinder.suite.walk import Built
 
 
@@ -108,7 +108,7 @@ def _review_embeddings(check: AnyCheck, case: Case, suite: Suite, place: CasePla
     if name is not None and find_target(suite, name) is None:
         return  # a name that is wrong, which loading has said
     if (error := find_embedding_fault(suite, case.id, check)) is not None:
-        yield place.problem("missing-field", check.at, _in_one_line(error))
+        yield place.problem("missing-field", check.at, _in_one_line(error), severity="warning")
 
 
 _NEEDS_MORE = (Judged, Compare, Semantic, Code, PythonCheck)
@@ -149,13 +149,15 @@ def _review_target(
         if error is not None:
             yield source.problem("unavailable-provider", at, _in_one_line(error), severity="warning")
         return
+    if lacks_settings(target):
+        return  # which loading has said
     folders = (str(Path(suite.path).parent), suite.root)
     try:
         settings, _ = settings_with_environment(target, environment)
     except UsageError:
         return  # variables that are not set, which loading has said
     if target.provider in RUNS_CODE:
-        message = find_function(settings["call"], folders)
+        message = find_function(str(settings["call"]), folders)
         if message is not None:
             yield source.problem("file-not-found", at, message)
     elif find_entry_point(PROVIDERS_GROUP, target.provider) is None:  # a package's provider is code that would be run

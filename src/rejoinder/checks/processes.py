@@ -48,11 +48,12 @@ async def run_script(
     Raises CheckFault where it cannot be started, does not end in time or prints too much. Nothing that it started in
     its process group outlives this call, even when the call is cancelled; where it did not end well, nothing at all.
     """
-    mark = str(uuid4())
-    script = _Script(_start(words, folder, {**environment, _MARK: mark}), stdin)
+    name = str(uuid4())
+    mark = f"{_MARK}={name}".encode()
+    script = _Script(_start(words, folder, {**environment, _MARK: name}), stdin)
     well = False
     try:
-        _under_way[mark.encode()] = script
+        _under_way[mark] = script
         script.watch()
         in_time = await _within(script.over, timeout_s)
         if script.flooded or not in_time:
@@ -62,8 +63,8 @@ async def run_script(
     finally:
         script.put_down()
         if not well:
-            _end_marked({mark.encode()})
-        del _under_way[mark.encode()]
+            _end_marked({mark})
+        del _under_way[mark]
         await _within(script.exited, REAPING_S)
     if script.flooded:
         raise _fault("the script prints more than 1 MiB", script.end_of_stderr)

@@ -245,6 +245,11 @@ def _setting_at(path: DocumentPath, entry: DocumentPath) -> DocumentPath:
     return () if inside[:1] and inside[0] in _OWN_FIELDS else inside
 
 
+def lacks_settings(target: Target) -> bool:
+    """Is a setting missing that the provider cannot do without?"""
+    return any(all(name not in target.settings for name in group) for group in _NEEDED.get(target.provider, ()))
+
+
 def needed_besides_model(provider: str) -> str | None:
     """A setting that a provider cannot do without, so that `provider/model` is not enough to ask it."""
     return next((group[0] for group in _NEEDED.get(provider, ()) if "model" not in group), None)
