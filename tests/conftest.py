@@ -13,9 +13,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import settings
 
 from rejoinder.cli.app import cli
 from rejoinder.errors import RejoinderError
+
+# Properties try the same examples in every run, so that a run does not fail by chance; FUZZ_EXAMPLES=N tries others.
+settings.register_profile("project", derandomize="FUZZ_EXAMPLES" not in os.environ, database=None, deadline=None)
+settings.load_profile("project")
 
 
 class Project:
