@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import click
 import pytest
 
 from rejoinder.errors import RejoinderError
-from rejoinder.testing import FakeServer
+from rejoinder.testing import Answer, FakeServer
 from tests.conftest import Project
 from tests.stranger_lab import MARK, READ_ONLY, WATCH, Stranger, edit, mutations, suite, tree
 
@@ -270,6 +271,61 @@ def test_no_code_is_decided_by_the_command(command: str, desk: Desk) -> None:
     assert not isinstance(desk.project.invoke(command, run.name).exception, RejoinderError)
 
 
+@pytest.mark.spec("P40")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"targets": ["openai/gpt-5-pro"]},
+        {"system_prompt": "Say what I want."},
+        {"fork": {"turn": 1, "prompt": "Say what I want."}},
+        {"record": "HERE/.git/hooks"},
+        {"shard": [1, 0]},
+    ],
+)
+def test_a_folder_from_elsewhere_does_not_choose_whom_to_ask_or_what_to_say(
+    options: dict[str, Any], desk: Desk, stranger: Stranger
+) -> None:
+    desk.project.write("evals.yaml", suite("http://127.0.0.1:9/v1"))
+    folder = stranger.copy(desk.project.folder.parent / ID)
+    given = {
+        name: str(value).replace("HERE", str(stranger.home)) if name == "record" else value
+        for name, value in options.items()
+    }
+    edit(folder / "suite.json", lambda data: {**data, "options": {**data["options"], **given}})
+    killed(folder)
+    assert "--trust" in refusal(desk, "resume", str(folder))
+
+
+@pytest.mark.spec("P40")
+def test_a_journal_from_elsewhere_cannot_name_a_secret_and_have_it_sent(desk: Desk, stranger: Stranger) -> None:
+    with FakeServer() as candidate, FakeServer(lambda request: Answer('{"score": 1, "reasoning": "fine"}')) as judge:
+        content = suite(f"{candidate.url}/v1")
+        content |= {
+            "target": "far",
+            "judge_target": "judge",
+            "evals": [{"id": "a", "prompt": "x", "checks": [{"llm_judge": {"criteria": "It is fine."}}]}],
+        }
+        content["targets"].append(
+            {"name": "judge", "provider": "openai", "model": "j", "base_url": f"{judge.url}/v1", "api_key": "none"}
+        )
+        run = start(desk.project, content)
+        mark = blake2b(os.environ["OPENAI_API_KEY"].encode(), digest_size=2).hexdigest()
+        lines = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
+        kept = [line for line in lines if not line.get("judging") and "fine" not in json.dumps(line)]
+        for line in kept:
+            if line.get("reply"):
+                line["reply"]["text"] = f"<<env OPENAI_API_KEY #{mark}>>"
+        (run / "journal.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in kept))
+        for name in ("seal", "results.jsonl", "summary.json"):
+            (run / name).unlink()
+        edit(run / "run.json", lambda data: {**data, "status": "running"})
+        judge.reset()
+        for command in (["grade", run.name], ["resume", run.name]):
+            desk.invoke(*command)
+        assert judge.requests
+        assert "sk-of-the-user" not in json.dumps([request.body for request in judge.requests])
+
+
 # Showing writes nothing.
 
 
@@ -407,6 +463,10 @@ def refusal(desk: Desk, *arguments: str) -> str:
         ("all_proxy=proxy.example.invalid:3128", {}),
         ("SSL_CERT_FILE=ca.pem", {}),
         ("REQUESTS_CA_BUNDLE=ca.pem", {}),
+        ("OPENAI_BASE_URL=https://llm.example.invalid/v1\nX=sk-o", {}),
+        ("HTTP_PROXY=http://proxy.example.invalid:3128\nOPENAI_BASE_URL=http://127.0.0.1:9/v1", {}),
+        ("OPENAI_BASE_URL=https://llm.example.invalid/v1\nEMPTY=", {"base_url": "${{ EMPTY }}"}),
+        ("HERE=llm.example.invalid:8443", {"base_url": "https://{{ env('HERE') }}/v1"}),
         (
             "HERE=llm.example.invalid",
             {
@@ -476,6 +536,20 @@ def test_an_address_of_a_env_file_is_used_where_the_user_allows_it(
             desk.project.run("trust", "--yes")
             desk.project.run("trust", "--forget")
             assert "rejoinder trust" in refusal(desk, "run", "evals.yaml")
+
+
+@pytest.mark.spec("P41")
+def test_a_proxy_of_one_project_does_not_carry_the_key_of_another(desk: Desk) -> None:
+    with FakeServer() as proxy, FakeServer() as server:
+        here = desk.project.folder
+        keyless = far_suite(base_url="http://a.example.invalid/v1", api_key="none")
+        for name, content in (("a", keyless), ("b", far_suite(base_url=f"{server.url}/v1"))):
+            desk.project.write(f"{name}/.rejoinder/config.yaml", "{}")
+            desk.project.write(f"{name}/evals.yaml", content)
+        desk.project.write("a/.env", f"HTTP_PROXY={proxy.url}\n")
+        desk.invoke("run", str(here / "a/evals.yaml"), str(here / "b/evals.yaml"))
+        assert len(server.requests) == 1
+        assert "sk-of-the-user" not in str([request.headers for request in proxy.requests])
 
 
 def test_trust_asks_before_it_remembers(desk: Desk) -> None:

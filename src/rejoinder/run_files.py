@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -19,6 +19,8 @@ from rejoinder.errors import RejoinderError
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _DRAFT = ".draft"
+LONGEST_LINE = 1 << 30
+"""Bytes of a record. An answer has at most 64 MiB, and each of its characters is written as six at most."""
 
 
 class RunDamaged(RejoinderError):
@@ -49,6 +51,14 @@ def open_file(path: Path) -> BinaryIO:
         stream.close()
         raise
     return stream
+
+
+def lines_of(stream: BinaryIO, path: Path) -> Iterator[bytes]:
+    """The lines of a file. Raises RunDamaged for one that is too long to be a record of ours."""
+    while line := stream.readline(LONGEST_LINE + 1):
+        if len(line) > LONGEST_LINE:
+            raise RunDamaged(path, "a line is too long", "Start a new run.")
+        yield line
 
 
 def open_to_append(path: Path) -> int:

@@ -27,6 +27,7 @@ def fork_run(
         raise click.UsageError("--fork takes up one conversation: name its case with --case ID")
     recorded = open_recorded(run, trust=trust)
     folder, suites, before = recorded.folder, recorded.suites(), recorded.options()
+    recorded.refuse_foreign_words(suites)
     if not options.targets and len(before.targets) > 1:
         raise UsageError(
             f"run {folder.id} has asked several targets, and one conversation is taken up",

@@ -12,15 +12,20 @@ import sqlite3
 import time
 from collections.abc import Generator
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from rejoinder.engine.masking import Mask
+from rejoinder.engine.seal import code_of
 from rejoinder.errors import UsageError
 from rejoinder.model import Reply
 
 FILE = ".rejoinder/cache.sqlite"
+_CODED = b"coded "
+LATEST = 1e11
+"""Seconds since 1970 that a date can be written for."""
 _SCHEMA = """
 create table if not exists replies (
   key text primary key, target text not null, reply blob not null, kept_at real not null, used_at real not null
@@ -33,7 +38,7 @@ class Contents(Struct, frozen=True):
 
     replies: int
     bytes: int
-    oldest: float | None
+    oldest: Annotated[float, Meta(ge=0, le=LATEST)] | None
     by_target: dict[str, int]
 
 
@@ -61,15 +66,37 @@ class Cache:
             row = self._store.execute("select reply, kept_at from replies where key = ?", (key,)).fetchone()
         if row is None or (self._lifetime_s is not None and time.time() - row[1] > self._lifetime_s):
             return None
-        with contextlib.suppress(msgspec.MsgspecError):  # one that an other version has written is none
-            return self._decode(self._mask.reveal(row[0]))
+        content = self._opened(key, row[0])
+        with contextlib.suppress(msgspec.MsgspecError, RecursionError, UnicodeError):  # one of another version is none
+            return None if content is None else self._decode(content)
         return None
 
     def put(self, key: str, target: str, reply: Reply) -> None:
-        now = time.time()
-        values = (key, target, self._mask.hide(msgspec.json.encode(reply)), now, now)
+        now, content = time.time(), self._closed(key, msgspec.json.encode(reply))
+        if content is None:
+            return
         with self._explained():
-            self._store.execute("insert or replace into replies values (?, ?, ?, ?, ?)", values)
+            self._store.execute(
+                "insert or replace into replies values (?, ?, ?, ?, ?)", (key, target, content, now, now)
+            )
+
+    def _closed(self, key: str, content: bytes) -> bytes | None:
+        """A reply as it is kept. One with a secret in it has the secret's name there, and a code of this user's: a file
+        from elsewhere could name any secret, and have it sent to a judge."""
+        hidden = self._mask.hide(content)
+        if hidden == content:
+            return content
+        code = code_of(key.encode() + hidden)
+        return None if code is None else _CODED + code + b"\n" + hidden
+
+    def _opened(self, key: str, kept: object) -> bytes | None:
+        """The reply, or None where it is not to be trusted."""
+        if not isinstance(kept, bytes):
+            return None
+        if not kept.startswith(_CODED):
+            return kept if self._mask.reveal(kept) == kept else None
+        code, _, hidden = kept.removeprefix(_CODED).partition(b"\n")
+        return self._mask.reveal(hidden) if code == code_of(key.encode() + hidden) else None
 
     def forget(self, key: str) -> None:
         with self._explained():
@@ -83,7 +110,9 @@ class Cache:
             rows = self._store.execute(
                 "select target, count(*) from replies group by target order by 2 desc"
             ).fetchall()
-        return Contents(count, size, oldest, dict(rows))
+        with self._explained():
+            found = {"replies": count, "bytes": size, "oldest": oldest, "by_target": dict(rows)}
+            return msgspec.convert(found, Contents)
 
     def clear(self, older_than_s: float | None = None) -> int:
         """Forget everything, or what is older; how many replies that were."""
@@ -100,6 +129,6 @@ class Cache:
     def _explained(self) -> Generator[None]:
         try:
             yield
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, msgspec.ValidationError) as error:
             hint = "Delete the file, or leave out --cache; it holds nothing that cannot be asked again."
             raise UsageError(f"the cache {self.path} cannot be used: {error}", hint) from None

@@ -92,20 +92,19 @@ class Earlier(Struct, frozen=True):
     def told(self, mask: Mask) -> dict[str, Told]:
         """What they were told. What failed in one of them may have been answered in another."""
         found: dict[str, Told] = {}
-        for journal in self._journals():
-            for key, told in read_journal(journal, mask).told.items():
+        for recorded in self._in_order():
+            for key, told in read_journal(recorded.folder.journal, recorded.mask_for(mask)).told.items():
                 if key not in found or found[key].reply is None:
                     found[key] = told
         return found
 
-    def _journals(self) -> list[Path]:
+    def _in_order(self) -> list[RecordedRun]:
         """Whose answers count first. What judges said in earlier grades is not asked again; the last word counts."""
-        journals = [one.folder.journal for one in self.recorded]
         if self.purpose != "grade":
-            return journals
-        grades = (grade for one in self.recorded for grade in list_grades(one.root, one.folder.id))
-        journals += [grade.journal for grade in grades if grade.journal.is_file()]
-        return sorted(journals, key=lambda path: path.lstat().st_mtime_ns, reverse=True)
+            return list(self.recorded)
+        grades = ((one.root, grade) for one in self.recorded for grade in list_grades(one.root, one.folder.id))
+        known = [*self.recorded, *(RecordedRun(grade, root) for root, grade in grades if grade.journal.is_file())]
+        return sorted(known, key=lambda one: one.folder.journal.lstat().st_mtime_ns, reverse=True)
 
 
 def same_suites(before: Iterable[str], now: Iterable[str]) -> dict[str, str]:
@@ -241,7 +240,7 @@ def recorded_conversation(
     if not folder.journal.is_file():
         raise UsageError(f"{folder.path} has no journal, and so no conversation to take up")
     secrets = known_secrets(suites, survey_plan(suites, options).targets, options)
-    told = read_journal(folder.journal, Mask(secrets)).told
+    told = read_journal(folder.journal, recorded.mask_for(Mask(secrets))).told
     # The whole plan is walked: cases with the same words are told apart by their order in it.
     jobs = [job for job in plan(suites, structs.replace(options, repeat=1)) if job.prepared.case.id == case]
     wanted = [job for name in targets for job in jobs if job.prepared.target.name == name]

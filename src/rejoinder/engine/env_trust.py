@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from rejoinder.engine.masking import SHORTEST_SECRET
 from rejoinder.engine.plan import RunOptions
 from rejoinder.environment import own_environment
 from rejoinder.errors import UsageError, reason_of
@@ -48,13 +47,13 @@ def refuse_foreign_address(
     """Raises UsageError where a `.env` file says where a key from elsewhere is sent. `ready`: the target with its
     variables filled in; `secrets`: all values in use that are to be hidden."""
     assert isinstance(provider, ApiProvider)
-    names = list(_deciding(target, provider.address, environment))
+    names = list(_deciding(target, ready, provider.address, environment))
     if not names or options.trust_env or own_environment().get(VARIABLE) == "1":
         return
     sent = list(_texts(ready.settings)) + [str(value) for value in provider.headers.values()]
     keys = [secret for secret in secrets if any(secret in text for text in sent)]
-    values = [environment[name] for name in environment.files if len(environment[name]) >= SHORTEST_SECRET]
-    foreign = [key for key in keys if not any(value in key for value in values)]
+    values = {environment[name] for name in environment.files}
+    foreign = [key for key in keys if key not in values and key.rpartition(" ")[2] not in values]  # `Bearer KEY`
     files = {environment.files[name] for name in names}
     if not foreign or all(is_trusted(file) for file in files):
         return
@@ -66,28 +65,31 @@ def refuse_foreign_address(
     )
 
 
-def _deciding(target: Target, address: str, environment: Environment) -> Iterator[str]:
+def _deciding(target: Target, ready: Target, address: str, environment: Environment) -> Iterator[str]:
     """The variables of a `.env` file that decide where the target's requests go."""
-    if _is_on_this_machine(address):
-        return
-    yield from (name for name in _address_names(target, address, environment) if name in environment.files)
-    scheme = urlsplit(address).scheme
+    if not _is_on_this_machine(address):
+        names = _address_names(target, ready, address, environment)
+        yield from (name for name in names if name in environment.files)
+    scheme = urlsplit(address).scheme.lower()
     for name in environment.files:
         is_proxy = name.lower() in (f"{scheme}_proxy", "all_proxy") and not _is_on_this_machine(environment[name])
         if environment[name] and (is_proxy or (scheme == "https" and name in CERTIFICATE_VARIABLES)):
             yield name
 
 
-def _address_names(target: Target, address: str, environment: Environment) -> Iterable[str]:
-    settings = one_spelling(target.settings)
-    written = next((str(settings[key]) for key in _ADDRESSES if settings.get(key)), None)
+def _address_names(target: Target, ready: Target, address: str, environment: Environment) -> Iterable[str]:
+    settings, filled = one_spelling(target.settings), one_spelling(ready.settings)
+    written = next((key for key in _ADDRESSES if str(filled.get(key) or "").strip()), None)
     if written is None:
         return [name for name in address_variables(target.provider) if environment.get(name, "").strip()][:1]
-    if names := environment_names(written):
+    if names := environment_names(str(settings.get(written))):
         return names
-    # A suite may have filled in a variable already; then its value is the address.
-    hosts = {name: _host(environment[name]) for name in environment.files}
-    return [name for name, host in hosts.items() if host and "://" in environment[name] and host == _host(address)]
+    # A suite may have filled in a variable already; then its value stands in the address.
+    return [name for name in environment.files if _is_host_of(environment[name], address)]
+
+
+def _is_host_of(value: str, address: str) -> bool:
+    return _host(value) != "" and _host(value) == _host(address)
 
 
 def _texts(value: Any) -> Iterator[str]:

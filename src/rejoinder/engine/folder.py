@@ -270,6 +270,8 @@ def prune_runs(root: Path, keep: int) -> list[str]:
     runs = list_runs(root)
     gone: list[str] = []
     for run in runs[: max(0, len(runs) - keep)]:
+        if not (run.path / "lock").is_file():
+            continue  # it was not made by a run
         with contextlib.suppress(RejoinderError), run.held():
             run.discard()
             RunFolder(grades_folder(root, run.id)).discard()

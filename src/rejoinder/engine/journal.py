@@ -29,7 +29,7 @@ from rejoinder.engine.masking import Mask
 from rejoinder.engine.points import is_due, reached
 from rejoinder.errors import RejoinderError, reason_of
 from rejoinder.model import Failure, Reply
-from rejoinder.run_files import open_file, open_to_append
+from rejoinder.run_files import lines_of, open_file, open_to_append
 
 FORMAT = 1
 
@@ -97,7 +97,7 @@ def read_journal(path: Path, mask: Mask, ledger: Ledger | None = None) -> Histor
     in_doubt = size = 0
     decode = msgspec.json.Decoder(Record).decode
     with open_file(path) as stream:
-        for number, line in enumerate(stream, 1):
+        for number, line in enumerate(lines_of(stream, path), 1):
             if not line.endswith(b"\n"):
                 break  # torn by a crash in the middle of a write
             try:

@@ -14,11 +14,13 @@ import msgspec
 from msgspec import Struct
 
 from rejoinder.errors import UsageError, reason_of
-from rejoinder.run_files import replace_file
+from rejoinder.run_files import RunDamaged, open_file, replace_file
 from rejoinder.stats import ClusteredRate, rogan_gladen, rogan_gladen_interval
 
 FOLDER = ".rejoinder/passports"
 FORMAT = 1
+LARGEST = 1 << 24
+"""Bytes of a passport; ours have some thousand."""
 
 
 class Labels(Struct, frozen=True):
@@ -113,8 +115,9 @@ def write_passport(root: Path, passport: Passport) -> Path:
 
 def find_passport(root: Path, judge: str, digest: str) -> Passport | None:
     """None where there is none, or none that this version can read."""
-    with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeError):
-        found = msgspec.json.decode(_path(root, judge, digest).read_bytes(), type=Passport)
+    with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeError, RecursionError, RunDamaged):
+        with open_file(_path(root, judge, digest)) as stream:
+            found = msgspec.json.decode(stream.read(LARGEST), type=Passport)
         msgspec.convert(found.figures, _Needed)
         sound = all(0 <= part <= whole for part, whole in (found.passes, found.fails))
         if sound and found.format == FORMAT and (found.judge, found.digest) == (judge, digest):

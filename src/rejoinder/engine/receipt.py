@@ -18,7 +18,7 @@ from rejoinder.engine.plan import RunOptions, Survey
 from rejoinder.engine.results import Record
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Case, Formatting, Suite, Target, file_in_project
-from rejoinder.run_files import RunDamaged, open_file
+from rejoinder.run_files import LONGEST_LINE, RunDamaged, lines_of, open_file
 from rejoinder.suite.prices import read_prices
 from rejoinder.suite.project import open_project
 from rejoinder.suite.templates import find_secret_by_expression
@@ -128,7 +128,7 @@ class StoredCases:
     def __iter__(self) -> Iterator[Case]:
         decode = msgspec.json.Decoder(tuple[int, Case]).decode
         with open_file(self._path) as stream:
-            for position, line in enumerate(stream, 1):
+            for position, line in enumerate(lines_of(stream, self._path), 1):
                 try:
                     number, case = decode(self._mask.reveal(line))
                 except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
@@ -141,7 +141,7 @@ def read_stored(folder: RunFolder) -> Stored:
     path = folder.path / "suite.json"
     try:
         with open_file(path) as stream:
-            return msgspec.json.decode(stream.read(), type=Stored)
+            return msgspec.json.decode(stream.read(LONGEST_LINE), type=Stored)
     except FileNotFoundError:
         hint = "Its process ended before anything was sent. Start the run again, and delete the folder."
         raise UsageError(f"run {folder.id} never began", hint) from None

@@ -15,6 +15,7 @@ from msgspec import structs
 
 from rejoinder.engine.folder import RunFolder
 from rejoinder.engine.loading import load_suites
+from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import RunOptions
 from rejoinder.engine.receipt import Stored, StoredSuite, read_stored, stored_suite
 from rejoinder.engine.seal import has_seal
@@ -56,11 +57,16 @@ class RecordedRun:
         """The suites' files, as paths in their project."""
         return [file_in_project(suite.path, suite.root) for suite in self.stored.suites]
 
+    def mask_for(self, mask: Mask) -> Mask:
+        """How its journal is read. A journal from elsewhere could name any secret of the user, and have it sent to a
+        judge as a reply; so there names stay names."""
+        return mask if self.is_trusted else Mask({})
+
     def options(self) -> RunOptions:
         """The options that the run was begun with, but for what only a command may decide."""
         options = self.stored.options
-        if max(options.repeat, options.workers or 0) > MOST_REPEATS and not self.is_trusted:
-            raise self._refused(f"asks for {max(options.repeat, options.workers or 0)} trials or workers")
+        if not self.is_trusted:
+            self._refuse_options(options)
         return structs.replace(
             options,
             no_code=False,
@@ -83,6 +89,24 @@ class RecordedRun:
     def copies(self) -> list[Suite]:
         """The suites as they were when the run began; none where the copy is not to be trusted."""
         return [self._copy(*one) for one in enumerate(self.stored.suites)] if self.is_trusted else []
+
+    def refuse_foreign_words(self, suites: list[Suite]) -> None:
+        """Raises Untrusted where a folder from elsewhere would choose whom to ask, or have its own words sent."""
+        if self.is_trusted:
+            return
+        options, known = self.stored.options, {name for suite in suites for name in suite.targets}
+        other = [name for name in options.targets if name not in known]
+        if other:
+            raise self._refused(f"was begun with the target {other[0]}, which the project does not have")
+        if options.system_prompt is not None or options.fork is not None or options.record is not None:
+            raise self._refused("was begun with --system-prompt, --fork or --record")
+
+    def _refuse_options(self, options: RunOptions) -> None:
+        most = max(options.repeat, options.workers or 0)
+        if most > MOST_REPEATS:
+            raise self._refused(f"asks for {most} trials or workers")
+        if options.shard is not None and not 1 <= options.shard[0] <= options.shard[1]:
+            raise self._refused(f"is part {options.shard[0]} of {options.shard[1]}")
 
     def _suite_file(self, stored: StoredSuite) -> Path | None:
         here = self._in_project(stored.path)

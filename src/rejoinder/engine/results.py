@@ -34,7 +34,7 @@ from rejoinder.model import (
     title_of,
 )
 from rejoinder.providers import FREE, RUNS_CODE
-from rejoinder.run_files import RunDamaged, open_draft, open_file, replace_file
+from rejoinder.run_files import RunDamaged, lines_of, open_draft, open_file, replace_file
 
 Record = dict[str, Any]
 
@@ -365,7 +365,7 @@ class Outline(Struct):
 def read_outlines(path: Path) -> Iterator[Outline]:
     decode = msgspec.json.Decoder(Outline).decode
     with open_file(path) as stream:
-        for number, line in enumerate(stream, 1):
+        for number, line in enumerate(lines_of(stream, path), 1):
             try:
                 outline = decode(line)
             except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:

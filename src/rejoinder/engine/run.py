@@ -162,7 +162,7 @@ def resume_run(
             session = Session(suites, options, folder, observer or Observer(), before=before, tape=tape)
             opened.callback(session.close)
             session.refuse_other_models(run)
-            history = session.take_up() if folder.journal.exists() else None
+            history = session.take_up(recorded.mask_for(session.mask)) if folder.journal.exists() else None
             if retry_errors:
                 history = session.ask_errors_again(history)
             return _work(session, run, history, recorded.root)
@@ -262,7 +262,7 @@ def _derive_run(recorded: RecordedRun, suites: list[Suite]) -> RunReport:
     session = Session(suites, recorded.options(), folder, Observer(), ask=False)
     scratch = Scratch()
     spool = Spool(scratch.path)
-    ending = asyncio.run(session.play(spool, read_journal(folder.journal, session.mask)))
+    ending = asyncio.run(session.play(spool, read_journal(folder.journal, recorded.mask_for(session.mask))))
     if ending.failure is not None:
         raise ending.failure
     status = "running" if folder.is_busy else "killed"

@@ -48,6 +48,14 @@ def has_seal(folder: Path, run: str) -> bool:
     return False
 
 
+def code_of(content: bytes) -> bytes | None:
+    """A code that only this user's rejoinder can make for a content; None without a usable key."""
+    with suppress(OSError):
+        key = _own_key(create=True)
+        return None if key is None else hmac.new(key, content, sha256).hexdigest().encode()
+    return None
+
+
 def _seal(folder: Path, run: str, key: bytes) -> str:
     code = hmac.new(key, digestmod=sha256)
     code.update(f"rejoinder run {run}\n".encode())

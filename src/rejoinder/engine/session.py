@@ -363,10 +363,10 @@ class Session:
             return None
         return Budget(self.options.budget_usd, self.options.budget_tokens, self.spent)
 
-    def take_up(self) -> History:
-        """What the run's journal holds, and what was spent until now."""
+    def take_up(self, mask: Mask) -> History:
+        """What the run's journal holds, read with `mask`, and what was spent until now."""
         if not self.has_budget:
-            return read_journal(self.folder.journal, self.mask)
+            return read_journal(self.folder.journal, mask)
         targets = {target.name: target for _, target in self.survey.targets}
         free = {name for name, target in targets.items() if target.provider in UNCOUNTED}
 
@@ -374,10 +374,10 @@ class Session:
             return self._priced(targets[name], reply) if name in targets else reply
 
         ledger = Ledger(free, priced, in_usd=self.options.budget_usd is not None)
-        history = read_journal(self.folder.journal, self.mask, ledger)
+        history = read_journal(self.folder.journal, mask, ledger)
         if self.before is not None and self.before.purpose == "ask":  # its parts have spent before it
             for recorded in self.before.recorded:
-                read_journal(recorded.folder.journal, self.mask, ledger)
+                read_journal(recorded.folder.journal, recorded.mask_for(self.mask), ledger)
         self.spent = ledger.spent + asyncio.run(self._in_doubt(ledger.unknown, history.told))
         return history
 

@@ -193,6 +193,8 @@ _NO_TIME = Reply("").latency_s
 def _as_before(path: Path, calls: list[Any]) -> list[Any]:
     """What was recorded before and is the same but for the time it took stays as it was: whoever reviews a recording
     sees what has changed, and nothing else."""
+    if not path.is_file():
+        return calls
     try:
         before = _from_yaml(path)
     except (CassetteError, OSError):
