@@ -179,9 +179,10 @@ def test_modules_are_looked_for_as_files_and_nothing_is_imported(project: Projec
     for call in ("bot:answer", "pack.inner:f", "json:loads", "os.path:join", "xml.dom.minidom:parse"):
         assert found(project, target(call)) == [], call
         assert found(project, suite_of({"python": call})) == [], call
-    for call in ("bott:answer", "pack.gone:f", "bot.inner:f", "gone.inner:f", "bot:anwser"):
+    for call in ("bott:answer", "pack.gone:f", "bot.inner:f", "gone.inner:f"):
         assert found(project, target(call)) == [("error", "file-not-found", "targets[0].call")], call
         assert found(project, suite_of({"python": call})) == [("error", "file-not-found", "evals[0].checks[0].python")]
+    assert found(project, target("bot:anwser")) == [("error", "file-not-found", "targets[0].call")]
     [error] = project.errors(target("bott:answer"))
     assert "did you mean `bot`?" in error["message"]
     assert not (project.folder / "imported").exists()

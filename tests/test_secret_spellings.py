@@ -121,15 +121,15 @@ def test_the_page_lists_the_spellings_that_are_tried_here() -> None:
 @pytest.mark.parametrize("frame", ["{}", "You sent: {}.", "<<{}>>", "{0}{0}", "é {} ☃\n"])
 def test_a_secret_in_a_spelling_is_hidden_and_put_back(spelling: str, value: str, frame: str) -> None:
     written = SPELLINGS[spelling](value)
-    if value.startswith("eyJ") and spelling.startswith(("its first", "16 characters")):
-        pytest.skip("the first part of a JSON Web Token is no secret")
     mask = Mask({value: "env X"})
     text = frame.format(written)
     hidden = mask.hide_text(text)
+    assert mask.reveal_text(hidden) == text
+    if value.startswith("eyJ") and spelling.startswith(("its first", "16 characters")):
+        return  # the first part of a JSON Web Token is no secret
     for start in range(len(written) - 15 * len(written) // len(value)):
         assert written[start : start + 16 * len(written) // len(value)] not in hidden
     assert "<<env X" in hidden
-    assert mask.reveal_text(hidden) == text
 
 
 @pytest.mark.parametrize("spelling", NOT_FOUND)

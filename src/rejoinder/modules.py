@@ -26,8 +26,16 @@ def find_function(call: str, folders: tuple[str, ...]) -> str | None:
     """Why `module:function` cannot be called, as far as files tell; None where it may be there."""
     name, _, function = call.partition(":")
     spec = _spec_of(name, folders)
-    if spec is not None:
-        return _find_in(Path(spec.origin), name, function) if _is_own(spec.origin, folders) else None
+    if spec is None:
+        return find_module(call, folders)
+    return _find_in(Path(spec.origin), name, function) if _is_own(spec.origin, folders) else None
+
+
+def find_module(call: str, folders: tuple[str, ...]) -> str | None:
+    """Why the module of `module:function` cannot be imported; None where a file for it is there."""
+    name = call.partition(":")[0]
+    if _spec_of(name, folders) is not None:
+        return None
     where = list_words([f"`{folder}`" for folder in dict.fromkeys(folders)])
     near = next(filter(None, (near_name(Path(folder, f"{name}.py")) for folder in folders)), None)
     hint = f"; did you mean `{Path(near).stem}`?" if near and near.endswith(".py") else ""

@@ -27,7 +27,7 @@ from rejoinder.model import (
     Target,
     walk_level,
 )
-from rejoinder.modules import find_function, find_script
+from rejoinder.modules import find_function, find_module, find_script
 from rejoinder.providers import RUNS_CODE, is_available
 from rejoinder.roles import asked_besides, find_embedding_fault, find_provider_fault, find_target, no_target, pair_of
 from rejoinder.suite.cases import CasePlace, Place
@@ -184,7 +184,7 @@ def _review_code(check: AnyCheck, folders: tuple[str, ...], place: CasePlace) ->
     """Is the code there that a check runs?"""
     message = None
     if isinstance(check, PythonCheck):
-        message = find_function(check.call, folders)
+        message = find_module(check.call, folders)  # a function that is missing is an error of its check alone
     elif isinstance(check, Code):
         message = find_script(check.script, check.cwd, folders)
     if message is not None:
