@@ -2,7 +2,7 @@
 
 A run folder may come from a colleague or with a cloned repository. A link in it could lead a write to any file of the
 user, and a pipe could make a read wait for ever. So links, pipes and devices are refused; a file is replaced by a
-draft that is created anew under a name that cannot be guessed.
+draft that is created under a name that cannot be guessed.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ from rejoinder.run_files import (
 
 RUN_FORMAT = 1
 LOCK_WAIT_S = 0.5
-"""Somebody who only looks whether a run is open holds its lock for a moment."""
+"""A process that only looks whether a run is open holds its lock for a moment."""
 LARGEST_RECORD = 1 << 28
 """Bytes of a receipt or summary; ours have some thousand."""
 OWN_CODE = "own code failed: "

@@ -1,7 +1,7 @@
 """A recorded run as a command uses it: answers come from its folder, suites, targets and code from the project.
 
 A folder may come from a colleague, from another machine or with a cloned repository. What it says was asked and
-answered can be shown to anybody. What it says should be run or asked counts only where this user's rejoinder wrote it
+answered can always be shown. What it says should be run or asked counts only where this user's rejoinder wrote it
 (seal.py) or where the user trusts it (`--trust`). So suites are read from the working project, at the path from the
 root that the run had; and the folder's own copy, and paths that lead out of the project, only with the seal or trust.
 """

@@ -155,7 +155,7 @@ def resume_run(
             raise UsageError(f"{folder.path} holds no run that can be resumed")
         before = _earlier_of(recorded, run, with_budgets(options, suites))
         if before is not None and before.purpose == "ask":
-            folder.journal.touch()  # it may have asked nobody yet, but its parts have
+            folder.journal.touch()  # it may have sent nothing yet, but its parts have
         tape = tape_of(options, suites, recorded.root)
         with contextlib.ExitStack() as opened:
             opened.enter_context(_held_for_grading(before))
@@ -184,7 +184,7 @@ def grade_run(
 
 
 def _held_for_grading(before: Earlier | None) -> contextlib.AbstractContextManager[None]:
-    """Keeps a run from being deleted while it is graded. A folder of somebody else is not ours to lock."""
+    """Keeps a run from being deleted while it is graded. A folder outside of the project is not locked."""
     if before is None or before.purpose != "grade":
         return contextlib.nullcontext()
     recorded = before.recorded[0]
@@ -208,7 +208,7 @@ def _earlier_of(recorded: RecordedRun, run: Record, options: RunOptions) -> Earl
     if gone and purpose == "ask" and not run.get("taken_over"):
         raise UsageError(
             f"the merge {recorded.folder.id} was cut off, and one of its parts is gone: {gone[0]}",
-            "Put it back, or merge the parts that there are anew.",
+            "Put it back, or merge the parts that are there again.",
         )
     if gone and purpose == "ask" and has_budget:
         raise UsageError(

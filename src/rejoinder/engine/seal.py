@@ -1,6 +1,6 @@
 """The seal of a run: says that this user's rejoinder wrote its copy of the suites.
 
-A run folder holds a copy of its suites, with commands to run and addresses to ask. Whoever sends a folder could have
+A run folder holds a copy of its suites, with commands to run and addresses to ask. The sender of a folder could have
 written anything into that copy. So the copy is used only where the seal fits: an HMAC over the run's id, `suite.json`
 and `cases.jsonl`, by a key that lies in the user's configuration folder or in REJOINDER_SEAL_KEY. It is written once,
 before the first call. A run without a usable key has no seal and works where its suites are.
