@@ -284,7 +284,7 @@ def write_lines(path: Path, items: Iterable[Any], mask: Mask) -> int:
     """One JSON record a line; how many there were."""
     encode = msgspec.json.Encoder().encode
     count = 0
-    with replace_file(path) as stream:
+    with replace_file(path, durable=False) as stream:
         for item in items:
             line = encode(item) + b"\n"
             stream.write(mask.hide(line) if mask else line)

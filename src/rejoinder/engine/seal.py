@@ -33,7 +33,7 @@ def write_seal(folder: Path, run: str) -> str | None:
         return reason_of(error)
     if key is None:
         return f"{VARIABLE} is shorter than {SHORTEST_KEY} characters, or the user has no home folder"
-    with replace_file(folder / FILE) as stream:
+    with replace_file(folder / FILE, durable=False) as stream:
         stream.write(_seal(folder, run, key).encode() + b"\n")
     return None
 
