@@ -23,7 +23,7 @@ from rejoinder.engine.journal import Asked, Journal, Told
 from rejoinder.engine.sources import Call, Unanswered
 from rejoinder.model import Failure, Reply, Request, Target
 from rejoinder.providers import UNCOUNTED, Provider, ProviderError
-from rejoinder.providers.base import KeepsTime
+from rejoinder.providers.base import ReplyWithin
 from rejoinder.providers.limits import Closed
 
 MOST_LOCAL = 4
@@ -309,8 +309,10 @@ def _failure(error: ProviderError, attempts: int = 1) -> Failure:
 
 
 async def ask_within(timeout_s: float | None, provider: Provider, request: Request) -> Reply:
-    if isinstance(provider, KeepsTime):
-        return await provider.reply_within(request, timeout_s)
+    # Asked for each call: looking at a protocol's members would cost as much as writing the request.
+    within: ReplyWithin | None = getattr(provider, "reply_within", None)
+    if within is not None:
+        return await within(request, timeout_s)
     if timeout_s is None:
         return await provider.reply(request)
     try:

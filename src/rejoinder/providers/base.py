@@ -62,8 +62,8 @@ class Foresees(Protocol):
     def foresee(self, request: Request) -> Usage: ...
 
 
-@runtime_checkable
-class KeepsTime(Protocol):
-    """A provider that ends a call itself when its time is up, because it knows how far the call has come."""
+class ReplyWithin(Protocol):
+    """The method `reply_within` of a provider that ends a call itself when its time is up, because it knows how far the
+    call has come."""
 
-    async def reply_within(self, request: Request, timeout_s: float | None) -> Reply: ...
+    async def __call__(self, request: Request, timeout_s: float | None) -> Reply: ...
