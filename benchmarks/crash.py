@@ -21,7 +21,7 @@ from time import perf_counter
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.crash_lab import CountingServer, Lab, Tally, kill_at_random, make_suite
+from tests.labs.crash_lab import CountingServer, Lab, Tally, kill_at_random, make_suite
 
 KILLS_A_RUN = 5
 KILLS_A_CHUNK = 20

@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.storm_lab import CASES, IDEAL_S, LEARNT_AFTER_S, Aftermath, Bucket, Gate, Storm, Window, play, rage
+from tests.labs.storm_lab import CASES, IDEAL_S, LEARNT_AFTER_S, Aftermath, Bucket, Gate, Storm, Window, play, rage
 
 TIME_BOUND, REFUSED_BOUND = 1.3, 0.1
 LONG_TIME_BOUND = 2.0

@@ -27,7 +27,6 @@ from rejoinder.model import (
     Target,
     walk_level,
 )
-from rejoinder.modules import find_function, find_module, find_script
 from rejoinder.providers import RUNS_CODE, is_available
 from rejoinder.roles import asked_besides, find_embedding_fault, find_provider_fault, find_target, no_target, pair_of
 from rejoinder.suite.cases import CasePlace, Place
@@ -38,6 +37,7 @@ from rejoinder.suite.pruning import ANYTHING
 from rejoinder.suite.source import Source
 from rejoinder.suite.targets import lacks_settings, settings_with_environment
 from rejoinder.suite.walk import Built
+from rejoinder.user_modules import find_function, find_module, find_script
 
 
 class Readiness:

@@ -19,10 +19,10 @@ from rejoinder.checks.base import CheckFault, Context, Post, Work, error_verdict
 from rejoinder.checks.opinion import opinion_verdict, read_opinion
 from rejoinder.checks.plugins import load_check, source_of_check
 from rejoinder.checks.processes import run_script
-from rejoinder.functions import FunctionFault, call_function, in_words, load_function, recordable, source_of
 from rejoinder.model import Check, Code, Custom, Evidence, Failure, Opinion, PythonCheck, Reply, Verdict, Webhook
-from rejoinder.modules import SOURCES, folder_for
 from rejoinder.suite.project import read_environment
+from rejoinder.user_code import FunctionFault, call_function, in_words, load_function, recordable, source_of
+from rejoinder.user_modules import SOURCES, folder_for
 
 DEFAULT_TIMEOUT_S = 60.0
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import RunOptions, plan
+from rejoinder.engine.secrets import Mask
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Suite
 

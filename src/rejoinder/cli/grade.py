@@ -9,13 +9,13 @@ import click
 import msgspec
 from msgspec import structs
 
+from rejoinder.calibration.regrade import Change, compare_grades
 from rejoinder.cli.loading import load_suites
 from rejoinder.cli.output import count, echo, width_of, write_json
 from rejoinder.cli.recorded import open_recorded
 from rejoinder.cli.results import next_command, relative, tracebacks
 from rejoinder.cli.spans import DOLLARS
 from rejoinder.cli.trust_options import no_code_option, trust_env_option, trust_option
-from rejoinder.engine.grading import Change, compare_grades
 from rejoinder.engine.run import RunReport, grade_run
 from rejoinder.errors import UsageError
 from rejoinder.report.live import LiveDisplay

@@ -13,7 +13,7 @@ from rejoinder.cli.trust_options import no_code_option, trust_env_option
 from rejoinder.errors import SuiteError, UsageError
 
 if TYPE_CHECKING:
-    from rejoinder.engine.judge_test import Finding, Found, LabelFile, Subject
+    from rejoinder.calibration.judge_test import Finding, Found, LabelFile, Subject
     from rejoinder.engine.passports import Passport
     from rejoinder.engine.plan import RunOptions
     from rejoinder.engine.run import RunReport
@@ -63,7 +63,7 @@ def test(  # noqa: PLR0913, PLR0917 - one parameter an option
     SUITE (the suite of the working directory when none is given), or one with --criteria. Its figures are written as
     a passport, which runs then print beside its scores. Exit code 3 when the judge gave no verdict on some reply.
     """
-    from rejoinder.engine.judge_test import make_passport, read_findings, read_labels  # noqa: PLC0415
+    from rejoinder.calibration.judge_test import make_passport, read_findings, read_labels  # noqa: PLC0415
     from rejoinder.engine.passports import find_passport, write_passport  # noqa: PLC0415
     from rejoinder.engine.plan import RunOptions  # noqa: PLC0415
     from rejoinder.report.judges import write_judge_report  # noqa: PLC0415
@@ -131,7 +131,7 @@ def _subject(
     file: LabelFile,
     options: RunOptions,
 ) -> Subject:
-    from rejoinder.engine.judge_test import find_judge, subject_of  # noqa: PLC0415
+    from rejoinder.calibration.judge_test import find_judge, subject_of  # noqa: PLC0415
 
     if criteria is not None:
         if suite is not None or name is not None:
@@ -145,7 +145,7 @@ def _subject(
 
 def _plain_subject(criteria: str, target: str | None, file: LabelFile, options: RunOptions) -> Subject:
     """A judge that no suite has, with the project's targets."""
-    from rejoinder.engine.judge_test import plain_subject  # noqa: PLC0415
+    from rejoinder.calibration.judge_test import plain_subject  # noqa: PLC0415
     from rejoinder.model import Suite  # noqa: PLC0415
     from rejoinder.suite.paths import did_you_mean  # noqa: PLC0415
     from rejoinder.suite.prices import read_prices  # noqa: PLC0415
@@ -172,8 +172,8 @@ def _plain_subject(criteria: str, target: str | None, file: LabelFile, options: 
 
 
 def _ask(subject: Subject, file: LabelFile, options: RunOptions, run: str | None) -> RunReport:
+    from rejoinder.calibration.judge_test import is_test_of, labelled_suite  # noqa: PLC0415
     from rejoinder.engine.folder import find_run  # noqa: PLC0415
-    from rejoinder.engine.judge_test import is_test_of, labelled_suite  # noqa: PLC0415
     from rejoinder.engine.recorded import RecordedRun  # noqa: PLC0415
     from rejoinder.engine.run import resume_run, start_run  # noqa: PLC0415
     from rejoinder.report.live import LiveDisplay  # noqa: PLC0415

@@ -16,11 +16,11 @@ from rejoinder.cli.output import echo, show_error, show_problems
 from rejoinder.engine.loading import load_suites
 from rejoinder.engine.plan import RunOptions
 from rejoinder.errors import RejoinderError, SuiteError
-from rejoinder.functions import forget_modules
 from rejoinder.model import Code, Custom, Problem, PythonCheck, Suite, walk_level
 from rejoinder.providers import RUNS_CODE
 from rejoinder.suite.files import noting_files
 from rejoinder.suite.project import env_folders, folders_above
+from rejoinder.user_code import forget_modules
 
 EVERY_S = 0.5
 INTERRUPTED = 130

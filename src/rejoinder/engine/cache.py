@@ -17,8 +17,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from rejoinder.engine.masking import Mask
 from rejoinder.engine.seal import code_of
+from rejoinder.engine.secrets import Mask
 from rejoinder.errors import UsageError
 from rejoinder.model import Reply
 

@@ -12,10 +12,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.engine.desk import known_secrets
+from rejoinder.engine.embeddings import Vectors
 from rejoinder.engine.folder import find_run_by_id, list_grades
 from rejoinder.engine.journal import Told, read_journal
-from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import (
     Job,
     RunOptions,
@@ -26,9 +25,10 @@ from rejoinder.engine.plan import (
     survey_plan,
     written_model,
 )
-from rejoinder.engine.play import Player
+from rejoinder.engine.player import Player
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.results import read_outlines
+from rejoinder.engine.secrets import Mask
 from rejoinder.engine.sources import (
     Call,
     ModelOf,
@@ -41,7 +41,7 @@ from rejoinder.engine.sources import (
     recording_of,
     unread_calls,
 )
-from rejoinder.engine.vectors import Vectors
+from rejoinder.engine.targets import known_secrets
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import ChatMessage, Outcome, Suite, Target
 from rejoinder.providers.cassettes import NO_RECORDING, Recording, explain_miss, likeness

@@ -27,7 +27,7 @@ from typing import Any
 
 import msgspec
 
-from rejoinder.engine.masking import Mask
+from rejoinder.engine.secrets import Mask
 from rejoinder.engine.shapes import check_shape
 from rejoinder.errors import RejoinderError, UsageError, reason_of
 from rejoinder.run_files import (

@@ -25,8 +25,8 @@ import msgspec
 from msgspec import Struct
 
 from rejoinder.engine.budget import Amount, Ledger
-from rejoinder.engine.masking import Mask
-from rejoinder.engine.points import is_due, reached
+from rejoinder.engine.crash_points import is_due, reached
+from rejoinder.engine.secrets import Mask
 from rejoinder.errors import RejoinderError, reason_of
 from rejoinder.model import Failure, Reply
 from rejoinder.run_files import lines_of, open_file, open_to_append

@@ -8,16 +8,16 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from rejoinder.engine.asking import ask_within
-from rejoinder.engine.desk import TargetDesk
-from rejoinder.engine.masking import Mask
+from rejoinder.engine.live import ask_within
 from rejoinder.engine.plan import RunOptions
+from rejoinder.engine.secrets import Mask
+from rejoinder.engine.targets import TargetDesk
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import ChatMessage, Reply, Request, Semantic, Suite, Target, walk_level
-from rejoinder.modules import find_function
 from rejoinder.providers import EMBEDS, RUNS_CODE, is_available
 from rejoinder.suite.project import read_environment
 from rejoinder.suite.targets import left_out_settings
+from rejoinder.user_modules import find_function
 
 QUESTION = "Reply with the single word OK."
 

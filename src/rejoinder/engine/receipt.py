@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from rejoinder._version import __version__
 from rejoinder.engine.folder import RUN_FORMAT, RunFolder
-from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import RunOptions, Survey
 from rejoinder.engine.results import Record
+from rejoinder.engine.secrets import Mask
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Case, Formatting, Suite, Target, file_in_project
 from rejoinder.run_files import LONGEST_LINE, RunDamaged, lines_of, open_file

@@ -15,10 +15,10 @@ from msgspec import structs
 
 from rejoinder.engine.folder import RunFolder
 from rejoinder.engine.loading import load_suites
-from rejoinder.engine.masking import Mask
 from rejoinder.engine.plan import RunOptions
 from rejoinder.engine.receipt import Stored, StoredSuite, read_stored, stored_suite
 from rejoinder.engine.seal import has_seal
+from rejoinder.engine.secrets import Mask
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite, file_in_project
 

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from rejoinder.engine.masking import Mask
+from rejoinder.engine.crash_points import reached
 from rejoinder.engine.plan import Job
-from rejoinder.engine.points import reached
+from rejoinder.engine.secrets import Mask
 from rejoinder.engine.shapes import Count
 from rejoinder.model import (
     NO_USAGE,

@@ -18,11 +18,12 @@ import msgspec
 from msgspec import Struct
 
 from rejoinder._version import __version__
+from rejoinder.engine.crash_points import reached
 from rejoinder.engine.earlier import Earlier, Purpose, tape_of
+from rejoinder.engine.embeddings import Vectors
 from rejoinder.engine.folder import RunFolder, create_grades, create_run, runs_folder, write_lines
 from rejoinder.engine.journal import History, read_journal
 from rejoinder.engine.plan import RunOptions
-from rejoinder.engine.points import reached
 from rejoinder.engine.receipt import case_lines, now, suite_record, write_receipt
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.results import Outline, Record, Spool, add_costs, read_outlines
@@ -30,7 +31,6 @@ from rejoinder.engine.seal import write_seal
 from rejoinder.engine.session import Observer, Session, with_budgets
 from rejoinder.engine.sources import Tape, without_words
 from rejoinder.engine.summary import exit_code, summarise
-from rejoinder.engine.vectors import Vectors
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Suite
 

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from rejoinder.engine.asking import Live
 from rejoinder.engine.budget import NOTHING, Amount, Budget, Ledger
-from rejoinder.engine.desk import TargetDesk, load_prices
+from rejoinder.engine.crash_points import reached
 from rejoinder.engine.earlier import Earlier, Nearest, retrace, unread_answers
+from rejoinder.engine.embeddings import Vectors
+from rejoinder.engine.executor import Executor, LocalExecutor
 from rejoinder.engine.folder import OWN_CODE, RunFolder
 from rejoinder.engine.interrupts import Interrupts
 from rejoinder.engine.journal import History, Journal, JournalError, Told, read_journal
-from rejoinder.engine.masking import Mask
+from rejoinder.engine.live import Live
 from rejoinder.engine.plan import (
     Job,
     RunOptions,
@@ -32,10 +33,9 @@ from rejoinder.engine.plan import (
     survey_plan,
     written_model,
 )
-from rejoinder.engine.play import Player
-from rejoinder.engine.points import reached
+from rejoinder.engine.player import Player
 from rejoinder.engine.results import Record, Spool, result_record
-from rejoinder.engine.scheduler import Executor, LocalExecutor
+from rejoinder.engine.secrets import Mask
 from rejoinder.engine.sources import (
     Before,
     Call,
@@ -59,14 +59,14 @@ from rejoinder.engine.sources import (
     place_of,
     unread_calls,
 )
-from rejoinder.engine.vectors import Vectors
+from rejoinder.engine.targets import TargetDesk, load_prices
 from rejoinder.errors import RejoinderError, UsageError, lacks_descriptors, reason_of, remedy_for
-from rejoinder.functions import FunctionFault, results_kept_clean
 from rejoinder.model import Failure, Outcome, Reply, Suite, Target, Trouble
 from rejoinder.providers import FREE, UNCOUNTED
 from rejoinder.providers.cassettes import CassetteError, Shelf, check_folder, write_cassette
 from rejoinder.providers.limits import LimiterReport
 from rejoinder.roles import asked_besides
+from rejoinder.user_code import FunctionFault, results_kept_clean
 
 if TYPE_CHECKING:
     from rejoinder.engine.cache import Cache

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from rejoinder.errors import UsageError
-from rejoinder.functions import FunctionFault, in_words, raised_at
 from rejoinder.model import Target
 from rejoinder.providers.python import PythonProvider
 from rejoinder.suite.plugins import PROVIDERS_GROUP, find_entry_point
+from rejoinder.user_code import FunctionFault, in_words, raised_at
 
 
 def open_plugin(target: Target, folders: tuple[str, ...]) -> PythonProvider | None:

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from rejoinder.functions import FunctionFault, call_function, load_function
 from rejoinder.model import NO_USAGE, Reply, Request, Target, Usage, estimate_usage
 from rejoinder.providers.base import ProviderError
+from rejoinder.user_code import FunctionFault, call_function, load_function
 
 
 def open_function(target: Target, folders: tuple[str, ...]) -> PythonProvider:

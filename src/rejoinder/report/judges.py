@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rejoinder.engine.judge_test import Finding, describe
+from rejoinder.calibration.judge_test import Finding, describe
 from rejoinder.engine.passports import Passport
 from rejoinder.report.money import dollars
 from rejoinder.report.summary import count

@@ -1,0 +1,1 @@
+"""Judges put to the test: labelled replies, judge tests, and what new grades change."""
