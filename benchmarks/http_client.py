@@ -76,7 +76,7 @@ def child(client: str, url: str, folder: str, what: str, calls: int) -> float:
 @contextlib.contextmanager
 def server(folder: Path) -> Iterator[dict[str, str]]:
     """The server's addresses, by the way to it."""
-    import trustme  # noqa: PLC0415 - it is not to count as a client's memory
+    import trustme
 
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(folder / "authority.pem"))
@@ -142,7 +142,7 @@ async def serve(folder: Path) -> None:
 
 @contextlib.asynccontextmanager
 async def ours(url: str, folder: Path):
-    from rejoinder.providers.transport import Transport  # noqa: PLC0415 - one client a process
+    from rejoinder.providers.transport import Transport
 
     transport = Transport({"SSL_CERT_FILE": str(folder / "authority.pem")})
 
@@ -156,7 +156,7 @@ async def ours(url: str, folder: Path):
 
 @contextlib.asynccontextmanager
 async def aiohttp(url: str, folder: Path):
-    from aiohttp import ClientSession, ClientTimeout, TCPConnector  # noqa: PLC0415 - one client a process
+    from aiohttp import ClientSession, ClientTimeout, TCPConnector
 
     context = ssl.create_default_context(cafile=folder / "authority.pem")
     headers = {"content-type": "application/json"}

@@ -89,7 +89,7 @@ CONVERSATIONS = {
 
 def main() -> None:
     try:
-        from bpe_openai import get_encoding  # noqa: PLC0415 - not needed by rejoinder itself
+        from bpe_openai import get_encoding
     except ImportError:
         sys.exit("This benchmark counts tokens with bpe-openai. Install it with: pip install bpe-openai")
     encoding = get_encoding("o200k_base")

@@ -55,7 +55,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'rejoinder' has no attribute {name!r}")
-    import importlib  # noqa: PLC0415 - paid when something is first used
+    import importlib
 
     value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value

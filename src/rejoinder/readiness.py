@@ -168,8 +168,8 @@ def _open(
     target: Target, folders: tuple[str, ...], environment: Mapping[str, str], place: Place, missing: Severity
 ) -> Iterator[Problem]:
     """Open a target as `run` does, which sends nothing, and say why that fails."""
-    from rejoinder.providers import open_provider  # noqa: PLC0415 - most suites are checked without
-    from rejoinder.providers.exchange import Exchange  # noqa: PLC0415
+    from rejoinder.providers import open_provider
+    from rejoinder.providers.exchange import Exchange
 
     source, at = place
     try:

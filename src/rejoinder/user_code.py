@@ -27,7 +27,7 @@ class FunctionFault(Exception):
     @property
     def traceback(self) -> str:
         """The whole traceback of the user's code, without our own frames that led to it."""
-        from traceback import TracebackException  # noqa: PLC0415 - only where something was raised
+        from traceback import TracebackException
 
         if self.error is None:
             return ""
@@ -214,7 +214,7 @@ def _said(error: BaseException, folders: tuple[str, ...]) -> str:
         return f"{type(error).__name__}: {error.msg}"  # its place is said behind it
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return in_words(error)
-    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes pay for it
+    from difflib import get_close_matches
 
     places = " and ".join(dict.fromkeys(folders))
     near = get_close_matches(error.name, _modules_in(folders), n=1)

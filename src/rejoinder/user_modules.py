@@ -58,7 +58,7 @@ def _find_in(file: Path, module: str, function: str) -> str | None:
 
 def _names_in(file: Path) -> set[str] | None:
     """The names that a module may have; None where only running it would tell."""
-    import ast  # noqa: PLC0415 - few suites have code of their own
+    import ast
 
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_bytes(), str(file))):
@@ -85,7 +85,7 @@ def _spec_of(name: str, folders: tuple[str, ...]) -> ModuleSpec | None:
 
 
 def _find_spec(name: str, folders: tuple[str, ...], path: list[str] | None) -> ModuleSpec | None:
-    from importlib.machinery import PathFinder  # noqa: PLC0415 - few suites have code of their own
+    from importlib.machinery import PathFinder
 
     places = [*folders, *sys.path] if path is None else path
     spec = PathFinder.find_spec(name, places)

@@ -303,7 +303,7 @@ def _is_pattern(path: Path) -> bool:
 
 def _matching_files(pattern: str) -> list[Path]:
     """The YAML files of a pattern that the shell has left as it is: `*`, `?`, `**` and `[ab]`."""
-    from glob import glob  # noqa: PLC0415 - seldom needed
+    from glob import glob
 
     found = map(Path, sorted(glob(pattern, recursive=True)))  # noqa: PTH207 - a `Path` cannot hold an absolute pattern
     return [path for path in found if path.suffix.lower() in (".yaml", ".yml") and path.is_file()]

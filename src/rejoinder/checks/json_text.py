@@ -348,10 +348,10 @@ def _counted(nodes: Iterable[Any], selectors: int) -> Iterator[Any]:
 
 @lru_cache(maxsize=1)
 def _environment() -> Any:
-    from jsonpath import JSONPathEnvironment  # noqa: PLC0415
-    from jsonpath.function_extensions import Match, Search  # noqa: PLC0415
-    from jsonpath.parse import Parser  # noqa: PLC0415
-    from jsonpath.segments import JSONPathChildSegment, JSONPathRecursiveDescentSegment  # noqa: PLC0415
+    from jsonpath import JSONPathEnvironment
+    from jsonpath.function_extensions import Match, Search
+    from jsonpath.parse import Parser
+    from jsonpath.segments import JSONPathChildSegment, JSONPathRecursiveDescentSegment
 
     class BoundedMatch(Match):
         def check_cache(self, pattern: str) -> Any:

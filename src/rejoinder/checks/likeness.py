@@ -13,7 +13,7 @@ Two texts of 140,000 characters."""
 
 
 def judge_levenshtein(check: Levenshtein, context: Context) -> Verdict:
-    from rapidfuzz.distance import Levenshtein as Distance  # noqa: PLC0415 - few suites need it
+    from rapidfuzz.distance import Levenshtein as Distance
 
     reply, expected = context.reply.text.strip(), check.expected.strip()
     if (reason := _too_long(reply, (expected,))) is not None:
@@ -28,14 +28,14 @@ def judge_rouge_l(check: RougeL, context: Context) -> Verdict:
 
 
 def judge_similar(check: Similar, context: Context) -> Verdict:
-    from rapidfuzz.fuzz import ratio  # noqa: PLC0415
+    from rapidfuzz.fuzz import ratio
 
     return _judge(check, "similar", context, lambda reply, expected: ratio(reply.strip(), expected.strip()) / 100)
 
 
 def rouge_l(reply: str, expected: str) -> float:
     """The F-measure of the longest common subsequence of words, in any letter case."""
-    from rapidfuzz.distance import LCSseq  # noqa: PLC0415
+    from rapidfuzz.distance import LCSseq
 
     said, wanted = reply.lower().split(), expected.lower().split()
     if not said or not wanted:

@@ -186,6 +186,6 @@ def _script_file(word: str, folder: Path) -> str:
 
 @lru_cache(maxsize=256)
 def _digest(path: Path, changed: int, size: int) -> str:  # noqa: ARG001 - part of the key
-    from hashlib import blake2b  # noqa: PLC0415 - only for scripts
+    from hashlib import blake2b
 
     return blake2b(path.read_bytes(), digest_size=16).hexdigest()

@@ -57,7 +57,7 @@ class BoundedPattern:
     @staticmethod
     def of(pattern: str, build: Callable[[str], Any]) -> BoundedPattern | None:
         """A pattern that nobody has looked at before: one that takes too long to compile is not even begun with."""
-        from rejoinder.suite.patterns import refuse_endless  # noqa: PLC0415 - few suites need it
+        from rejoinder.suite.patterns import refuse_endless
 
         try:
             refuse_endless(pattern)
@@ -91,7 +91,7 @@ def _pieces(pattern: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def _compiled(pattern: str, flags: str) -> Any:
-    import regex  # noqa: PLC0415 - only suites with regular expressions pay for it
+    import regex
 
     value = 0
     for flag in flags:

@@ -7,12 +7,12 @@ import sys
 
 def main() -> None:
     if sys.argv[1:] == ["--version"]:
-        from rejoinder._version import __version__  # noqa: PLC0415 - start-up is the point
+        from rejoinder._version import __version__
 
         sys.stdout.write(f"rejoinder {__version__}\n")
         return
     try:
-        from rejoinder.cli.app import run  # noqa: PLC0415
+        from rejoinder.cli.app import run
     except KeyboardInterrupt:  # before anything has begun
         sys.exit(130)
     run()

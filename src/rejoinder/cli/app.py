@@ -83,9 +83,9 @@ class LazyGroup(click.Group):
 
 def _counterpart(args: list[str]) -> str:
     """What to say about a word that is no command: the command that was meant."""
-    from pathlib import Path  # noqa: PLC0415 - only for a mistake
+    from pathlib import Path
 
-    from rejoinder.suite.paths import nearest  # noqa: PLC0415
+    from rejoinder.suite.paths import nearest
 
     word = args[0]
     if Path(word).suffix.lower() in (".yaml", ".yml", ".json") or Path(word).exists():
@@ -97,7 +97,7 @@ def _counterpart(args: list[str]) -> str:
 
 
 def _best_guess(option: str, possibilities: Sequence[str]) -> list[str]:
-    from rejoinder.suite.paths import nearest  # noqa: PLC0415 - only for a typo
+    from rejoinder.suite.paths import nearest
 
     best = nearest(option, possibilities)
     return [best] if best else []
@@ -129,7 +129,7 @@ def run() -> None:
 
 def _show(error: RejoinderError | click.ClickException | click.Abort | KeyboardInterrupt) -> int:
     """Say why a command ended; its exit code."""
-    from rejoinder.cli.output import echo, echo_text, show_error  # noqa: PLC0415 - a command that ends well does without
+    from rejoinder.cli.output import echo, echo_text, show_error
 
     if isinstance(error, click.Abort | KeyboardInterrupt):
         echo("interrupted", err=True)

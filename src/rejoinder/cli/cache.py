@@ -31,7 +31,7 @@ def command(ctx: click.Context, form: str) -> None:
     with contextlib.closing(Cache(root)) as cache:
         contents = cache.contents()
     if form == "json":
-        import msgspec  # noqa: PLC0415 - text does without
+        import msgspec
 
         write_json(msgspec.to_builtins(contents))
         return

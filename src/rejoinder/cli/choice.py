@@ -59,9 +59,9 @@ def _is_pattern(word: str) -> bool:
 
 
 def _models(pattern: str, providers: list[str], quartiles: list[int], suite: Suite) -> list[str]:
-    from rejoinder.providers.prices import match_models  # noqa: PLC0415 - only patterns need the table
-    from rejoinder.providers.vendors import can_be_asked  # noqa: PLC0415
-    from rejoinder.suite.project import open_project  # noqa: PLC0415
+    from rejoinder.providers.prices import match_models
+    from rejoinder.providers.vendors import can_be_asked
+    from rejoinder.suite.project import open_project
 
     found = match_models([pattern], providers=providers, quartiles=quartiles, overrides=suite.prices)
     if not found:

@@ -79,7 +79,7 @@ def _named(suites: list[Suite], name: str) -> tuple[Suite, Target]:
 
 def _priced(suites: list[Suite], name: str) -> Callable[[Usage], float | None]:
     """What tokens of a target cost, where anybody knows."""
-    from rejoinder.providers.prices import PriceList  # noqa: PLC0415 - brings the table
+    from rejoinder.providers.prices import PriceList
 
     suite, target = _named(suites, name)
     prices, model = PriceList(suite.prices), one_spelling(target.settings).get("model")

@@ -63,10 +63,10 @@ def test(  # noqa: PLR0913, PLR0917 - one parameter an option
     SUITE (the suite of the working directory when none is given), or one with --criteria. Its figures are written as
     a passport, which runs then print beside its scores. Exit code 3 when the judge gave no verdict on some reply.
     """
-    from rejoinder.calibration.judge_test import make_passport, read_findings, read_labels  # noqa: PLC0415
-    from rejoinder.engine.passports import find_passport, write_passport  # noqa: PLC0415
-    from rejoinder.engine.plan import RunOptions  # noqa: PLC0415
-    from rejoinder.report.judges import write_judge_report  # noqa: PLC0415
+    from rejoinder.calibration.judge_test import make_passport, read_findings, read_labels
+    from rejoinder.engine.passports import find_passport, write_passport
+    from rejoinder.engine.plan import RunOptions
+    from rejoinder.report.judges import write_judge_report
 
     options = RunOptions(
         workers=workers,
@@ -106,7 +106,7 @@ def test(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 def _write_json(passport: Passport, findings: list[Finding], path: Path | None, report: RunReport) -> None:
-    import msgspec  # noqa: PLC0415 - text does without
+    import msgspec
 
     wrong = [one for one in findings if one.verdicts and one.verdicts[0] != one.label]
     write_json(
@@ -131,13 +131,13 @@ def _subject(
     file: LabelFile,
     options: RunOptions,
 ) -> Subject:
-    from rejoinder.calibration.judge_test import find_judge, subject_of  # noqa: PLC0415
+    from rejoinder.calibration.judge_test import find_judge, subject_of
 
     if criteria is not None:
         if suite is not None or name is not None:
             raise UsageError("--criteria is a judge of its own; leave out the suite and --check")
         return _plain_subject(criteria, target, file, options)
-    from rejoinder.cli.loading import load_suites  # noqa: PLC0415
+    from rejoinder.cli.loading import load_suites
 
     found: Found = find_judge(load_suites((suite,) if suite else (), options, warn=False, labelled=True), name)
     return subject_of(found, target, file)
@@ -145,12 +145,12 @@ def _subject(
 
 def _plain_subject(criteria: str, target: str | None, file: LabelFile, options: RunOptions) -> Subject:
     """A judge that no suite has, with the project's targets."""
-    from rejoinder.calibration.judge_test import plain_subject  # noqa: PLC0415
-    from rejoinder.model import Suite  # noqa: PLC0415
-    from rejoinder.suite.paths import did_you_mean  # noqa: PLC0415
-    from rejoinder.suite.prices import read_prices  # noqa: PLC0415
-    from rejoinder.suite.project import open_project  # noqa: PLC0415
-    from rejoinder.suite.targets import read_targets, resolve  # noqa: PLC0415
+    from rejoinder.calibration.judge_test import plain_subject
+    from rejoinder.model import Suite
+    from rejoinder.suite.paths import did_you_mean
+    from rejoinder.suite.prices import read_prices
+    from rejoinder.suite.project import open_project
+    from rejoinder.suite.targets import read_targets, resolve
 
     here = Path.cwd()
     project = open_project(here)
@@ -172,11 +172,11 @@ def _plain_subject(criteria: str, target: str | None, file: LabelFile, options: 
 
 
 def _ask(subject: Subject, file: LabelFile, options: RunOptions, run: str | None) -> RunReport:
-    from rejoinder.calibration.judge_test import is_test_of, labelled_suite  # noqa: PLC0415
-    from rejoinder.engine.folder import find_run  # noqa: PLC0415
-    from rejoinder.engine.recorded import RecordedRun  # noqa: PLC0415
-    from rejoinder.engine.run import resume_run, start_run  # noqa: PLC0415
-    from rejoinder.report.live import LiveDisplay  # noqa: PLC0415
+    from rejoinder.calibration.judge_test import is_test_of, labelled_suite
+    from rejoinder.engine.folder import find_run
+    from rejoinder.engine.recorded import RecordedRun
+    from rejoinder.engine.run import resume_run, start_run
+    from rejoinder.report.live import LiveDisplay
 
     suite = labelled_suite(subject, file)
     display = LiveDisplay(sys.stderr, width_of(sys.stderr))

@@ -94,7 +94,7 @@ def show_problems(problems: Iterable[Problem], *, err: bool = False) -> None:
 
 
 def write_json(data: Any) -> None:
-    import json  # noqa: PLC0415 - commands that print text do not need it
+    import json
 
     write_machine(f"{json.dumps(data, ensure_ascii=False, indent=2)}\n")
 

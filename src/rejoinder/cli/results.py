@@ -118,7 +118,7 @@ def _form_of(out: Path, form: str) -> str:
 
 
 def _machine(report: RunReport, form: str) -> Iterator[str]:
-    import json  # noqa: PLC0415 - text does without
+    import json
 
     if form == "json":
         yield json.dumps(report.document(), ensure_ascii=False, indent=2) + "\n"
@@ -126,7 +126,7 @@ def _machine(report: RunReport, form: str) -> Iterator[str]:
         for result in report.results:
             yield json.dumps(result, ensure_ascii=False) + "\n"
     else:
-        import yaml  # noqa: PLC0415
+        import yaml
 
         for result in report.results:
             yield "---\n" + yaml.safe_dump(result, allow_unicode=True, sort_keys=False)

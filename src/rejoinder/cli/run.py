@@ -195,12 +195,12 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     if dump_prompts is not None and dump_prompts.is_file():  # `--dump-prompts evals.yaml` means the suite
         paths, dump_prompts = (dump_prompts, *paths), Path(PROMPTS_FOLDER)
     if models or providers or prices:
-        from rejoinder.cli.choice import choose_targets  # noqa: PLC0415 - patterns need the table of prices
+        from rejoinder.cli.choice import choose_targets
 
         more = choose_targets(models, paths, options, providers=providers, prices=prices, yes=yes)
         options = structs.replace(options, targets=(*targets, *more))
     if failed_from is not None:
-        from rejoinder.cli.fork import failed_cases  # noqa: PLC0415 - seldom asked for
+        from rejoinder.cli.fork import failed_cases
 
         again = failed_cases(failed_from, trust=trust)
         if not again:
@@ -217,19 +217,19 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         raise click.UsageError("--fork asks, with the suites of RUN; leave out PATHS, --dry-run, --replay and --shard")
     check_out(out, output_format or form)
     if fork is not None:
-        from rejoinder.cli.fork import fork_run  # noqa: PLC0415 - seldom asked for
+        from rejoinder.cli.fork import fork_run
 
         report = fork_run(fork, options, turn or 1, prompt, system, trust=trust)
         write_report(report, form, out, out_form=output_format, verbose=verbose, corrected=corrected)
         sys.exit(report.summary["exit_code"])
     suites = load_suites(paths, options, asks=not dry_run)
     if dry_run:
-        from rejoinder.cli.estimate import show_estimate  # noqa: PLC0415
+        from rejoinder.cli.estimate import show_estimate
 
         show_estimate(suites, options, form)
         return
     if dump_prompts is not None:
-        from rejoinder.cli.dump import dump_prompts as dump  # noqa: PLC0415 - seldom asked for
+        from rejoinder.cli.dump import dump_prompts as dump
 
         is_own = dump_prompts == Path(PROMPTS_FOLDER)
         dump(suites, options, Path(suites[0].root) / dump_prompts if is_own else dump_prompts)
@@ -244,7 +244,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         return report.summary["exit_code"]
 
     if watching:
-        from rejoinder.cli.watch import watch  # noqa: PLC0415 - seldom asked for
+        from rejoinder.cli.watch import watch
 
         watch(suites, options, run_once)
     sys.exit(run_once(suites))

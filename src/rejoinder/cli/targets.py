@@ -43,7 +43,7 @@ def command(ctx: click.Context, targets_file: Path | None, suite_file: Path | No
     ctx.obj = (targets_file, suite_file)
     if ctx.invoked_subcommand is not None:
         return
-    from rejoinder.engine.probe import find_lack, find_left_out  # noqa: PLC0415 - `check` and `--help` do without
+    from rejoinder.engine.probe import find_lack, find_left_out
 
     project = _read_project(targets_file, suite_file)
     rows: list[dict[str, Any]] = []
@@ -84,10 +84,10 @@ def check(
     NAME is a target or provider/model; without any, every target of the project is asked. Exit code 3 when one does
     not answer.
     """
-    import asyncio  # noqa: PLC0415
+    import asyncio
 
-    from rejoinder.engine.plan import RunOptions  # noqa: PLC0415
-    from rejoinder.engine.probe import find_embedders, try_target  # noqa: PLC0415
+    from rejoinder.engine.plan import RunOptions
+    from rejoinder.engine.probe import find_embedders, try_target
 
     before = ctx.obj  # options may stand before `check` as well
     project = _read_project(targets_file or before[0], suite_file or before[1])
@@ -112,9 +112,9 @@ def check(
 def _read_project(targets_file: Path | None, suite_file: Path | None) -> Suite:
     """The project's targets, and those of a suite where one is named."""
     if suite_file is not None:
-        from rejoinder.engine.loading import load_suites  # noqa: PLC0415
-        from rejoinder.engine.plan import RunOptions  # noqa: PLC0415
-        from rejoinder.errors import SuiteError  # noqa: PLC0415
+        from rejoinder.engine.loading import load_suites
+        from rejoinder.engine.plan import RunOptions
+        from rejoinder.errors import SuiteError
 
         # With a target from outside, what the suite's own lacks is no mistake of the suite: the list is to show it.
         file = str(targets_file.resolve()) if targets_file else None

@@ -38,7 +38,7 @@ def command(paths: tuple[Path, ...], form: str, targets_file: Path | None, stric
     if form == "json":
         write_json(as_records(report))
     elif form == "sarif":
-        from rejoinder.report.sarif import write_sarif  # noqa: PLC0415 - text and JSON do without
+        from rejoinder.report.sarif import write_sarif
 
         write_json(write_sarif(report, __version__))
     else:

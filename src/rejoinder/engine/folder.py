@@ -107,7 +107,7 @@ class RunFolder:
 
     def discard(self) -> None:
         """Delete the folder."""
-        import shutil  # noqa: PLC0415 - a plain run deletes nothing
+        import shutil
 
         shutil.rmtree(self.path, ignore_errors=True)
 
@@ -161,7 +161,7 @@ class RunFolder:
 
 
 def _try_lock(handle: int) -> bool:
-    from filelock import lock_descriptor  # noqa: PLC0415 - only where a run is opened
+    from filelock import lock_descriptor
 
     return lock_descriptor(handle, blocking=False)
 

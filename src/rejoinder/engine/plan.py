@@ -289,8 +289,8 @@ def asked_model(suite: Suite, target: Target) -> str:
     model = written_model(target)
     if "${{" not in model:
         return model
-    from rejoinder.suite.project import read_environment  # noqa: PLC0415 - only where a variable is used
-    from rejoinder.suite.targets import settings_with_environment  # noqa: PLC0415
+    from rejoinder.suite.project import read_environment
+    from rejoinder.suite.targets import settings_with_environment
 
     environment = read_environment(Path(suite.path).parent, Path(suite.root), Path.cwd())
     try:

@@ -125,6 +125,6 @@ def _within_script(settings: dict[str, Any], *, embeds: bool) -> dict[str, Any]:
 
 
 def _is_embedding_model(model: str | None) -> bool:
-    from rejoinder.providers.prices import is_embedding_model  # noqa: PLC0415 - `find_lack` does without
+    from rejoinder.providers.prices import is_embedding_model
 
     return model is not None and is_embedding_model(model)

@@ -59,8 +59,8 @@ class Scratch:
     """A folder that is deleted with this object, or when the process ends."""
 
     def __init__(self) -> None:
-        from shutil import rmtree  # noqa: PLC0415 - only to show a run that did not come to an end
-        from tempfile import mkdtemp  # noqa: PLC0415
+        from shutil import rmtree
+        from tempfile import mkdtemp
 
         self.path = Path(mkdtemp(prefix="rejoinder-"))
         self._gone = finalize(self, rmtree, self.path, ignore_errors=True)
@@ -374,7 +374,7 @@ def _add_embeddings(summary: Record, vectors: Vectors) -> None:
 
 def _add_passports(summary: Record, run: Record, root: Path) -> None:
     if summary.get("judges"):
-        from rejoinder.engine.passports import add_passports  # noqa: PLC0415 - most runs have no judge
+        from rejoinder.engine.passports import add_passports
 
         add_passports(summary["judges"], run, root)
 

@@ -286,7 +286,7 @@ class Session:
 
     def _cut_off(self, journal: Journal | None) -> None:
         """The process is about to be ended, because the event loop does not stop."""
-        from rejoinder.checks.processes import end_scripts  # noqa: PLC0415 - most runs start no script
+        from rejoinder.checks.processes import end_scripts
 
         if journal is None:
             return  # nothing was asked or started
@@ -347,14 +347,14 @@ class Session:
     def _replayer(self, target: Target) -> ReplayProvider | None:
         if target.provider != "replay" or not self.targets.is_open(target):
             return None
-        from rejoinder.providers.replay import ReplayProvider  # noqa: PLC0415 - few targets are of this kind
+        from rejoinder.providers.replay import ReplayProvider
 
         provider = self.targets.terms(target).provider
         return provider if isinstance(provider, ReplayProvider) else None
 
     def _open_cache(self) -> Cache:
         """Before anything is sent, so that a damaged one is told in time."""
-        from rejoinder.engine.cache import Cache  # noqa: PLC0415 - brings SQLite
+        from rejoinder.engine.cache import Cache
 
         return Cache(Path(self.suites[0].root), self.options.cache_lifetime_s, self.mask)
 

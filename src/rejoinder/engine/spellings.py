@@ -109,7 +109,7 @@ def _in_base64(spelling: Spelling) -> Iterator[Spelling]:
 
 
 def _in_base32(data: bytes) -> Iterator[Spelling]:
-    from base64 import b32encode  # noqa: PLC0415 - only runs with secrets need it
+    from base64 import b32encode
 
     for shift, inner in enumerate(_inner(data, 5, 5, b32encode)):
         if len(inner) >= SHORTEST_IN_BASE:

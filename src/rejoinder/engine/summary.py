@@ -144,7 +144,7 @@ class _Rate:
         """None where there are no clusters: no case counts more than once, or there is but one."""
         if self.cases in (1, self.counted):
             return None
-        from rejoinder.stats import clustered_counts  # noqa: PLC0415 - most runs repeat nothing
+        from rejoinder.stats import clustered_counts
 
         return clustered_counts(zip(self._passed.values(), self._counted.values(), strict=True))
 

@@ -231,14 +231,14 @@ class TargetDesk:
         """The known models that are nearest to one that the provider does not have."""
         if error.status != 404 or terms.model is None or terms.target.provider not in OVER_HTTP:
             return ""
-        from rejoinder.providers.prices import nearest_models  # noqa: PLC0415 - brings the table
+        from rejoinder.providers.prices import nearest_models
 
         near = nearest_models(terms.target.provider, terms.model)
         return f"; known models are {list_words([f'`{one}`' for one in near])}" if near else ""
 
     async def post(self, post: Post) -> str:
         """Send what a check has for an address of the user's; a refusal is no verdict."""
-        from rejoinder.providers.transport import Transport  # noqa: PLC0415 - only for webhooks
+        from rejoinder.providers.transport import Transport
 
         if self._poster is None:
             self._poster = Transport(own_environment())
@@ -271,7 +271,7 @@ class TargetDesk:
         return None
 
     def _prices_of(self, target: Target) -> PriceList:
-        from rejoinder.providers.prices import PriceList  # noqa: PLC0415 - not before the first reply is here
+        from rejoinder.providers.prices import PriceList
 
         self._price_lists[id(target)] = PriceList(self._suites[id(target)].prices)
         return self._price_lists[id(target)]
@@ -279,7 +279,7 @@ class TargetDesk:
     def _open(self, suite: Suite, target: Target) -> None:
         ready, environment = target, self._environment(suite, target)
         if "${{" in repr(target.settings):
-            from rejoinder.suite.targets import settings_with_environment  # noqa: PLC0415 - only where one is used
+            from rejoinder.suite.targets import settings_with_environment
 
             settings, secrets = settings_with_environment(target, environment)
             for value, name in secrets.items():
@@ -297,7 +297,7 @@ class TargetDesk:
             error.message = Mask(self.secrets_of([suite])).hide_text(error.message)
             raise
         if isinstance(environment, Environment) and environment.files and target.provider in OVER_HTTP:
-            from rejoinder.engine.env_trust import refuse_foreign_address  # noqa: PLC0415 - only beside a .env file
+            from rejoinder.engine.env_trust import refuse_foreign_address
 
             refuse_foreign_address(target, ready, provider, environment, self._exchange.secrets, self._options)
         slots = asyncio.Semaphore(target.workers) if target.workers else None
@@ -315,7 +315,7 @@ class TargetDesk:
 
     def _read_environment(self, suite: Suite) -> Mapping[str, str]:
         if suite.path not in self._environments:
-            from rejoinder.suite.project import read_environment  # noqa: PLC0415
+            from rejoinder.suite.project import read_environment
 
             start, root = Path(suite.path).parent, Path(suite.root)
             self._environments[suite.path] = read_environment(start, root, Path.cwd())
@@ -359,7 +359,7 @@ def _written(terms: Terms, request: Request) -> Outgoing | None:
     """The request as it goes out, where it goes over HTTP."""
     if terms.target.provider not in OVER_HTTP:
         return None
-    from rejoinder.providers.api import ApiProvider  # noqa: PLC0415 - only where something is sent
+    from rejoinder.providers.api import ApiProvider
 
     assert isinstance(terms.provider, ApiProvider)
     return terms.provider.write(request)
@@ -372,13 +372,13 @@ def _anything(target: Target) -> Request:
 
 def _load_prices_aside() -> None:
     """The first request is out: there is time to load the table of prices before its answer is here."""
-    from threading import Thread  # noqa: PLC0415 - only where something is sent
+    from threading import Thread
 
     Thread(target=load_prices, name="rejoinder-prices", daemon=True).start()
 
 
 def load_prices() -> None:
     with contextlib.suppress(ImportError, OSError):  # whoever needs a price then is told
-        from rejoinder.providers.prices import load_table  # noqa: PLC0415
+        from rejoinder.providers.prices import load_table
 
         load_table()

@@ -118,7 +118,7 @@ class _Seen(dict[int, str]):
     separators, marks on other characters, and what Unicode has not (or not yet) given a look are as good as blanks."""
 
     def __missing__(self, code: int) -> str:
-        import unicodedata  # noqa: PLC0415 - few texts look like sections
+        import unicodedata
 
         character = chr(code)
         if character in _BREAKS:

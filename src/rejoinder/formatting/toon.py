@@ -9,7 +9,7 @@ from rejoinder.model import ChatMessage
 
 def to_toon(messages: Iterable[ChatMessage | Mapping[str, str]]) -> str:
     """The TOON text of a list of messages, each with `role` and `content`: a header, then a row a message."""
-    from toon_format import encode  # noqa: PLC0415 - costs 30 ms and only those who ask for TOON pay it
+    from toon_format import encode
 
     rows = [
         {"role": message.role, "content": message.content}

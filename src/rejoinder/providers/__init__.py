@@ -41,30 +41,30 @@ def open_provider(
 ) -> Provider:
     """The provider of a target. Raises UsageError where this version has none, or where the target lacks something."""
     if target.provider == "scripted":
-        from rejoinder.providers.scripted import ScriptedProvider  # noqa: PLC0415 - one provider a run, mostly
+        from rejoinder.providers.scripted import ScriptedProvider
 
         return ScriptedProvider(target)
     if target.provider == "python":
-        from rejoinder.providers.python import open_function  # noqa: PLC0415
+        from rejoinder.providers.python import open_function
 
         return open_function(target, folders)
     if target.provider == "mock":
-        from rejoinder.providers.mock import MockProvider  # noqa: PLC0415
+        from rejoinder.providers.mock import MockProvider
 
         return MockProvider(target)
     if target.provider == "local_embeddings":
-        from rejoinder.providers.local_embeddings import LocalEmbeddings  # noqa: PLC0415
+        from rejoinder.providers.local_embeddings import LocalEmbeddings
 
         return LocalEmbeddings(target, folders)
     if target.provider == "replay":
-        from rejoinder.providers.replay import ReplayProvider  # noqa: PLC0415
+        from rejoinder.providers.replay import ReplayProvider
 
         return ReplayProvider(target, folders, exchange)
     if target.provider in OVER_HTTP:
-        from rejoinder.providers.vendors import open_api  # noqa: PLC0415
+        from rejoinder.providers.vendors import open_api
 
         return open_api(target, environment, exchange, folders)
-    from rejoinder.providers.plugins import open_plugin  # noqa: PLC0415
+    from rejoinder.providers.plugins import open_plugin
 
     plugin = open_plugin(target, folders)
     if plugin is not None:

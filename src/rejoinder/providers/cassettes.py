@@ -167,7 +167,7 @@ def write_cassette(path: Path, cassette: Cassette, hide: Change = as_it_is) -> N
 
 def check_folder(folder: Path) -> None:
     """Find out before anything is asked whether cassettes can be written there. Raises CassetteError."""
-    from tempfile import TemporaryFile  # noqa: PLC0415 - only for those who record
+    from tempfile import TemporaryFile
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -324,7 +324,7 @@ def read_cassette(path: Path, reveal: Change = as_it_is) -> Cassette:
 
 
 def _from_yaml(path: Path) -> Any:
-    from rejoinder.suite.yaml import YamlFault, parse_yaml  # noqa: PLC0415 - only for those who replay
+    from rejoinder.suite.yaml import YamlFault, parse_yaml
 
     try:
         document = parse_yaml(path.read_text(encoding="utf-8"))

@@ -59,11 +59,11 @@ class Exchange:
     def transport(self, environment: Mapping[str, str], shown: ClientCertificate | None = None) -> Transport:
         """The transport of all targets that show the same certificate to their servers, and whose project names the
         same proxies and authorities."""
-        from rejoinder.providers.routes import read_network  # noqa: PLC0415 - most runs of a new suite send nothing
+        from rejoinder.providers.routes import read_network
 
         way = shown, msgspec.json.encode(read_network(environment))
         if way not in self._transports:
-            from rejoinder.providers.transport import Transport  # noqa: PLC0415 - brings the HTTP client
+            from rejoinder.providers.transport import Transport
 
             for name, value in environment.items():
                 if ("@" in value and ("://" in value or re.search(_ADDRESS_VARIABLE, name))) or (

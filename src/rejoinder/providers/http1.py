@@ -302,8 +302,8 @@ def _decode(body: bytes, coding: str, most: int) -> bytes:
 
 def _gunzip(body: bytes, most: int) -> bytes:
     """Of one or more members, up to one byte more than the most."""
-    from gzip import GzipFile  # noqa: PLC0415 - servers seldom compress what is not to be compressed
-    from io import BytesIO  # noqa: PLC0415
+    from gzip import GzipFile
+    from io import BytesIO
 
     with GzipFile(fileobj=BytesIO(body)) as file:
         return file.read(most + 1)

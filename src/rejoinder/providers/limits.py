@@ -425,7 +425,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
     seconds = _number(text)
     if seconds is None:
-        from email.utils import parsedate_to_datetime  # noqa: PLC0415 - dates are rare here
+        from email.utils import parsedate_to_datetime
 
         try:
             seconds = parsedate_to_datetime(text).timestamp() - time.time()

@@ -229,7 +229,7 @@ class _LocalModel:
 
     def embed(self, text: str) -> tuple[bytes, int]:
         """A text's vector, and how many tokens it has. Raises ModelFault where the weights cannot be loaded."""
-        import numpy as np  # noqa: PLC0415 - it takes as long to import as a small run takes
+        import numpy as np
 
         # Nothing warns of what overflows: it shows in the result, which is looked at.
         with np.errstate(all="ignore"):
@@ -378,7 +378,7 @@ class _Weights:
         return slot
 
     def _read(self, stream: BinaryIO, name: str, slot: _Slot) -> Array:
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         begin, end = slot.data_offsets
         stream.seek(self._start + begin)
@@ -400,7 +400,7 @@ class _Layer:
     """The weights of one layer, turned so that states are multiplied from the left."""
 
     def __init__(self, weights: dict[str, Array], number: int) -> None:
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         def both(name: str) -> tuple[Array, Array]:
             name = f"encoder.layer.{number}.{name}"
@@ -438,7 +438,7 @@ class _Encoder:
         return states
 
     def _attend(self, states: Array, layer: _Layer) -> Array:
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         count, heads = len(states), self._shape.heads
         each = self._shape.width // heads
@@ -471,7 +471,7 @@ def _gelu(x: Array) -> Array:
 
     Written with the part above |x|, so that nothing is lost where it is small. In slices that stay in the cache.
     """
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     result = np.maximum(x, 0)
     for start in range(0, len(x), 16):
@@ -499,7 +499,7 @@ largest error of erfc from 0 to 6 is as small as it gets: 3.4e-11."""
 
 def erfc(z: NDArray[np.float64]) -> NDArray[np.float64]:
     """1 - erf(z) for z from 0 on; numpy has none. It is off by 4e-11 at most, far below what a 32-bit float shows."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     step = 1 / (1 + _ERFC_STEP * z)
     result = np.full_like(z, _ERFC[-1])

@@ -162,7 +162,7 @@ def _find_listing(source: _Source, model: str, now: datetime) -> _Listing | None
 
 def _flat_price(model: ModelInfo, now: datetime) -> Price | None:
     """The rates as plain numbers, which is a hundred times faster than asking the library each time."""
-    from genai_prices.types import TieredPrices  # noqa: PLC0415 - see `load_table`
+    from genai_prices.types import TieredPrices
 
     prices = _settled_prices(model, now)
     if prices is None or any(getattr(prices, name) is not None for name in _OTHER_RATES):
@@ -180,7 +180,7 @@ def _flat_price(model: ModelInfo, now: datetime) -> Price | None:
 
 def _settled_prices(model: ModelInfo, now: datetime) -> ModelPrice | None:
     """The prices that hold from now on whatever the hour. The last in the list that is in force counts."""
-    from genai_prices.types import ModelPrice, StartDateConstraint  # noqa: PLC0415 - see `load_table`
+    from genai_prices.types import ModelPrice, StartDateConstraint
 
     if isinstance(model.prices, ModelPrice):
         return model.prices
@@ -191,7 +191,7 @@ def _settled_prices(model: ModelInfo, now: datetime) -> ModelPrice | None:
 
 def _charge(prices: ModelPrice, usage: Usage) -> Cost | None:
     """The library's own answer. It takes what has no price for free; here that has no cost."""
-    from genai_prices.types import Usage as Counts  # noqa: PLC0415 - see `load_table`
+    from genai_prices.types import Usage as Counts
 
     if prices.input_mtok is None or (usage.output_tokens and prices.output_mtok is None):
         return None
@@ -277,7 +277,7 @@ def match_models(
 
 def nearest_models(provider: str, model: str, most: int = 3) -> list[str]:
     """The models of a provider whose names are nearest to one that it does not have; none for one that is known."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes pay for it
+    from difflib import get_close_matches
 
     known = [one.model for one in known_models() if one.provider == provider]
     return [] if model in known else get_close_matches(model, known, n=most)
@@ -326,7 +326,7 @@ def filter_models(
 
 
 def table_version() -> str:
-    from genai_prices import __version__  # noqa: PLC0415 - see `load_table`
+    from genai_prices import __version__
 
     return __version__
 

@@ -115,6 +115,6 @@ def _parameters_of(function: Callable[..., Any]) -> frozenset[str]:
 
 def _plain_messages(request: Request) -> list[dict[str, Any]]:
     """The conversation so far as OpenAI's clients take it."""
-    from rejoinder.providers.openai_chat import write_messages  # noqa: PLC0415 - only functions that want them
+    from rejoinder.providers.openai_chat import write_messages
 
     return write_messages(request.messages)

@@ -51,7 +51,7 @@ def arguments_text(given: Any) -> str:
 
 
 def _read_again(decoder: msgspec.json.Decoder[T], body: bytes, error: Exception, *, nulls: bool) -> T:
-    import json  # noqa: PLC0415 - only where the quick way fails
+    import json
 
     try:
         value = json.loads(body)

@@ -78,14 +78,14 @@ def _system_context() -> ssl.SSLContext:
         folder = ssl.get_default_verify_paths().capath
         if context.cert_store_stats()["x509_ca"] or (folder and any(Path(folder).glob("*.0"))):
             return context
-    import truststore  # noqa: PLC0415 - most runs do not need it
+    import truststore
 
     return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def bound_buffers() -> None:
     """Have asyncio use small buffers. What says how large they are is not documented, and may go away."""
-    from asyncio import sslproto  # noqa: PLC0415 - only for TLS
+    from asyncio import sslproto
 
     protocol: Any = getattr(sslproto, "SSLProtocol", None)
     if isinstance(getattr(protocol, "max_size", None), int):

@@ -173,7 +173,7 @@ class Transport:
 
     async def _dial(self, host: str, port: int, *, tls: bool) -> _Connection:
         """A connection to the first address that takes one."""
-        from aiohappyeyeballs import start_connection  # noqa: PLC0415 - runs without a network do not need it
+        from aiohappyeyeballs import start_connection
 
         place = authority(host, port)
         context = self._tls() if tls else None
@@ -406,7 +406,7 @@ def _not_sent(error: ProviderError) -> ProviderError:
 
 async def _resolve(host: str, port: int) -> list[str]:
     with contextlib.suppress(ValueError):
-        from ipaddress import ip_address  # noqa: PLC0415
+        from ipaddress import ip_address
 
         return [str(ip_address(host))]  # nothing to look up
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)

@@ -104,7 +104,7 @@ def _shorten(text: str, most: int) -> str:
 
 
 def _wrap(text: str, width: int, indent: str) -> Iterator[str]:
-    import textwrap  # noqa: PLC0415 - needed only where something is wrong
+    import textwrap
 
     for line in text.split("\n"):
         yield from textwrap.wrap(

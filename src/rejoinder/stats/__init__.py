@@ -52,6 +52,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'rejoinder.stats' has no attribute {name!r}")
-    from rejoinder.stats import agreement  # noqa: PLC0415 - paid when something is first used
+    from rejoinder.stats import agreement
 
     return getattr(agreement, name)

@@ -34,7 +34,7 @@ _FIRST_PARTY = ("openai", "anthropic", "gemini", "mistral", "deepseek", "xai")
 @lru_cache(maxsize=1)
 def load_table() -> Mapping[str, Provider]:
     """The package's own data, and not its current snapshot, which other code could have fetched from the network."""
-    from genai_prices.data import providers  # noqa: PLC0415 - a fifth of a second, for runs that need it
+    from genai_prices.data import providers
 
     return {provider.id: provider for provider in providers}
 

@@ -226,9 +226,9 @@ def _json_path(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> Any
 
 
 def _compile_path(path: str, at: str, texts: Texts) -> None:
-    from jsonpath import JSONPathEnvironment  # noqa: PLC0415 - few suites need it
+    from jsonpath import JSONPathEnvironment
 
-    from rejoinder.suite.patterns import refuse_endless  # noqa: PLC0415 - as few need it
+    from rejoinder.suite.patterns import refuse_endless
 
     if not path.startswith("$"):
         texts.problem("invalid-path", at, f"a JSON path begins with `$`, such as `$.{path or 'name'}`")
@@ -542,9 +542,9 @@ def read_rubrics(rubrics: list[Any], at: str, texts: Texts) -> tuple[Item, ...]:
 
 def _compile(pattern: str, at: str, texts: Texts, flags: str = "") -> None:
     """Refuse an expression that the engine which will run it cannot read."""
-    import regex  # noqa: PLC0415 - 30 ms that only suites with regular expressions pay
+    import regex
 
-    from rejoinder.suite.patterns import refuse_endless  # noqa: PLC0415 - as few need it
+    from rejoinder.suite.patterns import refuse_endless
 
     switches = 0
     for letter in flags:

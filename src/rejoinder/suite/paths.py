@@ -24,7 +24,7 @@ def read_path(text: str) -> Path:
 
 def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
     """The known word that the author most probably meant."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes pay for it
+    from difflib import get_close_matches
 
     known = list(known)
     folded = {name.lower().replace("-", "_"): name for name in known}

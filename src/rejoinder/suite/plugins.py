@@ -34,7 +34,7 @@ def project_checks(file: Path) -> list[str] | None:
 
 @lru_cache(maxsize=8)
 def _read_names(file: Path, changed: int) -> list[str] | None:  # noqa: ARG001 - part of the key
-    import ast  # noqa: PLC0415 - only where a project has checks of its own
+    import ast
 
     try:
         tree = ast.parse(file.read_bytes())
@@ -58,7 +58,7 @@ def _read_names(file: Path, changed: int) -> list[str] | None:  # noqa: ARG001 -
 
 def _names(function: ast.FunctionDef | ast.AsyncFunctionDef, known: set[str]) -> Iterator[str | None]:
     """The names that a function is a check by; None for one that is not written out."""
-    import ast  # noqa: PLC0415
+    import ast
 
     for decorator in function.decorator_list:
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
@@ -75,7 +75,7 @@ def _names(function: ast.FunctionDef | ast.AsyncFunctionDef, known: set[str]) ->
 @lru_cache(maxsize=8)
 def entry_points(group: str) -> dict[str, EntryPoint]:
     """What installed packages bring, by name."""
-    from importlib.metadata import entry_points as find  # noqa: PLC0415 - 20 ms that only plugins are worth
+    from importlib.metadata import entry_points as find
 
     return {entry.name: entry for entry in find(group=group)}
 

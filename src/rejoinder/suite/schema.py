@@ -120,7 +120,7 @@ def find_unknown_schema(data: Any, kind: Literal["suite", "targets"]) -> list[Vi
 
 @lru_cache(maxsize=4)
 def _validator(kind: Kind) -> Any:
-    from jsonschema_rs import Draft202012Validator  # noqa: PLC0415 - 60 ms that `--help` must not pay
+    from jsonschema_rs import Draft202012Validator
 
     return Draft202012Validator(schema_for(kind))
 
@@ -128,7 +128,7 @@ def _validator(kind: Kind) -> Any:
 def compile_schema(schema: Any) -> Any:
     """The validator of a schema that an author wrote. Raises ValueError where it is none, or needs another file: what
     a suite says is never fetched from anywhere."""
-    from jsonschema_rs import validator_for  # noqa: PLC0415 - few suites need it
+    from jsonschema_rs import validator_for
 
     return validator_for(schema, retriever=_refuse)
 
@@ -489,7 +489,7 @@ def _name_value(value: Any) -> str:
 
 def _is_number(text: str) -> bool:
     """Would YAML read it as a number, were it not in quotes?"""
-    from rejoinder.suite.yaml import read_plain  # noqa: PLC0415 - only mistakes pay for it
+    from rejoinder.suite.yaml import read_plain
 
     return isinstance(read_plain(text.strip()), int | float) and text.strip().lower() not in ("true", "false")
 

@@ -55,7 +55,7 @@ def parse(text: str) -> Parsed:
 def _explain(text: str, fault: YamlFault) -> tuple[SyntaxProblem, str | None]:
     if not fault.details.get("raw"):
         return SyntaxProblem(fault.code, fault.message, fault.line, fault.column), None
-    from rejoinder.suite.causes import Situation, find_cause  # noqa: PLC0415 - only mistakes pay for it
+    from rejoinder.suite.causes import Situation, find_cause
 
     lines = split_lines(text)
     context, opened = fault.details["context"], fault.details["opened"]
@@ -70,7 +70,7 @@ def _explain(text: str, fault: YamlFault) -> tuple[SyntaxProblem, str | None]:
 
 def _non_breaking_spaces(text: str) -> Iterator[SyntaxProblem]:
     """Keys indented with non-breaking spaces: YAML takes these for a part of the key and says nothing."""
-    from rejoinder.suite.causes import NON_BREAKING, spaces_for_non_breaking_ones  # noqa: PLC0415
+    from rejoinder.suite.causes import NON_BREAKING, spaces_for_non_breaking_ones
 
     try:
         keys = parse_yaml(text).places_of_keys("\xa0")

@@ -171,7 +171,7 @@ def _variables_in(value: Any) -> Iterator[str]:
 def _circles(needed: dict[str, list[str]]) -> Iterator[list[str]]:
     """Those that need themselves, circle by circle, each beginning with the one that stands first; they need nothing
     any more."""
-    from graphlib import CycleError, TopologicalSorter  # noqa: PLC0415 - few suites have variables of variables
+    from graphlib import CycleError, TopologicalSorter
 
     places = {key: place for place, key in enumerate(needed)}
     while True:
@@ -194,7 +194,7 @@ def _circle_words(circle: list[str]) -> str:
 
 
 def _by_need(needed: dict[str, list[str]]) -> Iterable[str]:
-    from graphlib import TopologicalSorter  # noqa: PLC0415 - as above
+    from graphlib import TopologicalSorter
 
     return TopologicalSorter(needed).static_order()
 

@@ -67,8 +67,8 @@ class LaidAside:
     """
 
     def __init__(self) -> None:
-        import weakref  # noqa: PLC0415 - only suites with data sets need it
-        from tempfile import mkstemp  # noqa: PLC0415
+        import weakref
+        from tempfile import mkstemp
 
         descriptor, name = mkstemp(prefix="rejoinder-", suffix=".jsonl")
         self._path = Path(name)
