@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import floor
 
 import rejoinder
-from rejoinder.engine.plan import RunOptions
+from rejoinder.engine.options import Pace, RunOptions
 from rejoinder.engine.run import start_run
 
 SUITE = """\
@@ -43,7 +43,7 @@ FEW, MANY = 1_000, 10_000
 def ours(folder: Path, conversations: int, workers: int | None) -> float:
     suite = rejoinder.load(folder / "evals.yaml")
     started = time.perf_counter()
-    report = start_run([suite], RunOptions(repeat=conversations, workers=workers))
+    report = start_run([suite], RunOptions(repeat=conversations, pace=Pace(workers=workers)))
     seconds = time.perf_counter() - started
     assert report.summary["recovered"] == conversations
     return seconds

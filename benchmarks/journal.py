@@ -17,9 +17,9 @@ from unittest import mock
 import msgspec
 
 import rejoinder
-from rejoinder.engine import session
+from rejoinder.engine import worker
 from rejoinder.engine.journal import Asked, Told
-from rejoinder.engine.plan import RunOptions
+from rejoinder.engine.options import Pace, RunOptions
 from rejoinder.engine.run import start_run
 
 SUITE = """\
@@ -73,7 +73,7 @@ class Forgetful:
 def measure(folder: Path, conversations: int) -> float:
     suite = rejoinder.load(folder / "evals.yaml")
     started = time.perf_counter()
-    report = start_run([suite], RunOptions(repeat=conversations, workers=100))
+    report = start_run([suite], RunOptions(repeat=conversations, pace=Pace(workers=100)))
     assert report.summary["passed"] == conversations, report.summary
     return time.perf_counter() - started
 
@@ -92,7 +92,7 @@ def main() -> int:
         (folder / "slow_answers.py").write_text(ANSWERS, encoding="utf-8")
         for _ in range(arguments.runs):
             with_journal.append(measure(folder, arguments.conversations))
-            with mock.patch.object(session, "Journal", Forgetful):
+            with mock.patch.object(worker, "Journal", Forgetful):
                 without.append(measure(folder, arguments.conversations))
     durable, bare = statistics.median(with_journal), statistics.median(without)
     ideal = arguments.conversations * 2 * 0.020 / 100

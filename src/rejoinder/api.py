@@ -18,9 +18,9 @@ import msgspec
 
 from rejoinder.engine.interrupts import Deadline
 from rejoinder.engine.loading import load_suites
-from rejoinder.engine.plan import RunOptions
+from rejoinder.engine.observer import Observer
+from rejoinder.engine.options import RunOptions, read_options
 from rejoinder.engine.run import RunReport, start_run
-from rejoinder.engine.session import Observer
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite
 from rejoinder.suite.paths import did_you_mean
@@ -55,15 +55,16 @@ def run(
 
 def _options(given: dict[str, Any]) -> RunOptions:
     """The options by name, with lists for tuples and a single text for a list of one."""
-    unknown = [name for name in given if name not in RunOptions.__struct_fields__]
+    fields = set(RunOptions().flat())
+    unknown = [name for name in given if name not in fields]
     if unknown:
-        known = RunOptions.__struct_fields__
+        known = sorted(fields)
         raise UsageError(
             f"there is no option `{unknown[0]}`{did_you_mean(unknown[0], known)}", f"Options: {', '.join(known)}."
         )
     several = ("cases", "tags", "targets")
     lists = {name: [given[name]] for name in several if isinstance(given.get(name), str)}
     try:
-        return msgspec.convert({**given, **lists}, RunOptions)
+        return read_options({**given, **lists})
     except msgspec.ValidationError as error:
         raise UsageError(f"an option has a value of the wrong type: {error}") from None

@@ -98,7 +98,7 @@ def test_who_waits_is_sent_away_when_the_run_ends_and_the_budget_is_not_reached_
         waiting = [asyncio.ensure_future(budget.reserve(Amount(0.0, 30))) for _ in range(3)]
         await asyncio.sleep(0)
         waiting[1].cancel()
-        budget.send_away()
+        budget.cancel_waiters()
         done = await asyncio.gather(*waiting, return_exceptions=True)
         assert [type(one) for one in done] == [BudgetReached, asyncio.CancelledError, BudgetReached]
         budget.settle(ticket, Amount(0.0, 10))

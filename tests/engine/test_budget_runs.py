@@ -22,8 +22,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.engine.budget import NOTHING, Amount, Ledger
-from rejoinder.engine.plan import RunOptions
-from rejoinder.engine.targets import TargetDesk
+from rejoinder.engine.options import RunOptions
+from rejoinder.engine.targets import OpenTarget, OpenTargets
 from rejoinder.errors import RejoinderError
 from rejoinder.model import ChatMessage, Reply, Request, Suite, Target, ToolCall, Usage
 from rejoinder.model.prices import Price
@@ -659,7 +659,7 @@ def test_a_limit_that_cannot_be_read_is_none(project: Project) -> None:
 # The most
 
 
-def desk(tmp_path: Path, name: str, price: Price | None = None) -> tuple[TargetDesk, Target]:
+def opened(tmp_path: Path, name: str, price: Price | None = None) -> OpenTarget:
     raw = wired(name, "http://127.0.0.1:9", max_tokens=70)["targets"][0]
     settings = {key: value for key, value in raw.items() if key not in ("name", "provider")}
     target = Target(name="it", provider=raw["provider"], settings=settings)
@@ -667,9 +667,7 @@ def desk(tmp_path: Path, name: str, price: Price | None = None) -> tuple[TargetD
     suite = Suite(
         path=str(tmp_path / "evals.yaml"), root=str(tmp_path), cases=[], targets={"it": target}, prices=prices
     )
-    found = TargetDesk(RunOptions(budget_tokens=1, budget_usd=1 if price is not None else None))
-    found.open_all([(suite, target)])
-    return found, target
+    return OpenTargets(RunOptions()).open(suite, target)
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -699,26 +697,26 @@ def tokens_by_bytes(messages: tuple[ChatMessage, ...]) -> int:
 @spec("B11")
 @pytest.mark.parametrize("name", WIRES)
 def test_the_most_is_never_below_what_bytes_make(name: str, tmp_path: Path) -> None:
-    found, target = desk(tmp_path, name)
+    target = opened(tmp_path, name)
 
     @settings(max_examples=60, deadline=None)
     @given(messages=MESSAGES)
     def holds(messages: tuple[ChatMessage, ...]) -> None:
         request = Request(target="it", case_id="", trial=1, turn=1, call=0, messages=messages, question="")
-        most = found.most(found.terms(target), request)
+        most = target.most(request, in_usd=False)
         assert most.tokens >= tokens_by_bytes(messages) + 70
 
     holds()
-    asyncio.run(found.close())
+    asyncio.run(target.provider.close())
 
 
 @given(text=TEXT)
 @settings(max_examples=60, deadline=None)
 def test_the_most_of_a_vector_has_no_reply_in_it(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    found, target = desk(tmp_path_factory.getbasetemp(), "openai")
+    target = opened(tmp_path_factory.getbasetemp(), "openai")
     request = Request(target="it", case_id="", trial=1, turn=1, call=0, messages=(), question="", embed=text)
-    assert len(text.encode()) <= found.most(found.terms(target), request).tokens <= 6 * len(text) + 120
-    asyncio.run(found.close())
+    assert len(text.encode()) <= target.most(request, in_usd=False).tokens <= 6 * len(text) + 120
+    asyncio.run(target.provider.close())
 
 
 RATE = st.floats(0, 100)
@@ -734,16 +732,16 @@ def test_the_most_is_never_below_what_any_usage_costs(
     price: Price, shares: tuple[float, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Whatever of the input is read from a cache or written to one, at whatever price."""
-    found, target = desk(tmp_path_factory.getbasetemp(), "anthropic", price)
+    target = opened(tmp_path_factory.getbasetemp(), "anthropic", price)
     message = ChatMessage("user", "What may this cost?")
     request = Request(target="it", case_id="", trial=1, turn=1, call=0, messages=(message,), question="")
-    most = found.most(found.terms(target), request)
+    most = target.most(request, in_usd=True)
     sent = int(shares[0] * (most.tokens - 70))
     cached = int(shares[1] * sent)
     written = int(shares[2] * (sent - cached))
     usage = Usage(sent, int(shares[3] * 70), cached_tokens=cached, cache_write_tokens=written)
     assert price.cost(usage).total <= most.usd + SLACK
-    asyncio.run(found.close())
+    asyncio.run(target.provider.close())
 
 
 # What a journal says was spent

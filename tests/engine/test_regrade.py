@@ -20,12 +20,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.engine.earlier import recorded_conversation
+from rejoinder.engine.answers import ForkPrefix
 from rejoinder.engine.folder import RunFolder
 from rejoinder.engine.loading import load_suites
-from rejoinder.engine.plan import RunOptions
+from rejoinder.engine.options import RunOptions
 from rejoinder.engine.recorded import RecordedRun
-from rejoinder.engine.sources import Before
+from rejoinder.engine.retrace import recorded_conversation
 from rejoinder.testing import Answer, FakeServer, Received, is_judging, judge
 from tests.conftest import Project, RejoinderError
 from tests.engine.test_properties import bounded
@@ -572,7 +572,7 @@ def test_judges_of_the_turns_before_are_told_apart(project: Project, talker: Tal
     tape = recorded_conversation(recorded, suites, "a", 2)
     recorded = [(call, told) for call, told in tape.calls if call.request.turn == 1]
     assert len(recorded) == 1 + 3 + 2
-    before = Before(tape, 2)
+    before = ForkPrefix(tape, 2)
     for call, told in reversed(recorded):
         assert asyncio.run(before.answer(call)) is told
     assert asyncio.run(before.answer(recorded[0][0])) is None, "each is given once"

@@ -311,7 +311,9 @@ def test_a_journal_from_elsewhere_cannot_name_a_secret_and_have_it_sent(desk: De
         run = start(desk.project, content)
         mark = blake2b(os.environ["OPENAI_API_KEY"].encode(), digest_size=2).hexdigest()
         lines = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
-        kept = [line for line in lines if not line.get("judging") and "fine" not in json.dumps(line)]
+        kept = [
+            line for line in lines if not line.get("key", "").startswith("judge-") and "fine" not in json.dumps(line)
+        ]
         for line in kept:
             if line.get("reply"):
                 line["reply"]["text"] = f"<<env OPENAI_API_KEY #{mark}>>"

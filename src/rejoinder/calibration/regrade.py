@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from rejoinder.engine.earlier import same_suites
+from rejoinder.engine.earlier import renamed_suites
+from rejoinder.engine.plan import Place
 from rejoinder.engine.run import RunReport
-from rejoinder.engine.sources import Place
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class Change(Struct, frozen=True, kw_only=True):
 def compare_grades(before: RunReport, now: RunReport) -> list[Change]:
     """Every conversation whose status or deciding checks differ, in document order."""
     suites = [[one.suite for one in report.results.outlines()] for report in (before, now)]
-    names = same_suites(*suites)  # the checks may be those of another file
+    names = renamed_suites(*suites)  # the checks may be those of another file
     old = {_place(result, names): _grade(result) for result in before.results}
     changes: list[Change] = []
     for result in now.results:
@@ -46,11 +46,11 @@ def compare_grades(before: RunReport, now: RunReport) -> list[Change]:
 
 def _place(result: dict[str, Any], names: Mapping[str, str] = MappingProxyType({})) -> Place:
     suite: str = result["suite"]
-    return names.get(suite, suite), result["id"], result["target"], result["trial"]
+    return Place(names.get(suite, suite), result["id"], result["target"], "", result["trial"])
 
 
 def _change(place: Place, before: str | None, now: str | None, checks: list[str]) -> Change:
-    suite, case, target, trial = place
+    suite, case, target, _, trial = place
     return Change(suite=suite, id=case, target=target, trial=trial, before=before, now=now, checks=checks)
 
 

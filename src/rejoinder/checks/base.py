@@ -46,6 +46,10 @@ class Post(Struct, frozen=True):
     content: bytes
     """What the answer depends on: the body, without what differs from machine to machine."""
 
+    @property
+    def label(self) -> str:
+        return "webhook"
+
 
 class Port(Protocol):
     """How a check that needs more than the reply reaches it. What has to be asked of somebody is numbered when the

@@ -8,12 +8,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import click
-from msgspec import structs
 
 from rejoinder.cli.loading import load_suites
 from rejoinder.cli.models import read_quartiles
 from rejoinder.cli.output import echo, words
-from rejoinder.engine.plan import RunOptions
+from rejoinder.engine.options import RunOptions
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite
 
@@ -45,7 +44,7 @@ def choose_targets(
             chosen[word] = None
             continue
         # What the suites say of their own targets is no matter here; the run itself loads them again, and warns.
-        suites = suites or load_suites(paths, structs.replace(options, targets=(word,)), warn=False)
+        suites = suites or load_suites(paths, options.changed(targets=(word,)), warn=False)
         known = [name for suite in suites for name in suite.targets]
         by_name = [name for name in known if word != "all" and fnmatchcase(name.lower(), word.lower())]
         chosen |= dict.fromkeys(by_name or _models(word, *filters, suites[0]))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rejoinder.engine.plan import RunOptions, plan
+from rejoinder.engine.options import RunOptions
+from rejoinder.engine.plan import plan
 from rejoinder.engine.secrets import Mask
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Suite

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 import msgspec
-from msgspec import structs
 
 from rejoinder.calibration.regrade import Change, compare_grades
 from rejoinder.cli.loading import load_suites
@@ -17,7 +16,6 @@ from rejoinder.cli.results import next_command, relative, tracebacks
 from rejoinder.cli.spans import DOLLARS
 from rejoinder.cli.trust_options import no_code_option, trust_env_option, trust_option
 from rejoinder.engine.run import RunReport, grade_run
-from rejoinder.errors import UsageError
 from rejoinder.report.live import LiveDisplay
 from rejoinder.report.summary import write_summary
 
@@ -54,13 +52,9 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     The old grades stay; the new ones lie in the project, in `.rejoinder/grades`.
     """
     recorded = open_recorded(run, trust=trust)
-    if not recorded.folder.journal.is_file():
-        raise UsageError(f"{recorded.folder.path} has no journal, and so no replies to grade")
-    options = structs.replace(recorded.options(), replay=None, record=None, cache=False)
-    options = structs.replace(options, no_code=no_code, trust_env=trust_env)
-    options = structs.replace(options, workers=workers or options.workers, fail_fast=False)
-    given = {"budget_usd": budget_usd, "budget_tokens": budget_tokens, "max_tokens": max_tokens}
-    options = structs.replace(options, **{name: value for name, value in given.items() if value is not None})
+    options = recorded.options().changed(no_code=no_code, trust_env=trust_env)
+    given = {"workers": workers, "budget_usd": budget_usd, "budget_tokens": budget_tokens, "max_tokens": max_tokens}
+    options = options.changed(**{name: value for name, value in given.items() if value is not None})
     # Candidates are not asked; whether judges can be is found out when they are opened.
     suites = load_suites(files, options, asks=False) if files else recorded.suites(asks=False)
     before, now = grade_run(recorded, suites, options, LiveDisplay(sys.stderr, width_of(sys.stderr)))

@@ -14,8 +14,8 @@ from rejoinder.errors import SuiteError, UsageError
 
 if TYPE_CHECKING:
     from rejoinder.calibration.judge_test import Finding, Found, LabelFile, Subject
+    from rejoinder.engine.options import RunOptions
     from rejoinder.engine.passports import Passport
-    from rejoinder.engine.plan import RunOptions
     from rejoinder.engine.run import RunReport
 
 
@@ -64,11 +64,11 @@ def test(  # noqa: PLR0913, PLR0917 - one parameter an option
     a passport, which runs then print beside its scores. Exit code 3 when the judge gave no verdict on some reply.
     """
     from rejoinder.calibration.judge_test import make_passport, read_findings, read_labels
+    from rejoinder.engine.options import RunOptions
     from rejoinder.engine.passports import find_passport, write_passport
-    from rejoinder.engine.plan import RunOptions
     from rejoinder.report.judges import write_judge_report
 
-    options = RunOptions(
+    options = RunOptions().changed(
         workers=workers,
         repeat=repeat,
         targets_file=str(targets_file.resolve()) if targets_file else None,
@@ -154,7 +154,8 @@ def _plain_subject(criteria: str, target: str | None, file: LabelFile, options: 
 
     here = Path.cwd()
     project = open_project(here)
-    more = Path(options.targets_file) if options.targets_file else None
+    file_of_targets = options.selection.targets_file
+    more = Path(file_of_targets) if file_of_targets else None
     found = read_targets(project, more)
     if problems := [one for one in (*project.problems, *found.problems) if one.severity == "error"]:
         show_problems(problems, err=True)
@@ -189,7 +190,7 @@ def _ask(subject: Subject, file: LabelFile, options: RunOptions, run: str | None
             f"run {folder.id} is no test of this judge with {file.path.name}",
             "Give the same labels, suite, --check, --criteria and --target as when it began.",
         )
-    return resume_run(RecordedRun(folder, root), [suite], options, display, retry_errors=True)
+    return resume_run(RecordedRun(folder, root), options, display, retry_errors=True, suites=[suite])
 
 
 def _shown(path: Path) -> str:

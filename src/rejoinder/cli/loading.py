@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rejoinder.cli.output import echo, show_problems, tell_passed_over
 from rejoinder.engine import loading
-from rejoinder.engine.plan import RunOptions
+from rejoinder.engine.options import RunOptions
 from rejoinder.errors import SuiteError
 from rejoinder.model import Suite
 from rejoinder.suite.cases import check_target
@@ -29,7 +29,7 @@ def load_suites(
         sys.exit(2)
     if warn:
         show_problems(warnings, err=True)
-        _warn_of_openrouter(options.targets, suites)
+        _warn_of_openrouter(options.selection.targets, suites)
     return suites
 
 

@@ -6,20 +6,13 @@ import sys
 from pathlib import Path
 
 import click
-from msgspec import structs
 
 from rejoinder.cli.output import width_of
 from rejoinder.cli.recorded import open_recorded
 from rejoinder.cli.results import check_out, output_options, write_report
 from rejoinder.cli.trust_options import trust_option
-from rejoinder.engine.earlier import Earlier
-from rejoinder.engine.recorded import RecordedRun
-from rejoinder.engine.run import start_run
-from rejoinder.errors import UsageError
+from rejoinder.engine.run import merge_runs
 from rejoinder.report.live import LiveDisplay
-
-_SELECTING = ("repeat", "cases", "tags", "limit", "targets", "system_prompt", "fork")
-"""Options that say which conversations a run has, but for its part of them."""
 
 
 @click.command("merge")
@@ -33,38 +26,7 @@ def command(runs: tuple[str, ...], trust: bool, form: str, out: Path | None, ver
     `rejoinder resume` can ask it.
     """
     parts = tuple(open_recorded(run, trust=trust) for run in runs)
-    first = parts[0]
-    for part in parts:
-        if not part.folder.journal.is_file():
-            raise UsageError(f"{part.folder.path} has no journal")
-        _refuse_other(part, first)
     check_out(out, form)
-    # Nothing is asked now; but a run that is resumed asks under the same budget.
-    options = structs.replace(first.options(), shard=None, fail_fast=False, record=None)
-    display = LiveDisplay(sys.stderr, width_of(sys.stderr))
-    suites = first.suites(asks=False)
-    before, sealed = Earlier(parts, "merge"), not first.uses_copy
-    report = start_run(suites, options, display, before=before, root=first.root, sealed=sealed)
+    report = merge_runs(parts, LiveDisplay(sys.stderr, width_of(sys.stderr)))
     write_report(report, form, out, verbose=verbose, corrected=corrected)
     sys.exit(report.summary["exit_code"])
-
-
-def _refuse_other(part: RecordedRun, first: RecordedRun) -> None:
-    """Parts of one run are of the same suites, wherever those lay, and were begun with the same options."""
-    ids = part.folder.id, first.folder.id
-    if part.files != first.files:
-        raise UsageError(f"run {ids[0]} is of other suites than run {ids[1]}")
-    options = part.stored.options, first.stored.options
-    for name in _SELECTING:
-        if getattr(options[0], name) != getattr(options[1], name):
-            raise UsageError(
-                f"run {ids[0]} was begun with another --{name.removesuffix('s').replace('_', '-')} than {ids[1]}"
-            )
-    models = [Earlier((one,)).models() for one in (part, first)]
-    for target in models[0].keys() & models[1].keys():
-        asked = models[0][target], models[1][target]
-        if None not in asked and asked[0] != asked[1]:  # a variable may name it, and differ from machine to machine
-            raise UsageError(
-                f"run {ids[0]} has asked the model `{asked[0]}` as target `{target}`, and run {ids[1]} `{asked[1]}`",
-                "Parts of one run ask the same models. Have one of them again.",
-            )

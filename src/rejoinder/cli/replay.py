@@ -6,16 +6,12 @@ import sys
 from pathlib import Path
 
 import click
-from msgspec import structs
 
 from rejoinder.cli.output import width_of
 from rejoinder.cli.recorded import open_recorded
 from rejoinder.cli.results import check_out, output_options, write_report
 from rejoinder.cli.trust_options import no_code_option, trust_option
-from rejoinder.engine.earlier import Earlier
-from rejoinder.engine.folder import RunBusy
-from rejoinder.engine.run import start_run
-from rejoinder.errors import UsageError
+from rejoinder.engine.run import replay_run
 from rejoinder.report.live import LiveDisplay
 
 
@@ -34,27 +30,8 @@ def command(
     result is a run of its own.
     """
     recorded = open_recorded(run, trust=trust)
-    folder = recorded.folder
-    if not folder.journal.is_file():
-        raise UsageError(f"{folder.path} has no journal to play from")
-    if folder.is_busy:
-        raise RunBusy(f"run {folder.id} is open in another process", "Replay it when it has ended.")
     check_out(out, form)
-    display = LiveDisplay(sys.stderr, width_of(sys.stderr))
-    # Nobody is asked, so there is nothing to record, to keep or to pay for. A run that ended with its first failure had
-    # some conversations under way; all that were had are had again, whichever comes first this time.
-    options = structs.replace(
-        recorded.options(),
-        no_code=no_code,
-        record=None,
-        replay=None,
-        cache=False,
-        budget_usd=None,
-        budget_tokens=None,
-        fail_fast=False,
-    )
-    suites = recorded.suites(asks=False)
-    before, sealed = Earlier((recorded,)), not recorded.uses_copy
-    report = start_run(suites, options, display, before=before, root=recorded.root, sealed=sealed)
+    options = recorded.options().changed(no_code=no_code)
+    report = replay_run(recorded, options, LiveDisplay(sys.stderr, width_of(sys.stderr)))
     write_report(report, form, out, verbose=verbose, corrected=corrected)
     sys.exit(report.summary["exit_code"])

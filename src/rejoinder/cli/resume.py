@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import click
-from msgspec import structs
 
 from rejoinder.cli.output import width_of
 from rejoinder.cli.recorded import open_recorded
@@ -54,14 +53,12 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     rejoinder wrote it.
     """
     recorded = open_recorded(run, trust=trust)
-    options = structs.replace(recorded.options(), no_code=no_code, trust_env=trust_env)
+    options = recorded.options().changed(no_code=no_code, trust_env=trust_env)
     given = {"workers": workers, "timeout_s": timeout, "max_retries": max_retries}
     given |= {"budget_usd": budget_usd, "budget_tokens": budget_tokens, "max_tokens": max_tokens}
-    options = structs.replace(options, **{name: value for name, value in given.items() if value is not None})
+    options = options.changed(**{name: value for name, value in given.items() if value is not None})
     check_out(out, form)
     display = LiveDisplay(sys.stderr, width_of(sys.stderr))
-    suites = recorded.suites()
-    recorded.refuse_foreign_words(suites)
-    report = resume_run(recorded, suites, options, display, retry_errors=retry_errors)
+    report = resume_run(recorded, options, display, retry_errors=retry_errors)
     write_report(report, form, out, verbose=verbose, corrected=corrected)
     sys.exit(report.summary["exit_code"])

@@ -6,14 +6,14 @@ import sys
 from pathlib import Path
 
 import click
-from msgspec import structs
 
 from rejoinder.cli.loading import load_suites
 from rejoinder.cli.output import AliasedOption, echo, width_of, words
 from rejoinder.cli.results import check_out, output_options, write_report
 from rejoinder.cli.spans import DOLLARS, LIFETIME, SHARD
 from rejoinder.cli.trust_options import no_code_option, trust_env_option, trust_option
-from rejoinder.engine.plan import RunOptions, pairs, survey_plan
+from rejoinder.engine.options import RunOptions
+from rejoinder.engine.plan import pairs, survey_plan
 from rejoinder.engine.run import start_run
 from rejoinder.model import Suite
 from rejoinder.report.live import LiveDisplay
@@ -166,7 +166,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     paths, targets = (*files, *paths), tuple(words(targets))
     if output_format is not None and out is None:
         form = output_format
-    options = RunOptions(
+    options = RunOptions().changed(
         workers=workers,
         repeat=repeat,
         cases=cases,
@@ -198,7 +198,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         from rejoinder.cli.choice import choose_targets
 
         more = choose_targets(models, paths, options, providers=providers, prices=prices, yes=yes)
-        options = structs.replace(options, targets=(*targets, *more))
+        options = options.changed(targets=(*targets, *more))
     if failed_from is not None:
         from rejoinder.cli.fork import failed_cases
 
@@ -210,7 +210,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         if not chosen:
             echo(f"the chosen cases passed in run {failed_from}; there is nothing to run", err=True)
             return
-        options = structs.replace(options, cases=chosen)
+        options = options.changed(cases=chosen)
     if fork is None and (turn is not None or prompt is not None or system is not None):
         raise click.UsageError("--turn, --prompt and --system belong to --fork RUN")
     if fork is not None and (dry_run or replay is not None or shard is not None or paths):
@@ -233,8 +233,8 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
 
         is_own = dump_prompts == Path(PROMPTS_FOLDER)
         dump(suites, options, Path(suites[0].root) / dump_prompts if is_own else dump_prompts)
-    if shard is not None and next(pairs(suites, options), None) is None:
-        survey_plan(suites, structs.replace(options, shard=None))  # a typo selects nothing, either
+    if shard is not None and next(pairs(suites, options.selection), None) is None:
+        survey_plan(suites, options.changed(shard=None))  # a typo selects nothing, either
         echo("no case falls into this part, so there is nothing to run", err=True)
         return
 

@@ -86,7 +86,7 @@ def check(
     """
     import asyncio
 
-    from rejoinder.engine.plan import RunOptions
+    from rejoinder.engine.options import RunOptions, Trust
     from rejoinder.engine.probe import find_embedders, try_target
 
     before = ctx.obj  # options may stand before `check` as well
@@ -95,7 +95,7 @@ def check(
     if not chosen:
         raise UsageError("there are no targets to check", "Name one, for example openai/gpt-5-mini.")
 
-    embedders, options = find_embedders(project), RunOptions(no_code=no_code, trust_env=trust_env)
+    embedders, options = find_embedders(project), RunOptions(trust=Trust(no_code=no_code, trust_env=trust_env))
 
     async def try_all() -> list[Probe]:
         return await asyncio.gather(*(try_target(target, project, options, embedders) for target in chosen))
@@ -113,12 +113,12 @@ def _read_project(targets_file: Path | None, suite_file: Path | None) -> Suite:
     """The project's targets, and those of a suite where one is named."""
     if suite_file is not None:
         from rejoinder.engine.loading import load_suites
-        from rejoinder.engine.plan import RunOptions
+        from rejoinder.engine.options import RunOptions, Selection
         from rejoinder.errors import SuiteError
 
         # With a target from outside, what the suite's own lacks is no mistake of the suite: the list is to show it.
         file = str(targets_file.resolve()) if targets_file else None
-        options = RunOptions(targets=("scripted/none",), targets_file=file)
+        options = RunOptions(selection=Selection(targets=("scripted/none",), targets_file=file))
         try:
             [suite], _ = load_suites([suite_file], options)
         except SuiteError as error:

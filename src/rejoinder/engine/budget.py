@@ -116,8 +116,8 @@ class Budget:
         """Nobody knows what became of the call: it counts for the most that it can have cost."""
         self.settle(ticket, self._reserved[ticket])
 
-    def send_away(self) -> None:
-        """Let nobody wait any more: the run ends, and what was not let through is left to another day."""
+    def cancel_waiters(self) -> None:
+        """End all waiting: the run ends, and `resume` makes the calls that were not admitted."""
         for _, _, turn in self._waiting:
             if not turn.done():
                 turn.set_exception(BudgetReached())
@@ -144,7 +144,7 @@ class Budget:
     def _give_up(self, most: Amount) -> None:
         self.reached = True
         self.needed = most
-        self.send_away()
+        self.cancel_waiters()
         if self._on_reached is not None:
             self._on_reached()
 

@@ -7,20 +7,28 @@ deleted at any time.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sqlite3
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable
+from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
+from rejoinder.engine.calls import Call, Source
+from rejoinder.engine.conversation import Stop
+from rejoinder.engine.journal import History, Told
+from rejoinder.engine.results import Record, add_costs
 from rejoinder.engine.seal import code_of
 from rejoinder.engine.secrets import Mask
+from rejoinder.engine.targets import OpenTargets
 from rejoinder.errors import UsageError
-from rejoinder.model import Reply
+from rejoinder.model import Failure, Reply
+from rejoinder.providers import FREE, RUNS_CODE
 
 FILE = ".rejoinder/cache.sqlite"
 _CODED = b"coded "
@@ -132,3 +140,140 @@ class Cache:
         except (OSError, sqlite3.Error, msgspec.ValidationError) as error:
             hint = "Delete the file, or leave out --cache; it holds nothing that cannot be asked again."
             raise UsageError(f"the cache {self.path} cannot be used: {error}", hint) from None
+
+
+class CacheKeys:
+    """What the store knows calls by."""
+
+    def __init__(self, targets: OpenTargets) -> None:
+        self._targets = targets
+
+    def of(self, call: Call) -> str | None:
+        """All that an answer depends on, and the trial, because repeats have answers of their own. None for what is not
+        kept: a script costs nothing, and what the user's own code says changes with the code."""
+        if call.target is None or call.target.provider in FREE or call.target.provider in RUNS_CODE:
+            return None
+        request = call.request
+        ordinal = call.key.rpartition("-")[2]
+        trial = 0 if request.embed is not None else request.trial  # which trial needs a vector first is an accident
+        state = blake2b(self._targets.of(request).cache_material(request), digest_size=20)
+        state.update(f"\0{request.judging} {trial} {ordinal}".encode())
+        return state.hexdigest()
+
+
+class CacheLookup:
+    """Answers equal requests of earlier runs from the store."""
+
+    asks = False
+
+    def __init__(self, store: Cache, keys: CacheKeys) -> None:
+        self._store = store
+        self._keys = keys
+        self.hits: list[Reply] = []
+        """The answers that were found, without their text."""
+
+    async def answer(self, call: Call) -> Told | None:
+        key = self._keys.of(call)
+        try:
+            reply = None if key is None else self._store.get(key)
+        except UsageError as error:  # it was sound when the run began; a call would cost what the user does not expect
+            return Told(call.key, failure=Failure("cache", error.message))
+        if reply is None:
+            return None
+        self.hits.append(without_text(reply))
+        return Told(call.key, structs.replace(reply, cached=True))
+
+
+class CacheFill:
+    """Asks another source, and keeps its answers in the store.
+
+    Of equal calls one is made and the others wait for it: otherwise the answers of this run and of the next would
+    depend on which call ended last.
+    """
+
+    asks = True
+
+    def __init__(self, store: Cache, lookup: Source, source: Source, keys: CacheKeys) -> None:
+        self._store = store
+        self._lookup = lookup
+        self._source = source
+        self._keys = keys
+        self._in_flight: dict[str, asyncio.Event] = {}
+        self.misses: list[Reply] = []
+        """The answers that this run asked for, without their text."""
+        self.trouble: str | None = None
+        """Why an answer could not be kept. It is an answer all the same."""
+
+    async def answer(self, call: Call) -> Told | Stop | None:
+        key = self._keys.of(call)
+        if key is None or call.target is None:
+            return await self._source.answer(call)
+        while (other := self._in_flight.get(key)) is not None:
+            await other.wait()
+            if (told := await self._lookup.answer(call)) is not None:
+                return told
+        self._in_flight[key] = done = asyncio.Event()
+        try:
+            told = await self._source.answer(call)
+            if isinstance(told, Told) and told.reply is not None:
+                self.misses.append(without_text(told.reply))
+                reply, name = told.reply.as_recorded(), call.target.name
+                self.attempt(lambda: self._store.put(key, name, reply))
+            return told
+        finally:
+            del self._in_flight[key]
+            done.set()
+
+    def attempt(self, change: Callable[[], None]) -> None:
+        """Change the store. A cache that fails during a run loses no answer."""
+        try:
+            change()
+        except UsageError as error:
+            self.trouble = error.message
+
+
+def without_text(reply: Reply) -> Reply:
+    """A reply as a small thing to compare by: a hash takes the place of its text."""
+    content = hash((reply.text, reply.thinking, reply.tool_calls, reply.vector))
+    return structs.replace(reply.as_recorded(), text=str(content), thinking=None, tool_calls=(), vector=b"")
+
+
+class RunCache:
+    """The cache as a run uses it."""
+
+    def __init__(self, store: Cache, targets: OpenTargets) -> None:
+        self._store = store
+        self._keys = CacheKeys(targets)
+        self.lookup = CacheLookup(store, self._keys)
+        self._fill: CacheFill | None = None
+
+    def fill(self, lookup: Source, live: Source) -> CacheFill:
+        self._fill = CacheFill(self._store, lookup, live, self._keys)
+        return self._fill
+
+    def forget(self, calls: Iterable[Call]) -> None:
+        """Drop answers that could not be read: others may be better."""
+        for key in filter(None, map(self._keys.of, calls)):
+            if self._fill is not None:
+                self._fill.attempt(lambda key=key: self._store.forget(key))
+            else:
+                self._store.forget(key)
+
+    def use(self, history: History | None) -> Record:
+        """How many answers came from the cache, and what of the run's tokens and cost was not spent for that reason."""
+        told = history.told.values() if history is not None else ()
+        before = [answer.reply for answer in told if answer.reply is not None]
+        hits = [without_text(reply) for reply in before if reply.cached] + self.lookup.hits
+        asked = {without_text(reply) for reply in before if not reply.cached}
+        asked.update(self._fill.misses if self._fill is not None else ())
+        trouble = self._fill.trouble if self._fill is not None else None
+        return {
+            "answers": len(hits),
+            "repeated": sum(reply in asked for reply in hits),
+            "tokens": sum(reply.usage.total_tokens for reply in hits),
+            "cost": add_costs(sorted(reply.cost for reply in hits if reply.cost is not None)),
+            **({"trouble": trouble} if trouble else {}),
+        }
+
+    def close(self) -> None:
+        self._store.close()

@@ -4,7 +4,7 @@ A conversation is a generator: it yields what it needs (`Ask` a provider, `Grade
 It cannot sleep, read a file or know what a provider is, so it can be run again with recorded answers: resuming and
 replaying are this same code with another source of answers.
 
-    Ask    is answered by a Reply, or a Failure, which ends the conversation as `error`
+    Ask    is answered by a Reply, by a Failure, which ends the conversation as `error`, or by Stop
     Grade  is answered by the verdicts on the level's checks, in order
 
 Guarantees: a reply enters the history as it came, an empty one too, and a failed call leaves nothing there; request n
@@ -43,8 +43,10 @@ MOST_TURNS_OF_ALL = 20
 """With `followups: all` the tree can be wide, so there is a limit even where the author sets none."""
 
 
-NOT_RECORDED = "not-recorded"
-"""The type of a Failure that is none: nobody is asked any more, and the conversation ends with what there is."""
+class Stop(Struct, frozen=True):
+    """No answer will come: the conversation ends with the turns that it has."""
+
+    reason: str = ""
 
 
 class Fork(Struct, frozen=True, kw_only=True):
@@ -84,7 +86,7 @@ class Grade(Struct, frozen=True):
 
 
 Effect: TypeAlias = Ask | Grade
-Answer: TypeAlias = Reply | Failure | tuple[Verdict, ...]
+Answer: TypeAlias = Reply | Failure | Stop | tuple[Verdict, ...]
 Conversation: TypeAlias = Generator[Effect, Answer, Outcome]
 
 
@@ -111,8 +113,10 @@ def converse(opening: Opening) -> Conversation:
             prompts[-1:] = [prompt] if prompts else []  # judges see what the candidate was sent
         sent = tuple(history)
         reply = yield Ask(number, sent)
-        if isinstance(reply, Failure) and reply.type == NOT_RECORDED and turns:
+        if isinstance(reply, Stop) and turns:
             return Outcome(status="failed", turns=tuple(turns), score=score)
+        if isinstance(reply, Stop):
+            reply = Failure("not-recorded", reply.reason)
         if isinstance(reply, Failure):
             turns.append(Turn(turn=number, depth=depth, prompt=prompt, passed=False, messages=sent))
             return _error(turns, Trouble(type=reply.type, message=reply.message, status=reply.status, turn=number))

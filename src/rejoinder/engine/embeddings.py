@@ -1,6 +1,6 @@
-"""What texts mean, as vectors: asked for once in a run, however many conversations need the same one.
+"""Embeddings: each text is embedded once in a run, however many conversations need it.
 
-Who asks first is an accident, so what they cost is not put on anybody's account but on the run's.
+Which conversation asks first is an accident, so their cost belongs to the run and not to a conversation.
 """
 
 from __future__ import annotations
@@ -9,40 +9,43 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
+from rejoinder.engine.calls import Call
 from rejoinder.model import NO_USAGE, Failure, Reply, Usage
+from rejoinder.providers import FREE
 
 MOST_KEPT = 2000
-"""Vectors that are kept at hand, the latest used ones: what all cases expect stays, and memory does not grow with the
-run. A text that comes again after so many others is asked for, and counted, again."""
+"""Vectors that are kept in memory, the latest used ones, so that memory does not grow with the run. A text that comes
+again after as many others is embedded, and counted, again."""
 
 Answer = Reply | Failure
 
 
-class Vectors:
+class Embeddings:
     def __init__(self) -> None:
         self._known: OrderedDict[str, asyncio.Future[Answer]] = OrderedDict()
         self.usage: Usage = NO_USAGE
         self.costs: list[float | None] = []
         self.paid = False
-        """Did anybody answer who may want money for it?"""
+        """True if a billed target may have answered."""
 
-    async def get(self, key: str, ask: Callable[[], Awaitable[Answer]], *, free: bool = False) -> Answer:
-        self.paid = self.paid or not free
+    async def get(self, call: Call, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        self.paid = self.paid or (call.target is not None and call.target.provider not in FREE)
+        key = call.key
         found = self._known.get(key)
         if found is None:
             found = asyncio.ensure_future(self._ask(key, ask))
-            found.add_done_callback(_look)
+            found.add_done_callback(_retrieve_exception)
             self._known[key] = found
         self._known.move_to_end(key)
         while len(self._known) > MOST_KEPT and next(iter(self._known.values())).done():
             self._known.popitem(last=False)
-        return await asyncio.shield(found)  # others wait for it, too
+        return await asyncio.shield(found)  # other conversations wait for it too
 
     async def _ask(self, key: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         try:
             answer = await ask()
         except BaseException:
-            self._known.pop(key, None)  # whoever asks next may have more luck
+            self._known.pop(key, None)  # the next call may succeed
             raise
         if isinstance(answer, Failure):
             self._known.pop(key, None)
@@ -52,14 +55,14 @@ class Vectors:
         return answer
 
     async def close(self) -> None:
-        """End what nobody waits for any more."""
+        """Cancel what is still in flight."""
         pending = [one for one in self._known.values() if not one.done()]
         for one in pending:
             one.cancel()
         await asyncio.gather(*self._known.values(), return_exceptions=True)
 
 
-def _look(done: asyncio.Future[Answer]) -> None:
-    """Whoever waited may be gone; what went wrong is not to be reported as something that nobody looked at."""
+def _retrieve_exception(done: asyncio.Future[Answer]) -> None:
+    """Retrieve the exception, so that asyncio does not warn that it was never retrieved."""
     if not done.cancelled():
         done.exception()

@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from rejoinder.engine.plan import RunOptions
 from rejoinder.environment import own_environment
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Target
@@ -37,18 +36,13 @@ _ADDRESSES = ("base_url", "endpoint", "url")
 
 
 def refuse_foreign_address(
-    target: Target,
-    ready: Target,
-    provider: Provider,
-    environment: Environment,
-    secrets: Iterable[str],
-    options: RunOptions,
+    target: Target, ready: Target, provider: Provider, environment: Environment, secrets: Iterable[str]
 ) -> None:
     """Raises UsageError where a `.env` file says where a key from elsewhere is sent. `ready`: the target with its
     variables filled in; `secrets`: all values in use that are to be hidden."""
     assert isinstance(provider, ApiProvider)
     names = list(_deciding(target, ready, provider.address, environment))
-    if not names or options.trust_env or own_environment().get(VARIABLE) == "1":
+    if not names or own_environment().get(VARIABLE) == "1":
         return
     sent = list(_texts(ready.settings)) + [str(value) for value in provider.headers.values()]
     keys = [secret for secret in secrets if any(secret in text for text in sent)]

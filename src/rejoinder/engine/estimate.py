@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from msgspec import Struct, structs
 
 from rejoinder.engine.conversation import MOST_TURNS_OF_ALL, persistent_items
-from rejoinder.engine.plan import Prepared, RunOptions, plan
+from rejoinder.engine.options import RunOptions
+from rejoinder.engine.plan import Prepared, plan
 from rejoinder.formatting import find_judges, format_judge_prompt
 from rejoinder.model import (
     AnyCheck,

@@ -1,7 +1,7 @@
-"""Who works when: conversations in parallel, turns in order, never more at once than the target allows.
+"""Executors: conversations in parallel, turns in order, never more at once than a target allows.
 
-Work is taken from the plan only when there is a worker for it, so that memory does not grow with the run. A
-conversation for a target that is busy waits in a short line, and others go past it.
+A job is taken from the plan only when there is a worker for it, so that memory does not grow with the run. A
+conversation for a busy target waits in a short line, and others overtake it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
+from rejoinder.engine.calls import Source, Tape
+from rejoinder.engine.embeddings import Embeddings
 from rejoinder.engine.plan import Job
+from rejoinder.engine.player import Player
+from rejoinder.model import Outcome
 
 LONGEST_LINE = 1000
 """Conversations that may wait for their target before the plan is read on."""
@@ -20,12 +24,18 @@ Perform = Callable[[Job], Awaitable[None]]
 
 
 class Executor(Protocol):
-    """Carries out the jobs of a plan. Another machine can be one: it is given jobs and performs them."""
+    """Carries out the jobs of a plan, in this process or elsewhere."""
 
-    async def execute(self, jobs: Iterator[Job], perform: Perform) -> None: ...
+    async def execute(self, jobs: Iterator[Job], perform: Perform) -> list[Job]:
+        """Perform jobs until the plan or the run ends. The jobs that were taken from the plan and never started."""
+        ...
+
+    async def play(self, job: Job, sources: tuple[Source, ...], embeddings: Embeddings, tape: Tape | None) -> Outcome:
+        """Play one conversation. Its calls are answered by `sources`, which stay in this process."""
+        ...
 
     def stop(self) -> None:
-        """Start nothing new; what is under way goes on to its end."""
+        """Start nothing new; conversations in progress go on to their end."""
         ...
 
 
@@ -39,21 +49,20 @@ class LocalExecutor:
         self._stopping = False
         self._freed = asyncio.Event()
 
-    @property
-    def waiting(self) -> list[Job]:
-        """Jobs that were taken from the plan and never started."""
-        return list(self._line)
-
     def stop(self) -> None:
         self._stopping = True
         self._freed.set()
 
-    async def execute(self, jobs: Iterator[Job], perform: Perform) -> None:
+    async def execute(self, jobs: Iterator[Job], perform: Perform) -> list[Job]:
         self._jobs = jobs
         self._perform = perform
         async with asyncio.TaskGroup() as group:
             for _ in range(self._workers):
                 group.create_task(self._work())
+        return list(self._line)
+
+    async def play(self, job: Job, sources: tuple[Source, ...], embeddings: Embeddings, tape: Tape | None) -> Outcome:
+        return await Player(job, sources, embeddings, tape).play()
 
     async def _work(self) -> None:
         while (job := await self._next()) is not None:

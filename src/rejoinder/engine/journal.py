@@ -31,7 +31,7 @@ from rejoinder.errors import RejoinderError, reason_of
 from rejoinder.model import Failure, Reply
 from rejoinder.run_files import lines_of, open_file, open_to_append
 
-FORMAT = 1
+FORMAT = 2
 
 
 class JournalError(RejoinderError):
@@ -53,7 +53,6 @@ class Asked(Struct, frozen=True, tag="asked", omit_defaults=True):
     target: str
     trial: int
     turn: int
-    judging: bool = False
     most: Amount | None = None
     """What it can cost at most, where a budget was reserved for it."""
 

@@ -1,8 +1,8 @@
-"""Asking the providers themselves: noted before it is done and after, done again where that helps.
+"""Calls providers: recorded before a call is made and after it, and retried where that may help.
 
-Three things can come of a call that fails. It is refused because of too many calls: the limiter learns, and the call
-goes out again when it is let through. It fails in a way that may pass: it is made again after a while. Or it is final.
-A failure that every other call of the target would share ends the target.
+A call can fail in three ways. It is refused because of too many calls: the limiter learns, and the call goes out again
+when the limiter admits it. It fails in a way that may pass: it is retried after a delay. Or the failure is final. A
+failure that every other call of the target would share ends the target.
 """
 
 from __future__ import annotations
@@ -10,173 +10,137 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import random
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from rejoinder.checks import CheckFault, Post
 from rejoinder.engine.budget import NOTHING, Amount, Budget, BudgetReached, amount_of
+from rejoinder.engine.calls import Call, NoAnswer
 from rejoinder.engine.journal import Asked, Journal, Told
-from rejoinder.engine.sources import Call, Unanswered
-from rejoinder.model import Failure, Reply, Request, Target
-from rejoinder.providers import UNCOUNTED, Provider, ProviderError
+from rejoinder.engine.targets import OpenTarget, OpenTargets
+from rejoinder.engine.webhooks import Webhooks
+from rejoinder.model import Failure, Reply, Request
+from rejoinder.providers import Provider, ProviderError
 from rejoinder.providers.base import ReplyWithin
 from rejoinder.providers.limits import Closed
 
 MOST_LOCAL = 4
 """Scripts and functions of checks that run at the same time, on a machine with fewer processors."""
 LONGEST_WAIT_S = 600.0
-"""A provider that asks for more than this has no room today; waiting is then for the user to decide."""
-
-
-class Retries(Struct, frozen=True):
-    """How often and after what time a failed call is made again, with full jitter."""
-
-    most: int = 3
-    first_delay_s: float = 1.0
-    longest_delay_s: float = 60.0
-    factor: float = 2.0
-    most_refusals: int = 50
-    """How often a call may be turned away because of too many: it is our pace that is wrong, not the call."""
-    most_together: int | None = None
-    """How often a call is made again for whatever reason, where the user says so."""
-
-    def delay(self, attempt: int) -> float:
-        ceiling = min(self.longest_delay_s, self.first_delay_s * self.factor ** min(attempt, 60))
-        return random.uniform(0, ceiling)
-
-
-class Terms(Struct):
-    """How a target is asked, and whether it still is."""
-
-    target: Target
-    provider: Provider
-    retries: Retries
-    timeout_s: float | None
-    model: str | None
-    """The model that is asked for, where the target names one."""
-    slots: asyncio.Semaphore | None
-    """How many calls it takes at once. As a candidate it is limited by whole conversations already; judges, rivals and
-    embeddings are asked from within those of others, several at a time."""
-    answered: bool = False
-    reported: str | None = None
-    """The model that the last reply said it came from."""
-    refused_since: float | None = None
-    """Since when nothing was let through."""
-    ended: Failure | None = None
-    """Why no further call is made: every one would fail in the same way."""
-
-
-class Desk(Protocol):
-    def terms(self, target: Target) -> Terms: ...
-
-    def stop_waiting(self) -> None:
-        """Send away whoever waits to be let through."""
-        ...
-
-    def price(self, terms: Terms, reply: Reply) -> dict[str, Any]:
-        """The fields of a reply that say what it cost."""
-        ...
-
-    def most(self, terms: Terms, request: Request) -> Amount:
-        """What a call can cost at most."""
-        ...
-
-    def knows_price(self, terms: Terms) -> bool:
-        """Is it certain what a call costs? If not, it is made alone, and its reply says it."""
-        ...
-
-    def advice(self, terms: Terms, error: ProviderError) -> str:
-        """What may help against a failure that ends a target; empty where nothing is known."""
-        ...
-
-    async def post(self, post: Post) -> str:
-        """Send something to an address of the user's, and the body of its answer. Raises ProviderError."""
-        ...
-
-
+"""A provider that asks for a longer wait has no room today; waiting is then for the user to decide."""
 _NOT_REACHED = frozenset({"connection", "dns", "tls", "address", "timeout"})
-"""Failures that say nothing about the call, but that nobody was there to take it."""
-
-
+"""Failures of reaching the server, which say nothing about the call."""
 _UNCERTAIN = frozenset({"timeout", "broken"})
-"""Failures after which nobody knows whether the call was carried out."""
+"""Failures after which it is unknown whether the call was carried out."""
+
+
+class _Tries:
+    """The attempts of one call."""
+
+    __slots__ = ("_began", "_calling_s", "failures", "refusals", "started_at")
+
+    def __init__(self) -> None:
+        self.failures = self.refusals = 0
+        self.started_at: float | None = None
+        self._began = time.perf_counter()
+        self._calling_s = 0.0
+
+    @property
+    def made(self) -> int:
+        return 1 + self.failures + self.refusals
+
+    def begin(self) -> float:
+        self.started_at = self.started_at or time.time()
+        return time.perf_counter()
+
+    def end(self, started: float) -> float:
+        """The seconds that the attempt took."""
+        seconds = time.perf_counter() - started
+        self._calling_s += seconds
+        return seconds
+
+    def count(self, error: ProviderError) -> None:
+        self.refusals += error.pressure is not None
+        self.failures += error.pressure is None
+
+    def noted(self, reply: Reply, seconds: float) -> Reply:
+        """The reply with the times of its call."""
+        waited = time.perf_counter() - self._began - self._calling_s
+        return structs.replace(
+            reply,
+            latency_s=reply.latency_s or round(seconds, 6),
+            started_at=self.started_at,
+            retries=self.made - 1,
+            waited_s=round(waited, 3),
+        )
 
 
 class Live:
-    """Asks the provider, notes that it does and what came of it, and asks again where that may help."""
+    """Calls providers, records each call and what came of it, and retries where that may help."""
 
     asks = True
 
-    def __init__(
-        self,
-        desk: Desk,
-        journal: Journal,
-        on_retry: Callable[[], None],
-        on_failure: Callable[[Exception], None],
-        budget: Budget | None = None,
-    ) -> None:
-        self._desk = desk
-        self._budget = budget
+    def __init__(self, targets: OpenTargets, journal: Journal, budget: Budget | None = None) -> None:
+        self._targets = targets
         self._journal = journal
-        self._on_retry = on_retry
-        self._on_failure = on_failure
+        self._budget = budget
+        self._webhooks = Webhooks()
         self._stopped = asyncio.Event()
         self._local = asyncio.Semaphore(max(MOST_LOCAL, os.cpu_count() or 1))
+        self.on_retry: Callable[[], None] = lambda: None
+        self.on_failure: Callable[[Exception], None] = lambda _: None
 
     def stop(self) -> None:
-        """Make no call again that fails from now on, and none that still waits: it is left to another day."""
+        """Stop retrying and drop waiting calls; `resume` will make them."""
         self._stopped.set()
-        self._desk.stop_waiting()
+        self._targets.stop_waiting()
         if self._budget is not None:
-            self._budget.send_away()
+            self._budget.cancel_waiters()
+
+    async def close(self) -> None:
+        await self._webhooks.close()
 
     async def answer(self, call: Call) -> Told | None:
         if call.target is None:
             return await self._carry_out(call)
-        terms = self._desk.terms(call.target)
-        if terms.slots is not None:
-            async with terms.slots:
-                return await self._call(call, terms)
-        return await self._call(call, terms)
+        opened = self._targets.of(call.request)
+        if opened.slots is not None:
+            async with opened.slots:
+                return await self._call(call, opened)
+        return await self._call(call, opened)
 
-    async def _call(self, call: Call, terms: Terms) -> Told:
-        request, provider, limiter = call.request, terms.provider, terms.provider.limiter
-        record = Asked(call.key, request.case_id, request.target, request.trial, request.turn, request.judging)
-        failures = refusals = ticket = 0
+    async def _call(self, call: Call, opened: OpenTarget) -> Told:
+        request, provider, limiter = call.request, opened.provider, opened.provider.limiter
+        record = Asked(call.key, request.case_id, request.target, request.trial, request.turn)
+        tries, ticket = _Tries(), 0
         while True:
             if limiter is not None:
                 try:
-                    ticket = await limiter.enter(again=refusals > 0)
+                    ticket = await limiter.enter(again=tries.refusals > 0)
                 except Closed:
-                    raise Unanswered from None
-            if terms.ended is not None or (self._stopped.is_set() and failures + refusals):
+                    raise NoAnswer from None
+            ended = opened.state.ended
+            if ended is not None or (self._stopped.is_set() and tries.made > 1):
                 if limiter is not None:
                     limiter.leave()
-                if terms.ended is None:
-                    raise Unanswered
-                return await self._told(Told(call.key, failure=terms.ended, attempts=1 + failures + refusals))
-            paid = await self._prepare(record, terms, request)
-            started = time.perf_counter()
+                if ended is None:
+                    raise NoAnswer
+                return await self._told(Told(call.key, failure=ended, attempts=tries.made))
+            paid = await self._prepare(record, opened, request)
+            started = tries.begin()
             try:
-                reply = await ask_within(terms.timeout_s, provider, request)
+                reply = await ask_within(opened.timeout_s, provider, request)
             except ProviderError as error:
+                tries.end(started)
                 self._settle(paid, None if error.type in _UNCERTAIN or _is_charged(error) else NOTHING)
-                delay = self._learn(error, terms, call.key, ticket, failures, refusals)
+                delay = self._learn(error, opened, call.key, ticket, tries)
                 if delay is None:
-                    # Calls that were under way when their target ended share its cause, and not only its kind.
-                    self._on_failure(error)
-                    attempts = 1 + failures + refusals
-                    alike = error.ends_target or error.type in _NOT_REACHED
-                    failure = (terms.ended if alike else None) or _failure(error, attempts)
-                    return await self._told(Told(call.key, failure=failure, attempts=attempts))
-                refusals += error.pressure is not None
-                failures += error.pressure is None
+                    return await self._told(self._final(error, opened, call.key, tries))
+                tries.count(error)
                 request = structs.replace(request, call=call.attempts.next())
-                self._on_retry()
+                self.on_retry()
                 if delay:
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(self._stopped.wait(), delay)
@@ -186,47 +150,52 @@ class Live:
                 if limiter is not None:
                     limiter.leave()
                 raise
-            seconds = time.perf_counter() - started  # before anything else: the first price takes time to find
+            seconds = tries.end(started)  # before anything else: the first price takes time to find
             if limiter is not None:
                 limiter.leave(tokens=reply.usage.total_tokens)
-            terms.answered, terms.refused_since, terms.reported = True, None, reply.model
-            changes: dict[str, Any] = self._desk.price(terms, reply)
-            if not reply.latency_s:
-                changes["latency_s"] = round(seconds, 6)
-            reply = structs.replace(reply, **changes) if changes else reply
+            state = opened.state
+            state.answered, state.refused_since, state.reported = True, None, reply.model
+            reply = tries.noted(opened.priced(reply), seconds)
             self._settle(paid, None if reply.usage.approximate else amount_of(reply))
-            return await self._told(Told(call.key, reply, attempts=1 + failures + refusals))
+            return await self._told(Told(call.key, reply, attempts=tries.made))
+
+    def _final(self, error: ProviderError, opened: OpenTarget, key: str, tries: _Tries) -> Told:
+        self.on_failure(error)
+        # Calls that were in flight when their target ended share its cause, and not only its kind.
+        alike = error.ends_target or error.type in _NOT_REACHED
+        failure = (opened.state.ended if alike else None) or _failure(error, tries.made)
+        return Told(key, failure=failure, attempts=tries.made)
 
     async def _carry_out(self, call: Call) -> Told:
-        """Work of a check: done once, and what came of it is recorded like an answer."""
+        """Work of a check: done once, and its result is recorded like an answer."""
         if self._stopped.is_set():
-            raise Unanswered
+            raise NoAnswer
         work, request = call.work, call.request
-        record = Asked(call.key, request.case_id, request.target, request.trial, request.turn, judging=True)
+        record = Asked(call.key, request.case_id, request.target, request.trial, request.turn)
         started = time.perf_counter()
         try:
             if isinstance(work, Post):
                 await self._journal.asked(record)
-                text = await self._desk.post(work)
+                text = await self._webhooks.post(work)
             else:
                 assert work is not None
                 async with self._local:
                     if self._stopped.is_set():
-                        raise Unanswered
+                        raise NoAnswer
                     self._journal.asked_within(record)
                     text = await work.perform()
         except (CheckFault, ProviderError) as error:
-            self._on_failure(error)
+            self.on_failure(error)
             return await self._told(Told(call.key, failure=Failure("check", str(error))))
         seconds = round(time.perf_counter() - started, 6)
         return await self._told(Told(call.key, Reply(text, latency_s=seconds)))
 
-    async def _prepare(self, record: Asked, terms: Terms, request: Request) -> int:
-        """Reserve what the call can cost and note that it is made, before it is; the ticket of what is reserved."""
-        provider, ticket = terms.provider, 0
+    async def _prepare(self, record: Asked, opened: OpenTarget, request: Request) -> int:
+        """Reserve the most that the call can cost and record that it is made; the ticket of the reservation."""
+        provider, ticket = opened.provider, 0
         try:
-            if self._budget is not None and terms.target.provider not in UNCOUNTED:
-                ticket, most = await self._reserve(self._budget, terms, request)
+            if self._budget is not None and opened.is_counted:
+                ticket, most = await self._reserve(self._budget, opened, request)
                 record = structs.replace(record, most=most)
             if provider.outside:
                 await self._journal.asked(record)
@@ -237,20 +206,21 @@ class Live:
             if provider.limiter is not None:
                 provider.limiter.leave()
             if isinstance(error, BudgetReached):
-                raise Unanswered from None
+                raise NoAnswer from None
             raise
         return ticket
 
-    async def _reserve(self, budget: Budget, terms: Terms, request: Request) -> tuple[int, Amount]:
+    async def _reserve(self, budget: Budget, opened: OpenTarget, request: Request) -> tuple[int, Amount]:
+        in_usd = budget.usd is not None
         while True:
-            most, known = self._desk.most(terms, request), self._desk.knows_price(terms)
-            ticket = await budget.reserve(most, alone=not known)
-            if known or not self._desk.knows_price(terms):
+            most, fixed = opened.most(request, in_usd=in_usd), not in_usd or opened.has_fixed_price
+            ticket = await budget.reserve(most, alone=not fixed)
+            if fixed or not opened.has_fixed_price:
                 return ticket, most
             budget.settle(ticket, NOTHING)  # while it waited, another call's reply has told the price
 
     def _settle(self, ticket: int, cost: Amount | None) -> None:
-        """None: nobody knows what it has cost, so it counts for the most that it can have."""
+        """None: the cost is unknown, so the call counts for the most that it can have cost."""
         if self._budget is None or not ticket:
             return
         if cost is None:
@@ -262,18 +232,16 @@ class Live:
         await self._journal.told(told)
         return told
 
-    def _learn(
-        self, error: ProviderError, terms: Terms, key: str, ticket: int, failures: int, refusals: int
-    ) -> float | None:
-        """What a failure teaches; the seconds after which the call is made again, or None where it is not."""
-        retries, limiter = terms.retries, terms.provider.limiter
+    def _learn(self, error: ProviderError, opened: OpenTarget, key: str, ticket: int, tries: _Tries) -> float | None:
+        """What a failure teaches; the seconds until the retry, or None where the failure is final."""
+        retries, limiter, state = opened.retries, opened.provider.limiter, opened.state
         if error.retryable and error.retry_after_s is not None and error.retry_after_s > LONGEST_WAIT_S:
-            # Nobody else is to wait so long either, so the limiter does not hear of it.
+            # Other calls need not wait as long either, so the limiter does not learn it.
             error.message += f"; it asks to wait {error.retry_after_s / 60:.0f} minutes, which is left to you"
             error.retryable, error.pressure, error.ends_target = False, None, True
         if error.pressure is not None:
-            terms.refused_since = terms.refused_since or time.monotonic()
-            if time.monotonic() - terms.refused_since > LONGEST_WAIT_S:
+            state.refused_since = state.refused_since or time.monotonic()
+            if time.monotonic() - state.refused_since > LONGEST_WAIT_S:
                 error.message += f"; nothing was let through for {LONGEST_WAIT_S / 60:.0f} minutes"
                 error.retryable, error.ends_target = False, True
         if error.type not in _UNCERTAIN:
@@ -285,21 +253,23 @@ class Live:
                 limiter.refused(ticket, error.pressure, error.retry_after_s, back_off)
             else:
                 limiter.leave()
-        again = error.retryable and (refusals < retries.most_refusals if pressed else failures < retries.most)
-        again = again and (retries.most_together is None or failures + refusals < retries.most_together)
-        lost = error.type in _NOT_REACHED and not terms.answered
-        if not again and (error.ends_target or lost) and terms.ended is None:
-            error.message += self._desk.advice(terms, error)
-            terms.ended = _failure(error, 1 + failures + refusals)
+        again = error.retryable and (
+            tries.refusals < retries.most_refusals if pressed else tries.failures < retries.most
+        )
+        again = again and (retries.most_together is None or tries.made <= retries.most_together)
+        lost = error.type in _NOT_REACHED and not state.answered
+        if not again and (error.ends_target or lost) and state.ended is None:
+            error.message += opened.advice(error)
+            state.ended = _failure(error, tries.made)
         if not again:
             return None
         if pressed:
-            return 0.0  # the limiter holds it back
-        return error.retry_after_s if error.retry_after_s is not None else retries.delay(failures)
+            return 0.0  # the limiter delays it
+        return error.retry_after_s if error.retry_after_s is not None else retries.delay(tries.failures)
 
 
 def _is_charged(error: ProviderError) -> bool:
-    """May the call have to be paid for? An answer came, as it should, and we cannot read it."""
+    """True if the call may be billed: an answer came, and it cannot be read."""
     return error.type in ("bad-response", "too-large") or (error.status is not None and 200 <= error.status < 300)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from rejoinder.engine.plan import RunOptions
+from rejoinder.engine.options import RunOptions
 from rejoinder.errors import SuiteError
 from rejoinder.model import Problem, Suite
 from rejoinder.suite.load import LoadOptions
@@ -27,9 +27,10 @@ def load_suites(
 
 def load_options(options: RunOptions, *, asks: bool = True) -> LoadOptions:
     """How suites are loaded for these options."""
+    selection = options.selection
     return LoadOptions(
-        target=options.targets[0] if options.targets else None,
-        targets_file=Path(options.targets_file) if options.targets_file else None,
-        system_prompt=options.system_prompt,
-        asks=asks and options.replay is None,
+        target=selection.targets[0] if selection.targets else None,
+        targets_file=Path(selection.targets_file) if selection.targets_file else None,
+        system_prompt=selection.system_prompt,
+        asks=asks and options.answers.replay is None,
     )

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.checks import asks_nobody, reach_of
 from rejoinder.engine.conversation import Fork, Opening
+from rejoinder.engine.options import RunOptions, Selection
 from rejoinder.errors import UsageError
 from rejoinder.formatting import format_case
 from rejoinder.model import (
@@ -41,42 +42,6 @@ MOST_NAMES = 1000
 _UNNAMED = re.compile(r"eval-\d+")
 
 
-class RunOptions(Struct, frozen=True, kw_only=True):
-    """What the caller decides about a run. It is recorded, so that a resumed run is the same run."""
-
-    workers: int | None = None
-    repeat: int = 1
-    cases: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    limit: int | None = None
-    fail_fast: bool = False
-    no_code: bool = False
-    """Refuse what runs code of the project. Decided by each command, never by a folder."""
-    trust_env: bool = False
-    """Ask addresses that a `.env` file names with keys that do not come from it. Decided by each command."""
-    timeout_s: float | None = None
-    max_retries: int | None = None
-    targets: tuple[str, ...] = ()
-    targets_file: str | None = None
-    system_prompt: str | None = None
-    cache: bool = False
-    cache_lifetime_s: float | None = None
-    record: str | None = None
-    """A folder that cassettes are written to."""
-    replay: str | None = None
-    """A folder of cassettes that answer, and nobody else."""
-    fork: Fork | None = None
-    """Where the one conversation of the run takes another course than in the run before."""
-    shard: tuple[int, int] | None = None
-    """Which part of the cases, counted from 1, and of how many parts."""
-    budget_usd: float | None = None
-    budget_tokens: int | None = None
-    max_tokens: int | None = None
-    """The longest reply of targets that do not say it themselves."""
-    include_messages: bool = False
-    """Add to each turn of a result the messages that were sent."""
-
-
 class Prepared(Pair, frozen=True):
     """A pair with all that its trials share."""
 
@@ -87,6 +52,8 @@ class Prepared(Pair, frozen=True):
     """A digest of the first request, the case and the target."""
     raw_request: msgspec.Raw
     """What results say about the first request, encoded once for all trials."""
+    variant: str = ""
+    """The variant of the suite's prompts; its name is part of `content`."""
 
 
 class Job(Struct, frozen=True):
@@ -98,40 +65,54 @@ class Job(Struct, frozen=True):
     trial: int
 
 
+class Place(NamedTuple):
+    """Which conversation of a run it is."""
+
+    suite: str
+    case: str
+    target: str
+    variant: str
+    trial: int
+
+
+def place_of(job: Job) -> Place:
+    prepared = job.prepared
+    return Place(prepared.suite_name, prepared.case.id, prepared.target.name, prepared.variant, job.trial)
+
+
 def plan(suites: Iterable[Suite], options: RunOptions) -> Iterator[Job]:
     """Every conversation of a run, in document order."""
     number = 0
     occurrences: dict[bytes, int] = {}
-    names: dict[str, str] = {}
-    identities: dict[int, bytes] = {}
-    for pair in pairs(suites, options):
-        suite, target = pair.suite, pair.target
-        if suite.path not in names:
-            names[suite.path] = suite.name or file_of(suite)
-        if id(target) not in identities:
-            identities[id(target)] = identity_of(target)
-        forked = pair if options.fork is None else _forked(pair, options.fork)
-        prepared = _tell_apart(prepare(forked, names[suite.path], identities[id(target)]), occurrences)
-        if options.fork is not None:
-            prepared = structs.replace(prepared, opening=structs.replace(prepared.opening, fork=options.fork))
+    names: dict[tuple[str, str], tuple[str, bytes]] = {}
+    """The suite's name and the target's identity, for each suite and target."""
+    fork = options.answers.fork
+    for pair in pairs(suites, options.selection):
+        place = pair.suite.path, pair.target.name
+        if place not in names:
+            names[place] = name_of(pair.suite), identity_of(pair.target)
+        forked = pair if fork is None else _forked(pair, fork)
+        prepared = _tell_apart(prepare(forked, *names[place]), occurrences)
+        if fork is not None:
+            prepared = structs.replace(prepared, opening=structs.replace(prepared.opening, fork=fork))
         for trial in range(1, options.repeat + 1):
             yield Job(number, prepared, trial)
             number += 1
 
 
-def pairs(suites: Iterable[Suite], options: RunOptions) -> Iterator[Pair]:
+def pairs(suites: Iterable[Suite], selection: Selection) -> Iterator[Pair]:
     """Every selected case with each of its targets."""
     taken = 0
     for suite in suites:
         for case in suite.cases:
-            if not is_selected(case, options):
+            if not is_selected(case, selection):
                 continue
             taken += 1
-            if options.limit is not None and taken > options.limit:
+            if selection.limit is not None and taken > selection.limit:
                 return
-            if not _is_in_shard(suite, case, options.shard):
+            if not _is_in_shard(suite, case, selection.shard):
                 continue
-            for target_name in dict.fromkeys(options.targets) or (case.target,):
+            for target_name in dict.fromkeys(selection.targets) or (case.target,):
                 yield pair_of(suite, case, target_name)
 
 
@@ -152,37 +133,36 @@ class Survey(Struct, frozen=True):
 
 def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
     """Walk the plan once. What this version or this command cannot do is refused here."""
-    count = 0
-    ids, tags = _Wanted("case", options.cases), _Wanted("tag", options.tags)
+    count, selection = 0, options.selection
+    ids, tags = _Wanted("case", selection.cases), _Wanted("tag", selection.tags)
     for suite in suites:
-        for case in suite.cases if options.cases or options.tags else ():
+        for case in suite.cases if selection.cases or selection.tags else ():
             ids.see(case.id)
             for tag in case.tags:
                 tags.see(tag)
     ids.refuse_missing()
     tags.refuse_missing()
     found: dict[tuple[str, str], tuple[Suite, Target]] = {}
-    speaking: set[int] = set()
+    speaking: set[tuple[str, str]] = set()
+    """Targets that are called for text, and not only for vectors."""
     judges_itself = False
     coded: dict[str, Suite] = {}
-    for pair in pairs(suites, options):
+    for pair in pairs(suites, selection):
         count += 1
-        if (
-            id(pair.target) in speaking
-            and (pair.suite.path, pair.target.name) in found
-            and asks_nobody(pair.case.level)
-        ):
+        if (pair.suite.path, pair.target.name) in speaking and asks_nobody(pair.case.level):
             continue  # as nearly all rows of a large data set
         others = list(asked_besides(pair))
-        _refuse(pair, others, options)
+        _refuse(pair, others, no_code=options.trust.no_code)
         if pair.suite.path not in coded and _runs_python(pair, others):
             coded[pair.suite.path] = pair.suite
         judges_itself = judges_itself or pair.target in judges_of(pair)
-        speaking.update(id(target) for target in (pair.target, *asked_besides(pair, vectors=False)))
+        speaking.update((pair.suite.path, target.name) for target in (pair.target, *asked_besides(pair, vectors=False)))
         for target in (pair.target, *others):
-            found.setdefault((pair.suite.path, target.name), (pair.suite, target))
+            _, known = found.setdefault((pair.suite.path, target.name), (pair.suite, target))
+            if known is not target and known != target:
+                raise UsageError(f"two targets of one run are named `{target.name}` in {pair.suite.path}")
     threads = max((suite.threads for suite in suites if suite.threads), default=None)
-    embedders = [target for _, target in found.values() if id(target) not in speaking]
+    embedders = [target for place, (_, target) in found.items() if place not in speaking]
     return Survey(count * options.repeat, list(found.values()), threads, judges_itself, embedders, list(coded.values()))
 
 
@@ -220,10 +200,10 @@ def default_workers(survey: Survey) -> int:
     return WORKERS_FOR_SCRIPTS if at_once else DEFAULT_WORKERS
 
 
-def is_selected(case: Case, options: RunOptions) -> bool:
-    if options.cases and case.id not in options.cases:
+def is_selected(case: Case, selection: Selection) -> bool:
+    if selection.cases and case.id not in selection.cases:
         return False
-    return not options.tags or any(tag in case.tags for tag in options.tags)
+    return not selection.tags or any(tag in case.tags for tag in selection.tags)
 
 
 def _is_in_shard(suite: Suite, case: Case, shard: tuple[int, int] | None) -> bool:
@@ -249,6 +229,11 @@ def prepare(pair: Pair, suite_name: str, target_identity: bytes) -> Prepared:
     return Prepared(suite, case, target, pair.judge, suite_name, prompt, opening, digest, request)
 
 
+def name_of(suite: Suite) -> str:
+    """What results call a suite."""
+    return suite.name or file_of(suite)
+
+
 def file_of(suite: Suite) -> str:
     """The suite's file as seen from its project."""
     return file_in_project(suite.path, suite.root)
@@ -271,10 +256,10 @@ _NO_MATTER = re.compile(r"api_?key|headers|timeout_?seconds|max_?retries|retry_?
 
 def identity_of(target: Target) -> bytes:
     """What a recorded answer depends on in a target."""
-    return msgspec.json.encode((target.name, target.provider, settings_that_matter(target)), order="deterministic")
+    return msgspec.json.encode((target.name, target.provider, identity_settings(target)), order="deterministic")
 
 
-def settings_that_matter(target: Target) -> dict[str, Any]:
+def identity_settings(target: Target) -> dict[str, Any]:
     return {name: value for name, value in target.settings.items() if not _NO_MATTER.fullmatch(name)}
 
 
@@ -315,16 +300,16 @@ def _tell_apart(prepared: Prepared, occurrences: dict[bytes, int]) -> Prepared:
     return structs.replace(prepared, content=prepared.content + b"%d" % earlier) if earlier else prepared
 
 
-def _refuse(pair: Pair, others: list[Target], options: RunOptions) -> None:
+def _refuse(pair: Pair, others: list[Target], *, no_code: bool) -> None:
     """What this version or this command cannot do is refused before anything is sent."""
     target, case = pair.target, pair.case
     for one in (target, *others):
         if (fault := find_provider_fault(one)) is not None:
             raise fault
-        if options.no_code and one.provider in RUNS_CODE:
+        if no_code and one.provider in RUNS_CODE:
             raise UsageError(f"target `{one.name}` runs code of the project, and --no-code refuses that")
     for check in walk_level(case.level):
-        if options.no_code and reach_of(check).code:
+        if no_code and reach_of(check).code:
             raise UsageError(f"case `{case.id}` runs code of the project, and --no-code refuses that")
         if isinstance(check, Semantic) and (fault := find_embedding_fault(pair.suite, case.id, check)) is not None:
             raise fault

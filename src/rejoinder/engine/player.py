@@ -1,8 +1,8 @@
-"""Playing a conversation: the pure machine asks, and somebody answers.
+"""Plays a conversation: the pure rules ask for effects, and the player answers them.
 
-Answers come from the first source that has one (`engine/sources.py`). What is pure is computed anew each time; only
-what was asked of somebody is recorded. A key is content and not position: the first request, the target, the trial and
-all that was said since. So an edited suite finds again what it did not change.
+Calls are answered by the first source that has an answer (`engine/answers.py`). What is pure is computed each time;
+only calls are recorded. A key is content and not position: the first request, the target, the trial and all that was
+said since. So an edited suite finds again what it did not change.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from pathlib import Path
 from msgspec import structs
 
 from rejoinder.checks import Context, Post, Work, grade, grade_plain
-from rejoinder.engine.conversation import NOT_RECORDED, Ask, Grade, converse
-from rejoinder.engine.embeddings import Vectors
-from rejoinder.engine.journal import Told
+from rejoinder.engine.calls import Attempts, Call, Counter, NoAnswer, Source, Tape, place_in_turn
+from rejoinder.engine.conversation import Ask, Grade, Stop, converse
+from rejoinder.engine.embeddings import Embeddings
+from rejoinder.engine.journal import JournalError, Told
 from rejoinder.engine.plan import Job, Prepared, identity_of
-from rejoinder.engine.sources import Attempts, Call, Source, Tape, Unanswered, place_in_turn
 from rejoinder.formatting import format_case, gather_evidence
 from rejoinder.model import (
     ChatMessage,
     Evidence,
     Failure,
+    Key,
+    Kind,
     Message,
     Outcome,
     Prompt,
@@ -35,58 +37,73 @@ from rejoinder.model import (
     Trouble,
     Verdict,
 )
-from rejoinder.providers import FREE
 from rejoinder.providers.cassettes import NO_RECORDING
 from rejoinder.roles import embedder_for, judge_for, named_target
+
+
+class PlayError(Exception):
+    """A bug ended a conversation; `__cause__` is the exception."""
+
+    def __init__(self, turn: int) -> None:
+        super().__init__(turn)
+        self.turn = turn
 
 
 class Player:
     """Plays one conversation with the answers of its sources."""
 
-    def __init__(self, job: Job, sources: tuple[Source, ...], vectors: Vectors, tape: Tape | None = None) -> None:
+    def __init__(self, job: Job, sources: tuple[Source, ...], embeddings: Embeddings, tape: Tape | None = None) -> None:
         self.job = job
         self.turn = 1
         self._sources = sources
-        self._vectors = vectors
+        self._embeddings = embeddings
         self._tape = tape
         self._state = blake2b(job.prepared.content, digest_size=16)
         self._state.update(b"%d" % job.trial)
-        self._calls: dict[tuple[str, bool], int] = {}
-        self._equal: dict[str, int] = {}
-        """How often each judge was asked the very same."""
+        self._counts: dict[Counter, int] = {}
+        self._equal: dict[tuple[Kind, str], int] = {}
+        """How many equal calls of a kind were made."""
         self._missing: list[tuple[Call, Failure]] = []
-        """What was asked although nobody had recorded it."""
+        """Calls that are not recorded where only recordings may answer."""
 
     async def play(self) -> Outcome:
+        """Raises NoAnswer where the conversation cannot go on for now, and PlayError for a bug."""
+        try:
+            return await self._play()
+        except (NoAnswer, JournalError):
+            raise
+        except Exception as error:
+            raise PlayError(self.turn) from error
+
+    async def _play(self) -> Outcome:
         conversation = converse(self.job.prepared.opening)
         effect = next(conversation)
         try:
             while True:
                 answer = await (self._ask(effect) if isinstance(effect, Ask) else self._grade(effect))
                 effect = conversation.send(answer)
-                if self._missing:  # a check of this turn has no verdict, so nobody knows how it would have gone on
-                    effect = conversation.send(Failure(NOT_RECORDED, ""))
+                if self._missing:  # a check of this turn has no verdict, so how it would have gone on is unknown
+                    effect = conversation.send(Stop())
         except StopIteration as stop:
             return self._missed(stop.value) if self._missing else stop.value
 
     def _missed(self, outcome: Outcome) -> Outcome:
-        """A conversation that asked for what is not recorded is an error, whatever other checks say: a recording that
-        is out of date must not pass because one of them has decided already."""
+        """A conversation with a call that is not recorded is an error, whatever other checks say: a recording that is
+        out of date must not pass because another check has decided already."""
         if outcome.error is not None and outcome.error.type == NO_RECORDING:
             return outcome
-        # Checks ask at the same time, so the first is found by what it asked, and not by who was quicker.
-        _, failure = min(self._missing, key=lambda one: place_in_turn(one[0]))
+        # Checks call at the same time, so the first is found by content and not by speed.
+        _, failure = min(self._missing, key=lambda miss: place_in_turn(miss[0]))
         *turns, last = outcome.turns
         trouble = Trouble(type=NO_RECORDING, message=failure.message, status=failure.status, turn=last.turn)
         return Outcome(status="error", turns=(*turns, structs.replace(last, passed=False)), error=trouble)
 
-    async def _ask(self, ask: Ask) -> Reply | Failure:
-        prepared = self.job.prepared
+    async def _ask(self, ask: Ask) -> Reply | Failure | Stop:
         self.turn = ask.turn
         if ask.turn > 1:
             _add(self._state, ask.messages[-1].content)
-        key = self._state.hexdigest()
-        answer = await self._answer(self._call(key, prepared.target, ask.turn, ask.messages))
+        key = Key("candidate", self._state.hexdigest())
+        answer = await self._answer(self._call(key, self.job.prepared.target, ask.turn, messages=ask.messages))
         if isinstance(answer, Reply):
             _add(self._state, answer.text)
         return answer
@@ -96,46 +113,38 @@ class Player:
         verdicts = grade_plain(effect.checks, context)
         return verdicts if verdicts is not None else await grade(effect.checks, context)
 
-    def ask_judge(
-        self,
-        turn: int,
-        target: Target,
-        messages: tuple[ChatMessage, ...],
-        role: bytes = b"judge ",
-        number: int | None = None,
+    def ask_target(
+        self, kind: Kind, target: Target, turn: int, messages: tuple[ChatMessage, ...], number: int | None = None
     ) -> Awaitable[Reply | Failure]:
+        """Call a judge or a rival. `number`: the place among the conversation's calls, where it was reserved."""
         state = self._state.copy()
-        state.update(role + identity_of(target))
+        state.update(kind.encode() + b" " + identity_of(target))
         for message in messages:
             _add(state, message.content)
-        judging = role == b"judge "
-        key = self._numbered(state.hexdigest(), "-" if judging else "+")
-        return self._answer(self._call(key, target, turn, messages, judging=judging, other=not judging, number=number))
+        key = self._numbered(kind, state)
+        return self._reply(self._call(key, target, turn, messages=messages, number=number))
 
     def reserve(self, target: Target, count: int) -> range:
-        """The numbers of calls of a judge that are made later."""
-        first = self._calls.get((target.name, True), 0)
-        self._calls[target.name, True] = first + count
+        """The numbers of judge calls that are made later."""
+        first = self._counts.get((target.name, True), 0)
+        self._counts[target.name, True] = first + count
         return range(first, first + count)
 
-    def embed(self, turn: int, target: Target, text: str) -> Awaitable[Reply | Failure]:
+    def embed(self, target: Target, turn: int, text: str) -> Awaitable[Reply | Failure]:
         """A text means the same in every conversation, so its key is its content alone."""
         state = blake2b(b"embed " + identity_of(target), digest_size=16)
         state.update(text.encode("utf-8", "surrogatepass"))
-        key = state.hexdigest()
-        call = self._call(key, target, turn, (), embed=text)
-        return self._embedded(call, free=target.provider in FREE)
+        return self._embedded(self._call(Key("embedding", state.hexdigest()), target, turn, embed=text))
 
-    async def _embedded(self, call: Call, *, free: bool) -> Reply | Failure:
-        """Every conversation has on tape what it used, whoever asked for it."""
+    async def _embedded(self, call: Call) -> Reply | Failure:
+        """The tape has every embedding that the conversation used, whichever conversation asked for it."""
         place = self._tape.begin(call) if self._tape is not None else 0
-        answer = await self._vectors.get(call.key, lambda: self._answer(call, taped=False), free=free)
-        if _is_missing(answer) and not any(one is call for one, _ in self._missing):
-            answer = await self._answer(call, taped=False)  # another conversation's recordings lack it; ours may not
+        answer = await self._embeddings.get(call, lambda: self._reply(call, taped=False))
+        if _is_missing(answer) and not any(missed is call for missed, _ in self._missing):
+            answer = await self._reply(call, taped=False)  # another conversation's recordings lack it; ours may not
         if self._tape is not None:
-            self._tape.end(
-                place, Told(call.key, answer) if isinstance(answer, Reply) else Told(call.key, failure=answer)
-            )
+            told = Told(call.key, answer) if isinstance(answer, Reply) else Told(call.key, failure=answer)
+            self._tape.end(place, told)
         return answer
 
     def carry_out(self, turn: int, work: Work | Post) -> Awaitable[Reply | Failure]:
@@ -144,34 +153,33 @@ class Player:
             state.update(b"work " + work.content)
         else:
             state.update(b"post %b %b" % (work.url.encode("utf-8", "surrogatepass"), work.content))
-        return self._answer(self._call(self._numbered(state.hexdigest(), "+"), None, turn, (), work=work))
+        key = self._numbered("work" if isinstance(work, Work) else "webhook", state)
+        return self._reply(self._call(key, None, turn, work=work))
 
-    def _numbered(self, equal: str, mark: str) -> str:
-        """Whoever is asked the very same twice gives two answers. The mark tells judges from others."""
+    def _numbered(self, kind: Kind, state: blake2b) -> Key:
+        """The key of a call that may be made several times with the same content."""
+        equal = kind, state.hexdigest()
         self._equal[equal] = ordinal = self._equal.get(equal, -1) + 1
-        return f"{equal}{mark}{ordinal}"
+        return Key(*equal, ordinal)
 
-    def _call(  # noqa: PLR0913 - what a call may be of, all by name
+    def _call(
         self,
-        key: str,
+        key: Key,
         target: Target | None,
         turn: int,
-        messages: tuple[ChatMessage, ...],
         *,
-        judging: bool = False,
-        other: bool = False,
+        messages: tuple[ChatMessage, ...] = (),
         embed: str | None = None,
         work: Work | Post | None = None,
         number: int | None = None,
     ) -> Call:
-        """A call, with its number in the order in which the conversation makes them."""
-        job = self.job
-        name = target.name if target is not None else work.label if isinstance(work, Work) else "webhook"
-        counter = (name, judging)
+        """A call with its number among the calls of the conversation."""
+        job, name = self.job, target.name if target is not None else work.label if work is not None else ""
+        counter = name, key.kind == "judge"
         if number is None:
-            number = self._calls.get(counter, 0)
-            if embed is None:  # embeddings are shared, so whoever asks for one first is an accident
-                self._calls[counter] = number + 1
+            number = self._counts.get(counter, 0)
+            if embed is None:  # embeddings are shared, so which conversation asks first is an accident
+                self._counts[counter] = number + 1
         request = Request(
             target=name,
             case_id=job.prepared.case.id,
@@ -180,17 +188,26 @@ class Player:
             call=number,
             messages=messages,
             question=job.prepared.prompt.question,
-            judging=judging,
+            kind=key.kind,
             embed=embed,
-            key=key,
+            key=str(key),
             suite=job.prepared.suite.path,
         )
-        return Call(key, request, Attempts(self._calls, counter), job, target, work, other)
+        return Call(request, Attempts(self._counts, counter), job, target, work)
 
-    async def _answer(self, call: Call, *, taped: bool = True) -> Reply | Failure:
+    async def _reply(self, call: Call, *, taped: bool = True) -> Reply | Failure:
+        """For a check: a call that is stopped has no verdict."""
+        answer = await self._answer(call, taped=taped)
+        if isinstance(answer, Stop):
+            raise NoAnswer
+        return answer
+
+    async def _answer(self, call: Call, *, taped: bool = True) -> Reply | Failure | Stop:
         place = self._tape.begin(call) if self._tape is not None and taped else None
         for source in self._sources:
             told = await source.answer(call)
+            if isinstance(told, Stop):
+                return told
             if told is not None:
                 call.attempts.settle(told.attempts)
                 if self._tape is not None and place is not None:
@@ -201,7 +218,7 @@ class Player:
                 if _is_missing(failure):
                     self._missing.append((call, failure))
                 return failure
-        raise Unanswered
+        raise NoAnswer
 
 
 class _Port:
@@ -238,7 +255,8 @@ class _Port:
         judge = judge_for(self._player.job.prepared, target)
         if judge is None:
             return _missing(target)
-        return self._player.ask_judge(self._effect.turn, judge, messages, number=next(self._numbers, None))
+        number = next(self._numbers, None)
+        return self._player.ask_target("judge", judge, self._effect.turn, messages, number)
 
     def reserve(self, target: str | None, count: int) -> _Port:
         judge = judge_for(self._player.job.prepared, target)
@@ -251,13 +269,13 @@ class _Port:
         messages = list(self._player.job.prepared.opening.messages)
         for reply, prompt in zip(self._effect.replies, self._effect.prompts, strict=False):
             messages += [ChatMessage("assistant", reply), ChatMessage("user", prompt)]
-        return self._player.ask_judge(self._effect.turn, other, tuple(messages), b"other ")
+        return self._player.ask_target("rival", other, self._effect.turn, tuple(messages))
 
     def embed(self, text: str, target: str | None) -> Awaitable[Reply | Failure]:
         embedder = embedder_for(self._player.job.prepared, target)
         if embedder is None:
             return _missing(target)
-        return self._player.embed(self._effect.turn, embedder, text)
+        return self._player.embed(embedder, self._effect.turn, text)
 
     def carry_out(self, work: Work) -> Awaitable[Reply | Failure]:
         return self._player.carry_out(self._effect.turn, work)

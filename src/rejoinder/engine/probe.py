@@ -9,9 +9,9 @@ from typing import Any
 from msgspec import Struct, structs
 
 from rejoinder.engine.live import ask_within
-from rejoinder.engine.plan import RunOptions
+from rejoinder.engine.options import RunOptions
 from rejoinder.engine.secrets import Mask
-from rejoinder.engine.targets import TargetDesk
+from rejoinder.engine.targets import OpenTargets
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import ChatMessage, Reply, Request, Semantic, Suite, Target, walk_level
 from rejoinder.providers import EMBEDS, RUNS_CODE, is_available
@@ -41,7 +41,7 @@ def find_lack(target: Target, project: Suite) -> RejoinderError | None:
         fault = find_function(str(target.settings["call"]), (str(Path(project.path).parent), project.root))
         return UsageError(fault) if fault is not None else None
     try:
-        TargetDesk(RunOptions()).open_all([(project, target)])
+        OpenTargets(RunOptions()).open(project, target)
     except RejoinderError as error:
         return error
     return None
@@ -64,31 +64,30 @@ async def try_target(
     target: Target, project: Suite, options: RunOptions, embedders: frozenset[str] = frozenset()
 ) -> Probe:
     """Ask a target one tiny question, once; those that are for vectors for the vector of the question."""
-    desk = TargetDesk(options)
+    targets = OpenTargets(options)
     started = time.perf_counter()
     try:
-        if target.provider in RUNS_CODE and options.no_code:
+        if target.provider in RUNS_CODE and options.trust.no_code:
             raise UsageError("it runs code of the project, and --no-code refuses that")
         if target.provider in RUNS_CODE:
-            desk.lend_environment([project])
-        desk.open_all([(project, target)])
-        terms = desk.terms(target)
-        request = _question(target, desk.model_of(target), embeds=target.name in embedders)
+            targets.lend_environment([project])
+        opened = targets.open(project, target)
+        request = _question(target, opened.model_name, embeds=target.name in embedders)
         started = time.perf_counter()
-        reply = await ask_within(terms.timeout_s, terms.provider, request)
+        reply = await ask_within(opened.timeout_s, opened.provider, request)
     except Exception as error:
         if isinstance(error, RejoinderError):
             message = error.message + (f" ({error.hint})" if error.hint else "")
         else:  # a bug must not touch other targets, nor show what it knows
             message = f"internal error: {type(error).__name__}: {error}"
-        return Probe(target, seconds=time.perf_counter() - started, error=Mask(desk.secrets).hide_text(message))
+        return Probe(target, seconds=time.perf_counter() - started, error=Mask(targets.secrets).hide_text(message))
     finally:
-        await desk.close()
+        await targets.close()
     seconds = time.perf_counter() - started
-    mask = Mask(desk.secrets)
+    mask = Mask(targets.secrets)
     model = reply.model and mask.hide_text(reply.model)
-    priced = structs.replace(reply, text=mask.hide_text(reply.text), model=model, **desk.price(terms, reply))
-    left = terms.provider.limiter.left() if terms.provider.limiter is not None else {}
+    priced = structs.replace(opened.priced(reply), text=mask.hide_text(reply.text), model=model)
+    left = opened.provider.limiter.left() if opened.provider.limiter is not None else {}
     return Probe(target, priced, seconds, left=left)
 
 
@@ -118,7 +117,7 @@ def _within_script(settings: dict[str, Any], *, embeds: bool) -> dict[str, Any]:
         known = QUESTION if QUESTION in vectors or "*" in vectors else next(iter(vectors))
         return {"messages": (), "embed": known}
     if not replies and settings.get("judge"):
-        return {"judging": True}
+        return {"kind": "judge"}
     if isinstance(replies, dict) and "*" not in replies and replies:
         return {"case_id": next(iter(replies))}
     return {}

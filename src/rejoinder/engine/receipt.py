@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from rejoinder._version import __version__
 from rejoinder.engine.folder import RUN_FORMAT, RunFolder
-from rejoinder.engine.plan import RunOptions, Survey
+from rejoinder.engine.options import RunOptions, read_options
 from rejoinder.engine.results import Record
 from rejoinder.engine.secrets import Mask
+from rejoinder.engine.setup import Setup
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Case, Formatting, Suite, Target, file_in_project
 from rejoinder.run_files import LONGEST_LINE, RunDamaged, lines_of, open_file
@@ -25,14 +26,11 @@ from rejoinder.suite.templates import find_secret_by_expression
 from rejoinder.suite.walk import LaidAside
 
 
-def write_receipt(
-    folder: RunFolder,
-    suites: list[Suite],
-    options: RunOptions,
-    survey: Survey,
-    model_of: Callable[[Target], str | None],
-) -> Record:
-    targets = {target.name: target for _, target in survey.targets}
+def write_receipt(folder: RunFolder, setup: Setup, earlier: Mapping[str, str | None]) -> Record:
+    """`earlier`: the models of earlier runs, by target."""
+    suites, survey = setup.suites, setup.survey
+    targets = {target.name: (suite, target) for suite, target in survey.targets}
+    hidden = ("runs", "asks", "otherwise")
     return {
         "id": folder.id,
         "status": "running",
@@ -43,9 +41,10 @@ def write_receipt(
         "folder": str(folder.path),
         "suites": [{"path": suite.path, "name": suite.name} for suite in suites],
         "targets": [
-            {"name": target.name, "provider": target.provider, "model": model_of(target)} for target in targets.values()
+            {"name": target.name, "provider": target.provider, "model": setup.model_of(suite, target, earlier)}
+            for suite, target in targets.values()
         ],
-        "options": msgspec.to_builtins(options),
+        "options": {name: value for name, value in setup.options.flat().items() if name not in hidden},
         "planned": survey.planned,
         "judges_itself": survey.judges_itself,
         "in_doubt": 0,
@@ -56,7 +55,7 @@ def write_receipt(
 
 def suite_record(suites: list[Suite], options: RunOptions, root: Path) -> Record:
     return {
-        "options": options,
+        "options": options.flat(),
         "root": str(root),
         "suites": [
             {
@@ -111,10 +110,17 @@ class StoredSuite(Struct):
 class Stored(Struct):
     """`suite.json`"""
 
-    options: RunOptions
+    flat_options: dict[str, Any] = field(name="options")
     suites: list[StoredSuite]
     root: str
     """The project that the run was begun in."""
+
+    def __post_init__(self) -> None:
+        _ = self.options  # raises where they are not what rejoinder wrote
+
+    @property
+    def options(self) -> RunOptions:
+        return read_options(self.flat_options)
 
 
 class StoredCases:

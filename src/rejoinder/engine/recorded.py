@@ -11,11 +11,9 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path, PurePath
 
-from msgspec import structs
-
 from rejoinder.engine.folder import RunFolder
 from rejoinder.engine.loading import load_suites
-from rejoinder.engine.plan import RunOptions
+from rejoinder.engine.options import RunOptions, Trust
 from rejoinder.engine.receipt import Stored, StoredSuite, read_stored, stored_suite
 from rejoinder.engine.seal import has_seal
 from rejoinder.engine.secrets import Mask
@@ -67,20 +65,18 @@ class RecordedRun:
         options = self.stored.options
         if not self.is_trusted:
             self._refuse_options(options)
-        return structs.replace(
-            options,
-            no_code=False,
-            trust_env=False,
-            targets_file=self._place(options.targets_file, "--targets"),
-            record=self._place(options.record, "--record"),
-            replay=self._place(options.replay, "--replay"),
+        return options.changed(
+            trust=Trust(),
+            targets_file=self._place(options.selection.targets_file, "--targets"),
+            record=self._place(options.answers.record, "--record"),
+            replay=self._place(options.answers.replay, "--replay"),
         )
 
     def suites(self, *, asks: bool = True) -> list[Suite]:
         """The suites as they are in the project now, or, where a file is gone, the folder's copy. `asks`: will their
         targets be asked? Raises Untrusted where only a copy from elsewhere is left."""
-        asks = asks and not {"replay_of", "grade_of"} & set(self.folder.read("run.json") or {})
         options, suites = self.options(), list[Suite]()
+        asks = asks and "candidate" in options.answers.asks
         for number, stored in enumerate(self.stored.suites):
             file = self._suite_file(stored)
             suites += load_suites([file], options, asks=asks)[0] if file is not None else [self._copy(number, stored)]
@@ -95,18 +91,19 @@ class RecordedRun:
         if self.is_trusted:
             return
         options, known = self.stored.options, {name for suite in suites for name in suite.targets}
-        other = [name for name in options.targets if name not in known]
+        other = [name for name in options.selection.targets if name not in known]
         if other:
             raise self._refused(f"was begun with the target {other[0]}, which the project does not have")
-        if options.system_prompt is not None or options.fork is not None or options.record is not None:
+        answers = options.answers
+        if options.selection.system_prompt is not None or answers.fork is not None or answers.record is not None:
             raise self._refused("was begun with --system-prompt, --fork or --record")
 
     def _refuse_options(self, options: RunOptions) -> None:
-        most = max(options.repeat, options.workers or 0)
+        shard, most = options.selection.shard, max(options.repeat, options.pace.workers or 0)
         if most > MOST_REPEATS:
             raise self._refused(f"asks for {most} trials or workers")
-        if options.shard is not None and not 1 <= options.shard[0] <= options.shard[1]:
-            raise self._refused(f"is part {options.shard[0]} of {options.shard[1]}")
+        if shard is not None and not 1 <= shard[0] <= shard[1]:
+            raise self._refused(f"is part {shard[0]} of {shard[1]}")
 
     def _suite_file(self, stored: StoredSuite) -> Path | None:
         here = self._in_project(stored.path)

@@ -1,7 +1,7 @@
-"""A run: suites loaded, a folder opened, conversations played, results derived.
+"""The verbs of a run: start, resume, replay, grade, fork, merge and show.
 
-`start_run` begins a new run and `resume_run` takes one up again. Both play the same conversations by the same rules;
-they differ only in where answers come from.
+They play the same conversations by the same rules and differ in the value `Answers` alone: where recorded answers are
+looked up, which calls may be made, and what becomes of the others.
 """
 
 from __future__ import annotations
@@ -9,28 +9,43 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from weakref import finalize
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder._version import __version__
+from rejoinder.engine.budget import NOTHING, Amount, Budget
+from rejoinder.engine.calls import Tape
+from rejoinder.engine.conversation import Fork
 from rejoinder.engine.crash_points import reached
-from rejoinder.engine.earlier import Earlier, Purpose, tape_of
-from rejoinder.engine.embeddings import Vectors
-from rejoinder.engine.folder import RunFolder, create_grades, create_run, runs_folder, write_lines
+from rejoinder.engine.earlier import EarlierRuns, find_earlier
+from rejoinder.engine.embeddings import Embeddings
+from rejoinder.engine.folder import (
+    RunBusy,
+    RunFolder,
+    create_grades,
+    create_run,
+    find_run_by_id,
+    runs_folder,
+    write_lines,
+)
 from rejoinder.engine.journal import History, read_journal
-from rejoinder.engine.plan import RunOptions
+from rejoinder.engine.observer import Observer
+from rejoinder.engine.options import GRADE, MERGE, REPLAY, RunOptions, settled
 from rejoinder.engine.receipt import case_lines, now, suite_record, write_receipt
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.results import Outline, Record, Spool, add_costs, read_outlines
+from rejoinder.engine.retrace import recorded_conversation
 from rejoinder.engine.seal import write_seal
-from rejoinder.engine.session import Observer, Session, with_budgets
-from rejoinder.engine.sources import Tape, without_words
+from rejoinder.engine.setup import Setup
+from rejoinder.engine.sources import RunSources
+from rejoinder.engine.spent import read_spent
 from rejoinder.engine.summary import exit_code, summarise
+from rejoinder.engine.worker import Ending, Worker, folder_failure
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Suite
 
@@ -83,151 +98,265 @@ class RunReport(Struct, frozen=True):
         return {"run": self.run, "summary": self.summary, "results": list(self.results)}
 
 
-def start_run(
-    suites: list[Suite],
-    options: RunOptions,
-    observer: Observer | None = None,
-    *,
-    before: Earlier | None = None,
-    tape: Tape | None = None,
-    root: Path | None = None,
-    sealed: bool = True,
-) -> RunReport:
-    """Run suites in a new folder; new grades of a run lie among that run's grades.
+class Origin(Struct, frozen=True):
+    """The runs that a new run is made from, and the verb that made it."""
 
-    The folder is in the project of `root`, else in that of the first suite. `sealed`: may the run's copy of its suites
-    be used again without asking the user?
+    verb: str = ""
+    runs: EarlierRuns = EarlierRuns()
+    root: Path | None = None
+    """The project that keeps the new run; else that of its first suite."""
+    sealed: bool = True
+    """False if its suites come from a copy that this user did not write: its own copy gets no seal either."""
+    prefix: Tape | None = None
+    """The conversation whose beginning a fork takes over."""
+    resumed_with: RunOptions | None = None
+    """The options that `resume` goes on with, where they differ from those of the first execution."""
+
+
+def start_run(suites: list[Suite], options: RunOptions, observer: Observer | None = None) -> RunReport:
+    """Run suites in a new folder."""
+    return _start(suites, options, observer, Origin())
+
+
+def replay_run(recorded: RecordedRun, options: RunOptions, observer: Observer | None = None) -> RunReport:
+    """Play a recorded run again without calls: its recorded answers are the only ones.
+
+    A run that ended with its first failure had conversations in progress; every recorded one is played again.
     """
-    root = root or Path(suites[0].root)
-    try:
-        folder = _create_folder(root, before)
-        folder.lock()
-    except OSError as error:
-        is_file = isinstance(error, FileExistsError | NotADirectoryError)
-        reason = "it is a file, and a folder is needed" if is_file else reason_of(error)
-        raise UsageError(f"no run can be kept in {root}: {error.filename or root}: {reason}") from None
-    with contextlib.ExitStack() as opened:
-        opened.callback(folder.unlock)
-        try:
-            session = Session(suites, options, folder, observer or Observer(), before=before, tape=tape)
-            opened.callback(session.close)
-            if session.survey.planned == 0:
-                raise UsageError("no case is selected, so nothing was sent", "Look at --case, --tag and --limit.")
-            folder.write("suite.json", suite_record(suites, options, root), session.mask)
-            write_lines(folder.path / "cases.jsonl", case_lines(suites), session.mask)
-            if reason := write_seal(folder.path, folder.id) if sealed else "it is made from a copy without one":
-                folder.log(f"without a seal: {reason}")
-            run = write_receipt(folder, suites, options, session.survey, session.model_of)
-            if before is not None:
-                run[f"{before.purpose}_of"] = ", ".join(one.folder.id for one in before.recorded)
-                run["sources"] = [str(one.folder.path) for one in before.recorded]
-            folder.write("run.json", run)
-        except BaseException as error:
-            folder.discard()  # nothing was sent, so there is nothing to keep
-            if isinstance(error, OSError):
-                reason = reason_of(error)
-                raise UsageError(f"{folder.path} cannot be written: {reason}") from None
-            raise
-        reached("run.created")
-        return _work(session, run, None, root)
+    folder = recorded.folder
+    if not folder.journal.is_file():
+        raise UsageError(f"{folder.path} has no journal to play from")
+    if folder.is_busy:
+        raise RunBusy(f"run {folder.id} is open in another process", "Replay it when it has ended.")
+    free = options.changed(budget_usd=None, budget_tokens=None, fail_fast=False)
+    answers = structs.replace(REPLAY, runs=(str(folder.path),), fork=options.answers.fork)
+    suites = recorded.suites(asks=False)
+    origin = Origin("replay", EarlierRuns((recorded,)), recorded.root, not recorded.uses_copy)
+    return _start(suites, structs.replace(free, answers=answers), observer, origin)
 
 
-def _create_folder(root: Path, before: Earlier | None) -> RunFolder:
-    if before is not None and before.purpose == "grade":
-        return create_grades(root, before.recorded[0].folder.id)
-    return create_run(root)
+def grade_run(
+    recorded: RecordedRun, suites: list[Suite], options: RunOptions, observer: Observer | None = None
+) -> tuple[RunReport, RunReport]:
+    """New grades of a run's replies, and the grades that it had. Only judges are called, and only for what they were
+    not called before."""
+    if not recorded.folder.journal.is_file():
+        raise UsageError(f"{recorded.folder.path} has no journal, and so no replies to grade")
+    answers = structs.replace(GRADE, runs=(str(recorded.folder.path),), fork=options.answers.fork)
+    options = structs.replace(options.changed(fail_fast=False), answers=answers)
+    with _held(recorded):
+        old = read_run(recorded.folder, recorded.root)
+        if old is None:
+            old = _derive_run(recorded, recorded.copies() or recorded.suites(asks=False))
+        origin = Origin("grade", EarlierRuns((recorded,)), recorded.root, not recorded.uses_copy)
+        return old, _start(suites, options, observer, origin)
+
+
+def merge_runs(parts: tuple[RecordedRun, ...], observer: Observer | None = None) -> RunReport:
+    """One run of the parts that `--shard` made. No call is made now; `resume` makes those that no part has."""
+    first = parts[0]
+    for part in parts:
+        if not part.folder.journal.is_file():
+            raise UsageError(f"{part.folder.path} has no journal")
+        refuse_other_run(part, first)
+    later = first.options().changed(shard=None, fail_fast=False, record=None)
+    later = later.changed(runs=tuple(str(part.folder.path) for part in parts))
+    answers = structs.replace(MERGE, runs=later.answers.runs, fork=later.answers.fork)
+    suites = first.suites(asks=False)
+    origin = Origin("merge", EarlierRuns(parts), first.root, not first.uses_copy, resumed_with=later)
+    return _start(suites, structs.replace(later, answers=answers), observer, origin)
+
+
+def fork_run(
+    recorded: RecordedRun, options: RunOptions, fork: Fork, observer: Observer | None = None
+) -> tuple[RunReport, str | None]:
+    """A new run of one conversation of another, which takes another course from a turn on; and the name of the target
+    whose turns it takes over, where it is not one that is asked now."""
+    selection, folder, suites = options.selection, recorded.folder, recorded.suites()
+    before = recorded.options()
+    recorded.refuse_foreign_words(suites)
+    if not selection.targets and len(before.selection.targets) > 1:
+        raise UsageError(
+            f"run {folder.id} has asked several targets, and one conversation is taken up",
+            f"Name its target with --target: {', '.join(before.selection.targets)}.",
+        )
+    earlier = before.answers.fork
+    if earlier is not None and earlier.turn < fork.turn:
+        raise UsageError(
+            f"run {folder.id} is a fork itself, at turn {earlier.turn}, and it can be taken up there or before",
+            "What was said instead is known for one turn only.",
+        )
+    tape = recorded_conversation(recorded, suites, selection.cases[0], fork.turn, selection.targets)
+    taken = next((call.job.prepared.target.name for call, _ in tape.calls), None) if fork.turn > 1 else None
+    if earlier is not None and earlier.turn == fork.turn:
+        # What it said instead is its conversation, and stays so unless other words are given.
+        prompt = earlier.prompt if fork.prompt is None else fork.prompt
+        fork = structs.replace(fork, prompt=prompt, system=earlier.system if fork.system is None else fork.system)
+    prompt = selection.system_prompt
+    options = options.changed(
+        targets=selection.targets or before.selection.targets,
+        targets_file=selection.targets_file or before.selection.targets_file,
+        system_prompt=before.selection.system_prompt if prompt is None else prompt,
+        fork=structs.replace(fork, run=folder.id),
+    )
+    origin = Origin(root=recorded.root, sealed=not recorded.uses_copy, prefix=tape)
+    report = _start(suites, options, observer, origin)
+    return report, taken if selection.targets and taken not in selection.targets else None
 
 
 def resume_run(
     recorded: RecordedRun,
-    suites: list[Suite],
     options: RunOptions,
     observer: Observer | None = None,
     *,
     retry_errors: bool = False,
+    suites: list[Suite] | None = None,
 ) -> RunReport:
-    """Go on with a run: what is recorded is not asked again, except, when wanted, what ended in an error."""
+    """Go on with a run: recorded calls are not made again, except, with `retry_errors`, those that failed. `suites`:
+    those of the run, where the caller has made them."""
+    if suites is None:
+        suites = recorded.suites()
+        recorded.refuse_foreign_words(suites)
     folder = recorded.folder
     folder.lock()
-    try:
+    with contextlib.ExitStack() as opened:
+        opened.callback(folder.unlock)
         run = folder.read("run.json")
         if run is None:
             raise UsageError(f"{folder.path} holds no run that can be resumed")
-        before = _earlier_of(recorded, run, with_budgets(options, suites))
-        if before is not None and before.purpose == "ask":
+        if "merge_of" in run:
             folder.journal.touch()  # it may have sent nothing yet, but its parts have
-        tape = tape_of(options, suites, recorded.root)
-        with contextlib.ExitStack() as opened:
-            opened.enter_context(_held_for_grading(before))
-            session = Session(suites, options, folder, observer or Observer(), before=before, tape=tape)
-            opened.callback(session.close)
-            session.refuse_other_models(run)
-            history = session.take_up(recorded.mask_for(session.mask)) if folder.journal.exists() else None
-            if retry_errors:
-                history = session.ask_errors_again(history)
-            return _work(session, run, history, recorded.root)
-    finally:
-        folder.unlock()
+        earlier = _find_runs(recorded, run, options, suites)
+        if "grade_of" in run:
+            opened.enter_context(_held(earlier.recorded[0]))
+        setup = Setup(suites, options)
+        opened.callback(setup.close)
+        setup.refuse_other_models(folder.id, {target["name"]: target["model"] for target in run["targets"]})
+        sources = RunSources(setup, earlier, _prefix_of(options, suites, recorded.root))
+        opened.callback(sources.close)
+        sources.refuse_closed()
+        history, spent = None, NOTHING
+        if folder.journal.exists():
+            parts = earlier if "merge_of" in run else EarlierRuns()
+            history, spent = read_spent(setup, folder, recorded.mask_for(setup.mask), parts)
+        if retry_errors:
+            history = sources.retry_errors(history)
+        execution = _Execution(setup, sources, folder, recorded.root)
+        return execution.work(run, history, observer or Observer(), spent)
 
 
-def grade_run(
-    recorded: RecordedRun, suites: list[Suite], options: RunOptions, observer: Observer
-) -> tuple[RunReport, RunReport]:
-    """New grades of a run, and the grades that it had. Nobody can delete it meanwhile."""
-    before = Earlier((recorded,), "grade")
-    with _held_for_grading(before):
-        old = read_run(recorded.folder, recorded.root)
-        if old is None:
-            old = _derive_run(recorded, recorded.copies() or recorded.suites(asks=False))
-        sealed = not recorded.uses_copy
-        return old, start_run(suites, options, observer, before=before, root=recorded.root, sealed=sealed)
+def show_run(recorded: RecordedRun) -> RunReport:
+    """What a run came to, from its files, or else from its journal. Nothing is called or written."""
+    return read_run(recorded.folder, recorded.root) or _derive_run(recorded, recorded.suites(asks=False))
 
 
-def _held_for_grading(before: Earlier | None) -> contextlib.AbstractContextManager[None]:
-    """Keeps a run from being deleted while it is graded. A folder outside of the project is not locked."""
-    if before is None or before.purpose != "grade":
-        return contextlib.nullcontext()
-    recorded = before.recorded[0]
-    if recorded.folder.path.parent != runs_folder(recorded.root):
-        return contextlib.nullcontext()
-    return recorded.folder.held()
+def _start(suites: list[Suite], options: RunOptions, observer: Observer | None, origin: Origin) -> RunReport:
+    root = origin.root or Path(suites[0].root)
+    folder = _create_folder(root, origin)
+    with contextlib.ExitStack() as opened:
+        opened.callback(folder.unlock)
+        try:
+            setup = Setup(suites, options)
+            opened.callback(setup.close)
+            sources = RunSources(setup, origin.runs, origin.prefix)
+            opened.callback(sources.close)
+            sources.refuse_closed()
+            if setup.survey.planned == 0:
+                raise UsageError("no case is selected, so nothing was sent", "Look at --case, --tag and --limit.")
+            folder.write("suite.json", suite_record(suites, origin.resumed_with or options, root), setup.mask)
+            write_lines(folder.path / "cases.jsonl", case_lines(suites), setup.mask)
+            if reason := write_seal(folder.path, folder.id) if origin.sealed else "it is made from a copy without one":
+                folder.log(f"without a seal: {reason}")
+            run = write_receipt(folder, setup, origin.runs.models())
+            if origin.verb:
+                run[f"{origin.verb}_of"] = ", ".join(run.folder.id for run in origin.runs.recorded)
+                run["sources"] = [str(run.folder.path) for run in origin.runs.recorded]
+            folder.write("run.json", run)
+        except BaseException as error:
+            folder.discard()  # nothing was sent, so there is nothing to keep
+            if isinstance(error, OSError):
+                raise UsageError(f"{folder.path} cannot be written: {reason_of(error)}") from None
+            raise
+        reached("run.created")
+        return _Execution(setup, sources, folder, root).work(run, None, observer or Observer())
 
 
-_RESUMED_AS: dict[str, Purpose] = {"replay_of": "replay", "grade_of": "grade", "merge_of": "ask"}
-"""What earlier runs answer for when a run that was made from them goes on: a merge asks what its parts lack."""
+def _create_folder(root: Path, origin: Origin) -> RunFolder:
+    """A new folder, locked; new grades of a run lie among that run's grades."""
+    try:
+        graded = origin.runs.recorded[0].folder.id if origin.verb == "grade" else None
+        folder = create_run(root) if graded is None else create_grades(root, graded)
+        folder.lock()
+        return folder
+    except OSError as error:
+        is_file = isinstance(error, FileExistsError | NotADirectoryError)
+        reason = "it is a file, and a folder is needed" if is_file else reason_of(error)
+        raise UsageError(f"no run can be kept in {root}: {error.filename or root}: {reason}") from None
 
 
-def _earlier_of(recorded: RecordedRun, run: Record, options: RunOptions) -> Earlier | None:
-    """The runs that a run was made from. Raises UsageError where one is gone and wanted."""
-    purpose: Purpose | None = next((_RESUMED_AS[key] for key in _RESUMED_AS if key in run), None)
-    if purpose is None:
-        return None
-    found = [(path, _find_source(path, recorded.root)) for path in run.get("sources", ())]
-    gone = [path for path, source in found if source is None]
-    has_budget = options.budget_usd is not None or options.budget_tokens is not None
-    if gone and purpose == "ask" and not run.get("taken_over"):
+@contextlib.contextmanager
+def _held(recorded: RecordedRun) -> Generator[None]:
+    """Keeps a run of the project from being deleted while it is graded. A folder elsewhere is not locked."""
+    own = recorded.folder.path.parent == runs_folder(recorded.root)
+    with recorded.folder.held() if own else contextlib.nullcontext():
+        yield
+
+
+def _find_runs(recorded: RecordedRun, run: Record, options: RunOptions, suites: list[Suite]) -> EarlierRuns:
+    """The runs that a run was made from. Raises UsageError where one is gone and needed."""
+    found = {path: find_earlier(path, recorded.root) for path in options.answers.runs}
+    gone = [path for path, folder in found.items() if folder is None]
+    if gone and "merge_of" not in run:
+        raise UsageError(f"run {recorded.folder.id} was made from a run that is gone: {gone[0]}")
+    if gone and not run.get("taken_over"):
         raise UsageError(
             f"the merge {recorded.folder.id} was cut off, and one of its parts is gone: {gone[0]}",
             "Put it back, or merge the parts that are there again.",
         )
-    if gone and purpose == "ask" and has_budget:
+    if gone and settled(options, suites).limits.has_budget:
         raise UsageError(
             f"the budget of {recorded.folder.id} counts what its parts have spent, and one of them is gone: {gone[0]}",
             "Put it back, or start a new run.",
         )
-    if purpose != "ask" and (gone or not found):
-        raise UsageError(f"run {recorded.folder.id} was made from a run that is gone: {(gone or ['?'])[0]}")
-    return Earlier(tuple(RecordedRun(source, recorded.root) for _, source in found if source is not None), purpose)
+    return EarlierRuns(tuple(RecordedRun(one, recorded.root) for one in found.values() if one is not None))
 
 
-def _find_source(path: str, root: Path) -> RunFolder | None:
-    """A run by the path that it had, or by its name among the project's runs."""
-    there = [RunFolder(runs_folder(root) / Path(path).name), RunFolder(Path(path))]
-    return next((one for one in there if one.journal.is_file()), None)
+def _prefix_of(options: RunOptions, suites: list[Suite], root: Path) -> Tape | None:
+    """What a fork takes over from another run, which may not all be in its own journal yet."""
+    fork, selection = options.answers.fork, options.selection
+    if fork is None or not fork.run or options.answers.runs:
+        return None
+    other = RecordedRun(find_run_by_id(root, fork.run), root)
+    return recorded_conversation(other, suites, selection.cases[0], fork.turn, selection.targets)
+
+
+_SELECTING = ("cases", "tags", "limit", "targets", "system_prompt")
+"""Options that say which conversations a run has, but for its part of them."""
+
+
+def refuse_other_run(part: RecordedRun, first: RecordedRun) -> None:
+    """Parts of one run have the same suites, wherever those lay, and were started with the same options."""
+    ids = part.folder.id, first.folder.id
+    if part.files != first.files:
+        raise UsageError(f"run {ids[0]} is of other suites than run {ids[1]}")
+    flat = [run.stored.options.flat() for run in (part, first)]
+    for name in ("repeat", *_SELECTING, "fork"):
+        if flat[0][name] != flat[1][name]:
+            raise UsageError(
+                f"run {ids[0]} was begun with another --{name.removesuffix('s').replace('_', '-')} than {ids[1]}"
+            )
+    models = [EarlierRuns((run,)).models() for run in (part, first)]
+    for target in models[0].keys() & models[1].keys():
+        asked = models[0][target], models[1][target]
+        if None not in asked and asked[0] != asked[1]:  # a variable may name it, and differ from machine to machine
+            raise UsageError(
+                f"run {ids[0]} has asked the model `{asked[0]}` as target `{target}`, and run {ids[1]} `{asked[1]}`",
+                "Parts of one run ask the same models. Have one of them again.",
+            )
 
 
 def read_run(folder: RunFolder, root: Path) -> RunReport | None:
-    """A run that came to an end, as it was written down; None when it did not."""
+    """A run that has ended, as it was written; None for one that has not."""
     run, summary = folder.read("run.json"), folder.read("summary.json")
     if run is None or summary is None or run["status"] == "running" or not folder.results.exists():
         return None
@@ -236,7 +365,7 @@ def read_run(folder: RunFolder, root: Path) -> RunReport | None:
 
 
 def is_consistent(report: RunReport) -> bool:
-    """Do the figures of a recorded run agree with its results?"""
+    """True if the figures of a recorded run agree with its results."""
     try:
         counted = summarise(report.folder.results, report.run["planned"], report.summary["duration_s"])
     except (msgspec.MsgspecError, ArithmeticError, ValueError, LookupError):
@@ -246,12 +375,7 @@ def is_consistent(report: RunReport) -> bool:
 
 
 _FILLED_IN_LATER = frozenset({"judges", "total_tokens", "total_cost"})
-"""What a summary has of passports and embeddings is not counted from results."""
-
-
-def show_run(recorded: RecordedRun) -> RunReport:
-    """What a run came to, from what it has written down, or else from its journal. Nothing is asked or written."""
-    return read_run(recorded.folder, recorded.root) or _derive_run(recorded, recorded.suites(asks=False))
+"""Parts of a summary that also come from passports and embeddings, and not from results alone."""
 
 
 def _derive_run(recorded: RecordedRun, suites: list[Suite]) -> RunReport:
@@ -259,104 +383,101 @@ def _derive_run(recorded: RecordedRun, suites: list[Suite]) -> RunReport:
     run = folder.read("run.json")
     if run is None or not folder.journal.exists():
         raise UsageError(f"{folder.path} holds no run that can be shown")
-    session = Session(suites, recorded.options(), folder, Observer(), ask=False)
+    setup = Setup(suites, recorded.options(), makes_calls=False)
     scratch = Scratch()
-    spool = Spool(scratch.path)
-    ending = asyncio.run(session.play(spool, read_journal(folder.journal, recorded.mask_for(session.mask))))
+    writer = Spool(scratch.path)
+    worker = Worker(setup, folder, writer, Observer())
+    ending = asyncio.run(worker.read(read_journal(folder.journal, recorded.mask_for(setup.mask))))
     if ending.failure is not None:
         raise ending.failure
-    status = "running" if folder.is_busy else "killed"
-    run = {
-        **run,
-        "status": status,
-        "planned": session.survey.planned,
-        "finished_at": None,
-        "in_doubt": ending.in_doubt,
-    }
-    return RunReport(_shown(run), _summary(session, run, spool.finish(), recorded.root), folder, scratch)
+    status, planned = "running" if folder.is_busy else "killed", setup.survey.planned
+    run = {**run, "status": status, "planned": planned, "finished_at": None, "in_doubt": ending.in_doubt}
+    summary = _summary(run, writer.finish(), worker.embeddings, recorded.root)
+    return RunReport(_shown(run), summary, folder, scratch)
 
 
-def _work(session: Session, run: Record, history: History | None, root: Path) -> RunReport:
-    folder, planned = session.folder, session.survey.planned
-    started = time.monotonic()
-    folder.log(f"rejoinder {__version__}: {planned} conversations, {'resumed' if history else 'started'}")
-    if run["status"] != "running" or run["planned"] != planned:
-        folder.write("run.json", {**run, "status": "running", "planned": planned})
-    spool = Spool(folder.path)
-    ending = asyncio.run(session.play(spool, history))
-    if ending.failure is not None:
-        spool.abandon()
-        raise ending.failure
-    stale = session.stale(ending.status)
-    if "merge_of" in run and ending.status == "completed":
-        run = {**run, "taken_over": True}  # all that the parts have been told is here, too
-    duration = round(run["duration_s"] + time.monotonic() - started, 6)
-    run = {
-        **run,
-        "status": ending.status,
-        "planned": planned,
-        "finished_at": now(),
-        "in_doubt": ending.in_doubt,
-        "limits": [msgspec.to_builtins(one) for one in ending.limits if one.refused or one.waited_s],
-        "given_up": [
-            {
-                "target": target.name,
-                "type": session.mask.hide_text(why.type),
-                "message": session.mask.hide_text(why.message),
-            }
+class _Execution:
+    """The part that start and resume share: play, then write results, summary and receipt."""
+
+    def __init__(self, setup: Setup, sources: RunSources, folder: RunFolder, root: Path) -> None:
+        self._setup = setup
+        self._sources = sources
+        self._folder = folder
+        self._root = root
+
+    def work(self, run: Record, history: History | None, observer: Observer, spent: Amount = NOTHING) -> RunReport:
+        folder, setup, planned = self._folder, self._setup, self._setup.survey.planned
+        started = time.monotonic()
+        folder.log(f"rejoinder {__version__}: {planned} conversations, {'resumed' if history else 'started'}")
+        if run["status"] != "running" or run["planned"] != planned:
+            folder.write("run.json", {**run, "status": "running", "planned": planned})
+        writer = Spool(folder.path)
+        worker = Worker(setup, folder, writer, observer)
+        budget = self._open_budget(spent)
+        ending = asyncio.run(worker.work(self._sources, history, budget))
+        if ending.failure is not None:
+            writer.abandon()
+            raise ending.failure
+        duration_s = round(run["duration_s"] + time.monotonic() - started, 6)
+        run = self._closed({**run, "duration_s": duration_s}, ending, history, budget)
+        try:
+            summary = self._write(run, writer, worker.embeddings)
+        except OSError as error:
+            raise folder_failure(folder, error) from None
+        counts = f"{summary['passed']} passed, {summary['failed']} failed, {summary['errors']} errors"
+        folder.log(f"{ending.status}: {counts}")
+        return RunReport(_shown(run), summary, folder)
+
+    def _open_budget(self, spent: Amount) -> Budget | None:
+        limits = self._setup.options.limits
+        if not limits.has_budget or not self._setup.opens_targets:
+            return None
+        return Budget(limits.budget_usd, limits.budget_tokens, spent)
+
+    def _closed(self, run: Record, ending: Ending, history: History | None, budget: Budget | None) -> Record:
+        """The receipt of a run that has ended."""
+        hide = self._setup.mask.hide_text
+        selection, answers = self._setup.options.selection, self._setup.options.answers
+        whole = ending.played_all and not selection.is_partial and answers.fork is None
+        stale, cached = self._sources.stale(whole=whole), self._sources.cache_use(history)
+        given_up = [
+            {"target": target.name, "type": hide(why.type), "message": hide(why.message)}
             for target, why in ending.given_up
-        ],
-        "duration_s": duration,
-        **({"stale": stale} if stale or "stale" in run else {}),
-        **({"from_cache": _from_cache(session, history)} if session.options.cache else {}),
-        **({"budget": session.budget.record()} if session.budget is not None else {}),
-    }
-    try:
-        summary = _write_down(session, run, spool, root)
-    except OSError as error:
-        raise session.failure(error) from None
-    folder.log(f"{ending.status}: {summary['passed']} passed, {summary['failed']} failed, {summary['errors']} errors")
-    return RunReport(_shown(run), summary, folder)
+        ]
+        return {
+            **run,
+            **({"taken_over": True} if "merge_of" in run and ending.status == "completed" else {}),
+            "status": ending.status,
+            "planned": self._setup.survey.planned,
+            "finished_at": now(),
+            "in_doubt": ending.in_doubt,
+            "limits": [msgspec.to_builtins(limit) for limit in ending.limits if limit.refused or limit.waited_s],
+            "given_up": given_up,
+            **({"stale": stale} if stale or "stale" in run else {}),
+            **({"from_cache": cached} if cached is not None else {}),
+            **({"budget": budget.record()} if budget is not None else {}),
+        }
+
+    def _write(self, run: Record, writer: Spool, embeddings: Embeddings) -> Record:
+        """Results, summary and receipt, in this order: a receipt that says `completed` has everything beside it."""
+        summary = _summary(run, writer.finish(), embeddings, self._root)
+        self._folder.write("summary.json", summary)
+        reached("summary.written")
+        self._folder.write("run.json", run)
+        reached("run.closed")
+        return summary
 
 
-def _write_down(session: Session, run: Record, spool: Spool, root: Path) -> Record:
-    """Results, summary and receipt, in this order: a receipt that says `completed` has everything beside it."""
-    summary = _summary(session, run, spool.finish(), root)
-    session.folder.write("summary.json", summary)
-    reached("summary.written")
-    session.folder.write("run.json", run)
-    reached("run.closed")
-    return summary
-
-
-def _summary(session: Session, run: Record, results: Path, root: Path) -> Record:
+def _summary(run: Record, results: Path, embeddings: Embeddings, root: Path) -> Record:
     summary = summarise(results, run["planned"], run["duration_s"])
     summary["exit_code"] = exit_code(summary, run["status"])
     summary["limits"] = run.get("limits", [])
-    _add_embeddings(summary, session.vectors)
+    _add_embeddings(summary, embeddings)
     _add_passports(summary, run, root)
     return summary
 
 
-def _from_cache(session: Session, history: History | None) -> Record:
-    """How many answers were not asked for, and what of the run's tokens and cost was not spent for that reason."""
-    told = history.told.values() if history is not None else ()
-    before = [one.reply for one in told if one.reply is not None]
-    used = [without_words(reply) for reply in before if reply.cached]
-    used += session.kept.used if session.kept is not None else []
-    asked = {without_words(reply) for reply in before if not reply.cached}
-    asked.update(session.keeping.asked if session.keeping is not None else ())
-    trouble = session.keeping.trouble if session.keeping is not None else None
-    return {
-        "answers": len(used),
-        "repeated": sum(reply in asked for reply in used),
-        "tokens": sum(reply.usage.total_tokens for reply in used),
-        "cost": add_costs(sorted(reply.cost for reply in used if reply.cost is not None)),
-        **({"trouble": trouble} if trouble else {}),
-    }
-
-
-def _add_embeddings(summary: Record, vectors: Vectors) -> None:
+def _add_embeddings(summary: Record, vectors: Embeddings) -> None:
     """What embeddings used: they belong to the run, because conversations share them."""
     cost = None if None in vectors.costs else add_costs(sorted(one for one in vectors.costs if one is not None))
     tokens = vectors.usage.input_tokens

@@ -1,27 +1,28 @@
-"""The desk where a run's targets are kept: how each is asked, how often, for how long, and at what price."""
+"""Open targets: each with its provider, retries, timeout and prices, found by suite and name."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cached_property
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
-from rejoinder.checks import Post
 from rejoinder.engine.budget import Amount
-from rejoinder.engine.live import Retries, Terms
-from rejoinder.engine.plan import RunOptions, identity_of
+from rejoinder.engine.options import RunOptions
+from rejoinder.engine.plan import identity_of
 from rejoinder.engine.secrets import Mask
-from rejoinder.environment import Loan, own_environment
+from rejoinder.environment import Loan
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import NO_USAGE, Cost, Failure, Reply, Request, Suite, Target, Usage
-from rejoinder.providers import FREE, OVER_HTTP, RUNS_CODE, ProviderError, open_provider
+from rejoinder.providers import FREE, OVER_HTTP, RUNS_CODE, UNCOUNTED, Provider, ProviderError, open_provider
 from rejoinder.providers.base import Foresees
 from rejoinder.providers.bounds import bounds_of
 from rejoinder.providers.exchange import Exchange
@@ -34,250 +35,276 @@ if TYPE_CHECKING:
     from rejoinder.providers.api import Outgoing
     from rejoinder.providers.limits import LimiterReport
     from rejoinder.providers.prices import PriceList
-    from rejoinder.providers.transport import Transport
 
 DEFAULT_TIMEOUT_S = 300.0
 EXAMPLE_TOKENS = 4096
+_OF_THE_CALLER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
+"""Headers that name the caller, on which no answer depends."""
 
 
-class TargetDesk:
-    """Providers, one for each target, opened before anything is sent."""
+class Retries(Struct, frozen=True):
+    """How often and after what time a failed call is made again, with full jitter."""
 
-    def __init__(self, options: RunOptions) -> None:
-        self._options = options
-        self._exchange = Exchange(_load_prices_aside)
-        self._terms: dict[int, Terms] = {}
-        self._models: dict[int, str | None] = {}
-        self._ready: dict[int, Target] = {}
-        """Each target with its `${{ VAR }}` filled in."""
-        self._suites: dict[int, Suite] = {}
-        """For each target a suite that names it: prices and environment are its project's."""
-        self._environments: dict[str, Mapping[str, str]] = {}
-        self._price_lists: dict[int, PriceList] = {}
-        self._poster: Transport | None = None
-        self.loan = Loan()
+    most: int = 3
+    first_delay_s: float = 1.0
+    longest_delay_s: float = 60.0
+    factor: float = 2.0
+    most_refusals: int = 50
+    """How often a call may be refused because of too many calls: the pace is wrong then, not the call."""
+    most_together: int | None = None
+    """How often a call is made again for any reason, where the user sets a number."""
+
+    def delay(self, attempt: int) -> float:
+        ceiling = min(self.longest_delay_s, self.first_delay_s * self.factor ** min(attempt, 60))
+        return random.uniform(0, ceiling)
+
+
+class TargetState:
+    """What a run has learned about a target."""
+
+    def __init__(self) -> None:
+        self.answered = False
+        self.reported: str | None = None
+        """The model that the last reply names."""
+        self.refused_since: float | None = None
+        """Since when every call was refused."""
+        self.ended: Failure | None = None
+        """Why no further call is made: every one would fail in the same way."""
+
+
+class OpenTarget:
+    """A target that can be called. Calls of it share limits, prices and what the run has learned about it."""
+
+    def __init__(self, target: Target, ready: Target, suite: Suite, provider: Provider, options: RunOptions) -> None:
+        settings = one_spelling(ready.settings)
+        self.target = target
+        self.ready = ready
+        """The target with its `${{ VAR }}` filled in."""
+        self.suite = suite
+        """A suite that names the target: prices and environment are those of its project."""
+        self.provider = provider
+        self.state = TargetState()
+        self.retries = _retries(settings, options.pace.max_retries)
+        self.timeout_s = _timeout(target, options.pace.timeout_s)
+        self.model: str | None = settings.get("model")
+        self.slots = asyncio.Semaphore(target.workers) if target.workers else None
+        """How many calls it takes at once. As a candidate it is limited by whole conversations already; judges, rivals
+        and embeddings are called from within those of others, several at a time."""
 
     @property
-    def are_paid(self) -> bool:
-        """May somebody want money for an answer?"""
-        return any(terms.target.provider in OVER_HTTP for terms in self._terms.values())
+    def is_billed(self) -> bool:
+        return self.target.provider in OVER_HTTP
 
     @property
-    def secrets(self) -> dict[str, str]:
-        """Values that the targets use and that must never be shown."""
-        return self._exchange.secrets
+    def is_counted(self) -> bool:
+        """True if its tokens count against a budget."""
+        return self.target.provider not in UNCOUNTED
 
-    def open_all(self, targets: Iterable[tuple[Suite, Target]]) -> None:
-        for suite, target in targets:
-            known = self._known(suite, target)
-            if known is None:
-                self._open(suite, target)
-            else:
-                self._terms[id(target)] = self._terms[id(known)]
-                self._suites[id(target)] = suite
+    @property
+    def model_name(self) -> str | None:
+        """The model or deployment that is called."""
+        name = self.model or one_spelling(self.ready.settings).get("deployment")
+        return None if name is None else str(name)
 
-    def secrets_of(self, suites: Iterable[Suite]) -> dict[str, str]:
-        """Those of suites as well, and of their targets that are not asked: a run's copy of its suites has them too."""
-        own: dict[str, str] = {}
-        for suite in suites:
-            own.update(suite.secrets)
-            for target in suite.targets.values():
-                if target.provider not in FREE:  # they have no keys, but may have very many replies
-                    self._exchange.hide_settings(target.name, one_spelling(target.settings))
-        # What the author calls by a name keeps it: on another machine another value may be meant.
-        return {**self.secrets, **own}
+    @cached_property
+    def _prices(self) -> PriceList:
+        from rejoinder.providers.prices import PriceList
 
-    def lend_environment(self, suites: Iterable[Suite]) -> None:
-        """Let the user's own code in this process see the variables of its `.env` files, until the desk is closed."""
-        for suite in suites:
-            self._exchange.hide_variables(self.loan.add(self._read_environment(suite), suite.path))
+        return PriceList(self.suite.prices)
 
-    def add_traceback(self, error: RejoinderError, suites: Iterable[Suite]) -> None:
-        """Show how the user's own code came to fail, where there is no run yet whose log could hold it."""
-        fault = error.__cause__
-        if isinstance(fault, FunctionFault) and fault.traceback:
-            error.hint = Mask(self.secrets_of(suites)).hide_text(fault.traceback.rstrip())
-
-    def hide_keys(self, targets: Iterable[tuple[Suite, Target]]) -> None:
-        """Learn the keys that targets have in the environment, where nobody is asked: recordings may speak of them."""
-        aside = TargetDesk(self._options)
-        for suite, target in targets:
-            if target.provider in OVER_HTTP:
-                with contextlib.suppress(RejoinderError):  # then it has none
-                    aside.open_all([(suite, target)])
-        for value, name in aside.secrets.items():
-            self.secrets.setdefault(value, name)
-
-    def reveal_with(self, reveal: Callable[[str], str]) -> None:
-        """Say how secrets are put back into what was recorded without them."""
-        self._exchange.reveal = reveal
-
-    def is_open(self, target: Target) -> bool:
-        return id(target) in self._terms
-
-    def terms(self, target: Target) -> Terms:
-        return self._terms[id(target)]
-
-    def model_of(self, target: Target) -> str | None:
-        """The model or deployment that a target asks for, with its `${{ VAR }}` filled in."""
-        return self._models[id(self.terms(target).target)]
-
-    def is_given_up(self, target: Target) -> bool:
-        return self._terms[id(target)].ended is not None
-
-    def endings(self) -> list[tuple[Target, Failure]]:
-        """Targets that were given up, and why."""
-        return [(one.target, one.ended) for one in self._all_terms() if one.ended is not None]
-
-    def stop_waiting(self) -> None:
-        self._exchange.stop_waiting()
-
-    def limits(self) -> list[LimiterReport]:
-        return self._exchange.reports()
-
-    def price(self, terms: Terms, reply: Reply) -> dict[str, Any]:
-        """The fields of a reply that say what it cost; none where nobody knows."""
-        if reply.cost is not None:
-            return {}
-        cost = self._cost(terms, reply.usage, reply.model)
-        return {} if cost is None else {"cost": cost.total, "price": cost}
-
-    def _cost(self, terms: Terms, usage: Usage, reported: str | None) -> Cost | None:
-        target = terms.target
-        if target.provider not in OVER_HTTP and not self._suites[id(target)].prices:
+    def cost(self, usage: Usage, reported: str | None = None) -> Cost | None:
+        """What tokens cost; None where no price is known. `reported`: the model that the reply names."""
+        if not self.is_billed and not self.suite.prices:
             return None
-        prices = self._price_lists.get(id(target)) or self._prices_of(target)
+        place = self.target.provider, self.model, usage
         try:
-            return prices.price(target.provider, terms.model, usage, reported_model=reported, target=target.name)
+            return self._prices.price(*place, reported_model=reported, target=self.target.name)
         except (ArithmeticError, ImportError, LookupError, TypeError, ValueError):
-            return None  # a reply that was paid for is not lost because its price cannot be told
+            return None  # a paid reply is not lost because its price cannot be found
 
-    def most(self, terms: Terms, request: Request) -> Amount:
-        """What a call can cost at most, by the request as it goes out."""
-        if terms.target.provider in FREE:
-            usage = terms.provider.foresee(request) if isinstance(terms.provider, Foresees) else NO_USAGE
-            cost = self._cost(terms, usage, None)
+    def priced(self, reply: Reply) -> Reply:
+        """The reply with its cost, where a price is known."""
+        cost = None if reply.cost is not None else self.cost(reply.usage, reply.model)
+        return reply if cost is None else structs.replace(reply, cost=cost.total, price=cost)
+
+    @property
+    def has_fixed_price(self) -> bool:
+        """False if only a reply tells which model, and so which price, a call has."""
+        return self.state.reported is not None or not self._price_depends_on_reply
+
+    @property
+    def _price_depends_on_reply(self) -> bool:
+        place = self.target.provider, self.model, self.target.name
+        return self.is_billed and self._prices.hangs_on_the_reply(*place)
+
+    def most(self, request: Request, *, in_usd: bool) -> Amount:
+        """The most that a call can cost, by the request as it goes out."""
+        if self.target.provider in FREE:
+            usage = self.provider.foresee(request) if isinstance(self.provider, Foresees) else NO_USAGE
+            cost = self.cost(usage)
             return Amount(0.0 if cost is None else cost.total, usage.total_tokens)
-        given, made = self._most_tokens(terms, request)
+        given, made = self.most_tokens(request)
         made = made or 0
-        if self._options.budget_usd is None:
+        if not in_usd:
             return Amount(0.0, given + made)
-        # What is read from a cache, written to one or thought may have a price of its own, and a higher one.
+        # Cached, cache-writing and reasoning tokens may have prices of their own, and higher ones.
         inputs = (0, 0), (given, 0), (0, given)
-        usages = [Usage(given, made, thought, False, *one) for one in inputs for thought in (0, made)]
-        # A deployment may turn out to be another model than its target says.
-        models = {None, terms.reported} if self._hangs_on_the_reply(terms) else {None}
-        costs = [self._cost(terms, usage, model) for usage in usages for model in models]
+        usages = [Usage(given, made, thought, False, *cached) for cached in inputs for thought in (0, made)]
+        # A deployment may turn out to be another model than its target names.
+        models = {None, self.state.reported} if self._price_depends_on_reply else {None}
+        costs = [self.cost(usage, model) for usage in usages for model in models]
         return Amount(max((cost.total for cost in costs if cost is not None), default=inf), given + made)
 
-    def knows_price(self, terms: Terms) -> bool:
-        """Is it known what the target's calls cost, before the first reply says which model it came from?"""
-        return self._options.budget_usd is None or terms.reported is not None or not self._hangs_on_the_reply(terms)
-
-    def _hangs_on_the_reply(self, terms: Terms) -> bool:
-        target = terms.target
-        if target.provider not in OVER_HTTP:
-            return False
-        prices = self._price_lists.get(id(target)) or self._prices_of(target)
-        return prices.hangs_on_the_reply(target.provider, terms.model, target.name)
-
-    def _most_tokens(self, terms: Terms, request: Request) -> tuple[int, int | None]:
-        """The most tokens that a call can be given and can make; None where nothing limits those."""
-        outgoing = _written(terms, request)
+    def most_tokens(self, request: Request) -> tuple[int, int | None]:
+        """The most tokens that a call can send and receive; None where nothing limits the reply."""
+        outgoing = self._outgoing(request)
         if outgoing is None or outgoing.body is None:
             return 0, None if request.embed is None else 0
         bounds = bounds_of(outgoing.body, embeds=request.embed is not None)
         return bounds.input_tokens, bounds.output_tokens
 
-    def words_of(self, target: Target, request: Request) -> bytes:
-        """All that an answer to the request depends on, as far as anybody can see: what goes out, and where to."""
-        outgoing = _written(self.terms(target), request)
+    def cache_material(self, request: Request) -> bytes:
+        """All that an answer to the request depends on, as far as it is visible: what goes out, and where to."""
+        outgoing = self._outgoing(request)
         if outgoing is None:
-            who = identity_of(structs.replace(self._ready[id(self.terms(target).target)], name=""))
-            return who + msgspec.json.encode((request.messages, request.question, request.embed))
-        own = sorted((name, value) for name, value in outgoing.headers.items() if not _OF_THE_CALLER.search(name))
-        return msgspec.json.encode((target.provider, outgoing.method, outgoing.url, own, outgoing.body))
+            identity = identity_of(structs.replace(self.ready, name=""))
+            return identity + msgspec.json.encode((request.messages, request.question, request.embed))
+        headers = sorted((name, value) for name, value in outgoing.headers.items() if not _OF_THE_CALLER.search(name))
+        return msgspec.json.encode((self.target.provider, outgoing.method, outgoing.url, headers, outgoing.body))
 
-    def refuse_unbounded(self, targets: Iterable[Target], embedders: Collection[Target] = ()) -> None:
-        """Under a budget it has to be known what a call can cost at most. Raises UsageError before anything is sent.
+    def _outgoing(self, request: Request) -> Outgoing | None:
+        """The request as it goes out, where it goes over HTTP."""
+        if self.target.provider not in OVER_HTTP:
+            return None
+        from rejoinder.providers.api import ApiProvider
 
-        `embedders` are asked for nothing but vectors: they make no tokens.
-        """
-        for target in targets:
-            if target.provider in FREE:
-                continue
-            terms, embeds = self.terms(target), any(target is one for one in embedders)
-            if target.provider not in OVER_HTTP or target.provider == "http":
-                raise UsageError(
-                    f"nobody can say what a call of target `{target.name}` costs at most, so no budget can hold for it",
-                    "Leave out the budget, or the target.",
-                )
-            if not embeds and self._most_tokens(terms, _anything(target))[1] is None:
-                raise UsageError(
-                    f"a budget needs to know how long a reply of target `{target.name}` can be",
-                    f"Say it for all targets that do not: --max-tokens {EXAMPLE_TOKENS}. Or set `max_tokens` of the"
-                    " target, before its first run: a target that was changed is asked anew.",
-                )
-            if self._options.budget_usd is not None and self._cost(terms, Usage(1, 0 if embeds else 1), None) is None:
-                model = self.model_of(target) or target.name
-                raise UsageError(
-                    f"nobody knows the price of `{target.provider}/{model}`, so a budget in dollars cannot hold",
-                    "Say it under `prices` in .rejoinder/config.yaml (dollars for a million tokens), for example"
-                    f" prices: {{{target.name}: {{input: 1, output: 3}}}}, or have a budget in tokens alone"
-                    " (--budget-tokens).",
-                )
+        assert isinstance(self.provider, ApiProvider)
+        return self.provider.write(request)
 
-    def advice(self, terms: Terms, error: ProviderError) -> str:
-        """The known models that are nearest to one that the provider does not have."""
-        if error.status != 404 or terms.model is None or terms.target.provider not in OVER_HTTP:
+    def advice(self, error: ProviderError) -> str:
+        """The known models nearest to one that the provider does not have."""
+        if error.status != 404 or self.model is None or not self.is_billed:
             return ""
         from rejoinder.providers.prices import nearest_models
 
-        near = nearest_models(terms.target.provider, terms.model)
-        return f"; known models are {list_words([f'`{one}`' for one in near])}" if near else ""
+        near = nearest_models(self.target.provider, self.model)
+        return f"; known models are {list_words([f'`{name}`' for name in near])}" if near else ""
 
-    async def post(self, post: Post) -> str:
-        """Send what a check has for an address of the user's; a refusal is no verdict."""
-        from rejoinder.providers.transport import Transport
 
-        if self._poster is None:
-            self._poster = Transport(own_environment())
-        answer = await self._poster.send("POST", post.url, post.headers, post.body, timeout_s=post.timeout_s)
-        body = answer.body.decode("utf-8", "replace")
-        if not 200 <= answer.status < 300:
-            raise ProviderError(f"it answered {answer.status}: {body[:200]}".rstrip(": "), status=answer.status)
-        return body
+def _retries(settings: Mapping[str, Any], max_retries: int | None) -> Retries:
+    most = settings.get("max_retries") if max_retries is None else max_retries
+    usual = Retries()
+    return Retries(
+        most=usual.most if most is None else most,
+        first_delay_s=settings.get("retry_initial_delay_ms", 1000) / 1000,
+        longest_delay_s=settings.get("retry_max_delay_ms", 60_000) / 1000,
+        factor=settings.get("retry_backoff_factor", 2),
+        most_refusals=usual.most_refusals if most is None else most,
+        most_together=most,
+    )
+
+
+def _timeout(target: Target, timeout_s: float | None) -> float | None:
+    if timeout_s is not None:
+        return timeout_s
+    setting = one_spelling(target.settings).get("timeout_seconds")
+    if setting is not None:
+        return float(setting)
+    return None if target.provider in FREE else DEFAULT_TIMEOUT_S
+
+
+class OpenTargets:
+    """The open targets of a run, by the suite's file and the target's name."""
+
+    def __init__(self, options: RunOptions) -> None:
+        self._options = options
+        self._exchange = Exchange(_load_prices_aside)
+        self._open: dict[tuple[str, str], OpenTarget] = {}
+        self._environments: dict[str, Mapping[str, str]] = {}
+        self.loan = Loan()
+
+    def __iter__(self) -> Iterator[OpenTarget]:
+        return iter(dict.fromkeys(self._open.values()))
+
+    def open(self, suite: Suite, target: Target) -> OpenTarget:
+        """Raises UsageError where the target lacks something. Equal targets with the same keys and prices are one."""
+        place, identity = (suite.path, target.name), self._identity(suite, target)
+        opened = next((one for one in self if self._identity(one.suite, one.target) == identity), None)
+        self._open[place] = opened or self._open_anew(suite, target)
+        return self._open[place]
+
+    def find(self, suite: Suite, target: Target) -> OpenTarget | None:
+        return self._open.get((suite.path, target.name))
+
+    def of(self, request: Request) -> OpenTarget:
+        """The target of a call."""
+        return self._open[request.suite, request.target]
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """Values that the targets use and that must never be shown, each with its name."""
+        return self._exchange.secrets
+
+    def secrets_of(self, suites: Iterable[Suite]) -> dict[str, str]:
+        """Also those of suites, and of their targets that are not called: a run's copy of its suites holds them."""
+        named: dict[str, str] = {}
+        for suite in suites:
+            named.update(suite.secrets)
+            for target in suite.targets.values():
+                if target.provider not in FREE:  # they have no keys, but may have very many replies
+                    self._exchange.hide_settings(target.name, one_spelling(target.settings))
+        # What the author gives a name keeps it: on another machine another value may be meant.
+        return {**self.secrets, **named}
+
+    def lend_environment(self, suites: Iterable[Suite]) -> None:
+        """Show the variables of `.env` files to the user's own code in this process, until the targets are closed."""
+        for suite in suites:
+            self._exchange.hide_variables(self.loan.add(self._read_environment(suite), suite.path))
+
+    def reveal_with(self, reveal: Callable[[str], str]) -> None:
+        """How secrets are put back into what was recorded without them."""
+        self._exchange.reveal = reveal
+
+    def endings(self) -> list[tuple[Target, Failure]]:
+        """Targets that were given up, and why."""
+        return [(one.target, one.state.ended) for one in self if one.state.ended is not None]
+
+    def stop_waiting(self) -> None:
+        """Cancel calls that wait for a limiter."""
+        self._exchange.stop_waiting()
+
+    def limits(self) -> list[LimiterReport]:
+        return self._exchange.reports()
 
     async def close(self) -> None:
-        self.loan.close()  # also where there was no run, but a probe
-        if self._poster is not None:
-            await self._poster.close()
-        for terms in self._all_terms():
-            await terms.provider.close()
+        self.loan.close()
+        for opened in self:
+            await opened.provider.close()
         await self._exchange.close()
 
-    def _all_terms(self) -> Iterable[Terms]:
-        return {id(terms): terms for terms in self._terms.values()}.values()
+    def _identity(self, suite: Suite, target: Target) -> tuple[object, ...]:
+        """All that an open target depends on."""
+        folder = Path(suite.path).parent if target.provider in RUNS_CODE else None
+        return target, suite.root, folder, self._environment(suite, target)
 
-    def _known(self, suite: Suite, target: Target) -> Target | None:
-        """A target that is open already and is the same in all respects, with the same keys and prices."""
-        for terms in self._all_terms():
-            one, other = terms.target, self._suites[id(terms.target)]
-            same_place = other.root == suite.root and (
-                Path(other.path).parent == Path(suite.path).parent if target.provider in RUNS_CODE else True
-            )
-            if one == target and same_place and self._environment(other, one) == self._environment(suite, target):
-                return one
-        return None
+    def _open_anew(self, suite: Suite, target: Target) -> OpenTarget:
+        environment = self._environment(suite, target)
+        ready = self._fill_in(target, environment)
+        try:
+            provider = open_provider(ready, (str(Path(suite.path).parent), suite.root), environment, self._exchange)
+        except RejoinderError as error:
+            error.message = Mask(self.secrets_of([suite])).hide_text(error.message)
+            raise
+        if isinstance(environment, Environment) and environment.files and target.provider in OVER_HTTP:
+            from rejoinder.engine.env_trust import refuse_foreign_address
 
-    def _prices_of(self, target: Target) -> PriceList:
-        from rejoinder.providers.prices import PriceList
+            if not self._options.trust.trust_env:
+                refuse_foreign_address(target, ready, provider, environment, self.secrets)
+        return OpenTarget(target, ready, suite, provider, self._options)
 
-        self._price_lists[id(target)] = PriceList(self._suites[id(target)].prices)
-        return self._price_lists[id(target)]
-
-    def _open(self, suite: Suite, target: Target) -> None:
-        ready, environment = target, self._environment(suite, target)
+    def _fill_in(self, target: Target, environment: Mapping[str, str]) -> Target:
+        """The target with its variables filled in, and the longest reply of the command where it sets none."""
+        ready, max_tokens = target, self._options.limits.max_tokens
         if "${{" in repr(target.settings):
             from rejoinder.suite.targets import settings_with_environment
 
@@ -285,28 +312,11 @@ class TargetDesk:
             for value, name in secrets.items():
                 self._exchange.hide(value, name)
             ready = structs.replace(target, settings=settings)
-        own = one_spelling(ready.settings).get("max_output_tokens")
-        if self._options.max_tokens is not None and own in (None, "") and target.provider in OVER_HTTP:
-            # In front, because the first spelling wins, and an empty one may be there.
-            ready = structs.replace(ready, settings={"max_tokens": self._options.max_tokens, **ready.settings})
-        self._ready[id(target)] = ready
-        folders = (str(Path(suite.path).parent), suite.root)
-        try:
-            provider = open_provider(ready, folders, environment, self._exchange)
-        except RejoinderError as error:
-            error.message = Mask(self.secrets_of([suite])).hide_text(error.message)
-            raise
-        if isinstance(environment, Environment) and environment.files and target.provider in OVER_HTTP:
-            from rejoinder.engine.env_trust import refuse_foreign_address
-
-            refuse_foreign_address(target, ready, provider, environment, self._exchange.secrets, self._options)
-        slots = asyncio.Semaphore(target.workers) if target.workers else None
-        settings = one_spelling(ready.settings)
-        model = settings.get("model")
-        named = model or settings.get("deployment")
-        self._models[id(target)] = None if named is None else str(named)
-        self._terms[id(target)] = Terms(target, provider, self._retries(settings), self._timeout(target), model, slots)
-        self._suites[id(target)] = suite
+        written = one_spelling(ready.settings).get("max_output_tokens")
+        if max_tokens is None or written not in (None, "") or target.provider not in OVER_HTTP:
+            return ready
+        # In front, because the first spelling wins, and an empty one may be there.
+        return structs.replace(ready, settings={"max_tokens": max_tokens, **ready.settings})
 
     def _environment(self, suite: Suite, target: Target) -> Mapping[str, str]:
         if target.provider not in OVER_HTTP and "${{" not in repr(target.settings):
@@ -321,64 +331,69 @@ class TargetDesk:
             self._environments[suite.path] = read_environment(start, root, Path.cwd())
         return self._environments[suite.path]
 
-    def _retries(self, settings: Mapping[str, Any]) -> Retries:
-        most = settings.get("max_retries") if self._options.max_retries is None else self._options.max_retries
-        usual = Retries()
-        return Retries(
-            most=usual.most if most is None else most,
-            first_delay_s=settings.get("retry_initial_delay_ms", 1000) / 1000,
-            longest_delay_s=settings.get("retry_max_delay_ms", 60_000) / 1000,
-            factor=settings.get("retry_backoff_factor", 2),
-            most_refusals=usual.most_refusals if most is None else most,
-            most_together=most,
-        )
 
-    def _timeout(self, target: Target) -> float | None:
-        if self._options.timeout_s is not None:
-            return self._options.timeout_s
-        given = one_spelling(target.settings).get("timeout_seconds")
-        if given is not None:
-            return float(given)
-        return None if target.provider in FREE else DEFAULT_TIMEOUT_S
+def known_secrets(suites: Iterable[Suite], targets: Iterable[tuple[Suite, Target]]) -> dict[str, str]:
+    """The secrets that recordings of suites may hold, each with its name: those of the suites, and the keys that
+    targets have in the environment. No target is called."""
+    opened = OpenTargets(RunOptions())
+    for suite, target in targets:
+        if target.provider in OVER_HTTP:
+            with contextlib.suppress(RejoinderError):  # then it has no key
+                opened.open(suite, target)
+    return opened.secrets_of(suites)
 
 
-def known_secrets(
-    suites: Iterable[Suite], targets: Iterable[tuple[Suite, Target]], options: RunOptions
-) -> dict[str, str]:
-    """The secrets that recordings of suites may speak of, each with its name, as far as they are to be had."""
-    desk = TargetDesk(options)
-    desk.hide_keys(targets)
-    return desk.secrets_of(suites)
+def add_traceback(error: RejoinderError, secrets: dict[str, str]) -> None:
+    """Show how the user's own code came to fail, where there is no run yet whose log could hold it."""
+    fault = error.__cause__
+    if isinstance(fault, FunctionFault) and fault.traceback:
+        error.hint = Mask(secrets).hide_text(fault.traceback.rstrip())
 
 
-_OF_THE_CALLER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
-"""Headers that say who asks, and not what."""
+def refuse_unbounded(opened: Iterable[OpenTarget], embedders: Collection[Target], *, in_usd: bool) -> None:
+    """Under a budget the most that a call can cost must be known. Raises UsageError before anything is sent.
 
-
-def _written(terms: Terms, request: Request) -> Outgoing | None:
-    """The request as it goes out, where it goes over HTTP."""
-    if terms.target.provider not in OVER_HTTP:
-        return None
-    from rejoinder.providers.api import ApiProvider
-
-    assert isinstance(terms.provider, ApiProvider)
-    return terms.provider.write(request)
+    `embedders` give vectors only: they produce no tokens.
+    """
+    for one in opened:
+        target, embeds = one.target, one.target in embedders
+        if target.provider in FREE:
+            continue
+        if not one.is_billed or target.provider == "http":
+            raise UsageError(
+                f"nobody can say what a call of target `{target.name}` costs at most, so no budget can hold for it",
+                "Leave out the budget, or the target.",
+            )
+        if not embeds and one.most_tokens(_anything(target))[1] is None:
+            raise UsageError(
+                f"a budget needs to know how long a reply of target `{target.name}` can be",
+                f"Say it for all targets that do not: --max-tokens {EXAMPLE_TOKENS}. Or set `max_tokens` of the"
+                " target, before its first run: a target that was changed is asked anew.",
+            )
+        if in_usd and one.cost(Usage(1, 0 if embeds else 1)) is None:
+            raise UsageError(
+                f"nobody knows the price of `{target.provider}/{one.model_name or target.name}`, so a budget in dollars"
+                " cannot hold",
+                "Say it under `prices` in .rejoinder/config.yaml (dollars for a million tokens), for example"
+                f" prices: {{{target.name}: {{input: 1, output: 3}}}}, or have a budget in tokens alone"
+                " (--budget-tokens).",
+            )
 
 
 def _anything(target: Target) -> Request:
-    """A request to see what others will be like."""
+    """A request like any other, to see how long its reply can be."""
     return Request(target=target.name, case_id="", trial=1, turn=1, call=0, messages=(), question="")
 
 
 def _load_prices_aside() -> None:
-    """The first request is out: there is time to load the table of prices before its answer is here."""
+    """Load the price table while the first answer is on its way."""
     from threading import Thread
 
     Thread(target=load_prices, name="rejoinder-prices", daemon=True).start()
 
 
 def load_prices() -> None:
-    with contextlib.suppress(ImportError, OSError):  # whoever needs a price then is told
+    with contextlib.suppress(ImportError, OSError):  # a lookup reports it
         from rejoinder.providers.prices import load_table
 
         load_table()

@@ -10,8 +10,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from rejoinder.model.calls import NO_USAGE, Usage
 from rejoinder.model.messages import ChatMessage, ToolCall
-from rejoinder.model.replies import NO_USAGE, Usage
 
 
 class Segment(Struct, frozen=True, omit_defaults=True):

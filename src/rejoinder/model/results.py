@@ -6,9 +6,9 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from rejoinder.model.calls import NO_USAGE, Reply, Usage
 from rejoinder.model.messages import ChatMessage
 from rejoinder.model.prompts import Diagnostic
-from rejoinder.model.replies import NO_USAGE, Reply, Usage
 
 Status: TypeAlias = Literal["passed", "failed", "error", "skipped"]
 State: TypeAlias = Literal["passed", "failed", "error"]
@@ -91,3 +91,14 @@ class Outcome(Struct, frozen=True, kw_only=True):
     score: float | None = None
     succeeded_on_turn: int | None = None
     error: Trouble | None = None
+
+    @property
+    def has_undecided_judge(self) -> bool:
+        """True if a judge was called and came to no verdict."""
+        verdicts = [verdict for turn in self.turns for verdict in turn.verdicts]
+        while verdicts:
+            verdict = verdicts.pop()
+            if verdict.state == "error" and verdict.judged:
+                return True
+            verdicts += verdict.children
+        return False

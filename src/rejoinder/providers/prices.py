@@ -18,8 +18,8 @@ import msgspec
 from msgspec import Struct
 
 from rejoinder.errors import UsageError
+from rejoinder.model.calls import Usage
 from rejoinder.model.prices import Cost, Price
-from rejoinder.model.replies import Usage
 from rejoinder.suite.catalog import TABLES, load_table
 from rejoinder.suite.paths import did_you_mean, list_words
 from rejoinder.suite.targets import PROVIDERS

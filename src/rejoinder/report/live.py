@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TextIO
 
+from rejoinder.engine.observer import Observer
 from rejoinder.engine.plan import Job
-from rejoinder.engine.session import Observer
 from rejoinder.model import Outcome
 
 REFRESH_S = 0.1

@@ -1,11 +1,35 @@
-"""What goes to a provider and what comes back."""
+"""Calls: their kinds and keys, what goes to a provider and what comes back."""
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+from msgspec import Struct, structs
 
 from rejoinder.model.messages import ChatMessage, ToolCall
 from rejoinder.model.prices import Cost
+
+Kind: TypeAlias = Literal["candidate", "judge", "rival", "embedding", "user", "tool", "work", "webhook"]
+"""What a call is for. A rival is asked for a reply to compare the candidate's with; `work` is a script or function of a
+check on this machine."""
+ALL_KINDS: frozenset[Kind] = frozenset(get_args(Kind))
+
+
+class Key(NamedTuple):
+    """What the journal knows a call by: its kind, a digest of all that the answer depends on, and an ordinal among
+    equal calls of a conversation."""
+
+    kind: Kind
+    digest: str
+    ordinal: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind}-{self.digest}-{self.ordinal}"
+
+
+def kind_of(key: str) -> str:
+    """The kind of a recorded call."""
+    return key.partition("-")[0]
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
@@ -55,14 +79,18 @@ class Request(Struct, frozen=True, kw_only=True):
     """How many calls this conversation has made of this kind before this one, retries among them."""
     messages: tuple[ChatMessage, ...]
     question: str
-    judging: bool = False
-    """Is a judge asked, and not the candidate?"""
+    kind: Kind = "candidate"
     embed: str | None = None
     """The text whose meaning is wanted as a vector; there are no messages then."""
     key: str = ""
     """What the journal knows this call by. Providers send it along, so that a call in doubt can be looked up."""
     suite: str = ""
     """The file of the suite whose conversation it is."""
+
+    @property
+    def judging(self) -> bool:
+        """True if a judge is called, and not the candidate."""
+        return self.kind == "judge"
 
 
 class Reply(Struct, frozen=True, omit_defaults=True):
@@ -87,7 +115,16 @@ class Reply(Struct, frozen=True, omit_defaults=True):
     vector: bytes = b""
     """The meaning of a text, where that was asked for: 32-bit floats, least significant byte first."""
     cached: bool = False
-    """Does it come from the cache? Then its tokens and its cost are those of an earlier call."""
+    """True if it comes from the cache: its tokens and its cost are those of an earlier call."""
+    started_at: float | None = None
+    """When the call was first made, in seconds since 1970; None where it was not made by this run."""
+    retries: int = 0
+    waited_s: float = 0.0
+    """Time spent waiting for limits, a budget or a retry."""
+
+    def as_recorded(self) -> Reply:
+        """The reply as its provider gave it, wherever it came from this time."""
+        return structs.replace(self, cached=False, started_at=None, retries=0, waited_s=0.0)
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):

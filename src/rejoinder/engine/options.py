@@ -1,0 +1,141 @@
+"""What the caller decides about a run, in groups. It is recorded, so that a resumed run is the same run."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct, structs
+
+from rejoinder.engine.conversation import Fork
+from rejoinder.model import ALL_KINDS, Kind, Suite
+
+Otherwise: TypeAlias = Literal["explain", "end", "leave"]
+
+
+class Selection(Struct, frozen=True, kw_only=True):
+    """Which conversations a run has, and what is kept of them."""
+
+    cases: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    limit: int | None = None
+    shard: tuple[int, int] | None = None
+    """Which part of the cases, counted from 1, and of how many parts."""
+    targets: tuple[str, ...] = ()
+    targets_file: str | None = None
+    system_prompt: str | None = None
+    include_messages: bool = False
+    """Add to each turn of a result the messages that were sent."""
+
+    @property
+    def is_partial(self) -> bool:
+        """True if cases are left out."""
+        return bool(self.cases or self.tags or self.limit or self.shard)
+
+
+class Pace(Struct, frozen=True, kw_only=True):
+    """How fast a run works, and when it gives up."""
+
+    workers: int | None = None
+    timeout_s: float | None = None
+    max_retries: int | None = None
+    fail_fast: bool = False
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """What a run may spend."""
+
+    budget_usd: float | None = None
+    budget_tokens: int | None = None
+    max_tokens: int | None = None
+    """The longest reply of targets that do not set it themselves."""
+
+    @property
+    def has_budget(self) -> bool:
+        return self.budget_usd is not None or self.budget_tokens is not None
+
+
+class Answers(Struct, frozen=True, kw_only=True):
+    """How the calls of a run are answered: where recorded answers are looked up, which kinds of calls may be made, and
+    what becomes of the others."""
+
+    runs: tuple[str, ...] = ()
+    """Folders of earlier runs, whose answers are looked up first."""
+    asks: frozenset[Kind] = ALL_KINDS
+    """The kinds of calls that may be made."""
+    otherwise: Otherwise = "leave"
+    """What a call becomes that is neither recorded nor may be made: an error that explains the difference to what is
+    recorded, the end of its conversation, or nothing yet, so that `resume` can make it."""
+    cache: bool = False
+    cache_lifetime_s: float | None = None
+    record: str | None = None
+    """A folder that cassettes are written to."""
+    replay: str | None = None
+    """A folder of cassettes, which are the only answers."""
+    fork: Fork | None = None
+    """Where the one conversation of the run takes another course than in the run before."""
+
+    @property
+    def opens_targets(self) -> bool:
+        """True if calls of targets may be made. Work on this machine needs none."""
+        return bool(self.asks - {"work"})
+
+
+REPLAY = Answers(asks=frozenset({"work"}), otherwise="explain")
+GRADE = Answers(asks=ALL_KINDS - {"candidate"}, otherwise="end")
+MERGE = Answers(asks=frozenset())
+
+
+class Trust(Struct, frozen=True, kw_only=True):
+    """What files may do. Decided by each command, never by a folder."""
+
+    no_code: bool = False
+    """Refuse what runs code of the project."""
+    trust_env: bool = False
+    """Send keys to addresses that come from a `.env` file which does not hold the key."""
+
+
+class RunOptions(Struct, frozen=True, kw_only=True):
+    repeat: int = 1
+    selection: Selection = Selection()
+    pace: Pace = Pace()
+    limits: Limits = Limits()
+    answers: Answers = Answers()
+    trust: Trust = Trust()
+
+    def flat(self) -> dict[str, Any]:
+        """One object without groups, as run folders and documents have it."""
+        groups = (self.selection, self.pace, self.limits, self.answers, self.trust)
+        fields = {name: value for group in groups for name, value in msgspec.to_builtins(group).items()}
+        return {"repeat": self.repeat, **fields, "asks": sorted(self.answers.asks)}
+
+    def changed(self, **fields: Any) -> RunOptions:
+        """A copy with other values of some fields, whichever group they are in."""
+        groups: dict[str, Any] = {}
+        for field in structs.fields(RunOptions):
+            group = getattr(self, field.name)
+            if isinstance(group, Struct):
+                mine = {name: fields.pop(name) for name in group.__struct_fields__ if name in fields}
+                groups |= {field.name: structs.replace(group, **mine)} if mine else {}
+        return structs.replace(self, **groups, **fields)
+
+
+def read_options(flat: dict[str, Any]) -> RunOptions:
+    """Options from one object without groups. Raises msgspec.ValidationError."""
+    groups = {field.name: field.type for field in structs.fields(RunOptions) if field.name != "repeat"}
+    nested: dict[str, Any] = {
+        name: {key: flat[key] for key in group.__struct_fields__ if key in flat} for name, group in groups.items()
+    }
+    return msgspec.convert({**nested, "repeat": flat.get("repeat", 1)}, RunOptions)
+
+
+def settled(options: RunOptions, suites: list[Suite]) -> RunOptions:
+    """The options with what follows from them: cassettes are the only answers, and the suites' budgets hold where the
+    command sets none. Budgets of several suites are added up."""
+    if options.answers.replay is not None and options.answers.asks == ALL_KINDS:
+        options = options.changed(asks=REPLAY.asks, otherwise=REPLAY.otherwise)
+    for name in ("budget_usd", "budget_tokens"):
+        budgets = [getattr(suite, name) for suite in suites if getattr(suite, name) is not None]
+        if getattr(options.limits, name) is None and budgets:
+            options = options.changed(**{name: sum(budgets)})
+    return options

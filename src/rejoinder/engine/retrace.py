@@ -1,0 +1,70 @@
+"""Recorded conversations played again from a journal alone: no provider is called."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import structs
+
+from rejoinder.engine.answers import EndIfMissing, JournalSource
+from rejoinder.engine.calls import Call, Source, Tape
+from rejoinder.engine.embeddings import Embeddings
+from rejoinder.engine.journal import Told, read_journal
+from rejoinder.engine.plan import Job, plan, survey_plan
+from rejoinder.engine.player import Player
+from rejoinder.engine.recorded import RecordedRun
+from rejoinder.engine.secrets import Mask
+from rejoinder.engine.targets import known_secrets
+from rejoinder.errors import UsageError
+from rejoinder.model import Outcome, Suite
+from rejoinder.providers.cassettes import NO_RECORDING
+
+
+async def retrace(job: Job, told: Mapping[str, Told], *further: Source) -> tuple[Tape, Outcome | None]:
+    """A conversation with its recorded answers: its calls, and how it ended, if it did."""
+    tape, embeddings, outcome = Tape(), Embeddings(), None
+    with contextlib.suppress(Exception):  # it was cut off there, or cannot be played any more
+        outcome = await Player(job, (JournalSource(told), *further), embeddings, tape).play()
+    await embeddings.close()
+    return tape, outcome
+
+
+async def unreadable_answers(jobs: Iterable[Job], told: Mapping[str, Told]) -> list[Call]:
+    """Judge calls whose answer could not be read, in conversations that ended as an error because of it.
+
+    Such answers are recorded as replies; `--retry-errors` makes their calls again all the same.
+    """
+    calls: list[Call] = []
+    for job in jobs:
+        tape, outcome = await retrace(job, told, EndIfMissing())
+        if outcome is not None and outcome.error is not None and outcome.error.type in ("check", NO_RECORDING):
+            calls += tape.unreadable()
+    return calls
+
+
+def recorded_conversation(
+    recorded: RecordedRun, suites: list[Suite], case: str, turn: int, targets: Sequence[str] = ()
+) -> Tape:
+    """The calls and answers of a case in a run, in its first trial, on the first of `targets` that the run had.
+
+    Raises UsageError where there is no such turn.
+    """
+    folder, options = recorded.folder, recorded.options()
+    if not folder.journal.is_file():
+        raise UsageError(f"{folder.path} has no journal, and so no conversation to take up")
+    secrets = known_secrets(suites, survey_plan(suites, options).targets)
+    told = read_journal(folder.journal, recorded.mask_for(Mask(secrets))).told
+    # The whole plan is walked: cases with the same words are told apart by their order in it.
+    jobs = [job for job in plan(suites, structs.replace(options, repeat=1)) if job.prepared.case.id == case]
+    wanted = [job for name in targets for job in jobs if job.prepared.target.name == name]
+    job = next(iter(wanted or jobs), None)
+    if job is None:
+        raise UsageError(f"run {folder.id} has no case `{case}`")
+    tape, _ = asyncio.run(retrace(job, told))
+    had = sum(call.kind == "candidate" and answer is not None for call, answer in tape.calls)
+    if turn > had + 1 or (turn > 1 and turn > had):
+        words = f"{had} turn" + ("" if had == 1 else "s")
+        raise UsageError(f"the conversation of case `{case}` has {words} in run {folder.id}; there is no turn {turn}")
+    return tape

@@ -1,0 +1,102 @@
+"""What a run needs before its first call: the plan surveyed, targets opened, secrets known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from rejoinder.engine.options import RunOptions, settled
+from rejoinder.engine.plan import Survey, pairs, survey_plan, written_model
+from rejoinder.engine.secrets import Mask
+from rejoinder.engine.targets import OpenTarget, OpenTargets, add_traceback, known_secrets, refuse_unbounded
+from rejoinder.errors import RejoinderError, UsageError
+from rejoinder.model import Reply, Suite, Target
+from rejoinder.providers import FREE
+from rejoinder.roles import asked_besides
+
+
+class Setup:
+    """`makes_calls`: False to read a run, where recorded answers are all there is."""
+
+    def __init__(self, suites: list[Suite], options: RunOptions, *, makes_calls: bool = True) -> None:
+        self.suites = suites
+        self.options = settled(options, suites)
+        self.opens_targets = makes_calls and self.options.answers.opens_targets
+        """False if no target can be called, so that none is opened."""
+        self.survey: Survey = survey_plan(suites, options)
+        self.targets = OpenTargets(self.options)
+        self.closed: dict[tuple[str, str], RejoinderError] = {}
+        """Why targets could not be opened that may not be needed, by suite and name."""
+        try:
+            if makes_calls:
+                self.targets.lend_environment(self.survey.coded)
+            if self.opens_targets:
+                self._open_targets()
+        except RejoinderError as error:
+            add_traceback(error, self.targets.secrets_of(suites))
+            self.targets.loan.close()
+            raise
+        secrets = self.targets.secrets_of(suites)
+        if not self.opens_targets:
+            secrets = {**known_secrets(suites, self.survey.targets), **secrets}
+        self.mask = Mask(secrets)
+        self.targets.reveal_with(self.mask.reveal_text)
+
+    def _open_targets(self) -> None:
+        """For new grades candidates are not called, and judges only where an answer is missing: there a key that is not
+        set is no error yet."""
+        if "candidate" in self.options.answers.asks:
+            called = [self.targets.open(suite, target) for suite, target in self.survey.targets]
+        else:
+            called = [opened for suite, target in self.survey.targets if (opened := self._try_to_open(suite, target))]
+            besides = {
+                (pair.suite.path, target.name)
+                for pair in pairs(self.suites, self.options.selection)
+                for target in asked_besides(pair)
+            }
+            called = [opened for opened in called if (opened.suite.path, opened.target.name) in besides]
+            self.closed = {place: error for place, error in self.closed.items() if place in besides}
+        if self.options.limits.has_budget:
+            in_usd = self.options.limits.budget_usd is not None
+            refuse_unbounded(called, self.survey.embedders, in_usd=in_usd)
+
+    def _try_to_open(self, suite: Suite, target: Target) -> OpenTarget | None:
+        try:
+            return self.targets.open(suite, target)
+        except RejoinderError as error:
+            self.closed[suite.path, target.name] = error
+            return None
+
+    def model_of(self, suite: Suite, target: Target, earlier: Mapping[str, str | None]) -> str | None:
+        """The model that a target asks for; `earlier`: what it asked for in earlier runs, which are not called now."""
+        opened = self.targets.find(suite, target) if self.opens_targets else None
+        if opened is None:  # it is not called, so its variables need not be set
+            model = target.settings.get("model")
+            return earlier.get(target.name, model) if "${{" in (model or "${{") else model
+        return None if opened.model_name is None else self.mask.hide_text(opened.model_name)
+
+    def priced(self, suite: Suite, target: Target, reply: Reply) -> Reply:
+        """A recorded reply that had no known price when it was recorded, and may have one now."""
+        if not self.opens_targets or reply.cost is not None or target.provider in FREE:
+            return reply
+        opened = self.targets.find(suite, target)
+        return reply if opened is None else opened.priced(reply)
+
+    def refuse_other_models(self, run: str, then: Mapping[str, str | None]) -> None:
+        """A run has one model for each target. Raises UsageError where a variable that names it has another value."""
+        names = Counter(target.name for _, target in self.survey.targets)
+        for suite, target in self.survey.targets if self.opens_targets else ():
+            written, model = written_model(target), then.get(target.name)
+            # A receipt has one model for each name.
+            if names[target.name] > 1 or model is None or "${{" not in written or not self.targets.find(suite, target):
+                continue
+            now = self.model_of(suite, target, {})
+            if now != model:
+                raise UsageError(
+                    f"run {run} has asked the model `{model}` as target `{target.name}`, and now it would be `{now}`",
+                    f"A run has one model for each target. Set `{written}` to what it was, or start a new run.",
+                )
+
+    def close(self) -> None:
+        """Release what is held for the run, where it was not played, too."""
+        self.targets.loan.close()

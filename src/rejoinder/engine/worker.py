@@ -1,0 +1,240 @@
+"""One execution of a run: plays its conversations, keeps their results, and ends in order on a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import traceback
+from collections.abc import Iterator
+from itertools import chain
+
+from msgspec import Struct
+
+from rejoinder.engine.answers import JournalSource
+from rejoinder.engine.budget import Budget
+from rejoinder.engine.calls import NoAnswer, Source
+from rejoinder.engine.crash_points import reached
+from rejoinder.engine.embeddings import Embeddings
+from rejoinder.engine.executor import Executor, LocalExecutor
+from rejoinder.engine.folder import OWN_CODE, RunFolder
+from rejoinder.engine.interrupts import Interrupts
+from rejoinder.engine.journal import History, Journal, JournalError
+from rejoinder.engine.live import Live
+from rejoinder.engine.observer import Observer
+from rejoinder.engine.plan import Job, default_workers, plan
+from rejoinder.engine.player import PlayError
+from rejoinder.engine.results import Spool, result_record
+from rejoinder.engine.setup import Setup
+from rejoinder.engine.sources import RunSources
+from rejoinder.engine.targets import load_prices
+from rejoinder.errors import lacks_descriptors, reason_of, remedy_for
+from rejoinder.model import Failure, Outcome, Target, Trouble
+from rejoinder.providers.cassettes import CassetteError
+from rejoinder.providers.limits import LimiterReport
+from rejoinder.roles import asked_besides
+from rejoinder.user_code import FunctionFault, results_kept_clean
+
+MANY = 200
+"""From this many conversations on, the price table is loaded before the first call (about 0.1 s)."""
+
+
+class Ending(Struct, frozen=True):
+    """How an execution ended."""
+
+    status: str
+    in_doubt: int
+    """Calls whose outcome is unknown."""
+    failure: JournalError | KeyboardInterrupt | None = None
+    """Raised once the event loop has ended: nothing is derived from half of the results."""
+    limits: tuple[LimiterReport, ...] = ()
+    given_up: tuple[tuple[Target, Failure], ...] = ()
+    """Targets that were not called any more, and why."""
+    played_all: bool = False
+    """True if no conversation was left out after a failure."""
+
+
+class Worker:
+    """Plays the conversations of a run."""
+
+    def __init__(self, setup: Setup, folder: RunFolder, writer: Spool, observer: Observer) -> None:
+        self.setup = setup
+        self.embeddings = Embeddings()
+        self._folder = folder
+        self._writer = writer
+        self._observer = observer
+        workers = setup.options.pace.workers or default_workers(setup.survey)
+        self.executor: Executor = LocalExecutor(workers)
+        self._failed_fast = False
+        self._logged: set[object] = set()
+        """Errors of the user's own code whose traceback is in the log."""
+
+    async def read(self, history: History) -> Ending:
+        """Play what is recorded, without a call or a record."""
+        with Interrupts(None, lambda: None) as interrupts:
+            failure = await self._play_all((JournalSource(history.told),), None)
+        if interrupts.count or isinstance(failure, asyncio.CancelledError):
+            return Ending("interrupted", history.in_doubt, KeyboardInterrupt())
+        return Ending("completed", history.in_doubt, self._journal_error(failure))
+
+    async def work(self, sources: RunSources, history: History | None, budget: Budget | None) -> Ending:
+        """Play every conversation that can be played."""
+        journal = Journal(self._folder.journal, self.setup.mask, history)
+        live = Live(self.setup.targets, journal, budget)
+        live.on_retry, live.on_failure = self._observer.retried, self._log_own_code
+        if budget is not None:
+            budget.when_reached(lambda: (self.executor.stop(), live.stop()))
+
+        def finish() -> None:
+            self.executor.stop()
+            live.stop()
+            self._observer.stopping()
+
+        if self.setup.survey.planned >= MANY and any(opened.is_billed for opened in self.setup.targets):
+            load_prices()  # among many calls in flight it would delay all of them
+        try:
+            with Interrupts(finish, lambda: self._save(journal)) as interrupts, results_kept_clean():
+                failure = await self._play_all(sources.for_run(live, journal, history), sources)
+        finally:
+            journal.close()
+            await live.close()
+            await self.setup.targets.close()
+        in_doubt = (history.in_doubt if history else 0) + len(journal.open_calls)
+        if failure is not None and not isinstance(failure, asyncio.CancelledError):
+            return Ending("error", in_doubt, self._journal_error(failure))
+        interrupted = bool(interrupts.count or failure is not None)
+        has_spent_all = budget is not None and budget.reached
+        status = "interrupted" if interrupted else "budget" if has_spent_all else "completed"
+        if status == "completed" and self._failed_fast:
+            self._skip_rest()
+        targets = self.setup.targets
+        return Ending(
+            status,
+            in_doubt,
+            limits=tuple(targets.limits()),
+            given_up=tuple(targets.endings()),
+            played_all=status == "completed" and not self._failed_fast,
+        )
+
+    async def _play_all(self, sources: tuple[Source, ...], run: RunSources | None) -> BaseException | None:
+        """What ended it early: a folder that cannot be written, or a cancelled task."""
+        self._jobs = plan(self.setup.suites, self.setup.options)
+        self._left: Iterator[Job] = iter(())
+        self._observer.started(self.setup.survey.planned)
+        failure: BaseException | None = None
+        try:
+            left = await self.executor.execute(self._jobs, lambda job: self._perform(job, sources, run))
+            self._left = iter(left)
+        except* (JournalError, CassetteError, OSError) as group:
+            failure = _first(group)
+        except* asyncio.CancelledError:
+            failure = asyncio.CancelledError()
+        finally:
+            self._observer.finished()
+            await self.embeddings.close()
+        return failure
+
+    async def _perform(self, job: Job, sources: tuple[Source, ...], run: RunSources | None) -> None:
+        given_up = self._is_given_up(job)
+        if given_up:
+            sources = tuple(source for source in sources if not source.asks)  # what is recorded stands
+        if given_up and not sources:
+            self._skip(job)
+            self._observer.conversation_skipped(job)
+            return
+        self._observer.conversation_started(job)
+        tape = run.tape() if run is not None else None
+        try:
+            outcome = await self.executor.play(job, sources, self.embeddings, tape)
+        except NoAnswer:
+            if given_up or (run is not None and run.was_skipped(job)):
+                self._skip(job)
+            return
+        except PlayError as error:  # a bug, here or in what is called, must not touch other conversations
+            outcome = Outcome(status="error", error=self._trouble(error, logs=run is not None))
+        if run is not None:
+            run.finished(job, outcome, tape)
+        outcome = self._keep(job, outcome)
+        reached("conversation.finished")
+        self._observer.conversation_finished(job, outcome)
+        if self.setup.options.pace.fail_fast and outcome.status in ("failed", "error"):
+            self._failed_fast = True
+            self.executor.stop()
+
+    def _is_given_up(self, job: Job) -> bool:
+        """True if the conversation would call a target that was given up."""
+        targets, prepared = self.setup.targets, job.prepared
+        if not self.setup.opens_targets or not targets.endings():
+            return False
+        opened = (targets.find(prepared.suite, target) for target in (prepared.target, *asked_besides(prepared)))
+        return any(target is not None and target.state.ended is not None for target in opened)
+
+    def _skip_rest(self) -> None:
+        for job in chain(self._left, self._jobs):
+            self._skip(job)
+
+    def _skip(self, job: Job) -> None:
+        self._writer.add(job.number, result_record(job, Outcome(status="skipped")), self.setup.mask)
+
+    def _keep(self, job: Job, outcome: Outcome) -> Outcome:
+        """Add a result to the others. One that cannot be written is an error of its conversation alone."""
+        include = self.setup.options.selection.include_messages
+        try:
+            self._writer.add(job.number, result_record(job, outcome, include_messages=include), self.setup.mask)
+        except (UnicodeError, TypeError, ValueError, RecursionError) as error:
+            message = f"the result cannot be written down: {type(error).__name__}: {error}"
+            trouble = Trouble(type="internal", message=message, turn=len(outcome.turns) or 1)
+            outcome = Outcome(status="error", error=trouble)
+            self._writer.add(job.number, result_record(job, outcome), self.setup.mask)
+        return outcome
+
+    def _trouble(self, failed: PlayError, *, logs: bool) -> Trouble:
+        """An exception as the error of its conversation."""
+        error = failed.__cause__
+        if isinstance(error, OSError) and lacks_descriptors(error):
+            return Trouble(type="open-files", message=reason_of(error), turn=failed.turn)
+        if logs and error is not None:
+            with contextlib.suppress(OSError):
+                self._folder.log(self.setup.mask.hide_text("".join(traceback.format_exception(error))))
+        message = f"internal error: {type(error).__name__}: {error} (see run.log)"
+        return Trouble(type="internal", message=message, turn=failed.turn)
+
+    def _log_own_code(self, error: Exception) -> None:
+        """Write the traceback of the user's own code into the log, once for each place that raises."""
+        fault = error.__cause__
+        if isinstance(fault, FunctionFault) and fault.error is not None and fault.identity not in self._logged:
+            self._logged.add(fault.identity)
+            self._folder.log(self.setup.mask.hide_text(f"{OWN_CODE}{fault}\n{fault.traceback}"))
+
+    def _save(self, journal: Journal) -> None:
+        """The process is about to be ended, because the event loop does not stop."""
+        from rejoinder.checks.processes import end_scripts
+
+        journal.flush()
+        end_scripts()
+        self._folder.log("ended by a signal; the event loop was busy")
+        self._observer.cut_off(self._folder.id)
+
+    def _journal_error(self, failure: BaseException | None) -> JournalError | None:
+        return None if failure is None else folder_failure(self._folder, failure)
+
+
+def folder_failure(folder: RunFolder, error: BaseException) -> JournalError:
+    """Why a run's folder can no longer be written, and how to go on."""
+    path = folder.path
+    if not path.is_dir():
+        hint = "What was recorded in it is lost, unless it was moved. Start a new run."
+        return JournalError(f"the run's folder {path} is gone: it was deleted or moved during the run", hint)
+    if isinstance(error, JournalError | CassetteError):
+        message, cause = error.message, error.__cause__
+    else:
+        reason = reason_of(error) if isinstance(error, OSError) else str(error)
+        message, cause = f"the run's folder {path} cannot be written: {reason}", error
+    hint = f"Everything recorded is safe. Now {remedy_for(cause)}, then: rejoinder resume {folder.id}"
+    return JournalError(message, hint)
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    inner: BaseException = group
+    while isinstance(inner, BaseExceptionGroup):
+        inner = inner.exceptions[0]
+    return inner
