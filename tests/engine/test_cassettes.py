@@ -18,15 +18,9 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from rejoinder.cassettes import Cassette, Recording, cassette_name, read_cassette, write_cassette
+from rejoinder.cassettes.file import suite_folder
 from rejoinder.model import ChatMessage, Failure, Reply, ToolCall, Usage
-from rejoinder.providers.cassettes import (
-    Cassette,
-    Recording,
-    cassette_name,
-    read_cassette,
-    suite_folder,
-    write_cassette,
-)
 from rejoinder.suite.yaml import parse_yaml
 from rejoinder.testing import Answer, FakeServer, Received
 from tests.checks.test_judges import behind, scripted

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rejoinder.cassettes import NO_RECORDING, Kind, Playback, Recording, Shelf, read_cassette
 from rejoinder.errors import UsageError
 from rejoinder.model import Reply, Request, Target
 from rejoinder.providers.base import ProviderError
-from rejoinder.providers.cassettes import NO_RECORDING, Kind, Playback, Recording, Shelf, read_cassette
-from rejoinder.providers.exchange import Exchange
+from rejoinder.providers.shared import Exchange
 
 
 class ReplayProvider:

@@ -1,0 +1,346 @@
+"""Cassettes: what was asked and answered in one conversation, in a small file that people can read and review.
+
+A recording answers what is asked with the same words, whatever rejoinder's own version is: it knows no keys, only who
+was asked what. Of a later turn only the new messages are written down; the rest stands above it in the file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b
+from math import ceil
+from pathlib import Path, PurePath
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct, structs
+
+from rejoinder.errors import RejoinderError, reason_of
+from rejoinder.model import ChatMessage, Failure, Reply, file_in_project
+from rejoinder.run_files import replace_file
+
+FORMAT = 1
+NO_RECORDING = "no-recording"
+"""The type of a Failure: something was asked that nobody has recorded."""
+LONGEST_NAME = 60
+"""Bytes of a name in the name of a file; a file system takes 255 for the whole."""
+AT_ONCE_S = 0.0001
+"""No model is as quick as this, and no server."""
+Kind: TypeAlias = Literal["candidate", "judge", "other", "embedding", "work"]
+Change: TypeAlias = Callable[[str], str]
+"""Puts names in the place of secrets, or secrets in the place of their names."""
+
+
+def as_it_is(text: str) -> str:
+    return text
+
+
+class CassetteError(RejoinderError):
+    """A cassette cannot be read or written."""
+
+    exit_code = 2
+
+
+class Recording(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Who was asked what, and what came of it."""
+
+    asked: Kind
+    of: str
+    model: str = ""
+    """That was asked for. Where one side does not say, any will do."""
+    turn: int
+    whole: bool = False
+    """Are the messages of a later turn all here, because they do not go on from the last one?"""
+    messages: tuple[ChatMessage, ...] = ()
+    """In a file: those that are new since the candidate was last asked."""
+    text: str = ""
+    """What was embedded, or what was sent where."""
+    reply: Reply | None = None
+    failure: Failure | None = None
+    attempts: int = 1
+
+    def describe(self) -> str:
+        return f"turn {self.turn} of `{self.of}`" + ("" if self.asked == "candidate" else f" ({self.asked})")
+
+    def answers(self, wanted: Recording) -> bool:
+        """Is this what is wanted?"""
+        # A variable that was not filled in says nothing.
+        models = {"" if "${{" in model else model for model in (self.model, wanted.model)}
+        return self._question() == wanted._question() and ("" in models or len(models) == 1)
+
+    def _question(self) -> tuple[str, str, int, tuple[ChatMessage, ...], str]:
+        # A target that is compared with was asked as it would be as the candidate.
+        asked = "candidate" if self.asked == "other" else self.asked
+        return asked, self.of, self.turn, self.messages, self.text
+
+
+class Cassette(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    format: int = FORMAT
+    suite: str
+    case: str
+    target: str
+    trial: int = 1
+    calls: list[Recording]
+
+
+class Shelf:
+    """Where the conversations of suites are recorded in a folder: by the suite's file as seen from its project.
+
+    Suites of two projects may have the same file; where both are in one run, the project's name stands in front. Who
+    plays one of them alone finds it there, too.
+    """
+
+    def __init__(self, folder: Path, suites: Iterable[tuple[str, str]] = ()) -> None:
+        """`suites` are those of the run, each with its path and its project's root. Raises CassetteError."""
+        self.folder = folder
+        self._places: dict[tuple[str, str], Path] = {}
+        same: dict[str, list[tuple[str, str]]] = {}
+        for one in dict.fromkeys(suites):
+            same.setdefault(file_in_project(*one), []).append(one)
+        for shared in (ones for ones in same.values() if len(ones) > 1):
+            self._places |= {one: self._apart(*one) for one in shared}
+            if len({self._places[one] for one in shared}) < len(shared):
+                raise CassetteError(
+                    f"{shared[0][0]} and {shared[1][0]} would share their cassettes in {folder}",
+                    "Give each a folder of its own: record and replay them in two runs.",
+                )
+
+    def place(self, path: str, root: str) -> Path:
+        """The folder of a suite."""
+        found = self._places.get((path, root))
+        if found is None:
+            apart = self._apart(path, root)
+            found = apart if apart.is_dir() else suite_folder(self.folder, file_in_project(path, root))
+            self._places[path, root] = found
+        return found
+
+    def _apart(self, path: str, root: str) -> Path:
+        home = Path(root if Path(path).is_relative_to(root) else Path(path).parent).name
+        # With a slash, which no name of a file has: it is never taken for a suite's own folder.
+        return suite_folder(self.folder / _file_name(f"{home}/"), file_in_project(path, root))
+
+
+def suite_folder(folder: Path, suite: str) -> Path:
+    """Where the conversations of a suite are recorded. `suite` is its file as seen from the project."""
+    return folder.joinpath(*map(_file_name, PurePath(suite.removesuffix(".yaml")).parts))
+
+
+def cassette_name(case: str, target: str, trial: int) -> str:
+    """The file of a conversation, in the folder of its suite."""
+    parts = [case, target, *([f"trial-{trial}"] if trial > 1 else [])]
+    return f"{'.'.join(map(_file_name, parts))}.yaml"
+
+
+def _file_name(text: str) -> str:
+    """A name that every file system can have; where it is not the text itself, a digest tells it from others. Some
+    file systems take capital letters for small ones, so those have one, too."""
+    plain = re.sub(r"[^\w-]+", "-", text).encode("utf-8", "replace")[:LONGEST_NAME].decode("utf-8", "ignore").strip("-")
+    if plain == text and text == text.casefold():
+        return plain
+    return f"{plain}-{blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=5).hexdigest()}"
+
+
+# Writing.
+
+
+def write_cassette(path: Path, cassette: Cassette, hide: Change = as_it_is) -> None:
+    """Replaces the file whole or not at all. Raises CassetteError."""
+    calls = [_each_text(msgspec.to_builtins(call), hide) for call in _shortened(map(_timed, cassette.calls))]
+    head = _each_text(msgspec.to_builtins(structs.replace(cassette, calls=[])), hide)
+    text = _to_yaml({**head, "calls": _as_before(path, calls)})
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replace_file(path, durable=False) as stream:
+            stream.write(text.encode())
+    except OSError as error:
+        raise CassetteError(f"{path} cannot be written: {reason_of(error)}") from error
+
+
+def check_folder(folder: Path) -> None:
+    """Find out before anything is asked whether cassettes can be written there. Raises CassetteError."""
+    from tempfile import TemporaryFile
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise CassetteError(f"{folder} cannot be written: {reason_of(error)}") from error
+
+
+def _timed(call: Recording) -> Recording:
+    """Times in full milliseconds, and none of what answers at once; what the provider called it is of no use now."""
+    if call.reply is None:
+        return call
+    milliseconds = ceil(call.reply.latency_s * 1000) if call.reply.latency_s >= AT_ONCE_S else 0
+    latency_s = milliseconds / 1000 or _NO_TIME
+    return structs.replace(call, reply=structs.replace(call.reply, latency_s=latency_s, request_id=None))
+
+
+_NO_TIME = Reply("").latency_s
+"""The default itself, which is left out where another zero would not be."""
+
+
+def _as_before(path: Path, calls: list[Any]) -> list[Any]:
+    """What was recorded before and is the same but for the time it took stays as it was: whoever reviews a recording
+    sees what has changed, and nothing else."""
+    if not path.is_file():
+        return calls
+    try:
+        before = _from_yaml(path)
+    except (CassetteError, OSError):
+        return calls
+    known = list(before.get("calls") or []) if isinstance(before, dict) else []
+    kept: list[Any] = []
+    for call in calls:
+        at = next((n for n, old in enumerate(known) if _timeless(old) == _timeless(call)), None)
+        kept.append(call if at is None else known.pop(at))
+    return kept
+
+
+def _timeless(call: Any) -> Any:
+    if not isinstance(call, dict) or not isinstance(call.get("reply"), dict):
+        return call
+    return {**call, "reply": {**call["reply"], "latency_s": 0}}
+
+
+def _each_text(value: Any, change: Change) -> Any:
+    """A copy with every text of others changed; our own words stay."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list | tuple):
+        return [_each_text(one, change) for one in value]
+    if isinstance(value, dict):
+        return {key: one if key in {"asked", "role"} else _each_text(one, change) for key, one in value.items()}
+    return value
+
+
+def _shortened(calls: Iterable[Recording]) -> Iterator[Recording]:
+    """What stands above in the file is not said again."""
+    before: tuple[ChatMessage, ...] = ()
+    for call in calls:
+        if call.asked != "candidate":
+            yield call
+            continue
+        goes_on = call.turn > 1 and call.messages[: len(before)] == before
+        messages = call.messages[len(before) :] if goes_on else call.messages
+        yield structs.replace(call, messages=messages, whole=call.turn > 1 and not goes_on)
+        before = _after(call)
+
+
+def _after(call: Recording) -> tuple[ChatMessage, ...]:
+    """The conversation once the candidate has answered."""
+    return (*call.messages, ChatMessage("assistant", call.reply.text)) if call.reply is not None else call.messages
+
+
+# YAML as people would write it. What the usual writer puts into quotes for a tab, or for a space before a line's end,
+# stands in a block here.
+
+_UNPRINTABLE = r"[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+"""What cannot stand in a file as it is: control characters, and line ends that readers take for others. It takes long
+to compile, and most runs write no cassettes."""
+_PLAIN = re.compile(r"(?![-+.0-9&*!|>'\"%@`#{}\[\],?:=~ \t])(?:(?!: | #|\t).)*(?<![ :])")
+_AMBIGUOUS = frozenset({"", "y", "n", "yes", "no", "on", "off", "true", "false", "null", "<<"})
+"""Words that are no text, for one reader or another."""
+
+
+def _to_yaml(document: dict[str, Any]) -> str:
+    return "\n".join([*_lines_of(document, ""), ""])
+
+
+def _lines_of(mapping: dict[str, Any], margin: str) -> Iterator[str]:
+    """Lists hold mappings, and nothing else."""
+    inner = f"{margin}  "
+    for key, value in mapping.items():
+        if isinstance(value, dict) and value:
+            yield f"{margin}{key}:"
+            yield from _lines_of(value, inner)
+        elif isinstance(value, list) and value:
+            yield f"{margin}{key}:"
+            for one in value:
+                first, *rest = _lines_of(one, inner)
+                yield f"{margin}- {first.removeprefix(inner)}"
+                yield from rest
+        else:
+            yield f"{margin}{key}: {_text(value, inner) if isinstance(value, str) else _word(value)}"
+
+
+def _word(value: Any) -> str:
+    """A number, a truth, or nothing at all."""
+    if not isinstance(value, float):
+        return json.dumps(value)
+    text = repr(value)
+    return text if "." in text else text.replace("e", ".0e")  # or it would be a text, for some readers
+
+
+def _text(text: str, margin: str) -> str:
+    text = text.encode("utf-8", "replace").decode()  # half a character is none
+    if re.search(_UNPRINTABLE, text) or ("\t" in text and "\n" not in text):
+        quoted = json.dumps(text, ensure_ascii=False)
+        return re.sub(_UNPRINTABLE, lambda found: f"\\u{ord(found[0]):04x}", quoted)
+    if "\n" in text:
+        return _block(text, margin)
+    if _PLAIN.fullmatch(text) and text.lower() not in _AMBIGUOUS:
+        return text
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _block(text: str, margin: str) -> str:
+    end = "-" if not text.endswith("\n") else "+" if text in {"\n"} or text.endswith("\n\n") else ""
+    # A number says how far the text is indented, where its beginning would be taken for indentation.
+    width = "2" if text[0] in " \t\n" else ""
+    lines = text.removesuffix("\n").split("\n")
+    return "\n".join([f"|{width}{end}", *(f"{margin}{line}" if line else "" for line in lines)])
+
+
+# Reading.
+
+
+def read_cassette(path: Path, reveal: Change = as_it_is) -> Cassette:
+    """Raises CassetteError."""
+    try:
+        cassette = msgspec.convert(_each_text(_from_yaml(path), reveal), Cassette)
+    except OSError as error:
+        raise CassetteError(f"{path} cannot be read: {reason_of(error)}") from error
+    except msgspec.ValidationError as error:
+        raise _no_cassette(path, str(error)) from None
+    if cassette.format != FORMAT:
+        raise CassetteError(
+            f"{path} has format {cassette.format}, and this version reads {FORMAT}", "Record it again with --record."
+        )
+    for number, call in enumerate(cassette.calls):
+        if (call.reply is None) == (call.failure is None):
+            raise _no_cassette(path, f"either `reply` or `failure` is wanted - at `$.calls[{number}]`")
+    return structs.replace(cassette, calls=list(_whole(cassette.calls)))
+
+
+def _from_yaml(path: Path) -> Any:
+    from rejoinder.suite.yaml import YamlFault, parse_yaml
+
+    try:
+        document = parse_yaml(path.read_text(encoding="utf-8"))
+        if document.faults:
+            raise document.faults[0]
+    except YamlFault as fault:
+        raise _no_cassette(path, f"line {fault.line}: {fault.message}") from None
+    except UnicodeError:
+        raise _no_cassette(path, "it is not UTF-8") from None
+    return document.data
+
+
+def _no_cassette(path: Path, why: str) -> CassetteError:
+    return CassetteError(f"{path} is no cassette: {why}", "Record it again with --record.")
+
+
+def _whole(calls: Iterable[Recording]) -> Iterator[Recording]:
+    before: tuple[ChatMessage, ...] = ()
+    for call in calls:
+        if call.asked != "candidate":
+            yield call
+            continue
+        goes_on = call.turn > 1 and not call.whole
+        whole = structs.replace(call, messages=(*before, *call.messages) if goes_on else call.messages, whole=False)
+        yield whole
+        before = _after(whole)

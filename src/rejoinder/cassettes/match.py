@@ -1,0 +1,103 @@
+"""Finding the recording that answers a request, and explaining why there is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from rejoinder.cassettes.file import Change, Recording, as_it_is, read_cassette
+
+MOST_DIFFERENCE = 20
+"""Lines of a difference that are shown."""
+MOST_COMPARED = 400
+"""Lines that are compared, from the first that differs on."""
+LONGEST_LINE = 100
+"""Longer ones are compared sentence by sentence."""
+
+
+class Playback:
+    """Answers from one cassette. Equal questions get their answers in the order in which they were recorded."""
+
+    def __init__(self, path: Path, reveal: Change = as_it_is) -> None:
+        self.path = path
+        self._calls = read_cassette(path, reveal).calls
+        self._left = list(range(len(self._calls)))
+
+    def find(self, wanted: Recording) -> Recording | None:
+        for position, number in enumerate(self._left):
+            if self._calls[number].answers(wanted):
+                del self._left[position]
+                return self._calls[number]
+        return None
+
+    def stale(self) -> list[Recording]:
+        """Recordings that nobody asked for. Conversations share embeddings, so whose is used says nothing."""
+        left = (self._calls[number] for number in self._left)
+        return [one for one in left if one.asked != "embedding"]
+
+    def left_of(self, target: str | None = None) -> str:
+        """What is stale, of one target or of all, in words; empty where nothing is."""
+        left = [one for one in self.stale() if target in (None, one.of)]
+        more = f" and {len(left) - 1} more" if left[1:] else ""
+        return f"{left[0].describe()}{more}" if left else ""
+
+    def explain(self, wanted: Recording) -> str:
+        """Why there is no answer: the nearest recording, and how it differs."""
+        return explain_miss(wanted, self._calls, str(self.path))
+
+
+def likeness(wanted: Recording, recorded: Sequence[Recording]) -> int:
+    """How near the nearest recording comes to what is wanted, in lines that are the same."""
+    new = _lines(wanted)
+    return max((sum(_alike(_lines(one), new)) for one in recorded if one.asked == wanted.asked), default=-1)
+
+
+def explain_miss(
+    wanted: Recording, recorded: Sequence[Recording], where: str, then: Sequence[str] = (), now: Sequence[str] = ()
+) -> str:
+    """What is wanted and not recorded, with the difference to the nearest of its kind that is. `then` and `now` are
+    lines about whoever was asked and is asked."""
+    what, new = wanted.describe(), [*now, *_lines(wanted)]
+    known = [[*then, *_lines(one)] for one in recorded if one.asked == wanted.asked]
+    if not known:
+        return f"{where} has no recording for {what}"
+    old = max(known, key=lambda one: sum(_alike(one, new)))
+    changes = _differences(old, new)
+    if not changes:
+        return f"{where} has answered {what} already, and it is asked once more"
+    shown = changes[:MOST_DIFFERENCE]
+    if changes[MOST_DIFFERENCE:]:
+        shown.append(f"({len(changes) - MOST_DIFFERENCE} more lines)")
+    return f"{where} has no recording for {what}; the nearest differs:\n" + "\n".join(shown)
+
+
+def _differences(old: list[str], new: list[str]) -> list[str]:
+    """The lines of a difference. Only what lies between an equal beginning and an equal end is compared in earnest."""
+    import difflib
+
+    begin, end = _alike(old, new)
+    begin = max(0, begin - 1)
+    was, now = (one[begin : min(len(one) - max(0, end - 1), begin + MOST_COMPARED)] for one in (old, new))
+    return list(difflib.unified_diff(was, now, "recorded", "asked now", lineterm="", n=1))
+
+
+def _alike(old: list[str], new: list[str]) -> tuple[int, int]:
+    """How many lines are the same at the beginning, and how many of the others at the end."""
+    shortest = min(len(old), len(new))
+    begin = next((n for n in range(shortest) if old[n] != new[n]), shortest)
+    end = next((n for n in range(shortest - begin) if old[-1 - n] != new[-1 - n]), shortest - begin)
+    return begin, end
+
+
+def _lines(one: Recording) -> list[str]:
+    lines = [f"{one.asked} {one.of}, turn {one.turn}", *([f"model {one.model}"] if one.model else [])]
+    for message in one.messages:
+        lines += [f"{message.role}:", *message.content.split("\n")]
+        lines += [f"calls {call.name} {call.arguments}" for call in message.tool_calls]
+    lines += one.text.split("\n") if one.text else []
+    return [piece for line in lines for piece in _pieces(line)]
+
+
+def _pieces(line: str) -> list[str]:
+    return [line] if len(line) <= LONGEST_LINE else re.split(r"(?<=[.,;:!?]) ", line)
