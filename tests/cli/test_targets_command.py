@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rejoinder.errors import RejoinderError
-from rejoinder.providers.prices import match_models
+from rejoinder.providers.model_list import match_models
 from rejoinder.testing import Answer, FakeServer, Fault, RateLimit, Received
 from tests.conftest import Project
 

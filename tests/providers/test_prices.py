@@ -21,15 +21,11 @@ from genai_prices.types import ModelInfo, TieredPrices
 
 from rejoinder.cli.models import command
 from rejoinder.errors import UsageError
-from rejoinder.model.calls import NO_USAGE, Usage
 from rejoinder.model.prices import Cost, Price
-from rejoinder.providers.prices import (
-    PRICED_PROVIDERS,
-    PriceList,
-    known_models,
-    match_models,
-    select_models,
-)
+from rejoinder.model.replies import NO_USAGE, Usage
+from rejoinder.providers.model_list import known_models, match_models, select_models
+from rejoinder.providers.price_list import PriceList
+from rejoinder.providers.price_table import SOURCES
 from rejoinder.suite.prices import read_prices
 from tests.conftest import Project
 
@@ -109,7 +105,7 @@ def test_unknown_is_never_free() -> None:
     prices, usage = PriceList(), Usage(1_000, 1_000)
     for provider in ("ollama", "vllm", "lmstudio", "http", "scripted", "mock", "python", "nobody"):
         assert prices.price(provider, "gpt-4o", usage, reported_model="gpt-4o") is None
-    for provider in PRICED_PROVIDERS:
+    for provider in SOURCES:
         assert prices.price(provider, "a-model-nobody-has-heard-of", usage) is None
         assert prices.price(provider, None, usage) is None
     # The library takes these for free, because they have no price of a token, or none of output.
@@ -223,7 +219,7 @@ def test_what_is_no_price_is_refused_by_name(entry: Any) -> None:
 
 def entries() -> Iterator[tuple[str, str, ModelInfo]]:
     by_name = {provider.id: provider for provider in table}
-    for provider in PRICED_PROVIDERS:
+    for provider in SOURCES:
         for model in by_name[TABLE_NAMES.get(provider, provider)].models:
             # Some entries stand for others, and their own name finds another entry or none.
             found = by_name[TABLE_NAMES.get(provider, provider)].find_model(model.id, all_providers=table)
@@ -295,8 +291,8 @@ def test_the_table_is_imported_when_a_price_is_asked_for_and_not_before() -> Non
     source = """
 import sys
 import rejoinder.cli.models
-from rejoinder.model.calls import Usage
-from rejoinder.providers.prices import PriceList
+from rejoinder.model.replies import Usage
+from rejoinder.providers.price_list import PriceList
 from rejoinder.suite.prices import read_prices
 prices = PriceList(read_prices({"prices": {"mine": {"input": 1, "output": 1}}}))
 assert prices.price("ollama", "mine", Usage(1, 1)) and prices.price("ollama", "other", Usage(1, 1)) is None
@@ -332,7 +328,7 @@ def test_quartiles() -> None:
 def test_known_models_can_be_priced_under_the_name_they_are_listed_by() -> None:
     models, prices = known_models(), PriceList()
     assert [model.id for model in models] == sorted({model.id for model in models})
-    assert {model.provider for model in models} == set(PRICED_PROVIDERS)
+    assert {model.provider for model in models} == set(SOURCES)
     for model in models:
         assert model.id == f"{model.provider}/{model.model}"
         if model.quartile is not None:

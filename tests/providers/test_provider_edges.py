@@ -19,7 +19,7 @@ import pytest
 
 import rejoinder
 from rejoinder.errors import UsageError
-from rejoinder.providers.prices import PriceList
+from rejoinder.providers.price_list import PriceList
 from rejoinder.testing import Answer, FakeServer, Fault, Received, with_judge
 from tests.conftest import Project
 from tests.labs.crash_lab import PATIENCE_S, Life

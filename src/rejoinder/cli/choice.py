@@ -58,7 +58,7 @@ def _is_pattern(word: str) -> bool:
 
 
 def _models(pattern: str, providers: list[str], quartiles: list[int], suite: Suite) -> list[str]:
-    from rejoinder.providers.prices import match_models
+    from rejoinder.providers.model_list import match_models
     from rejoinder.providers.vendors import can_be_asked
     from rejoinder.suite.project import open_project
 
