@@ -142,7 +142,7 @@ async def serve(folder: Path) -> None:
 
 @contextlib.asynccontextmanager
 async def ours(url: str, folder: Path):
-    from rejoinder.providers.transport import Transport
+    from rejoinder.providers.http_client import Transport
 
     transport = Transport({"SSL_CERT_FILE": str(folder / "authority.pem")})
 

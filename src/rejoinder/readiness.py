@@ -169,7 +169,7 @@ def _open(
 ) -> Iterator[Problem]:
     """Open a target as `run` does, which sends nothing, and say why that fails."""
     from rejoinder.providers import open_provider
-    from rejoinder.providers.exchange import Exchange
+    from rejoinder.providers.shared import Exchange
 
     source, at = place
     try:

@@ -15,8 +15,8 @@ import pytest
 
 from rejoinder.engine.secrets import Mask
 from rejoinder.model import Problem
-from rejoinder.providers.exchange import Exchange
 from rejoinder.providers.openai_chat import OpenAiChat
+from rejoinder.providers.shared import Exchange
 from rejoinder.testing import Answer, FakeServer, Fault, Received
 from rejoinder.testing.values import Reply
 from tests.conftest import Project

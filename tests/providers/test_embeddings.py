@@ -19,8 +19,8 @@ from msgspec import ValidationError
 
 from rejoinder.model import Reply, Request, Target
 from rejoinder.providers import AVAILABLE, EMBEDS, FREE, OVER_HTTP, ProviderError, open_provider
-from rejoinder.providers.exchange import Exchange
-from rejoinder.providers.vectors import pack_vector, read_vector
+from rejoinder.providers.shared import Exchange
+from rejoinder.providers.vector_bytes import pack_vector, read_vector
 from rejoinder.testing import FakeServer, Fault, Received, embed
 from rejoinder.testing.gemini import EMBED_FIELDS
 from tests.providers.test_wire_formats import BIG, KEY, ODD, Lab, assert_same

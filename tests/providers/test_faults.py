@@ -18,7 +18,7 @@ import pytest
 import trustme
 
 from rejoinder.errors import UsageError
-from rejoinder.providers import transport
+from rejoinder.providers import http_client
 from rejoinder.testing import Answer, FakeServer, Fault, Received
 from tests.conftest import Project
 
@@ -230,7 +230,7 @@ def test_the_target_can_say_how_patient_to_be(project: Project) -> None:
 
 @pytest.mark.parametrize("make", [openai, anthropic, gemini])
 def test_a_body_without_end_is_not_kept(make: Make, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "MOST_BODY", 3000)
+    monkeypatch.setattr(http_client, "MOST_BODY", 3000)
     with FakeServer(Fault("endless_body")) as server:
         result = run_one(project, make(server))
         assert_final(project, server, result, type="too-large")

@@ -24,9 +24,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from rejoinder.providers import ProviderError, http1, transport
+from rejoinder.providers import ProviderError, http1, http_client
 from rejoinder.providers.http1 import AnswerReader, HttpAnswer, NotHttp, TooLarge, write_request
-from rejoinder.providers.transport import Transport
+from rejoinder.providers.http_client import Transport
 from rejoinder.testing import FakeServer, Fault
 
 T = TypeVar("T")
@@ -727,7 +727,7 @@ def test_nothing_is_written_where_the_server_has_hung_up_before_the_event_loop_k
 
 
 def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "IDLE_S", 0.0)
+    monkeypatch.setattr(http_client, "IDLE_S", 0.0)
 
     async def work(server: FakeServer) -> None:
         async with opened() as client:
@@ -878,7 +878,7 @@ def test_an_answer_that_ends_with_the_connection() -> None:
 def test_an_answer_that_cannot_be_used_is_not_asked_for_again(
     framing: str, body: bytes, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport, "MOST_BODY", 2000)
+    monkeypatch.setattr(http_client, "MOST_BODY", 2000)
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await hear(reader)
@@ -909,7 +909,7 @@ def test_another_protocol_is_named() -> None:
 
 def test_a_connection_that_nobody_takes(monkeypatch: pytest.MonkeyPatch, server_tls: ssl.SSLContext) -> None:
     """Whoever listens and says nothing cannot be told from a dead host; TLS shows it without a real one."""
-    monkeypatch.setattr(transport, "CONNECT_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(http_client, "CONNECT_TIMEOUT_S", 0.3)
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
@@ -1149,7 +1149,7 @@ def deaf(port: int, host: str = "127.0.0.2") -> Iterator[None]:
 
 def test_an_address_that_does_not_answer_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not waited for: there is no time for that before the connection has to stand."""
-    monkeypatch.setattr(transport, "CONNECT_TIMEOUT_S", 7.0)
+    monkeypatch.setattr(http_client, "CONNECT_TIMEOUT_S", 7.0)
 
     async def work(port: int) -> None:
         with deaf(port):
@@ -1157,7 +1157,7 @@ def test_an_address_that_does_not_answer_is_passed_over(monkeypatch: pytest.Monk
                 url = f"http://models.test:{port}/v1/chat/completions"
                 assert (await post(client, url)).status == 200
                 # The next connection begins with the address that has answered.
-                monkeypatch.setattr(transport, "NEXT_ADDRESS_S", 100.0)
+                monkeypatch.setattr(http_client, "NEXT_ADDRESS_S", 100.0)
                 both = await asyncio.gather(post(client, url), post(client, url))
                 assert [answer.status for answer in both] == [200, 200]
 

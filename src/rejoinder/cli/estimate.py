@@ -8,11 +8,10 @@ import msgspec
 
 from rejoinder.cli.output import count, echo, write_json
 from rejoinder.engine.estimate import Estimate, TargetEstimate, estimate
-from rejoinder.engine.options import RunOptions
-from rejoinder.engine.plan import survey_plan
+from rejoinder.engine.plan import RunOptions, survey_plan
 from rejoinder.model import Suite, Target, Usage
 from rejoinder.providers import FREE, OVER_HTTP
-from rejoinder.providers.settings import one_spelling
+from rejoinder.providers.settings import normalize_keys
 from rejoinder.report.money import dollars
 from rejoinder.roles import find_target
 
@@ -66,7 +65,7 @@ def _costs(
 ) -> tuple[float | None, float | None]:
     cost = _priced(suites, name)
     target = _named(suites, name)[1]
-    longest = one_spelling(target.settings).get("max_output_tokens", options.limits.max_tokens)
+    longest = normalize_keys(target.settings).get("max_output_tokens", options.max_tokens)
     least = cost(Usage(one.least_input_tokens, 0))
     if not isinstance(longest, int):  # nobody says, or the environment does
         return least, 0.0 if target.provider in FREE else None
@@ -80,10 +79,10 @@ def _named(suites: list[Suite], name: str) -> tuple[Suite, Target]:
 
 def _priced(suites: list[Suite], name: str) -> Callable[[Usage], float | None]:
     """What tokens of a target cost, where anybody knows."""
-    from rejoinder.providers.prices import PriceList
+    from rejoinder.providers.price_list import PriceList
 
     suite, target = _named(suites, name)
-    prices, model = PriceList(suite.prices), one_spelling(target.settings).get("model")
+    prices, model = PriceList(suite.prices), normalize_keys(target.settings).get("model")
 
     def cost(usage: Usage) -> float | None:
         if target.provider not in OVER_HTTP and not suite.prices:

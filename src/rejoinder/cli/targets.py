@@ -13,7 +13,7 @@ from rejoinder.cli.output import echo, show_problems, write_json
 from rejoinder.cli.trust_options import no_code_option, trust_env_option
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite, Target, Usage
-from rejoinder.providers.settings import one_spelling
+from rejoinder.providers.settings import normalize_keys
 from rejoinder.suite.paths import did_you_mean
 from rejoinder.suite.prices import read_prices
 from rejoinder.suite.project import open_project
@@ -153,7 +153,7 @@ def _find(name: str, project: Suite) -> Target:
 
 
 def _described(target: Target, left_out: Collection[str] = ()) -> dict[str, Any]:
-    settings = one_spelling({name: value for name, value in target.settings.items() if name not in left_out})
+    settings = normalize_keys({name: value for name, value in target.settings.items() if name not in left_out})
     model = settings.get("model") or settings.get("deployment")
     return {"name": target.name, "provider": target.provider, "model": model, "file": target.file}
 

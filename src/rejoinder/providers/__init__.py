@@ -11,7 +11,7 @@ from rejoinder.providers.base import Provider, ProviderError
 from rejoinder.suite.plugins import PROVIDERS_GROUP, find_entry_point
 
 if TYPE_CHECKING:
-    from rejoinder.providers.exchange import Exchange
+    from rejoinder.providers.shared import Exchange
 
 OVER_HTTP = frozenset(
     {

@@ -56,10 +56,13 @@ class Provider(Protocol):
 
 
 @runtime_checkable
-class Foresees(Protocol):
+class PredictsUsage(Protocol):
     """A provider that knows what it will say, and so what that comes to."""
 
     def foresee(self, request: Request) -> Usage: ...
+
+
+Foresees = PredictsUsage  # old name, for the engine alone
 
 
 class ReplyWithin(Protocol):

@@ -15,13 +15,13 @@ import msgspec
 from msgspec import Struct, field
 
 from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
-from rejoinder.providers.api import EMPTY, ENDS_TARGET, ErrorDetails, Outgoing, merged
 from rejoinder.providers.base import ProviderError
-from rejoinder.providers.calls import pair_calls
 from rejoinder.providers.http1 import HttpAnswer
-from rejoinder.providers.reading import arguments_text, count, read_json
+from rejoinder.providers.http_api import EMPTY, ENDS_TARGET, ErrorDetails, Outgoing, merged
+from rejoinder.providers.json_fields import arguments_text, count, read_json
 from rejoinder.providers.settings import Sampling
-from rejoinder.providers.vectors import pack_vector
+from rejoinder.providers.tool_pairs import pair_calls
+from rejoinder.providers.vector_bytes import pack_vector
 
 _ENDING_STATUSES = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_FOUND"})
 _FILTERED = frozenset(

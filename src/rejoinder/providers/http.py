@@ -18,9 +18,9 @@ from urllib.parse import quote
 import msgspec
 
 from rejoinder.model import ChatMessage, Reply, Request
-from rejoinder.providers.api import ErrorDetails, Outgoing, shortened
 from rejoinder.providers.http1 import HttpAnswer
-from rejoinder.providers.reading import read_json
+from rejoinder.providers.http_api import ErrorDetails, Outgoing, shortened
+from rejoinder.providers.json_fields import read_json
 from rejoinder.providers.settings import Settings
 from rejoinder.suite.paths import did_you_mean
 

@@ -23,7 +23,7 @@ from msgspec import Meta, Raw, Struct
 from rejoinder.errors import UsageError
 from rejoinder.model import Reply, Request, Target, Usage
 from rejoinder.providers.base import ProviderError
-from rejoinder.providers.settings import one_spelling
+from rejoinder.providers.settings import normalize_keys
 from rejoinder.providers.wordpiece import (
     ModelFault,
     TokenizerConfig,
@@ -56,7 +56,7 @@ class LocalEmbeddings:
 
     def __init__(self, target: Target, folders: tuple[str, ...]) -> None:
         self._target = target.name
-        written = one_spelling(target.settings).get("folder")
+        written = normalize_keys(target.settings).get("folder")
         if not isinstance(written, str) or not written.strip():
             raise UsageError(f"target `{target.name}` needs `folder`, the folder of an embedding model", _WHAT_DOES)
         if find_spec("numpy") is None:

@@ -6,8 +6,8 @@ import asyncio
 import random
 
 from rejoinder.model import Reply, Request, Target, Usage
-from rejoinder.providers.settings import one_spelling
-from rejoinder.providers.vectors import no_embeddings
+from rejoinder.providers.settings import normalize_keys
+from rejoinder.providers.vector_bytes import no_embeddings
 
 DEFAULT_RESPONSE = '{"answer": "A mock answered. Give the target a `response` to have it say something else."}'
 
@@ -17,7 +17,7 @@ class MockProvider:
     limiter = None
 
     def __init__(self, target: Target) -> None:
-        settings = one_spelling(target.settings)
+        settings = normalize_keys(target.settings)
         self._response: str = settings.get("response", DEFAULT_RESPONSE)
         fixed = settings.get("delay_ms", 0)
         least = settings.get("delay_min_ms", fixed if "delay_max_ms" not in settings else 0)

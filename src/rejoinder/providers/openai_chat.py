@@ -13,12 +13,12 @@ import msgspec
 from msgspec import Struct, field
 
 from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
-from rejoinder.providers.api import ENDS_TARGET, OVERLOADED, RETRYABLE, ErrorDetails, Outgoing, merged, shortened
 from rejoinder.providers.base import ProviderError
-from rejoinder.providers.calls import pair_calls
 from rejoinder.providers.http1 import HttpAnswer
-from rejoinder.providers.reading import arguments_text, count, read_json
+from rejoinder.providers.http_api import ENDS_TARGET, OVERLOADED, RETRYABLE, ErrorDetails, Outgoing, merged, shortened
+from rejoinder.providers.json_fields import arguments_text, count, read_json
 from rejoinder.providers.settings import Sampling
+from rejoinder.providers.tool_pairs import pair_calls
 
 _FINAL_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
 """What no waiting helps against, although it comes as a 429."""

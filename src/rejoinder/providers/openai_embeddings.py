@@ -13,11 +13,11 @@ import msgspec
 from msgspec import Struct
 
 from rejoinder.model import Reply, Request, Usage
-from rejoinder.providers.api import ErrorDetails, Outgoing, merged
 from rejoinder.providers.http1 import HttpAnswer
+from rejoinder.providers.http_api import ErrorDetails, Outgoing, merged
+from rejoinder.providers.json_fields import count, read_json
 from rejoinder.providers.openai_chat import OpenAiError, explain_openai_error, told_inside
-from rejoinder.providers.reading import count, read_json
-from rejoinder.providers.vectors import pack_vector, read_vector
+from rejoinder.providers.vector_bytes import pack_vector, read_vector
 
 
 class OpenAiEmbeddings:

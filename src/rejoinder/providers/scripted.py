@@ -15,7 +15,7 @@ import msgspec
 
 from rejoinder.model import NO_USAGE, Reply, Request, Target, ToolCall, Usage
 from rejoinder.providers.base import ProviderError
-from rejoinder.providers.vectors import pack_vector
+from rejoinder.providers.vector_bytes import pack_vector
 
 LONGEST_TEXT = 80
 """Of a text that is named in an error."""

@@ -23,7 +23,7 @@ _SPELLINGS = {
 """Other names of settings; camelCase is understood for all of them."""
 
 
-def one_spelling(settings: Mapping[str, Any]) -> dict[str, Any]:
+def normalize_keys(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings under the names that we call them by. The first spelling that a file uses wins."""
     plain: dict[str, Any] = {}
     for name, value in settings.items():
@@ -31,6 +31,8 @@ def one_spelling(settings: Mapping[str, Any]) -> dict[str, Any]:
         plain.setdefault(known, value)
     return plain
 
+
+one_spelling = normalize_keys  # old name, for the engine alone
 
 _BELOW_ZERO = frozenset({"seed", "thinking_budget"})
 """Whole numbers that may be below zero; Gemini has -1 for a budget of its own choice."""
@@ -54,7 +56,7 @@ class Settings:
     def __init__(self, target: Target, environment: Mapping[str, str]) -> None:
         self.target = target
         self.environment = environment
-        self.values = one_spelling(target.settings)
+        self.values = normalize_keys(target.settings)
 
     def text(self, name: str) -> str | None:
         value = self.values.get(name)

@@ -14,14 +14,14 @@ from msgspec import Struct
 from rejoinder.errors import MissingKey, UsageError
 from rejoinder.model import Target
 from rejoinder.providers.anthropic import VERSION, AnthropicMessages
-from rejoinder.providers.api import EMPTY, ApiProvider, Wire, Wires
-from rejoinder.providers.exchange import Exchange
 from rejoinder.providers.gemini import GeminiContent, GeminiEmbeddings
 from rejoinder.providers.http import TemplatedHttp
+from rejoinder.providers.http_api import EMPTY, ApiProvider, Wire, Wires
 from rejoinder.providers.openai_chat import OpenAiChat
 from rejoinder.providers.openai_embeddings import OpenAiEmbeddings
 from rejoinder.providers.openai_responses import OpenAiResponses
 from rejoinder.providers.settings import Settings
+from rejoinder.providers.shared import Exchange
 from rejoinder.providers.tls import ClientCertificate
 from rejoinder.suite.certificates import SETTING, certificate_files, explain_missing, find_certificate
 

@@ -1,0 +1,237 @@
+"""Providers that answer over HTTP: a wire format says how requests are written and answers are read.
+
+What is here holds for every API. What differs between them stands in one file for each wire format.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct, structs
+
+from rejoinder.model import Reply, Request, Usage, estimate_usage
+from rejoinder.providers.base import Pressure, ProviderError
+from rejoinder.providers.http1 import HttpAnswer
+from rejoinder.providers.http_client import Transport
+from rejoinder.providers.limits import Limiter, retry_after
+from rejoinder.providers.vector_bytes import no_embeddings
+
+RETRYABLE = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+"""Statuses after which a request may succeed when it is sent again."""
+ENDS_TARGET = frozenset({401, 402, 404})
+"""Statuses that every other request of the target would get as well: key, account, model or address are wrong."""
+OVERLOADED = frozenset({503, 529})
+LONGEST_MESSAGE = 500
+LONGEST_QUOTE = 160
+"""Of a body that nobody understands."""
+MOST_LOOKED_AT = 1 << 16
+
+EMPTY = "(empty)"
+"""Stands in the place of an empty text where an API refuses one."""
+
+
+class Outgoing(Struct, frozen=True):
+    """A request as it goes out."""
+
+    url: str
+    body: bytes | None
+    method: str = "POST"
+    headers: Mapping[str, str] = {}
+
+
+class ErrorDetails(Struct, frozen=True, kw_only=True):
+    """What an API says about a failure, in its own words and types."""
+
+    type: str | None = None
+    message: str | None = None
+    retry_after_s: float | None = None
+    ends_target: bool = False
+    final: bool = False
+    """Is it no use to try again, whatever the status says?"""
+    content_filter: bool = False
+    overloaded: bool = False
+
+
+class Wire(Protocol):
+    """A wire format."""
+
+    def write(self, request: Request) -> Outgoing: ...
+
+    def read(self, answer: HttpAnswer) -> Reply:
+        """The reply in an answer of status 2xx. Raises msgspec.DecodeError where the body is not what it should be."""
+        ...
+
+    def explain(self, answer: HttpAnswer) -> ErrorDetails:
+        """What a body says about a failure; an empty one where it says nothing."""
+        ...
+
+
+class Wires(Struct, frozen=True):
+    """The wire formats of one API: of its replies, and of its embeddings where it has any."""
+
+    replies: Wire
+    embeddings: Wire | None = None
+
+
+class ApiProvider:
+    outside = True
+    address = ""
+    """Where its requests go, up to the path of the API."""
+
+    def __init__(
+        self,
+        name: str,
+        wires: Wires,
+        transport: Transport,
+        limiter: Limiter,
+        headers: Mapping[str, str],
+        retry_statuses: frozenset[int] | None = None,
+        key_name: str | None = None,
+    ) -> None:
+        self.limiter = limiter
+        self._name = name
+        self._wires = wires
+        self._transport = transport
+        self.headers = headers
+        self._key_name = key_name
+        self._retry_statuses = RETRYABLE if retry_statuses is None else retry_statuses
+        self._insists_on = retry_statuses or frozenset[int]()
+        """Statuses that the user wants to be tried again, even where every other call would get them too."""
+
+    async def reply(self, request: Request) -> Reply:
+        return await self.reply_within(request, None)
+
+    async def reply_within(self, request: Request, timeout_s: float | None) -> Reply:
+        wire = self._wires.replies if request.embed is None else self._wires.embeddings
+        if wire is None:
+            raise no_embeddings(self._name)
+        outgoing = wire.write(request)
+        # The journal's name for the call goes along: a call in doubt can be looked up where it was answered.
+        own = (("x-client-request-id", request.key),)
+        headers = {**self.headers, **outgoing.headers} if outgoing.headers else self.headers
+        sent = self.limiter.sending()
+        answer = await self._transport.send(outgoing.method, outgoing.url, headers, outgoing.body, own, timeout_s)
+        self.limiter.read(answer.headers, sent, failed=answer.status >= 400)
+        if not 200 <= answer.status < 300:
+            raise self._fault(wire, answer, outgoing)
+        try:
+            reply = wire.read(answer)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # JSON may be too deep to read
+            raise self._unreadable(answer, str(error)) from None
+        reply = structs.replace(reply, usage=_completed(reply, request))
+        request_id = answer.request_id
+        return structs.replace(reply, request_id=request_id) if request_id else reply
+
+    def write(self, request: Request) -> Outgoing | None:
+        """The request as it goes out, for those who want to know it before; None where the API has none such."""
+        wire = self._wires.replies if request.embed is None else self._wires.embeddings
+        return None if wire is None else wire.write(request)
+
+    async def close(self) -> None:
+        pass  # the transport is everybody's
+
+    def _fault(self, wire: Wire, answer: HttpAnswer, outgoing: Outgoing) -> ProviderError:
+        """Told by status and type, never by the words of a message."""
+        status = answer.status
+        try:
+            details = wire.explain(answer)
+        except (UnicodeDecodeError, RecursionError):
+            details = ErrorDetails(ends_target=status in ENDS_TARGET)
+        told = {"true": True, "false": False}.get(answer.headers.get("x-should-retry", ""))
+        retryable = status in self._retry_statuses if told is None else told
+        overloaded = details.overloaded or status in OVERLOADED
+        pressure: Pressure | None = "rate" if status == 429 else "overload" if overloaded else None
+        ends_target = details.ends_target or status == 401
+        ended = ends_target and not (retryable and status in self._insists_on)
+        if details.final or ended or details.content_filter:
+            retryable, pressure = False, None
+        return ProviderError(
+            self._sentence(answer, details, outgoing),
+            type="content_filter" if details.content_filter else details.type or "status",
+            retryable=retryable,
+            status=status,
+            pressure=pressure if retryable else None,
+            retry_after_s=details.retry_after_s if details.retry_after_s is not None else retry_after(answer.headers),
+            ends_target=ends_target,
+        )
+
+    def _sentence(self, answer: HttpAnswer, details: ErrorDetails, outgoing: Outgoing) -> str:
+        text = f"{self._name} answered {answer.status}"
+        if details.type:
+            text += f" ({details.type})"
+        if 300 <= answer.status < 400:
+            text += f", a redirection to {answer.headers.get('location', 'nowhere')}; name the address itself"
+        elif details.message:
+            text += f": {shortened(details.message)}"
+        elif answer.body:
+            text += f" with {_described(answer)}"
+        if answer.status == 401 and self._key_name:
+            text += f" (the key is the {self._key_name})"
+        if answer.status == 404:
+            text += f" ({outgoing.method} {_without_secrets(outgoing.url)}{self._versionless(outgoing.url)})"
+        return text + _request_id(answer)
+
+    def _versionless(self, url: str) -> str:
+        """What a server of OpenAI's kind may have missed in its address."""
+        is_named = self._name == "http" or re.search(r"/v\d", urlsplit(url).path) or "/openai/" in url
+        return "" if is_named else "; base URLs usually end in /v1"
+
+    def _unreadable(self, answer: HttpAnswer, reason: str) -> ProviderError:
+        message = f"{self._name} answered {answer.status} with {_described(answer)}, which is no reply: {reason}"
+        return ProviderError(message + _request_id(answer), type="bad-response", status=answer.status)
+
+
+def shortened(text: str, longest: int = LONGEST_MESSAGE) -> str:
+    """One line, and not too long a one."""
+    line = re.sub(r"\s+", " ", text).strip()
+    return line if len(line) <= longest else f"{line[:longest]} ..."
+
+
+def merged(body: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """The body with further fields; mappings are merged, anything else is replaced."""
+    for name, value in more.items():
+        known = body.get(name)
+        body[name] = merged(dict(known), value) if isinstance(known, dict) and isinstance(value, dict) else value
+    return body
+
+
+def _without_secrets(url: str) -> str:
+    """An address without user, password and query."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _described(answer: HttpAnswer) -> str:
+    kind = answer.content_type or "no content type"
+    size = f"{len(answer.body):,} bytes of {kind}"
+    # White space goes before anything is cut: what is cut has to be seen to be, because it may be cut inside a key.
+    beginning = shortened(answer.body[:MOST_LOOKED_AT].decode("utf-8", "replace"), LONGEST_QUOTE)
+    if beginning and len(answer.body) > MOST_LOOKED_AT and not beginning.endswith("..."):
+        beginning += " ..."
+    return f"{size} ({beginning})" if beginning else size
+
+
+def _request_id(answer: HttpAnswer) -> str:
+    return f" [request {answer.request_id}]" if answer.request_id else ""
+
+
+def _completed(reply: Reply, request: Request) -> Usage:
+    """The tokens of a reply. A count that the server did not tell is estimated, and then the whole is approximate: a
+    budget must not take it for an exact 0."""
+    usage = reply.usage
+    said = reply.text or reply.thinking or reply.tool_calls
+    output_told = not usage.approximate and (usage.output_tokens or not said)
+    if usage.input_tokens and (output_told or request.embed is not None):
+        return structs.replace(usage, approximate=False) if usage.approximate else usage
+    asked = sum(len(message.content) for message in request.messages) + len(request.embed or "")
+    estimate = estimate_usage(asked, len(reply.text))
+    return structs.replace(
+        usage,
+        input_tokens=usage.input_tokens or estimate.input_tokens,
+        output_tokens=usage.output_tokens or estimate.output_tokens,
+        approximate=True,
+    )

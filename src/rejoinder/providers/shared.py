@@ -1,0 +1,57 @@
+"""What all providers of a run share: transports, one limiter for each provider and key, the secrets in use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rejoinder.providers.keys import KeyFinder
+from rejoinder.providers.limits import Limiter, LimiterReport
+
+if TYPE_CHECKING:
+    from rejoinder.providers.http_client import Transport
+    from rejoinder.providers.tls import ClientCertificate
+
+
+class Exchange(KeyFinder):
+    def __init__(self, on_first_request: Callable[[], None] | None = None) -> None:
+        super().__init__()
+        self._on_first_request = on_first_request
+        self.reveal: Callable[[str], str] = str
+        """Puts the secrets back into a text that was written without them."""
+        self._transports: dict[tuple[ClientCertificate | None, bytes], Transport] = {}
+        self._limiters: dict[tuple[str, str], Limiter] = {}
+
+    def transport(self, environment: Mapping[str, str], shown: ClientCertificate | None = None) -> Transport:
+        """The transport of all targets that show the same certificate to their servers, and whose project names the
+        same proxies and authorities."""
+        from rejoinder.providers.routes import read_network
+
+        way = shown, msgspec.json.encode(read_network(environment))
+        if way not in self._transports:
+            from rejoinder.providers.http_client import Transport
+
+            self.hide_addresses(environment)
+            self._transports[way] = Transport(
+                environment, on_first_request=self._on_first_request, client_certificate=shown
+            )
+        return self._transports[way]
+
+    def limiter(self, provider: str, address: str, key: str | None) -> Limiter:
+        place = (address, key or "")
+        if place not in self._limiters:
+            self._limiters[place] = Limiter(provider)
+        return self._limiters[place]
+
+    def stop_waiting(self) -> None:
+        for limiter in self._limiters.values():
+            limiter.close()
+
+    def reports(self) -> list[LimiterReport]:
+        return [limiter.report() for limiter in self._limiters.values()]
+
+    async def close(self) -> None:
+        for transport in self._transports.values():
+            await transport.close()
