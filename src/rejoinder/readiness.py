@@ -27,12 +27,12 @@ from rejoinder.model import (
     Target,
     walk_level,
 )
-from rejoinder.providers import RUNS_CODE, is_available
+from rejoinder.model.providers import row_of
+from rejoinder.providers import is_available, is_plugin
 from rejoinder.roles import asked_besides, find_embedding_fault, find_provider_fault, find_target, no_target, pair_of
 from rejoinder.suite.cases import CasePlace, Place
 from rejoinder.suite.load import Loaded
 from rejoinder.suite.paths import write_path
-from rejoinder.suite.plugins import PROVIDERS_GROUP, find_entry_point
 from rejoinder.suite.pruning import ANYTHING
 from rejoinder.suite.source import Source
 from rejoinder.suite.targets import lacks_settings, settings_with_environment
@@ -105,8 +105,10 @@ def _review_embeddings(check: AnyCheck, case: Case, suite: Suite, place: CasePla
     if not isinstance(check, Semantic):
         return
     name = check.target or suite.embedding_target
-    if name is not None and find_target(suite, name) is None:
-        return  # a name that is wrong, which loading has said
+    if name is not None:
+        target = find_target(suite, name)
+        if target is None or is_plugin(target.provider):
+            return  # loading has said that the name is wrong; a package's provider is code that would be run
     if (error := find_embedding_fault(suite, case.id, check)) is not None:
         yield place.problem("missing-field", check.at, _in_one_line(error), severity="warning")
 
@@ -125,7 +127,7 @@ def _in_one_line(error: RejoinderError) -> str:
 def _place_of(target: Target, loaded: Loaded) -> tuple[Source | CasePlace, str] | None:
     entry = loaded.targets.entries.get(target.name) if loaded.targets else None
     if entry is not None:
-        key = "call" if target.provider in RUNS_CODE else "provider"
+        key = "call" if row_of(target.provider).runs_code else "provider"
         return entry.source, write_path((*entry.path, key))
     return loaded.named.get(target.name)
 
@@ -156,11 +158,11 @@ def _review_target(
         settings, _ = settings_with_environment(target, environment)
     except UsageError:
         return  # variables that are not set, which loading has said
-    if target.provider in RUNS_CODE:
+    if row_of(target.provider).runs_code:
         message = find_function(str(settings["call"]), folders)
         if message is not None:
             yield source.problem("file-not-found", at, message)
-    elif find_entry_point(PROVIDERS_GROUP, target.provider) is None:  # a package's provider is code that would be run
+    elif not is_plugin(target.provider):  # a package's provider is code that would be run
         yield from _open(structs.replace(target, settings=settings), folders, environment, place, missing)
 
 

@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Case, Compare, Judged, Semantic, Suite, Target, for_target, walk_level
-from rejoinder.providers import AVAILABLE, EMBEDS, is_available
+from rejoinder.model.providers import list_providers
+from rejoinder.providers import info_of, is_available
 from rejoinder.suite.cases import check_target
 from rejoinder.suite.paths import list_words
 from rejoinder.suite.targets import is_known_provider, resolve
@@ -63,10 +64,10 @@ def find_provider_fault(target: Target) -> UsageError | None:
         return None
     if not is_known_provider(target.provider):
         [fault] = check_target(f"{target.provider}/{target.settings.get('model', 'MODEL')}", {})
-        return UsageError(fault.message, f"The providers that run are {', '.join(sorted(AVAILABLE))}.")
+        return UsageError(fault.message, f"The providers that run are {list_providers()}.")
     return UsageError(
         f"target `{target.name}` needs the provider `{target.provider}`, which this version cannot run",
-        f"Run the suite on another target with `-m`; the providers that run are {', '.join(sorted(AVAILABLE))}.",
+        f"Run the suite on another target with `-m`; the providers that run are {list_providers()}.",
     )
 
 
@@ -80,10 +81,10 @@ def find_embedding_fault(suite: Suite, case_id: str, check: Semantic) -> UsageEr
             "Name one as `embedding_target` in the suite or in .rejoinder/config.yaml, for example"
             " openai/text-embedding-3-small, or as `target` of the check.",
         )
-    if embedder.provider not in EMBEDS:
+    if not info_of(embedder.provider).embeds:
         return UsageError(
             f"target `{embedder.name}` has the provider `{embedder.provider}`, which gives no embeddings",
-            f"The providers that do are {', '.join(sorted(EMBEDS))}.",
+            f"The providers that do are {list_providers(embeds=True)}.",
         )
     return None
 

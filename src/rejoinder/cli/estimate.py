@@ -10,7 +10,7 @@ from rejoinder.cli.output import count, echo, write_json
 from rejoinder.engine.estimate import Estimate, TargetEstimate, estimate
 from rejoinder.engine.plan import RunOptions, survey_plan
 from rejoinder.model import Suite, Target, Usage
-from rejoinder.providers import FREE, OVER_HTTP
+from rejoinder.providers import info_of
 from rejoinder.providers.settings import normalize_keys
 from rejoinder.report.money import dollars
 from rejoinder.roles import find_target
@@ -68,7 +68,7 @@ def _costs(
     longest = normalize_keys(target.settings).get("max_output_tokens", options.max_tokens)
     least = cost(Usage(one.least_input_tokens, 0))
     if not isinstance(longest, int):  # nobody says, or the environment does
-        return least, 0.0 if target.provider in FREE else None
+        return least, 0.0 if info_of(target.provider).local else None
     return least, cost(Usage(one.most_input_tokens + longest * one.most_replies_sent, longest * one.most_calls))
 
 
@@ -85,8 +85,8 @@ def _priced(suites: list[Suite], name: str) -> Callable[[Usage], float | None]:
     prices, model = PriceList(suite.prices), normalize_keys(target.settings).get("model")
 
     def cost(usage: Usage) -> float | None:
-        if target.provider not in OVER_HTTP and not suite.prices:
-            return 0.0 if target.provider in FREE else None
+        if not info_of(target.provider).billed and not suite.prices:
+            return 0.0 if info_of(target.provider).local else None
         try:
             found = prices.price(target.provider, model, usage, target=target.name)
         except (ArithmeticError, ImportError, LookupError, TypeError, ValueError):

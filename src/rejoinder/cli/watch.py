@@ -17,7 +17,7 @@ from rejoinder.engine.loading import load_suites
 from rejoinder.engine.options import RunOptions
 from rejoinder.errors import RejoinderError, SuiteError
 from rejoinder.model import Code, Custom, Problem, PythonCheck, Suite, walk_level
-from rejoinder.providers import RUNS_CODE
+from rejoinder.model.providers import row_of
 from rejoinder.suite.files import noting_files
 from rejoinder.suite.project import env_folders, folders_above
 from rejoinder.user_code import forget_modules
@@ -148,7 +148,7 @@ def _forget_code(suites: list[Watched]) -> None:
 def code_of(suite: Suite) -> tuple[bool, set[Path]]:
     """Does a suite run code of the project, and which of its files are named: scripts, and modules of functions?"""
     folder = Path(suite.path).parent
-    functions = [str(one.settings.get("call")) for one in suite.targets.values() if one.provider in RUNS_CODE]
+    functions = [str(one.settings.get("call")) for one in suite.targets.values() if row_of(one.provider).runs_code]
     files: set[Path] = set()
     runs = bool(functions)
     for check in (check for case in suite.cases for check in walk_level(case.level)):

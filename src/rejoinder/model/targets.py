@@ -7,9 +7,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from rejoinder.model.formats import Mode
-
-AGENT_PROVIDERS = frozenset({"cli", "codex", "vscode", "vscode-insiders"})
-"""Providers that read a text transcript and open files themselves."""
+from rejoinder.model.providers import row_of
 
 
 class Target(Struct, frozen=True, kw_only=True):
@@ -25,4 +23,4 @@ class Target(Struct, frozen=True, kw_only=True):
 
     @property
     def mode(self) -> Mode:
-        return "agent" if self.provider in AGENT_PROVIDERS else "lm"
+        return "agent" if row_of(self.provider).agent else "lm"

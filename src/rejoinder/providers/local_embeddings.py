@@ -54,7 +54,7 @@ class LocalEmbeddings:
     outside = False
     limiter = None
 
-    def __init__(self, target: Target, folders: tuple[str, ...]) -> None:
+    def __init__(self, target: Target, folders: tuple[str, ...], *_: object) -> None:
         self._target = target.name
         written = normalize_keys(target.settings).get("folder")
         if not isinstance(written, str) or not written.strip():

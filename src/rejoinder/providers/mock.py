@@ -16,7 +16,7 @@ class MockProvider:
     outside = False
     limiter = None
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, *_: object) -> None:
         settings = normalize_keys(target.settings)
         self._response: str = settings.get("response", DEFAULT_RESPONSE)
         fixed = settings.get("delay_ms", 0)

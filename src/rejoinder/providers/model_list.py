@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from rejoinder.errors import UsageError
 from rejoinder.model.prices import Price
+from rejoinder.model.providers import PROVIDER_NAMES
 from rejoinder.providers.price_list import Overrides, full_names, matches, utc_now
 from rejoinder.providers.price_table import SOURCES, PriceSource, flat_price
 from rejoinder.suite.catalog import load_table
 from rejoinder.suite.paths import did_you_mean, list_words
-from rejoinder.suite.targets import PROVIDERS
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice
@@ -134,7 +134,7 @@ def filter_models(
 ) -> list[KnownModel]:
     """The models of some providers and quartiles; none given: of all. Raises UsageError for an unknown provider."""
     known = {*SOURCES, *(model.provider for model in models if model.provider)}
-    folded = [name if name in known else PROVIDERS.get(name, name) for name in map(str.casefold, providers)]
+    folded = [name if name in known else PROVIDER_NAMES.get(name, name) for name in map(str.casefold, providers)]
     for name in folded:
         if name not in known:
             raise UsageError(
@@ -223,4 +223,4 @@ def _suggestion(pattern: str, models: Iterable[KnownModel]) -> str:
 def _by_our_name(pattern: str) -> str:
     """A pattern whose provider goes by another name, with the one that we call it by."""
     provider, slash, model = pattern.partition("/")
-    return f"{PROVIDERS.get(provider.lower(), provider)}/{model}" if slash else pattern
+    return f"{PROVIDER_NAMES.get(provider.lower(), provider)}/{model}" if slash else pattern

@@ -18,10 +18,11 @@ from msgspec import structs
 
 from rejoinder.model import NO_USAGE, Reply, Request, Target, Usage, estimate_usage
 from rejoinder.providers.base import ProviderError
+from rejoinder.providers.vector_bytes import check_vector, no_embeddings, pack_vector
 from rejoinder.user_code import FunctionFault, call_function, load_function
 
 
-def open_function(target: Target, folders: tuple[str, ...]) -> PythonProvider:
+def open_function(target: Target, folders: tuple[str, ...], *_: object) -> PythonProvider:
     """The provider of a target that names a function. Raises ProviderError where it is not there."""
     name: str = target.settings["call"]
     try:
@@ -43,13 +44,18 @@ class PythonProvider:
     outside = True
     limiter = None
 
-    def __init__(self, name: str, function: Callable[..., Any], folders: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, name: str, function: Callable[..., Any], folders: tuple[str, ...] = (), *, embeds: bool = False
+    ) -> None:
         self._name = name
         self._function = function
         self._folders = folders
+        self._embeds = embeds
         self._parameters = _parameters_of(function)
 
     async def reply(self, request: Request) -> Reply:
+        if request.embed is not None and not self._embeds:
+            raise no_embeddings(self._name)
         try:
             if "messages" in self._parameters:
                 named = {"messages": _plain_messages(request), "request": request}
@@ -62,7 +68,7 @@ class PythonProvider:
                 raise fault.error from None
             retryable = bool(getattr(fault.error, "retryable", False))
             raise ProviderError(str(fault), type="python", retryable=retryable) from fault
-        return self._read(answer, request)
+        return self._read(answer, request) if request.embed is None else self._read_vector(answer)
 
     async def close(self) -> None:
         pass
@@ -80,6 +86,15 @@ class PythonProvider:
         if reply.usage == NO_USAGE:
             sent = sum(len(message.content) for message in request.messages)
             return structs.replace(reply, usage=estimate_usage(sent, len(reply.text)))
+        return reply
+
+    def _read_vector(self, answer: Any) -> Reply:
+        try:
+            reply = answer if isinstance(answer, Reply) else Reply("", vector=_pack(answer))
+            check_vector(reply.vector)
+        except msgspec.ValidationError as error:
+            raise self._bad(f"returned what is no vector: {error}") from None
+        self._refuse_nonsense(reply, answer)
         return reply
 
     def _refuse_nonsense(self, reply: Reply, answer: Any) -> None:
@@ -101,6 +116,10 @@ class PythonProvider:
 
     def _bad(self, what: str) -> ProviderError:
         return ProviderError(f"`{self._name}` {what}", type="python")
+
+
+def _pack(numbers: Any) -> bytes:
+    return pack_vector(msgspec.convert(numbers, list[float], strict=False))
 
 
 def _parameters_of(function: Callable[..., Any]) -> frozenset[str]:

@@ -6,6 +6,7 @@ cassettes that were recorded of it, as with `run --replay`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from rejoinder.cassettes import NO_RECORDING, Kind, Playback, Recording, Shelf, read_cassette
@@ -19,7 +20,9 @@ class ReplayProvider:
     outside = False
     limiter = None
 
-    def __init__(self, target: Target, folders: tuple[str, ...], exchange: Exchange) -> None:
+    def __init__(
+        self, target: Target, folders: tuple[str, ...], _environment: Mapping[str, str], exchange: Exchange
+    ) -> None:
         self._of: str = target.settings.get("of", target.name)
         self._folder = _find_folder(target, folders)
         self._root = folders[-1]

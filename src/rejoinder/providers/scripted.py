@@ -25,7 +25,7 @@ class ScriptedProvider:
     outside = False
     limiter = None
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, *_: object) -> None:
         settings = target.settings
         self._name = target.name
         self._replies: Any = settings.get("replies", [])

@@ -13,7 +13,7 @@ from math import isfinite
 
 from msgspec import ValidationError
 
-from rejoinder.providers import EMBEDS
+from rejoinder.model.providers import list_providers
 from rejoinder.providers.base import ProviderError
 
 _WIDTH = 4
@@ -22,7 +22,7 @@ _WIDTH = 4
 def pack_vector(numbers: list[float]) -> bytes:
     """Numbers as a vector. Raises ValidationError for those that are none."""
     try:
-        return _checked(struct.pack(f"<{len(numbers)}f", *numbers))
+        return check_vector(struct.pack(f"<{len(numbers)}f", *numbers))
     except OverflowError:
         raise ValidationError("a number of the vector is too large for 32 bits") from None
 
@@ -33,14 +33,15 @@ def read_vector(text: str) -> bytes:
         data = a2b_base64(text, strict_mode=True)
     except ValueError as error:
         raise ValidationError(f"the vector is no base64: {error}") from None
-    if len(data) % _WIDTH:
-        raise ValidationError(f"the vector is cut off: {len(data)} bytes are no whole number of 32-bit floats")
-    return _checked(data)
+    return check_vector(data)
 
 
-def _checked(data: bytes) -> bytes:
+def check_vector(data: bytes) -> bytes:
+    """The same bytes, if they are a vector of finite numbers. Raises ValidationError where they are not."""
     if not data:
         raise ValidationError("the vector is empty")
+    if len(data) % _WIDTH:
+        raise ValidationError(f"the vector is cut off: {len(data)} bytes are no whole number of 32-bit floats")
     numbers = array("f", data)
     if sys.byteorder == "big":
         numbers.byteswap()
@@ -51,5 +52,5 @@ def _checked(data: bytes) -> bytes:
 
 def no_embeddings(provider: str) -> ProviderError:
     """What every request for a vector gets from a provider that makes none."""
-    message = f"the provider `{provider}` has no embeddings; these have: {', '.join(sorted(EMBEDS))}"
+    message = f"the provider `{provider}` has no embeddings; these have: {list_providers(embeds=True)}"
     return ProviderError(message, type="request", ends_target=True)

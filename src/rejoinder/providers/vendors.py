@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from rejoinder.errors import MissingKey, UsageError
 from rejoinder.model import Target
+from rejoinder.model.providers import row_of
 from rejoinder.providers.anthropic import VERSION, AnthropicMessages
 from rejoinder.providers.gemini import GeminiContent, GeminiEmbeddings
 from rejoinder.providers.http import TemplatedHttp
@@ -78,13 +79,16 @@ _GEMINI = Vendor(
     keys=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"),
     addresses=("GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"),
 )
-_AZURE_KEYS = ("AZURE_OPENAI_API_KEY",)
-_AZURE_ADDRESSES = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_RESOURCE_NAME")
+_AZURE = Vendor(
+    address="",
+    keys=("AZURE_OPENAI_API_KEY",),
+    addresses=("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_RESOURCE_NAME"),
+)
 _AZURE_VERSIONS = ("AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION")
 
 
 def open_api(
-    target: Target, environment: Mapping[str, str], exchange: Exchange, folders: tuple[str, ...] = ()
+    target: Target, folders: tuple[str, ...], environment: Mapping[str, str], exchange: Exchange
 ) -> ApiProvider:
     """The provider of a target that is asked over HTTP. Raises UsageError where something is missing."""
     settings = Settings(target, environment)
@@ -94,9 +98,7 @@ def open_api(
 
 def address_variables(provider: str) -> tuple[str, ...]:
     """The variables that can name a provider's address; the first that is set does."""
-    if provider == "azure":
-        return _AZURE_ADDRESSES
-    vendor = {**_CHAT_VENDORS, "anthropic": _ANTHROPIC, "gemini": _GEMINI}.get(provider)
+    vendor = {**_CHAT_VENDORS, "anthropic": _ANTHROPIC, "gemini": _GEMINI, "azure": _AZURE}.get(provider)
     if vendor is None:
         return ()
     return (*vendor.addresses, *([vendor.host_variable] if vendor.host_variable else []))
@@ -104,10 +106,10 @@ def address_variables(provider: str) -> tuple[str, ...]:
 
 def can_be_asked(provider: str, environment: Mapping[str, str]) -> bool:
     """Does the environment hold all that the provider needs, its key above all?"""
-    if provider not in API_PROVIDERS:
+    if not row_of(provider).over_http:
         return False
     try:
-        open_api(Target(name=provider, provider=provider, settings={"model": "any"}), environment, Exchange())
+        open_api(Target(name=provider, provider=provider, settings={"model": "any"}), (), environment, Exchange())
     except UsageError:
         return False
     return True
@@ -143,14 +145,14 @@ class _Opening:
 
     def azure(self) -> ApiProvider:
         settings = self.settings
-        endpoint = settings.text("endpoint") or settings.from_environment(_AZURE_ADDRESSES)
+        endpoint = settings.text("endpoint") or settings.from_environment(_AZURE.addresses)
         if endpoint is None:
             hint = "Write it in the target, or set AZURE_OPENAI_ENDPOINT."
             raise MissingKey(f"target `{settings.target.name}` needs an `endpoint`", hint)
         if "://" not in endpoint:
             endpoint = f"https://{endpoint}" if "." in endpoint else f"https://{endpoint}.openai.azure.com"
         address = endpoint.rstrip("/").removesuffix("/v1").removesuffix("/openai")
-        key = self._needed_key(_AZURE_KEYS)
+        key = self._needed_key(_AZURE.keys)
         deployment = settings.text("deployment") or settings.needed("model")
         version = settings.text("version") or settings.from_environment(_AZURE_VERSIONS) or AZURE_VERSION
         place, query = f"{address}/openai/deployments/{quote(deployment, safe='')}", f"?api-version={version}"
@@ -299,4 +301,3 @@ _OPENERS: dict[str, Callable[[_Opening], ApiProvider]] = {
     "gemini": _Opening.gemini,
     "http": _Opening.http,
 }
-API_PROVIDERS = frozenset(_OPENERS)

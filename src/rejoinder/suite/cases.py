@@ -32,13 +32,14 @@ from rejoinder.model import (
     TextPart,
     ToolCall,
 )
+from rejoinder.model.providers import PROVIDER_NAMES
 from rejoinder.suite.catalog import is_openrouter_id, vendor_of
 from rejoinder.suite.checks import read_evaluators, read_items, read_rubrics
 from rejoinder.suite.files import FileFault, Finder, in_quotes
 from rejoinder.suite.paths import nearest, read_path
 from rejoinder.suite.plugins import known_checks
 from rejoinder.suite.source import RowSource, Source
-from rejoinder.suite.targets import PROVIDERS, is_known_provider, needed_besides_model, resolve
+from rejoinder.suite.targets import is_known_provider, needed_besides_model, resolve
 from rejoinder.suite.templates import (
     Report,
     Scope,
@@ -438,7 +439,7 @@ def _unknown_target(name: str, targets: Mapping[str, Target]) -> TargetFault:
     if near is None and (vendor := vendor_of(name)):
         near = f"{vendor}/{name}"
     hint = f"did you mean `{near}`?"
-    provider = PROVIDERS.get(name.partition("/")[0].lower(), "")
+    provider = PROVIDER_NAMES.get(name.partition("/")[0].lower(), "")
     if near is None and "/" in name and (needed := needed_besides_model(provider)):
         hint = f"a target with provider `{provider}` needs `{needed}`, so it has to be defined under `targets`"
     elif near is None and targets:
@@ -450,7 +451,7 @@ def _unknown_target(name: str, targets: Mapping[str, Target]) -> TargetFault:
 
 
 def _unknown_provider(name: str, provider: str) -> TargetFault:
-    meant = nearest(provider, PROVIDERS, likeness=0.7)
+    meant = nearest(provider, PROVIDER_NAMES, likeness=0.7)
     hint = f"did you mean `{meant}`?" if meant else f"OpenRouter offers many vendors' models, as openrouter/{name}"
     instead = f"{meant}/{name.partition('/')[2]}" if meant else None
     return TargetFault("unknown-provider", f"there is no provider `{provider}`; {hint}", name, instead)

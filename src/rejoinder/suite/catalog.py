@@ -10,21 +10,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from rejoinder.model.providers import PROVIDERS
+
 if TYPE_CHECKING:
     from genai_prices.types import Provider
 
-TABLES = {
-    "anthropic": "anthropic",
-    "azure": "azure",
-    "deepseek": "deepseek",
-    "gemini": "google",
-    "groq": "groq",
-    "mistral": "mistral",
-    "openai": "openai",
-    "openrouter": "openrouter",
-    "together": "together",
-    "xai": "x-ai",
-}
+TABLES = {name: info.price_table for name, info in PROVIDERS.items() if info.price_table}
 """Our names of providers, and what the table calls each."""
 
 _FIRST_PARTY = ("openai", "anthropic", "gemini", "mistral", "deepseek", "xai")

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Problem, Target
+from rejoinder.model.providers import PROVIDER_NAMES, PROVIDERS, row_of
 from rejoinder.suite.certificates import SPELLINGS, certificate_files, explain_missing, find_certificate
 from rejoinder.suite.paths import Path as DocumentPath
 from rejoinder.suite.paths import did_you_mean, list_words, write_path
@@ -25,56 +26,7 @@ from rejoinder.suite.schema import Violation, find_unknown_schema, find_violatio
 from rejoinder.suite.source import Source, read_source
 from rejoinder.suite.templates import environment_names, expand_environment, sole_variable
 
-_OPENAI_COMPATIBLE = (
-    "openai",
-    "openrouter",
-    "ollama",
-    "vllm",
-    "lmstudio",
-    "groq",
-    "mistral",
-    "deepseek",
-    "xai",
-    "together",
-)
-
-PROVIDERS = {
-    **{name: name for name in _OPENAI_COMPATIBLE},
-    "scripted": "scripted",
-    "python": "python",
-    "mock": "mock",
-    "local_embeddings": "local_embeddings",
-    "replay": "replay",
-    "azure": "azure",
-    "azure-openai": "azure",
-    "anthropic": "anthropic",
-    "gemini": "gemini",
-    "google": "gemini",
-    "google-gemini": "gemini",
-    "http": "http",
-    "cli": "cli",
-    "codex": "codex",
-    "codex-cli": "codex",
-    "vscode": "vscode",
-    "vscode-insiders": "vscode-insiders",
-}
-"""Every provider's name and the one we call it by."""
-
-_NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
-    "python": (("call",),),
-    "local_embeddings": (("folder",),),
-    "replay": (("cassettes",),),
-    "azure": (("deployment", "deploymentName", "model"),),
-    "anthropic": (("model", "deployment", "variant"),),
-    "http": (("url",),),
-    "cli": (("command_template", "commandTemplate"),),
-    **dict.fromkeys(_OPENAI_COMPATIBLE, (("model",),)),
-}
-"""For each provider the settings it cannot do without; of each group one is enough."""
-
-_KEYLESS = frozenset({"ollama", "vllm", "lmstudio", "http"})
 _KEY_SETTINGS = frozenset({"api_key", "apiKey"})
-_AZURE_ADDRESSES = frozenset({"endpoint", "resource", "resourceName"})
 
 
 def _needs(provider: str, setting: DocumentPath) -> bool:
@@ -82,12 +34,11 @@ def _needs(provider: str, setting: DocumentPath) -> bool:
     folder of a health check; so is every setting of a provider that is not ours."""
     if setting == ("healthcheck", "cwd"):
         return False
-    if provider not in PROVIDERS.values() or len(setting) != 1:
+    if provider not in PROVIDERS or len(setting) != 1:
         return True
-    [name] = setting
-    is_key = name in _KEY_SETTINGS and provider not in _KEYLESS
-    is_address = name in _AZURE_ADDRESSES and provider == "azure"
-    return is_key or is_address or any(name in group for group in _NEEDED.get(provider, ()))
+    [name], info = setting, PROVIDERS[provider]
+    is_key = name in _KEY_SETTINGS and not info.keyless
+    return is_key or name in info.addresses or any(name in group for group in info.needs)
 
 
 _OWN_FIELDS = (
@@ -136,7 +87,7 @@ class Targets:
             found = (*_missing(entry, here), *find_conflicts_of_target(entry, here))
             self.problems += [source.violation(one) for one in found]
             if not is_known_provider(entry["provider"]):
-                message = f"unknown provider `{entry['provider']}`{did_you_mean(entry['provider'], PROVIDERS)}"
+                message = f"unknown provider `{entry['provider']}`{did_you_mean(entry['provider'], PROVIDER_NAMES)}"
                 violation = Violation("unknown-provider", (*here, "provider"), message)
                 self.problems.append(source.violation(violation, "warning"))
             self.entries[name] = TargetEntry(_target(entry, source.file), source, here)
@@ -217,7 +168,7 @@ def resolve(value: str, targets: Mapping[str, Target]) -> Target | None:
     provider, slash, model = value.partition("/")
     if not (slash and provider and model):
         return None
-    known = PROVIDERS.get(provider.lower(), provider)
+    known = PROVIDER_NAMES.get(provider.lower(), provider)
     if needed_besides_model(known):
         return None
     return Target(name=value, provider=known, settings={"model": model})
@@ -247,12 +198,12 @@ def _setting_at(path: DocumentPath, entry: DocumentPath) -> DocumentPath:
 
 def lacks_settings(target: Target) -> bool:
     """Is a setting missing that the provider cannot do without?"""
-    return any(all(name not in target.settings for name in group) for group in _NEEDED.get(target.provider, ()))
+    return any(all(name not in target.settings for name in group) for group in row_of(target.provider).needs)
 
 
 def needed_besides_model(provider: str) -> str | None:
     """A setting that a provider cannot do without, so that `provider/model` is not enough to ask it."""
-    return next((group[0] for group in _NEEDED.get(provider, ()) if "model" not in group), None)
+    return next((group[0] for group in row_of(provider).needs if "model" not in group), None)
 
 
 def settings_with_environment(target: Target, environment: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -300,7 +251,7 @@ def _target(entry: dict[str, Any], file: str) -> Target:
     provider: str = entry["provider"].lower()
     return Target(
         name=entry["name"],
-        provider=PROVIDERS.get(provider, provider),
+        provider=PROVIDER_NAMES.get(provider, provider),
         settings={key: value for key, value in settings.items() if key not in _OWN_FIELDS},
         judge_target=settings.get("judge_target", settings.get("judgeTarget")),
         workers=settings.get("workers"),
@@ -315,14 +266,14 @@ def _is_named(entry: dict[str, Any]) -> bool:
 
 def is_known_provider(name: str) -> bool:
     """Is it ours, or does an installed package bring it?"""
-    return name.lower() in PROVIDERS or find_entry_point(PROVIDERS_GROUP, name) is not None
+    return name.lower() in PROVIDER_NAMES or find_entry_point(PROVIDERS_GROUP, name) is not None
 
 
 def _missing(entry: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
-    provider = PROVIDERS.get(entry["provider"].lower(), "")
+    provider = PROVIDER_NAMES.get(entry["provider"].lower(), "")
     settings = entry.get("settings")
     present = {*entry, *(settings if isinstance(settings, dict) else ())}
-    for group in _NEEDED.get(provider, ()):
+    for group in row_of(provider).needs:
         if not present & set(group):
             message = f"a target with provider `{entry['provider']}` needs `{group[0]}`"
             yield Violation("missing-field", (*path, group[0]), message)

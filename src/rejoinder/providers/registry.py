@@ -1,0 +1,55 @@
+"""Which provider is what, and how a target's provider is opened. The rows are in `rejoinder/model/providers.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from rejoinder.errors import UsageError
+from rejoinder.model import Target
+from rejoinder.model.providers import PROVIDERS, ProviderInfo, list_providers, row_of
+from rejoinder.providers.base import Provider
+from rejoinder.suite.plugins import PROVIDERS_GROUP, find_entry_point
+
+if TYPE_CHECKING:
+    from rejoinder.providers.shared import Exchange
+
+
+def is_available(provider: str) -> bool:
+    """Can this version, or an installed package, run it?"""
+    return bool(row_of(provider).opens) or find_entry_point(PROVIDERS_GROUP, provider) is not None
+
+
+def is_plugin(provider: str) -> bool:
+    """Does an installed package bring it? Then it is code that only a run may load."""
+    return not row_of(provider).opens and find_entry_point(PROVIDERS_GROUP, provider) is not None
+
+
+def info_of(provider: str) -> ProviderInfo:
+    """What a provider is. A plug-in is loaded for it; raises UsageError where that fails."""
+    info = PROVIDERS.get(provider)
+    if info is not None and info.opens:
+        return info
+    from rejoinder.providers.plugins import plugin_info
+
+    return plugin_info(provider) or row_of(provider)
+
+
+def open_provider(
+    target: Target, folders: tuple[str, ...], environment: Mapping[str, str], exchange: Exchange
+) -> Provider:
+    """The provider of a target. Raises UsageError where this version has none, or where the target lacks something."""
+    module, _, name = row_of(target.provider).opens.partition(":")
+    if module:
+        opener = getattr(import_module(f"rejoinder.providers.{module}"), name)
+        return opener(target, folders, environment, exchange)
+    from rejoinder.providers.plugins import open_plugin
+
+    plugin = open_plugin(target, folders)
+    if plugin is not None:
+        return plugin
+    raise UsageError(
+        f"target `{target.name}` needs the provider `{target.provider}`, which this version cannot run",
+        f"The providers that run are {list_providers()}.",
+    )
