@@ -9,7 +9,7 @@ from msgspec import Struct
 from rejoinder.errors import UsageError
 from rejoinder.model import Case, Compare, Judged, Semantic, Suite, Target, for_target, walk_level
 from rejoinder.model.providers import list_providers
-from rejoinder.providers import info_of, is_available
+from rejoinder.providers import info_of, is_available, wordllama
 from rejoinder.suite.cases import check_target
 from rejoinder.suite.paths import list_words
 from rejoinder.suite.targets import is_known_provider, resolve
@@ -73,13 +73,13 @@ def find_provider_fault(target: Target) -> UsageError | None:
 
 def find_embedding_fault(suite: Suite, case_id: str, check: Semantic) -> UsageError | None:
     """Why a check cannot compare meanings, if it cannot: no target is named for that, or one that has no embeddings."""
-    wanted = check.target or suite.embedding_target
-    embedder = find_target(suite, wanted) if wanted else None
+    embedder = _find_embedder(suite, check.target)
     if embedder is None:
         return UsageError(
             f"case `{case_id}` compares meanings, and no target is named that gives embeddings",
             "Name one as `embedding_target` in the suite or in .rejoinder/config.yaml, for example"
-            " openai/text-embedding-3-small, or as `target` of the check.",
+            " openai/text-embedding-3-small, or as `target` of the check; or install a small model that runs here:"
+            " pip install 'rejoinder[semantic]'.",
         )
     if not info_of(embedder.provider).embeds:
         return UsageError(
@@ -102,9 +102,13 @@ def named_target(pair: Pair, name: str) -> Target | None:
 
 
 def embedder_for(pair: Pair, name: str | None) -> Target | None:
-    """The target that a check names for embeddings, or the suite's."""
-    wanted = name or pair.suite.embedding_target
-    return find_target(pair.suite, wanted) if wanted else None
+    """The target that a check names for embeddings, else the suite's, else the model that comes with wordllama."""
+    return _find_embedder(pair.suite, name)
+
+
+def _find_embedder(suite: Suite, name: str | None) -> Target | None:
+    wanted = name or suite.embedding_target or (wordllama.NAME if wordllama.is_installed() else None)
+    return find_target(suite, wanted) if wanted else None
 
 
 def judge_for(pair: Pair, name: str | None) -> Target | None:

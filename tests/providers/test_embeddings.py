@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from msgspec import ValidationError
 
 from rejoinder.model import Reply, Request, Target
-from rejoinder.providers import AVAILABLE, EMBEDS, FREE, OVER_HTTP, ProviderError, open_provider
+from rejoinder.providers import PROVIDERS, ProviderError, open_provider
 from rejoinder.providers.shared import Exchange
 from rejoinder.providers.vector_bytes import pack_vector, read_vector
 from rejoinder.testing import FakeServer, Fault, Received, embed
@@ -209,7 +209,7 @@ def test_gemini_s_models_are_named_in_full() -> None:
         }
 
 
-@pytest.mark.parametrize("provider", sorted(EMBEDS & OVER_HTTP))
+@pytest.mark.parametrize("provider", sorted(name for name, info in PROVIDERS.items() if info.embeds and info.over_http))
 def test_every_provider_that_is_said_to_embed_does(lab: Lab, provider: str) -> None:
     place = {"azure": {"endpoint": lab.server.azure_url}, "gemini": {"base_url": lab.server.gemini_url}}
     address = place.get(provider, {"base_url": lab.server.openai_url})
@@ -230,14 +230,9 @@ def test_who_cannot_embed_says_so_and_who_can(lab: Lab, provider: str) -> None:
     error = failure({"provider": provider, **settings})
     assert (error.type, error.ends_target, error.retryable, error.pressure) == ("request", True, False, None)
     assert f"`{provider}` has no embeddings" in str(error)
-    assert all(name in str(error) for name in EMBEDS)
-    assert provider not in EMBEDS
+    assert all(name in str(error) for name, info in PROVIDERS.items() if info.embeds)
+    assert not PROVIDERS[provider].embeds
     assert lab.server.requests == []
-
-
-def test_the_sets_of_providers_agree() -> None:
-    assert EMBEDS <= AVAILABLE
-    assert {"local_embeddings", "scripted"} <= EMBEDS & FREE
 
 
 # What is read.

@@ -13,7 +13,7 @@ from array import array
 from functools import lru_cache
 
 from rejoinder.checks.base import Context, error_verdict, gather_all, pass_mark, scored_verdict
-from rejoinder.model import Failure, Semantic, Verdict, reaches
+from rejoinder.model import Failure, Reply, Semantic, Verdict, reaches
 
 
 async def judge_semantic(check: Semantic, context: Context) -> Verdict:
@@ -38,7 +38,8 @@ async def judge_semantic(check: Semantic, context: Context) -> Verdict:
     best = max(range(len(likeness)), key=likeness.__getitem__)
     score = round(likeness[best], 6)
     which = f" to {expected[best]!r}" if len(expected) > 1 else ""
-    reason = f"similarity {score:.3f}{which}; {pass_mark(check):g} is needed"
+    model = next((f" by {one.model}" for one in answers if isinstance(one, Reply) and one.model), "")
+    reason = f"similarity {score:.3f}{which}{model}; {pass_mark(check):g} is needed"
     return scored_verdict(
         check, label, reaches(score, pass_mark(check)), reason, score=score, threshold=pass_mark(check)
     )

@@ -59,8 +59,8 @@ PROVIDERS = {
     "scripted": ProviderInfo(opens="scripted:ScriptedProvider", local=True, embeds=True),
     "python": ProviderInfo(opens="python:open_function", runs_code=True, needs=(("call",),)),
     "mock": ProviderInfo(opens="mock:MockProvider", local=True),
-    "local_embeddings": ProviderInfo(
-        opens="local_embeddings:LocalEmbeddings", local=True, counted=False, embeds=True, needs=(("folder",),)
+    "wordllama": ProviderInfo(
+        opens="wordllama:WordLlamaProvider", local=True, counted=False, replies=False, embeds=True, ready=True
     ),
     "replay": ProviderInfo(
         opens="replay:ReplayProvider", local=True, counted=False, embeds=True, needs=(("cassettes",),)

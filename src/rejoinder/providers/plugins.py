@@ -7,6 +7,8 @@ Its attribute `traits` says what the provider is: a mapping, or a `ProviderInfo`
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from typing import Any
@@ -46,7 +48,8 @@ def _load(entry: EntryPoint, target: str | None, folders: tuple[str, ...]) -> An
 
 def _call(function: Callable[[], Any], entry: EntryPoint, target: str | None, folders: tuple[str, ...]) -> Any:
     try:
-        return function()
+        with contextlib.redirect_stdout(sys.stderr):  # results go to stdout, and nothing else
+            return function()
     except (Exception, SystemExit) as error:
         user = f", which target `{target}` needs," if target else ""
         why = f"{in_words(error)}{raised_at(error, folders)}"

@@ -32,7 +32,7 @@ from rejoinder.model import (
     TextPart,
     ToolCall,
 )
-from rejoinder.model.providers import PROVIDER_NAMES
+from rejoinder.model.providers import PROVIDER_NAMES, row_of
 from rejoinder.suite.catalog import is_openrouter_id, vendor_of
 from rejoinder.suite.checks import read_evaluators, read_items, read_rubrics
 from rejoinder.suite.files import FileFault, Finder, in_quotes
@@ -423,7 +423,7 @@ def check_target(name: str, targets: Mapping[str, Target], *, complete: bool = T
     target = resolve(name, targets)
     if target is None:
         return [_unknown_target(name, targets)] if complete else []
-    if name in targets:
+    if name in targets or row_of(name).ready:
         return []
     is_known = is_known_provider(target.provider)
     if is_openrouter_id(target.provider, target.settings["model"], is_known=is_known):

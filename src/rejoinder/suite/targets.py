@@ -162,9 +162,11 @@ def read_targets_file(path: Path, working: Path) -> tuple[Source | None, list[Pr
 
 
 def resolve(value: str, targets: Mapping[str, Target]) -> Target | None:
-    """A target by name, else by `provider/model`."""
+    """A target by name, else one that needs no definition, else by `provider/model`."""
     if value in targets:
         return targets[value]
+    if row_of(value).ready:
+        return Target(name=value, provider=value)
     provider, slash, model = value.partition("/")
     if not (slash and provider and model):
         return None
