@@ -21,8 +21,8 @@ from genai_prices.types import ModelInfo, TieredPrices
 
 from rejoinder.cli.models import command
 from rejoinder.errors import UsageError
+from rejoinder.model.calls import NO_USAGE, Usage
 from rejoinder.model.prices import Cost, Price
-from rejoinder.model.replies import NO_USAGE, Usage
 from rejoinder.providers.model_list import known_models, match_models, select_models
 from rejoinder.providers.price_list import PriceList
 from rejoinder.providers.price_table import SOURCES
@@ -291,7 +291,7 @@ def test_the_table_is_imported_when_a_price_is_asked_for_and_not_before() -> Non
     source = """
 import sys
 import rejoinder.cli.models
-from rejoinder.model.replies import Usage
+from rejoinder.model.calls import Usage
 from rejoinder.providers.price_list import PriceList
 from rejoinder.suite.prices import read_prices
 prices = PriceList(read_prices({"prices": {"mine": {"input": 1, "output": 1}}}))

@@ -8,7 +8,8 @@ import msgspec
 
 from rejoinder.cli.output import count, echo, write_json
 from rejoinder.engine.estimate import Estimate, TargetEstimate, estimate
-from rejoinder.engine.plan import RunOptions, survey_plan
+from rejoinder.engine.options import RunOptions
+from rejoinder.engine.plan import survey_plan
 from rejoinder.model import Suite, Target, Usage
 from rejoinder.providers import info_of
 from rejoinder.providers.settings import normalize_keys
@@ -65,7 +66,7 @@ def _costs(
 ) -> tuple[float | None, float | None]:
     cost = _priced(suites, name)
     target = _named(suites, name)[1]
-    longest = normalize_keys(target.settings).get("max_output_tokens", options.max_tokens)
+    longest = normalize_keys(target.settings).get("max_output_tokens", options.limits.max_tokens)
     least = cost(Usage(one.least_input_tokens, 0))
     if not isinstance(longest, int):  # nobody says, or the environment does
         return least, 0.0 if info_of(target.provider).local else None

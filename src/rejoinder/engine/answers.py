@@ -12,6 +12,7 @@ from typing import Protocol
 
 from msgspec import structs
 
+from rejoinder.cassettes import NO_RECORDING
 from rejoinder.checks import Post, Work
 from rejoinder.engine.calls import Call, Source, Tape
 from rejoinder.engine.conversation import Stop
@@ -19,7 +20,6 @@ from rejoinder.engine.journal import Journal, Told
 from rejoinder.engine.plan import Place, place_of
 from rejoinder.errors import RejoinderError
 from rejoinder.model import Failure, Kind, Reply
-from rejoinder.providers.cassettes import NO_RECORDING
 
 
 class OnceSource(Source, Protocol):

@@ -28,7 +28,6 @@ from rejoinder.engine.secrets import Mask
 from rejoinder.engine.targets import OpenTargets
 from rejoinder.errors import UsageError
 from rejoinder.model import Failure, Reply
-from rejoinder.providers import FREE, RUNS_CODE
 
 FILE = ".rejoinder/cache.sqlite"
 _CODED = b"coded "
@@ -151,12 +150,14 @@ class CacheKeys:
     def of(self, call: Call) -> str | None:
         """All that an answer depends on, and the trial, because repeats have answers of their own. None for what is not
         kept: a script costs nothing, and what the user's own code says changes with the code."""
-        if call.target is None or call.target.provider in FREE or call.target.provider in RUNS_CODE:
+        if call.target is None:
             return None
-        request = call.request
+        request, opened = call.request, self._targets.of(call.request)
+        if opened.info.local or opened.info.runs_code:
+            return None
         ordinal = call.key.rpartition("-")[2]
         trial = 0 if request.embed is not None else request.trial  # which trial needs a vector first is an accident
-        state = blake2b(self._targets.of(request).cache_material(request), digest_size=20)
+        state = blake2b(opened.cache_material(request), digest_size=20)
         state.update(f"\0{request.judging} {trial} {ordinal}".encode())
         return state.hexdigest()
 

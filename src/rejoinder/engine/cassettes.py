@@ -9,13 +9,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import structs
 
-from rejoinder.checks import Post, Work
-from rejoinder.engine.calls import Call, Tape, place_in_turn
-from rejoinder.engine.journal import Told
-from rejoinder.engine.plan import Job, asked_model
-from rejoinder.engine.targets import OpenTargets
-from rejoinder.model import Suite
-from rejoinder.providers.cassettes import (
+from rejoinder.cassettes import (
     Cassette,
     CassetteError,
     Change,
@@ -25,7 +19,13 @@ from rejoinder.providers.cassettes import (
     cassette_name,
     write_cassette,
 )
-from rejoinder.providers.cassettes import Kind as RecordedKind
+from rejoinder.cassettes import Kind as RecordedKind
+from rejoinder.checks import Post, Work
+from rejoinder.engine.calls import Call, Tape, place_in_turn
+from rejoinder.engine.journal import Told
+from rejoinder.engine.plan import Job, asked_model
+from rejoinder.engine.targets import OpenTargets
+from rejoinder.model import Suite
 from rejoinder.providers.replay import ReplayProvider
 
 ModelOf: TypeAlias = Callable[[Call], str]

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from rejoinder.engine.calls import Call
 from rejoinder.model import NO_USAGE, Failure, Reply, Usage
-from rejoinder.providers import FREE
+from rejoinder.model.providers import row_of
 
 MOST_KEPT = 2000
 """Vectors that are kept in memory, the latest used ones, so that memory does not grow with the run. A text that comes
@@ -29,7 +29,7 @@ class Embeddings:
         """True if a billed target may have answered."""
 
     async def get(self, call: Call, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        self.paid = self.paid or (call.target is not None and call.target.provider not in FREE)
+        self.paid = self.paid or (call.target is not None and not row_of(call.target.provider).local)
         key = call.key
         found = self._known.get(key)
         if found is None:

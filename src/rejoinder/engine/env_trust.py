@@ -21,9 +21,9 @@ from rejoinder.environment import own_environment
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Target
 from rejoinder.providers import Provider
-from rejoinder.providers.api import ApiProvider
+from rejoinder.providers.http_api import ApiProvider
 from rejoinder.providers.routes import CERTIFICATE_VARIABLES
-from rejoinder.providers.settings import one_spelling
+from rejoinder.providers.settings import normalize_keys
 from rejoinder.providers.vendors import address_variables
 from rejoinder.run_files import replace_file
 from rejoinder.suite.paths import list_words
@@ -72,7 +72,7 @@ def _deciding(target: Target, ready: Target, address: str, environment: Environm
 
 
 def _address_names(target: Target, ready: Target, address: str, environment: Environment) -> Iterable[str]:
-    settings, filled = one_spelling(target.settings), one_spelling(ready.settings)
+    settings, filled = normalize_keys(target.settings), normalize_keys(ready.settings)
     written = next((key for key in _ADDRESSES if str(filled.get(key) or "").strip()), None)
     if written is None:
         return [name for name in address_variables(target.provider) if environment.get(name, "").strip()][:1]

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
+from rejoinder.cassettes import Recording, explain_miss, likeness
 from rejoinder.engine.calls import Call
 from rejoinder.engine.cassettes import ModelOf, recording_of, recordings_of
 from rejoinder.engine.earlier import EarlierRuns
@@ -19,7 +20,6 @@ from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.retrace import retrace
 from rejoinder.errors import RejoinderError
 from rejoinder.model import ChatMessage, Target
-from rejoinder.providers.cassettes import Recording, explain_miss, likeness
 
 MOST_OTHERS = 100
 """Conversations that are searched for a similar call, where neither case nor content points to one."""

@@ -29,8 +29,9 @@ from rejoinder.model import (
     file_in_project,
     walk_level,
 )
-from rejoinder.providers import AVAILABLE, RUNS_CODE
-from rejoinder.providers.settings import one_spelling
+from rejoinder.model.providers import row_of
+from rejoinder.providers import is_plugin
+from rejoinder.providers.settings import normalize_keys
 from rejoinder.roles import Pair, asked_besides, find_embedding_fault, find_provider_fault, judges_of, pair_of
 from rejoinder.suite.paths import did_you_mean
 
@@ -168,7 +169,7 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
 
 def _runs_python(pair: Pair, others: list[Target]) -> bool:
     """Does a conversation run Python code of the project or of a package?"""
-    own = any(one.provider in RUNS_CODE or one.provider not in AVAILABLE for one in (pair.target, *others))
+    own = any(row_of(one.provider).runs_code or is_plugin(one.provider) for one in (pair.target, *others))
     return own or any(isinstance(check, PythonCheck | Custom) for check in walk_level(pair.case.level))
 
 
@@ -265,7 +266,7 @@ def identity_settings(target: Target) -> dict[str, Any]:
 
 def written_model(target: Target) -> str:
     """The model or deployment that a target asks for, as it is written; it may hold a `${{ VAR }}`."""
-    settings = one_spelling(target.settings)
+    settings = normalize_keys(target.settings)
     return str(settings.get("model") or settings.get("deployment") or "")
 
 
@@ -306,7 +307,7 @@ def _refuse(pair: Pair, others: list[Target], *, no_code: bool) -> None:
     for one in (target, *others):
         if (fault := find_provider_fault(one)) is not None:
             raise fault
-        if no_code and one.provider in RUNS_CODE:
+        if no_code and row_of(one.provider).runs_code:
             raise UsageError(f"target `{one.name}` runs code of the project, and --no-code refuses that")
     for check in walk_level(case.level):
         if no_code and reach_of(check).code:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import structs
 
+from rejoinder.cassettes import NO_RECORDING
 from rejoinder.checks import Context, Post, Work, grade, grade_plain
 from rejoinder.engine.calls import Attempts, Call, Counter, NoAnswer, Source, Tape, place_in_turn
 from rejoinder.engine.conversation import Ask, Grade, Stop, converse
@@ -37,7 +38,6 @@ from rejoinder.model import (
     Trouble,
     Verdict,
 )
-from rejoinder.providers.cassettes import NO_RECORDING
 from rejoinder.roles import embedder_for, judge_for, named_target
 
 

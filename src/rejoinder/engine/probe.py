@@ -14,7 +14,8 @@ from rejoinder.engine.secrets import Mask
 from rejoinder.engine.targets import OpenTargets
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import ChatMessage, Reply, Request, Semantic, Suite, Target, walk_level
-from rejoinder.providers import EMBEDS, RUNS_CODE, is_available
+from rejoinder.model.providers import row_of
+from rejoinder.providers import is_available
 from rejoinder.suite.project import read_environment
 from rejoinder.suite.targets import left_out_settings
 from rejoinder.user_modules import find_function
@@ -37,7 +38,7 @@ def find_lack(target: Target, project: Suite) -> RejoinderError | None:
     """What keeps a target from being asked; None when it can be. Nothing is sent, and no code of the project is run."""
     if not is_available(target.provider):
         return UsageError(f"the provider `{target.provider}` cannot be run by this version")
-    if target.provider in RUNS_CODE:
+    if row_of(target.provider).runs_code:
         fault = find_function(str(target.settings["call"]), (str(Path(project.path).parent), project.root))
         return UsageError(fault) if fault is not None else None
     try:
@@ -67,9 +68,9 @@ async def try_target(
     targets = OpenTargets(options)
     started = time.perf_counter()
     try:
-        if target.provider in RUNS_CODE and options.trust.no_code:
+        if row_of(target.provider).runs_code and options.trust.no_code:
             raise UsageError("it runs code of the project, and --no-code refuses that")
-        if target.provider in RUNS_CODE:
+        if row_of(target.provider).runs_code:
             targets.lend_environment([project])
         opened = targets.open(project, target)
         request = _question(target, opened.model_name, embeds=target.name in embedders)
@@ -105,7 +106,8 @@ def _question(target: Target, model: str | None, *, embeds: bool) -> Request:
     )
     if target.provider == "scripted":
         return structs.replace(request, **_within_script(target.settings, embeds=embeds))
-    if embeds or target.provider == "local_embeddings" or (target.provider in EMBEDS and _is_embedding_model(model)):
+    info = row_of(target.provider)
+    if embeds or not info.replies or (info.embeds and _is_embedding_model(model)):
         return structs.replace(request, messages=(), embed=QUESTION)
     return request
 
@@ -124,6 +126,6 @@ def _within_script(settings: dict[str, Any], *, embeds: bool) -> dict[str, Any]:
 
 
 def _is_embedding_model(model: str | None) -> bool:
-    from rejoinder.providers.prices import is_embedding_model
+    from rejoinder.providers.model_list import is_embedding_model
 
     return model is not None and is_embedding_model(model)

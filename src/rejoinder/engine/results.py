@@ -33,7 +33,7 @@ from rejoinder.model import (
     Verdict,
     title_of,
 )
-from rejoinder.providers import FREE, RUNS_CODE
+from rejoinder.model.providers import row_of
 from rejoinder.run_files import RunDamaged, lines_of, open_draft, open_file, replace_file
 
 Record = dict[str, Any]
@@ -214,7 +214,7 @@ def _usage_record(usage: Usage) -> UsageRecord:
 
 
 def _turn_record(turn: Turn, target: Target, include_messages: bool) -> TurnRecord:
-    reply = turn.reply
+    reply, info = turn.reply, row_of(target.provider)
     checks = [_check_record(verdict) for verdict in turn.verdicts]
     messages = turn.messages if include_messages else msgspec.UNSET
     if reply is None:
@@ -231,7 +231,7 @@ def _turn_record(turn: Turn, target: Target, include_messages: bool) -> TurnReco
         reply.cost,
         reply.latency_s,
         cost_breakdown=reply.price or msgspec.UNSET,
-        unpriced=_model_name(target, reply) if reply.cost is None and target.provider not in FREE else msgspec.UNSET,
+        unpriced=_model_name(target, reply) if reply.cost is None and not info.local else msgspec.UNSET,
         model=reply.model or msgspec.UNSET,
         finish_reason=reply.finish_reason or msgspec.UNSET,
         refusal=reply.refusal or msgspec.UNSET,
@@ -244,7 +244,7 @@ def _turn_record(turn: Turn, target: Target, include_messages: bool) -> TurnReco
 
 
 def _model_name(target: Target, reply: Reply) -> str:
-    if target.provider in RUNS_CODE:
+    if row_of(target.provider).runs_code:
         return target.name
     model = target.settings.get("model") or reply.model
     if model and "${{" in model:

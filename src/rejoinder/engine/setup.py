@@ -11,7 +11,6 @@ from rejoinder.engine.secrets import Mask
 from rejoinder.engine.targets import OpenTarget, OpenTargets, add_traceback, known_secrets, refuse_unbounded
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import Reply, Suite, Target
-from rejoinder.providers import FREE
 from rejoinder.roles import asked_besides
 
 
@@ -77,10 +76,8 @@ class Setup:
 
     def priced(self, suite: Suite, target: Target, reply: Reply) -> Reply:
         """A recorded reply that had no known price when it was recorded, and may have one now."""
-        if not self.opens_targets or reply.cost is not None or target.provider in FREE:
-            return reply
-        opened = self.targets.find(suite, target)
-        return reply if opened is None else opened.priced(reply)
+        opened = self.targets.find(suite, target) if self.opens_targets else None
+        return reply if opened is None or opened.info.local else opened.priced(reply)
 
     def refuse_other_models(self, run: str, then: Mapping[str, str | None]) -> None:
         """A run has one model for each target. Raises UsageError where a variable that names it has another value."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from rejoinder.cassettes import Shelf, check_folder
 from rejoinder.engine.answers import (
     Allowed,
     EndIfMissing,
@@ -33,7 +34,6 @@ from rejoinder.engine.retrace import retrace, unreadable_answers
 from rejoinder.engine.setup import Setup
 from rejoinder.errors import RejoinderError
 from rejoinder.model import Outcome, Reply, kind_of
-from rejoinder.providers.cassettes import Shelf, check_folder
 
 if TYPE_CHECKING:
     from rejoinder.engine.cache import RunCache

@@ -14,7 +14,7 @@ from rejoinder.engine.retrace import retrace
 from rejoinder.engine.secrets import Mask
 from rejoinder.engine.setup import Setup
 from rejoinder.model import Reply
-from rejoinder.providers import UNCOUNTED
+from rejoinder.model.providers import row_of
 
 
 def read_spent(setup: Setup, folder: RunFolder, mask: Mask, parts: EarlierRuns) -> tuple[History, Amount]:
@@ -23,7 +23,7 @@ def read_spent(setup: Setup, folder: RunFolder, mask: Mask, parts: EarlierRuns) 
     if not limits.has_budget:
         return read_journal(folder.journal, mask), NOTHING
     targets = {target.name: (suite, target) for suite, target in setup.survey.targets}
-    free = {name for name, (_, target) in targets.items() if target.provider in UNCOUNTED}
+    free = {name for name, (_, target) in targets.items() if not row_of(target.provider).counted}
 
     def priced(name: str, reply: Reply) -> Reply:
         return setup.priced(*targets[name], reply) if name in targets else reply

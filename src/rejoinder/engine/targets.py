@@ -22,19 +22,20 @@ from rejoinder.engine.secrets import Mask
 from rejoinder.environment import Loan
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import NO_USAGE, Cost, Failure, Reply, Request, Suite, Target, Usage
-from rejoinder.providers import FREE, OVER_HTTP, RUNS_CODE, UNCOUNTED, Provider, ProviderError, open_provider
-from rejoinder.providers.base import Foresees
+from rejoinder.model.providers import row_of
+from rejoinder.providers import Provider, ProviderError, info_of, open_provider
+from rejoinder.providers.base import PredictsUsage
 from rejoinder.providers.bounds import bounds_of
-from rejoinder.providers.exchange import Exchange
-from rejoinder.providers.settings import one_spelling
+from rejoinder.providers.settings import normalize_keys
+from rejoinder.providers.shared import Exchange
 from rejoinder.suite.paths import list_words
 from rejoinder.suite.project import Environment
 from rejoinder.user_code import FunctionFault
 
 if TYPE_CHECKING:
-    from rejoinder.providers.api import Outgoing
+    from rejoinder.providers.http_api import Outgoing
     from rejoinder.providers.limits import LimiterReport
-    from rejoinder.providers.prices import PriceList
+    from rejoinder.providers.price_list import PriceList
 
 DEFAULT_TIMEOUT_S = 300.0
 EXAMPLE_TOKENS = 4096
@@ -76,8 +77,9 @@ class OpenTarget:
     """A target that can be called. Calls of it share limits, prices and what the run has learned about it."""
 
     def __init__(self, target: Target, ready: Target, suite: Suite, provider: Provider, options: RunOptions) -> None:
-        settings = one_spelling(ready.settings)
+        settings = normalize_keys(ready.settings)
         self.target = target
+        self.info = info_of(target.provider)
         self.ready = ready
         """The target with its `${{ VAR }}` filled in."""
         self.suite = suite
@@ -93,22 +95,22 @@ class OpenTarget:
 
     @property
     def is_billed(self) -> bool:
-        return self.target.provider in OVER_HTTP
+        return self.info.billed
 
     @property
     def is_counted(self) -> bool:
         """True if its tokens count against a budget."""
-        return self.target.provider not in UNCOUNTED
+        return self.info.counted
 
     @property
     def model_name(self) -> str | None:
         """The model or deployment that is called."""
-        name = self.model or one_spelling(self.ready.settings).get("deployment")
+        name = self.model or normalize_keys(self.ready.settings).get("deployment")
         return None if name is None else str(name)
 
     @cached_property
     def _prices(self) -> PriceList:
-        from rejoinder.providers.prices import PriceList
+        from rejoinder.providers.price_list import PriceList
 
         return PriceList(self.suite.prices)
 
@@ -135,12 +137,12 @@ class OpenTarget:
     @property
     def _price_depends_on_reply(self) -> bool:
         place = self.target.provider, self.model, self.target.name
-        return self.is_billed and self._prices.hangs_on_the_reply(*place)
+        return self.is_billed and self._prices.price_depends_on_reply(*place)
 
     def most(self, request: Request, *, in_usd: bool) -> Amount:
         """The most that a call can cost, by the request as it goes out."""
-        if self.target.provider in FREE:
-            usage = self.provider.foresee(request) if isinstance(self.provider, Foresees) else NO_USAGE
+        if self.info.local:
+            usage = self.provider.foresee(request) if isinstance(self.provider, PredictsUsage) else NO_USAGE
             cost = self.cost(usage)
             return Amount(0.0 if cost is None else cost.total, usage.total_tokens)
         given, made = self.most_tokens(request)
@@ -174,9 +176,9 @@ class OpenTarget:
 
     def _outgoing(self, request: Request) -> Outgoing | None:
         """The request as it goes out, where it goes over HTTP."""
-        if self.target.provider not in OVER_HTTP:
+        if not self.info.over_http:
             return None
-        from rejoinder.providers.api import ApiProvider
+        from rejoinder.providers.http_api import ApiProvider
 
         assert isinstance(self.provider, ApiProvider)
         return self.provider.write(request)
@@ -185,7 +187,7 @@ class OpenTarget:
         """The known models nearest to one that the provider does not have."""
         if error.status != 404 or self.model is None or not self.is_billed:
             return ""
-        from rejoinder.providers.prices import nearest_models
+        from rejoinder.providers.model_list import nearest_models
 
         near = nearest_models(self.target.provider, self.model)
         return f"; known models are {list_words([f'`{name}`' for name in near])}" if near else ""
@@ -207,10 +209,10 @@ def _retries(settings: Mapping[str, Any], max_retries: int | None) -> Retries:
 def _timeout(target: Target, timeout_s: float | None) -> float | None:
     if timeout_s is not None:
         return timeout_s
-    setting = one_spelling(target.settings).get("timeout_seconds")
+    setting = normalize_keys(target.settings).get("timeout_seconds")
     if setting is not None:
         return float(setting)
-    return None if target.provider in FREE else DEFAULT_TIMEOUT_S
+    return None if info_of(target.provider).local else DEFAULT_TIMEOUT_S
 
 
 class OpenTargets:
@@ -251,8 +253,8 @@ class OpenTargets:
         for suite in suites:
             named.update(suite.secrets)
             for target in suite.targets.values():
-                if target.provider not in FREE:  # they have no keys, but may have very many replies
-                    self._exchange.hide_settings(target.name, one_spelling(target.settings))
+                if not row_of(target.provider).local:  # they have no keys, but may have very many replies
+                    self._exchange.hide_settings(target.name, normalize_keys(target.settings))
         # What the author gives a name keeps it: on another machine another value may be meant.
         return {**self.secrets, **named}
 
@@ -284,7 +286,7 @@ class OpenTargets:
 
     def _identity(self, suite: Suite, target: Target) -> tuple[object, ...]:
         """All that an open target depends on."""
-        folder = Path(suite.path).parent if target.provider in RUNS_CODE else None
+        folder = Path(suite.path).parent if info_of(target.provider).runs_code else None
         return target, suite.root, folder, self._environment(suite, target)
 
     def _open_anew(self, suite: Suite, target: Target) -> OpenTarget:
@@ -295,7 +297,7 @@ class OpenTargets:
         except RejoinderError as error:
             error.message = Mask(self.secrets_of([suite])).hide_text(error.message)
             raise
-        if isinstance(environment, Environment) and environment.files and target.provider in OVER_HTTP:
+        if isinstance(environment, Environment) and environment.files and info_of(target.provider).over_http:
             from rejoinder.engine.env_trust import refuse_foreign_address
 
             if not self._options.trust.trust_env:
@@ -312,14 +314,14 @@ class OpenTargets:
             for value, name in secrets.items():
                 self._exchange.hide(value, name)
             ready = structs.replace(target, settings=settings)
-        written = one_spelling(ready.settings).get("max_output_tokens")
-        if max_tokens is None or written not in (None, "") or target.provider not in OVER_HTTP:
+        written = normalize_keys(ready.settings).get("max_output_tokens")
+        if max_tokens is None or written not in (None, "") or not info_of(target.provider).over_http:
             return ready
         # In front, because the first spelling wins, and an empty one may be there.
         return structs.replace(ready, settings={"max_tokens": max_tokens, **ready.settings})
 
     def _environment(self, suite: Suite, target: Target) -> Mapping[str, str]:
-        if target.provider not in OVER_HTTP and "${{" not in repr(target.settings):
+        if not info_of(target.provider).over_http and "${{" not in repr(target.settings):
             return {}
         return self._read_environment(suite)
 
@@ -337,7 +339,7 @@ def known_secrets(suites: Iterable[Suite], targets: Iterable[tuple[Suite, Target
     targets have in the environment. No target is called."""
     opened = OpenTargets(RunOptions())
     for suite, target in targets:
-        if target.provider in OVER_HTTP:
+        if row_of(target.provider).over_http:
             with contextlib.suppress(RejoinderError):  # then it has no key
                 opened.open(suite, target)
     return opened.secrets_of(suites)
@@ -357,7 +359,7 @@ def refuse_unbounded(opened: Iterable[OpenTarget], embedders: Collection[Target]
     """
     for one in opened:
         target, embeds = one.target, one.target in embedders
-        if target.provider in FREE:
+        if one.info.local:
             continue
         if not one.is_billed or target.provider == "http":
             raise UsageError(
@@ -394,6 +396,6 @@ def _load_prices_aside() -> None:
 
 def load_prices() -> None:
     with contextlib.suppress(ImportError, OSError):  # a lookup reports it
-        from rejoinder.providers.prices import load_table
+        from rejoinder.suite.catalog import load_table
 
         load_table()

@@ -9,7 +9,7 @@ from rejoinder.environment import own_environment
 from rejoinder.providers import ProviderError
 
 if TYPE_CHECKING:
-    from rejoinder.providers.transport import Transport
+    from rejoinder.providers.http_client import Transport
 
 
 class Webhooks:
@@ -19,7 +19,7 @@ class Webhooks:
     async def post(self, post: Post) -> str:
         """The body of the answer. Raises ProviderError, for a refusal too: it is no verdict."""
         if self._transport is None:
-            from rejoinder.providers.transport import Transport
+            from rejoinder.providers.http_client import Transport
 
             self._transport = Transport(own_environment())
         answer = await self._transport.send("POST", post.url, post.headers, post.body, timeout_s=post.timeout_s)

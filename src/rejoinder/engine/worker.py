@@ -10,6 +10,7 @@ from itertools import chain
 
 from msgspec import Struct
 
+from rejoinder.cassettes import CassetteError
 from rejoinder.engine.answers import JournalSource
 from rejoinder.engine.budget import Budget
 from rejoinder.engine.calls import NoAnswer, Source
@@ -29,7 +30,6 @@ from rejoinder.engine.sources import RunSources
 from rejoinder.engine.targets import load_prices
 from rejoinder.errors import lacks_descriptors, reason_of, remedy_for
 from rejoinder.model import Failure, Outcome, Target, Trouble
-from rejoinder.providers.cassettes import CassetteError
 from rejoinder.providers.limits import LimiterReport
 from rejoinder.roles import asked_besides
 from rejoinder.user_code import FunctionFault, results_kept_clean

@@ -1,5 +1,17 @@
 """The words of the domain as frozen values. Nothing here does I/O or knows YAML or a provider."""
 
+from rejoinder.model.calls import (
+    ALL_KINDS,
+    NO_USAGE,
+    Failure,
+    Key,
+    Kind,
+    Reply,
+    Request,
+    Usage,
+    estimate_usage,
+    kind_of,
+)
 from rejoinder.model.checks import (
     JUDGE_VARIABLES,
     And,
@@ -64,13 +76,13 @@ from rejoinder.model.messages import ROLES, ChatMessage, FilePart, Message, Othe
 from rejoinder.model.prices import Cost, Price
 from rejoinder.model.problems import Problem
 from rejoinder.model.prompts import Diagnostic, JudgePrompt, Prompt
-from rejoinder.model.replies import NO_USAGE, Failure, Reply, Request, Usage, estimate_usage
 from rejoinder.model.results import Outcome, State, Status, Trouble, Turn, Verdict, reaches
 from rejoinder.model.suite import Case, FollowUps, Suite, file_in_project, for_target, title_of
 from rejoinder.model.targets import Target
 from rejoinder.model.text import trim, trim_start
 
 __all__ = [
+    "ALL_KINDS",
     "JUDGE_VARIABLES",
     "NO_USAGE",
     "ROLES",
@@ -111,6 +123,8 @@ __all__ = [
     "JudgePrompt",
     "JudgeVariable",
     "Judged",
+    "Key",
+    "Kind",
     "Latency",
     "Level",
     "Levenshtein",
@@ -165,6 +179,7 @@ __all__ = [
     "for_target",
     "formatting_for",
     "groups_of",
+    "kind_of",
     "parts_of",
     "reaches",
     "title_of",

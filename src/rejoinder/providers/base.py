@@ -62,9 +62,6 @@ class PredictsUsage(Protocol):
     def foresee(self, request: Request) -> Usage: ...
 
 
-Foresees = PredictsUsage  # old name, for the engine alone
-
-
 class ReplyWithin(Protocol):
     """The method `reply_within` of a provider that ends a call itself when its time is up, because it knows how far the
     call has come."""

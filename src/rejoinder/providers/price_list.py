@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
+from rejoinder.model.calls import Usage
 from rejoinder.model.prices import Cost, Price
-from rejoinder.model.replies import Usage
 from rejoinder.providers.price_table import SOURCES, Listing, find_listing
 
 
@@ -55,8 +55,6 @@ class PriceList:
         if source is None or not source.deployments:
             return False
         return self._overrides.find([target, *full_names(provider, [model] if model else [])]) is None
-
-    hangs_on_the_reply = price_depends_on_reply  # old name, for the engine alone
 
     def _look_up(self, provider: str, model: str) -> Listing | None:
         key = provider, model

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from rejoinder.model.calls import Usage
 from rejoinder.model.prices import Cost, Price
-from rejoinder.model.replies import Usage
 from rejoinder.suite.catalog import TABLES, load_table
 
 if TYPE_CHECKING:

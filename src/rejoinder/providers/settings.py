@@ -32,8 +32,6 @@ def normalize_keys(settings: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-one_spelling = normalize_keys  # old name, for the engine alone
-
 _BELOW_ZERO = frozenset({"seed", "thinking_budget"})
 """Whole numbers that may be below zero; Gemini has -1 for a budget of its own choice."""
 

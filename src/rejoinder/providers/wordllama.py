@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
@@ -81,7 +81,7 @@ def _load_model() -> Any:
 
 
 @contextmanager
-def _root_logger_kept() -> Iterator[None]:
+def _root_logger_kept() -> Generator[None]:
     """Importing wordllama configures the root logger, which is the program's own."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level

@@ -1,4 +1,0 @@
-"""Old name, for the engine alone."""
-
-from rejoinder.providers.http_api import ApiProvider as ApiProvider
-from rejoinder.providers.http_api import Outgoing as Outgoing
