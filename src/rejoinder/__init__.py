@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rejoinder.errors import RejoinderError, SuiteError, UsageError
     from rejoinder.formatting import format_case, format_judge_prompts, to_toon
     from rejoinder.model import Evidence, Opinion
-    from rejoinder.suite import load
+    from rejoinder.review import load
     from rejoinder.validation import validate
 
 _HOMES = {
@@ -29,7 +29,7 @@ _HOMES = {
     "check": "rejoinder.checks.plugins",
     "format_case": "rejoinder.formatting",
     "format_judge_prompts": "rejoinder.formatting",
-    "load": "rejoinder.suite",
+    "load": "rejoinder.review",
     "run": "rejoinder.api",
     "to_toon": "rejoinder.formatting",
     "validate": "rejoinder.validation",

@@ -17,13 +17,13 @@ from typing import Any
 import msgspec
 
 from rejoinder.engine.interrupts import Deadline
-from rejoinder.engine.loading import load_suites
-from rejoinder.engine.observer import Observer
-from rejoinder.engine.options import RunOptions, read_options
+from rejoinder.engine.loading import load_options
+from rejoinder.engine.plan import RunOptions
 from rejoinder.engine.run import RunReport, start_run
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite
-from rejoinder.suite.paths import did_you_mean
+from rejoinder.review import load_suites
+from rejoinder.spelling import did_you_mean
 
 
 def run(
@@ -40,7 +40,7 @@ def run(
     chosen = _options(options)
     suites: list[Suite] = []
     for one in given:
-        suites += [one] if isinstance(one, Suite) else load_suites([Path(one)], chosen)[0]
+        suites += [one] if isinstance(one, Suite) else load_suites([Path(one)], load_options(chosen))[0]
     try:
         asyncio.get_running_loop()
     except RuntimeError:

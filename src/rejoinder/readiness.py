@@ -12,8 +12,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from rejoinder.codes import Severity
-from rejoinder.errors import MissingKey, RejoinderError, UsageError
+from rejoinder.errors import MissingKey, RejoinderError, Severity, UsageError
 from rejoinder.model import (
     AnyCheck,
     Case,
@@ -27,17 +26,24 @@ from rejoinder.model import (
     Target,
     walk_level,
 )
-from rejoinder.model.providers import row_of
-from rejoinder.providers import is_available, is_plugin
-from rejoinder.roles import asked_besides, find_embedding_fault, find_provider_fault, find_target, no_target, pair_of
+from rejoinder.project import PROVIDERS_GROUP, find_entry_point
+from rejoinder.providers import RUNS_CODE, is_available
+from rejoinder.roles import (
+    find_embedding_fault,
+    find_provider_fault,
+    find_target,
+    no_target,
+    pair_of,
+    targets_used_by_checks,
+)
 from rejoinder.suite.cases import CasePlace, Place
+from rejoinder.suite.document_paths import write_path
 from rejoinder.suite.load import Loaded
-from rejoinder.suite.paths import write_path
 from rejoinder.suite.pruning import ANYTHING
 from rejoinder.suite.source import Source
 from rejoinder.suite.targets import lacks_settings, settings_with_environment
 from rejoinder.suite.walk import Built
-from rejoinder.user_modules import find_function, find_module, find_script
+from rejoinder.user_code import find_function, find_module, find_script
 
 
 class Readiness:
@@ -96,7 +102,7 @@ class Readiness:
             pair = pair_of(suite, case, case.target)
         except UsageError:
             return  # a name that is wrong, which loading has said
-        for target in (pair.target, *asked_besides(pair)):
+        for target in (pair.target, *targets_used_by_checks(pair)):
             self._asked.setdefault(target.name, target)
 
 

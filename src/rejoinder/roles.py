@@ -8,10 +8,9 @@ from msgspec import Struct
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Case, Compare, Judged, Semantic, Suite, Target, for_target, walk_level
-from rejoinder.model.providers import list_providers
-from rejoinder.providers import info_of, is_available, wordllama
+from rejoinder.providers import AVAILABLE, EMBEDS, is_available
+from rejoinder.spelling import list_words
 from rejoinder.suite.cases import check_target
-from rejoinder.suite.paths import list_words
 from rejoinder.suite.targets import is_known_provider, resolve
 
 
@@ -123,7 +122,7 @@ def judges_of(pair: Pair) -> Iterator[Target]:
             yield judge
 
 
-def asked_besides(pair: Pair, *, vectors: bool = True) -> Iterator[Target]:
+def targets_used_by_checks(pair: Pair, *, vectors: bool = True) -> Iterator[Target]:
     """Every target that the checks of a case may ask, the judges among them; `vectors`: for embeddings, too."""
     for check in walk_level(pair.case.level):
         if isinstance(check, Judged):

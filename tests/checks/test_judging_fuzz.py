@@ -25,6 +25,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from rejoinder import pattern_size
 from rejoinder.checks import patterns
 from rejoinder.checks.base import CheckFault, Context
 from rejoinder.checks.compare import read_preference
@@ -34,8 +35,7 @@ from rejoinder.checks.judge import Ambiguous, Judgement, read_judgement
 from rejoinder.checks.opinion import read_opinion
 from rejoinder.checks.processes import Ended
 from rejoinder.checks.rubric import read_marks
-from rejoinder.codes import CODES
-from rejoinder.errors import RejoinderError
+from rejoinder.errors import CODES, RejoinderError
 from rejoinder.model import (
     AnyCheck,
     Criterion,
@@ -52,7 +52,6 @@ from rejoinder.model import (
     Verdict,
     WantedCall,
 )
-from rejoinder.suite import patterns as suite_patterns
 from rejoinder.suite.schema import check_names
 from rejoinder.validation import validate_file
 from tests.conftest import Project
@@ -700,7 +699,7 @@ def test_patterns_that_repeat_much_are_taken(project: Project, pattern: str) -> 
 def test_no_pattern_that_is_taken_takes_long_to_compile(pattern: str) -> None:
     """Not measured: what is not refused here would hold up the test."""
     with contextlib.suppress(Exception):
-        suite_patterns.refuse_endless(pattern)
+        pattern_size.refuse_endless(pattern)
         regex.compile(pattern)
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.suite.expansion import Expansion
+from rejoinder.json_schemas import Expansion
 from tests.conftest import Project
 
 SOON_S = 20.0

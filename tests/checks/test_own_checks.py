@@ -1202,20 +1202,20 @@ def test_standard_output_is_given_back_whatever_happens() -> None:
     """Also where several runs share it, and in whatever order they end. What is captured is left alone."""
     program = """
 import contextlib, io, os
-from rejoinder.user_code import results_kept_clean
-first, second = results_kept_clean(), results_kept_clean()
+from rejoinder.user_code import redirect_user_output
+first, second = redirect_user_output(), redirect_user_output()
 first.__enter__(), second.__enter__()
 os.write(1, b"hidden;")
 first.__exit__(None, None, None)
 os.write(1, b"still hidden;")
 print("hidden too;", end="")
 second.__exit__(None, None, None)
-with contextlib.suppress(KeyError), results_kept_clean():
+with contextlib.suppress(KeyError), redirect_user_output():
     raise KeyError
 os.write(1, b"shown;")
 print("shown too;", end="", flush=True)
 with contextlib.redirect_stdout(io.StringIO()) as captured:
-    with results_kept_clean():
+    with redirect_user_output():
         os.write(1, b"not ours;")
     print("captured")
 assert captured.getvalue() == "captured\\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.codes import CODES
+from rejoinder.errors import CODES
 from rejoinder.suite.schema import schema_for
 from tests.documentation import ROOT, follow, pages
 

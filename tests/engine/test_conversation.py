@@ -26,7 +26,7 @@ from rejoinder.engine.conversation import Ask, Opening, converse
 from rejoinder.errors import SuiteError
 from rejoinder.formatting import format_case
 from rejoinder.model import ChatMessage, Failure, Outcome, Prompt, Reply
-from rejoinder.suite.paths import read_path
+from rejoinder.suite.document_paths import read_path
 from rejoinder.validation import validate_file
 from tests.conftest import Project
 

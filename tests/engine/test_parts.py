@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.engine.loading import load_suites
-from rejoinder.engine.options import RunOptions, Selection
-from rejoinder.engine.plan import plan
+from rejoinder.engine.loading import load_options
+from rejoinder.engine.plan import RunOptions, plan
+from rejoinder.review import load_suites
 from rejoinder.testing import Answer, FakeServer, Received, is_judging, judge
 from tests.conftest import Project, RejoinderError
 from tests.engine.test_properties import bounded
@@ -146,8 +146,8 @@ def came_to(document: Raw) -> Raw:
 
 def parts_of(project: Project, cases: list[Raw], parts: int) -> list[list[str]]:
     project.write("evals.yaml", {"target": "scripted/x", "evals": cases})
-    suites, _ = load_suites([project.folder / "evals.yaml"], RunOptions())
-    chosen = (plan(suites, RunOptions(selection=Selection(shard=(part, parts)))) for part in range(1, parts + 1))
+    suites, _ = load_suites([project.folder / "evals.yaml"], load_options(RunOptions()))
+    chosen = (plan(suites, RunOptions(shard=(part, parts))) for part in range(1, parts + 1))
     return [[job.prepared.case.id for job in jobs] for jobs in chosen]
 
 

@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 from toon_format import decode
 
 import rejoinder
-from rejoinder.codes import CODES
-from rejoinder.errors import RejoinderError
+from rejoinder.errors import CODES, RejoinderError
 from rejoinder.formatting import format_case, is_guideline
 from rejoinder.model import (
     ROLES,
@@ -39,8 +38,8 @@ from rejoinder.model import (
 )
 from rejoinder.report.problems import write_problem
 from rejoinder.report.sarif import write_sarif
+from rejoinder.suite.document_paths import read_path, write_path
 from rejoinder.suite.load import LoadOptions
-from rejoinder.suite.paths import read_path, write_path
 from rejoinder.suite.schema import check_names, read_schema
 from rejoinder.validation import FileReport, Report, validate_file
 from tests.conftest import Project

@@ -22,10 +22,11 @@ from hypothesis import strategies as st
 
 from rejoinder.engine.answers import ForkPrefix
 from rejoinder.engine.folder import RunFolder
-from rejoinder.engine.loading import load_suites
-from rejoinder.engine.options import RunOptions
+from rejoinder.engine.loading import load_options
+from rejoinder.engine.plan import RunOptions
 from rejoinder.engine.recorded import RecordedRun
-from rejoinder.engine.retrace import recorded_conversation
+from rejoinder.engine.sources import Before
+from rejoinder.review import load_suites
 from rejoinder.testing import Answer, FakeServer, Received, is_judging, judge
 from tests.conftest import Project, RejoinderError
 from tests.engine.test_properties import bounded
@@ -568,7 +569,7 @@ def test_judges_of_the_turns_before_are_told_apart(project: Project, talker: Tal
     first = run(project, suite(talker, case("a", *judges, *chain("Sure?", "Really?"))), code=1)
     [result] = first["results"]
     recorded = RecordedRun(RunFolder(folder_of(first)), project.folder)
-    [suites, _] = load_suites([project.folder / "evals.yaml"], RunOptions())
+    [suites, _] = load_suites([project.folder / "evals.yaml"], load_options(RunOptions()))
     tape = recorded_conversation(recorded, suites, "a", 2)
     recorded = [(call, told) for call, told in tape.calls if call.request.turn == 1]
     assert len(recorded) == 1 + 3 + 2

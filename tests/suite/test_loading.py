@@ -10,8 +10,8 @@ import pytest
 
 import rejoinder
 from rejoinder.model import Quote
-from rejoinder.suite.dotenv import parse_env
-from rejoinder.suite.files import Finder
+from rejoinder.project.dotenv import parse_env
+from rejoinder.project.files import Finder
 from tests.conftest import Project, codes
 
 spec = pytest.mark.spec
@@ -815,7 +815,7 @@ def test_a_folder_does_not_hide_a_file_further_up(project: Project) -> None:
 
 
 def test_a_finder_forgets_what_was_not_used_for_long(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rejoinder.suite.files.MOST_CHARACTERS", 10)
+    monkeypatch.setattr("rejoinder.project.files.MOST_CHARACTERS", 10)
     finder = Finder(project.folder, project.folder, project.folder)
     first, second, third = (project.write(name, name * 4) for name in "abc")
     for path in (first, second, first, third):

@@ -39,9 +39,9 @@ from rejoinder.model import (
     walk_level,
 )
 from rejoinder.roles import find_target, pair_of
+from rejoinder.spelling import did_you_mean, nearest
 from rejoinder.stats import Confusion, kappa, kappa_interval, position_bias, self_consistency, wilson
 from rejoinder.suite.datasets import Row, read_rows
-from rejoinder.suite.paths import did_you_mean, nearest
 from rejoinder.suite.templates import write_value
 
 CANDIDATE = "labelled replies"

@@ -16,9 +16,8 @@ from msgspec import Struct
 
 from rejoinder.checks.base import Context, error_verdict, scored_verdict, verdict
 from rejoinder.checks.patterns import BoundedPattern
+from rejoinder.json_schemas import Expansion, compile_schema
 from rejoinder.model import AnyCheck, ContainsJson, IsJson, JsonPath, JsonSchema, Reply, Verdict
-from rejoinder.suite.expansion import Expansion
-from rejoinder.suite.schema import compile_schema
 
 MOST_STARTS = 200
 """What looks like JSON in prose, and is none, so many times: then nobody looks any further."""

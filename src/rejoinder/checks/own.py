@@ -20,9 +20,17 @@ from rejoinder.checks.opinion import opinion_verdict, read_opinion
 from rejoinder.checks.plugins import load_check, source_of_check
 from rejoinder.checks.processes import run_script
 from rejoinder.model import Check, Code, Custom, Evidence, Failure, Opinion, PythonCheck, Reply, Verdict, Webhook
-from rejoinder.suite.project import read_environment
-from rejoinder.user_code import FunctionFault, call_function, in_words, load_function, recordable, source_of
-from rejoinder.user_modules import SOURCES, folder_for
+from rejoinder.project import read_environment
+from rejoinder.user_code import (
+    SOURCES,
+    FunctionFault,
+    call_function,
+    folder_for,
+    in_words,
+    load_function,
+    recordable,
+    source_of,
+)
 
 DEFAULT_TIMEOUT_S = 60.0
 

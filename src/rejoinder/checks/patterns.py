@@ -57,7 +57,7 @@ class BoundedPattern:
     @staticmethod
     def of(pattern: str, build: Callable[[str], Any]) -> BoundedPattern | None:
         """A pattern that nobody has looked at before: one that takes too long to compile is not even begun with."""
-        from rejoinder.suite.patterns import refuse_endless
+        from rejoinder.pattern_size import refuse_endless
 
         try:
             refuse_endless(pattern)

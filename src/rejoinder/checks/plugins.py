@@ -14,7 +14,7 @@ from hashlib import sha1
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from rejoinder.suite.plugins import CHECKS_FILE, CHECKS_GROUP, find_entry_point, project_checks
+from rejoinder.project import CHECKS_FILE, CHECKS_GROUP, find_entry_point, project_checks
 from rejoinder.user_code import FunctionFault, in_words, load_file, raised_at
 
 F = TypeVar("F", bound=Callable[..., Any])

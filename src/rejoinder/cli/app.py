@@ -85,7 +85,7 @@ def _counterpart(args: list[str]) -> str:
     """What to say about a word that is no command: the command that was meant."""
     from pathlib import Path
 
-    from rejoinder.suite.paths import nearest
+    from rejoinder.spelling import nearest
 
     word = args[0]
     if Path(word).suffix.lower() in (".yaml", ".yml", ".json") or Path(word).exists():
@@ -97,7 +97,7 @@ def _counterpart(args: list[str]) -> str:
 
 
 def _best_guess(option: str, possibilities: Sequence[str]) -> list[str]:
-    from rejoinder.suite.paths import nearest
+    from rejoinder.spelling import nearest
 
     best = nearest(option, possibilities)
     return [best] if best else []

@@ -11,7 +11,7 @@ import click
 from rejoinder.cli.output import count, echo, write_json
 from rejoinder.cli.spans import LIFETIME
 from rejoinder.engine.cache import FILE, Cache
-from rejoinder.suite.project import find_root
+from rejoinder.project import find_root
 
 
 @click.group("cache", invoke_without_command=True)

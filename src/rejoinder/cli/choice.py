@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from rejoinder.cli.loading import load_suites
+from rejoinder.cli.loading import load_or_exit
 from rejoinder.cli.models import read_quartiles
 from rejoinder.cli.output import echo, words
 from rejoinder.engine.options import RunOptions
@@ -44,7 +44,7 @@ def choose_targets(
             chosen[word] = None
             continue
         # What the suites say of their own targets is no matter here; the run itself loads them again, and warns.
-        suites = suites or load_suites(paths, options.changed(targets=(word,)), warn=False)
+        suites = suites or load_or_exit(paths, structs.replace(options, targets=(word,)), warn=False)
         known = [name for suite in suites for name in suite.targets]
         by_name = [name for name in known if word != "all" and fnmatchcase(name.lower(), word.lower())]
         chosen |= dict.fromkeys(by_name or _models(word, *filters, suites[0]))
@@ -60,7 +60,7 @@ def _is_pattern(word: str) -> bool:
 def _models(pattern: str, providers: list[str], quartiles: list[int], suite: Suite) -> list[str]:
     from rejoinder.providers.model_list import match_models
     from rejoinder.providers.vendors import can_be_asked
-    from rejoinder.suite.project import open_project
+    from rejoinder.suite.configuration import open_project
 
     found = match_models([pattern], providers=providers, quartiles=quartiles, overrides=suite.prices)
     if not found:

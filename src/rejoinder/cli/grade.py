@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from rejoinder.calibration.regrade import Change, compare_grades
-from rejoinder.cli.loading import load_suites
+from rejoinder.cli.loading import load_or_exit
 from rejoinder.cli.output import count, echo, width_of, write_json
 from rejoinder.cli.recorded import open_recorded
 from rejoinder.cli.results import next_command, relative, tracebacks
@@ -56,7 +56,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     given = {"workers": workers, "budget_usd": budget_usd, "budget_tokens": budget_tokens, "max_tokens": max_tokens}
     options = options.changed(**{name: value for name, value in given.items() if value is not None})
     # Candidates are not asked; whether judges can be is found out when they are opened.
-    suites = load_suites(files, options, asks=False) if files else recorded.suites(asks=False)
+    suites = load_or_exit(files, options, asks=False) if files else recorded.suites(asks=False)
     before, now = grade_run(recorded, suites, options, LiveDisplay(sys.stderr, width_of(sys.stderr)))
     changes = compare_grades(before, now)
     if form == "json":

@@ -137,9 +137,9 @@ def _subject(
         if suite is not None or name is not None:
             raise UsageError("--criteria is a judge of its own; leave out the suite and --check")
         return _plain_subject(criteria, target, file, options)
-    from rejoinder.cli.loading import load_suites
+    from rejoinder.cli.loading import load_or_exit
 
-    found: Found = find_judge(load_suites((suite,) if suite else (), options, warn=False, labelled=True), name)
+    found: Found = find_judge(load_or_exit((suite,) if suite else (), options, warn=False, labelled=True), name)
     return subject_of(found, target, file)
 
 
@@ -147,9 +147,9 @@ def _plain_subject(criteria: str, target: str | None, file: LabelFile, options: 
     """A judge that no suite has, with the project's targets."""
     from rejoinder.calibration.judge_test import plain_subject
     from rejoinder.model import Suite
-    from rejoinder.suite.paths import did_you_mean
+    from rejoinder.spelling import did_you_mean
+    from rejoinder.suite.configuration import open_project
     from rejoinder.suite.prices import read_prices
-    from rejoinder.suite.project import open_project
     from rejoinder.suite.targets import read_targets, resolve
 
     here = Path.cwd()

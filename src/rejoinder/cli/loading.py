@@ -1,4 +1,4 @@
-"""Loading suites for a command that runs them: every mistake shown, and nothing begun when there is one."""
+"""Load the suites of a command: every mistake is shown, and nothing is begun when there is one."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import sys
 from pathlib import Path
 
 from rejoinder.cli.output import echo, show_problems, tell_passed_over
-from rejoinder.engine import loading
-from rejoinder.engine.options import RunOptions
+from rejoinder.engine.loading import load_options
+from rejoinder.engine.plan import RunOptions
 from rejoinder.errors import SuiteError
 from rejoinder.model import Suite
+from rejoinder.review import load_suites
 from rejoinder.suite.cases import check_target
-from rejoinder.validation import find_files
+from rejoinder.suite.discover import find_files
 
 
-def load_suites(
+def load_or_exit(
     paths: tuple[Path, ...], options: RunOptions, *, warn: bool = True, asks: bool = True, labelled: bool = False
 ) -> list[Suite]:
-    """`asks`: will their targets be asked? Without, nobody needs their keys. `labelled`: are their judges put to
-    labelled replies?"""
+    """`asks` and `labelled` are those of `LoadOptions`."""
     files, passed_over = find_files(paths)
     if warn:
         tell_passed_over(passed_over)
     try:
-        suites, warnings = loading.load_suites(files, options, asks=asks, labelled=labelled)
+        suites, warnings = load_suites(files, load_options(options, asks=asks, labelled=labelled))
     except SuiteError as error:
         show_problems([problem for problem in error.problems if problem.severity == "error"], err=True)
         sys.exit(2)

@@ -14,10 +14,10 @@ from rejoinder.cli.output import echo, echo_text, show_problems, tell_passed_ove
 from rejoinder.errors import UsageError
 from rejoinder.formatting import diagnose_reference, find_judges, format_case, format_judge_prompts
 from rejoinder.model import Case, Diagnostic, LlmJudge, Mode, Problem, Prompt, Suite, for_target
+from rejoinder.spelling import did_you_mean
+from rejoinder.suite.discover import find_files
 from rejoinder.suite.load import LoadOptions, read_suite
-from rejoinder.suite.paths import did_you_mean
 from rejoinder.suite.targets import resolve
-from rejoinder.validation import find_files
 
 
 @click.command("prompt")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rejoinder.engine.folder import find_run
 from rejoinder.engine.recorded import RecordedRun
-from rejoinder.suite.project import find_root
+from rejoinder.project import find_root
 
 
 def open_recorded(name: str | None, *, trust: bool = False) -> RecordedRun:

@@ -16,10 +16,10 @@ from rejoinder.cli.output import count, echo, write_machine
 from rejoinder.engine.results import Outline
 from rejoinder.engine.run import RunReport
 from rejoinder.errors import UsageError, reason_of
+from rejoinder.project import find_root
 from rejoinder.report.conversation import shorten_line, write_conversation, write_reasons
 from rejoinder.report.signs import signs_for
 from rejoinder.report.summary import write_summary
-from rejoinder.suite.project import find_root
 
 MOST_SHOWN = 20
 """Conversations that are shown without being asked for."""

@@ -10,8 +10,8 @@ import click
 
 from rejoinder.cli.output import count, echo, write_json
 from rejoinder.engine.folder import RunFolder, list_grades, list_runs, prune_runs
+from rejoinder.project import find_root
 from rejoinder.run_files import RunDamaged, refuse_special_files
-from rejoinder.suite.project import find_root
 
 
 @click.group("runs", invoke_without_command=True)

@@ -13,10 +13,10 @@ from rejoinder.cli.output import echo, show_problems, write_json
 from rejoinder.cli.trust_options import no_code_option, trust_env_option
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite, Target, Usage
-from rejoinder.providers.settings import normalize_keys
-from rejoinder.suite.paths import did_you_mean
+from rejoinder.providers.settings import one_spelling
+from rejoinder.spelling import did_you_mean
+from rejoinder.suite.configuration import open_project
 from rejoinder.suite.prices import read_prices
-from rejoinder.suite.project import open_project
 from rejoinder.suite.targets import read_targets, resolve
 
 if TYPE_CHECKING:
@@ -112,15 +112,16 @@ def check(
 def _read_project(targets_file: Path | None, suite_file: Path | None) -> Suite:
     """The project's targets, and those of a suite where one is named."""
     if suite_file is not None:
-        from rejoinder.engine.loading import load_suites
-        from rejoinder.engine.options import RunOptions, Selection
+        from rejoinder.engine.loading import load_options
+        from rejoinder.engine.plan import RunOptions
         from rejoinder.errors import SuiteError
+        from rejoinder.review import load_suites
 
         # With a target from outside, what the suite's own lacks is no mistake of the suite: the list is to show it.
         file = str(targets_file.resolve()) if targets_file else None
         options = RunOptions(selection=Selection(targets=("scripted/none",), targets_file=file))
         try:
-            [suite], _ = load_suites([suite_file], options)
+            [suite], _ = load_suites([suite_file], load_options(options))
         except SuiteError as error:
             show_problems(error.problems, err=True)
             sys.exit(2)

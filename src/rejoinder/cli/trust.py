@@ -10,7 +10,7 @@ import click
 from rejoinder.cli.output import count, echo
 from rejoinder.engine.env_trust import deciding_variables, forget_files, trust_files, trusted_files
 from rejoinder.errors import UsageError
-from rejoinder.suite.project import env_files, find_root, read_env_file
+from rejoinder.project import env_files, find_root, read_env_file
 
 
 @click.command("trust")

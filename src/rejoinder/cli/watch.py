@@ -13,13 +13,13 @@ from typing import NoReturn
 from rejoinder.checks.own import folder_for
 from rejoinder.checks.plugins import forget_checks
 from rejoinder.cli.output import echo, show_error, show_problems
-from rejoinder.engine.loading import load_suites
-from rejoinder.engine.options import RunOptions
+from rejoinder.engine.loading import load_options
+from rejoinder.engine.plan import RunOptions
 from rejoinder.errors import RejoinderError, SuiteError
 from rejoinder.model import Code, Custom, Problem, PythonCheck, Suite, walk_level
-from rejoinder.model.providers import row_of
-from rejoinder.suite.files import noting_files
-from rejoinder.suite.project import env_folders, folders_above
+from rejoinder.project import env_folders, folders_above, recording_files
+from rejoinder.providers import RUNS_CODE
+from rejoinder.review import load_suites
 from rejoinder.user_code import forget_modules
 
 EVERY_S = 0.5
@@ -48,9 +48,9 @@ class Watched:
 
     def load(self) -> list[Problem]:
         """Read the suite anew; the warnings. Raises SuiteError, and then it is the suite that it was."""
-        with noting_files() as read:
+        with recording_files() as read:
             try:
-                [self.suite], warnings = load_suites([Path(self.suite.path)], self._options)
+                [self.suite], warnings = load_suites([Path(self.suite.path)], load_options(self._options))
             except SuiteError:
                 self._read |= read  # one of them may have to be mended
                 raise

@@ -17,19 +17,18 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from rejoinder.environment import own_environment
+from rejoinder.engine.plan import RunOptions
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Target
+from rejoinder.project import Environment, own_environment, user_folder
 from rejoinder.providers import Provider
 from rejoinder.providers.http_api import ApiProvider
 from rejoinder.providers.routes import CERTIFICATE_VARIABLES
 from rejoinder.providers.settings import normalize_keys
 from rejoinder.providers.vendors import address_variables
 from rejoinder.run_files import replace_file
-from rejoinder.suite.paths import list_words
-from rejoinder.suite.project import Environment
+from rejoinder.spelling import list_words
 from rejoinder.suite.templates import environment_names
-from rejoinder.user_folder import user_folder
 
 VARIABLE = "REJOINDER_TRUST_ENV"
 _ADDRESSES = ("base_url", "endpoint", "url")

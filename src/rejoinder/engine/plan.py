@@ -29,11 +29,10 @@ from rejoinder.model import (
     file_in_project,
     walk_level,
 )
-from rejoinder.model.providers import row_of
-from rejoinder.providers import is_plugin
-from rejoinder.providers.settings import normalize_keys
-from rejoinder.roles import Pair, asked_besides, find_embedding_fault, find_provider_fault, judges_of, pair_of
-from rejoinder.suite.paths import did_you_mean
+from rejoinder.providers import AVAILABLE, RUNS_CODE
+from rejoinder.providers.settings import one_spelling
+from rejoinder.roles import Pair, find_embedding_fault, find_provider_fault, judges_of, pair_of, targets_used_by_checks
+from rejoinder.spelling import did_you_mean
 
 DEFAULT_WORKERS = 10
 WORKERS_FOR_SCRIPTS = 200
@@ -152,12 +151,12 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
         count += 1
         if (pair.suite.path, pair.target.name) in speaking and asks_nobody(pair.case.level):
             continue  # as nearly all rows of a large data set
-        others = list(asked_besides(pair))
-        _refuse(pair, others, no_code=options.trust.no_code)
+        others = list(targets_used_by_checks(pair))
+        _refuse(pair, others, options)
         if pair.suite.path not in coded and _runs_python(pair, others):
             coded[pair.suite.path] = pair.suite
         judges_itself = judges_itself or pair.target in judges_of(pair)
-        speaking.update((pair.suite.path, target.name) for target in (pair.target, *asked_besides(pair, vectors=False)))
+        speaking.update(id(target) for target in (pair.target, *targets_used_by_checks(pair, vectors=False)))
         for target in (pair.target, *others):
             _, known = found.setdefault((pair.suite.path, target.name), (pair.suite, target))
             if known is not target and known != target:
@@ -275,7 +274,7 @@ def asked_model(suite: Suite, target: Target) -> str:
     model = written_model(target)
     if "${{" not in model:
         return model
-    from rejoinder.suite.project import read_environment
+    from rejoinder.project import read_environment
     from rejoinder.suite.targets import settings_with_environment
 
     environment = read_environment(Path(suite.path).parent, Path(suite.root), Path.cwd())

@@ -20,10 +20,10 @@ from rejoinder.engine.setup import Setup
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Case, Formatting, Suite, Target, file_in_project
 from rejoinder.run_files import LONGEST_LINE, RunDamaged, lines_of, open_file
+from rejoinder.suite.case_store import CaseStore
+from rejoinder.suite.configuration import open_project
 from rejoinder.suite.prices import read_prices
-from rejoinder.suite.project import open_project
 from rejoinder.suite.templates import find_secret_by_expression
-from rejoinder.suite.walk import LaidAside
 
 
 def write_receipt(folder: RunFolder, setup: Setup, earlier: Mapping[str, str | None]) -> Record:
@@ -79,7 +79,7 @@ def suite_record(suites: list[Suite], options: RunOptions, root: Path) -> Record
 def case_lines(suites: list[Suite]) -> Iterator[tuple[int, Any]]:
     """Every case of every suite, with the number of its suite."""
     for number, suite in enumerate(suites):
-        if isinstance(suite.cases, LaidAside):  # they are encoded already
+        if isinstance(suite.cases, CaseStore):  # they are encoded already
             for line in suite.cases.lines():
                 yield number, msgspec.Raw(line.rstrip())
         else:

@@ -12,13 +12,14 @@ from functools import cached_property
 from pathlib import Path, PurePath
 
 from rejoinder.engine.folder import RunFolder
-from rejoinder.engine.loading import load_suites
-from rejoinder.engine.options import RunOptions, Trust
+from rejoinder.engine.loading import load_options
+from rejoinder.engine.plan import RunOptions
 from rejoinder.engine.receipt import Stored, StoredSuite, read_stored, stored_suite
 from rejoinder.engine.seal import has_seal
 from rejoinder.engine.secrets import Mask
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite, file_in_project
+from rejoinder.review import load_suites
 
 MOST_REPEATS = 10_000
 """Trials and workers that a folder from elsewhere can ask for."""
@@ -79,7 +80,11 @@ class RecordedRun:
         asks = asks and "candidate" in options.answers.asks
         for number, stored in enumerate(self.stored.suites):
             file = self._suite_file(stored)
-            suites += load_suites([file], options, asks=asks)[0] if file is not None else [self._copy(number, stored)]
+            suites += (
+                load_suites([file], load_options(options, asks=asks))[0]
+                if file is not None
+                else [self._copy(number, stored)]
+            )
         return suites
 
     def copies(self) -> list[Suite]:

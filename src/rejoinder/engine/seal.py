@@ -14,10 +14,9 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from rejoinder.environment import own_environment
 from rejoinder.errors import reason_of
+from rejoinder.project import own_environment, user_folder
 from rejoinder.run_files import RunDamaged, open_file, replace_file
-from rejoinder.user_folder import user_folder
 
 VARIABLE = "REJOINDER_SEAL_KEY"
 FILE = "seal"

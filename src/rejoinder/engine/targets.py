@@ -19,17 +19,15 @@ from rejoinder.engine.budget import Amount
 from rejoinder.engine.options import RunOptions
 from rejoinder.engine.plan import identity_of
 from rejoinder.engine.secrets import Mask
-from rejoinder.environment import Loan
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import NO_USAGE, Cost, Failure, Reply, Request, Suite, Target, Usage
-from rejoinder.model.providers import row_of
-from rejoinder.providers import Provider, ProviderError, info_of, open_provider
-from rejoinder.providers.base import PredictsUsage
+from rejoinder.project import Environment, Loan, own_environment
+from rejoinder.providers import FREE, OVER_HTTP, RUNS_CODE, ProviderError, open_provider
+from rejoinder.providers.base import Foresees
 from rejoinder.providers.bounds import bounds_of
-from rejoinder.providers.settings import normalize_keys
-from rejoinder.providers.shared import Exchange
-from rejoinder.suite.paths import list_words
-from rejoinder.suite.project import Environment
+from rejoinder.providers.exchange import Exchange
+from rejoinder.providers.settings import one_spelling
+from rejoinder.spelling import list_words
 from rejoinder.user_code import FunctionFault
 
 if TYPE_CHECKING:
@@ -327,7 +325,7 @@ class OpenTargets:
 
     def _read_environment(self, suite: Suite) -> Mapping[str, str]:
         if suite.path not in self._environments:
-            from rejoinder.suite.project import read_environment
+            from rejoinder.project import read_environment
 
             start, root = Path(suite.path).parent, Path(suite.root)
             self._environments[suite.path] = read_environment(start, root, Path.cwd())

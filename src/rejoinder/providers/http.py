@@ -22,7 +22,7 @@ from rejoinder.providers.http1 import HttpAnswer
 from rejoinder.providers.http_api import ErrorDetails, Outgoing, shortened
 from rejoinder.providers.json_fields import read_json
 from rejoinder.providers.settings import Settings
-from rejoinder.suite.paths import did_you_mean
+from rejoinder.spelling import did_you_mean
 
 DEFAULT_BODY = {"messages": "{{ messages }}"}
 _PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")

@@ -17,9 +17,8 @@ import msgspec
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Target
-from rejoinder.model.providers import ProviderInfo, Traits
+from rejoinder.project import PROVIDERS_GROUP, find_entry_point
 from rejoinder.providers.python import PythonProvider
-from rejoinder.suite.plugins import PROVIDERS_GROUP, find_entry_point
 from rejoinder.user_code import FunctionFault, in_words, raised_at
 
 

@@ -13,7 +13,9 @@ from msgspec import Struct
 
 from rejoinder.errors import MissingKey, UsageError
 from rejoinder.model import Target
-from rejoinder.model.providers import row_of
+from rejoinder.project import CERTIFICATE_SETTING as SETTING
+from rejoinder.project import certificate_files, find_certificate
+from rejoinder.project import explain_missing_certificate as explain_missing
 from rejoinder.providers.anthropic import VERSION, AnthropicMessages
 from rejoinder.providers.gemini import GeminiContent, GeminiEmbeddings
 from rejoinder.providers.http import TemplatedHttp
@@ -24,7 +26,6 @@ from rejoinder.providers.openai_responses import OpenAiResponses
 from rejoinder.providers.settings import Settings
 from rejoinder.providers.shared import Exchange
 from rejoinder.providers.tls import ClientCertificate
-from rejoinder.suite.certificates import SETTING, certificate_files, explain_missing, find_certificate
 
 AZURE_VERSION = "2024-12-01-preview"
 GEMINI_MODEL = "gemini-2.5-flash"

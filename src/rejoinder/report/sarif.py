@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from rejoinder.codes import CODES
+from rejoinder.errors import CODES
 from rejoinder.model import Problem
 from rejoinder.validation import Report
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.codes import UNFILLED, Severity, severity_of
+from rejoinder.errors import UNFILLED, Severity, severity_of
 from rejoinder.model import (
     JUDGE_VARIABLES,
     Case,
@@ -32,12 +32,11 @@ from rejoinder.model import (
     TextPart,
     ToolCall,
 )
-from rejoinder.model.providers import PROVIDER_NAMES, row_of
+from rejoinder.project import FileFault, Finder, in_quotes, known_checks
+from rejoinder.spelling import nearest
 from rejoinder.suite.catalog import is_openrouter_id, vendor_of
 from rejoinder.suite.checks import read_evaluators, read_items, read_rubrics
-from rejoinder.suite.files import FileFault, Finder, in_quotes
-from rejoinder.suite.paths import nearest, read_path
-from rejoinder.suite.plugins import known_checks
+from rejoinder.suite.document_paths import read_path
 from rejoinder.suite.source import RowSource, Source
 from rejoinder.suite.targets import is_known_provider, needed_besides_model, resolve
 from rejoinder.suite.templates import (

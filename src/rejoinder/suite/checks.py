@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from rejoinder.json_schemas import Expansion, TooManyVisits, compile_schema
 from rejoinder.model import (
     And,
     AnyCheck,
@@ -60,10 +61,8 @@ from rejoinder.model import (
     WantedCall,
     Webhook,
 )
-from rejoinder.suite.expansion import Expansion, TooManyVisits
-from rejoinder.suite.paths import did_you_mean, list_words
-from rejoinder.suite.plugins import CHECKS_FILE
-from rejoinder.suite.schema import compile_schema
+from rejoinder.project import CHECKS_FILE
+from rejoinder.spelling import did_you_mean, list_words
 
 
 class Texts(Protocol):
@@ -228,7 +227,7 @@ def _json_path(value: Any, at: str, texts: Texts, shared: dict[str, Any]) -> Any
 def _compile_path(path: str, at: str, texts: Texts) -> None:
     from jsonpath import JSONPathEnvironment
 
-    from rejoinder.suite.patterns import refuse_endless
+    from rejoinder.pattern_size import refuse_endless
 
     if not path.startswith("$"):
         texts.problem("invalid-path", at, f"a JSON path begins with `$`, such as `$.{path or 'name'}`")
@@ -544,7 +543,7 @@ def _compile(pattern: str, at: str, texts: Texts, flags: str = "") -> None:
     """Refuse an expression that the engine which will run it cannot read."""
     import regex
 
-    from rejoinder.suite.patterns import refuse_endless
+    from rejoinder.pattern_size import refuse_endless
 
     switches = 0
     for letter in flags:

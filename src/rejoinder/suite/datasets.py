@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from rejoinder.errors import reason_of
 from rejoinder.model import Problem
-from rejoinder.suite.files import FileFault, in_quotes, measure
+from rejoinder.project import FileFault, in_quotes, measure
 from rejoinder.suite.source import RowSource
 from rejoinder.suite.yaml import MOST_DEPTH
 

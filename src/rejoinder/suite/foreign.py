@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from rejoinder.suite.paths import list_words
+from rejoinder.spelling import list_words
 
 
 class Advice(Struct, frozen=True):

@@ -1,8 +1,4 @@
-"""Loading a suite: read, checked against the schema and the rules, normalised; every mistake found in one pass.
-
-load(path)         the suite, or SuiteError with all its problems
-read_suite(path)   the suite and its problems, whatever they are
-"""
+"""Loading a suite: read, checked against the schema and the rules, normalised; every mistake found in one pass."""
 
 from __future__ import annotations
 
@@ -12,23 +8,22 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, structs
 
-from rejoinder.codes import UNFILLED, Severity, severity_of
-from rejoinder.errors import SuiteError
+from rejoinder.errors import UNFILLED, Severity, severity_of
 from rejoinder.model import Case, Formatting, Problem, Suite, Target, formatting_for
+from rejoinder.project import Finder, display_path
+from rejoinder.suite.case_store import CaseStore
 from rejoinder.suite.cases import Place, Surroundings, check_target
-from rejoinder.suite.files import Finder
+from rejoinder.suite.configuration import Project, open_project
+from rejoinder.suite.document_paths import DocumentPath, read_path, write_path
 from rejoinder.suite.foreign import recognise
-from rejoinder.suite.paths import Path as DocumentPath
-from rejoinder.suite.paths import read_path, write_path
 from rejoinder.suite.prices import read_prices
-from rejoinder.suite.project import Project, display_path, open_project
 from rejoinder.suite.pruning import ANYTHING, prune_suite, touched_keys
 from rejoinder.suite.rules import OF_SUITE, CheckRules, find_conflicts, find_conflicts_of_suite
 from rejoinder.suite.schema import Violation, find_unknown_schema, find_violations, read_schema
 from rejoinder.suite.source import RowSource, Source, read_source
 from rejoinder.suite.targets import Targets, read_targets, resolve
 from rejoinder.suite.templates import Report, Scope, expand, expand_variables
-from rejoinder.suite.walk import CASE_LISTS, Built, LaidAside, Walker
+from rejoinder.suite.walk import CASE_LISTS, Built, Walker
 from rejoinder.suite.yaml import paused_collector
 
 
@@ -68,14 +63,6 @@ class Loaded(Struct, frozen=True):
     @property
     def errors(self) -> list[Problem]:
         return [problem for problem in self.problems if problem.severity == "error"]
-
-
-def load(path: str | Path, **options: Any) -> Suite:
-    """Load a suite. Raises SuiteError with every mistake in it; warnings do not stop it."""
-    loaded = read_suite(Path(path), LoadOptions(**options))
-    if loaded.errors or loaded.suite is None:
-        raise SuiteError(loaded.problems)
-    return loaded.suite
 
 
 def read_suite(
@@ -430,7 +417,7 @@ class _SuiteReader:
     def _validate_cases(self, walker: Walker) -> Iterable[Case]:
         """Every case built once, for what is wrong with it; kept in memory only where no data set is involved."""
         kept: list[Case] = []
-        aside = LaidAside() if walker.streams else None
+        aside = CaseStore() if walker.streams else None
         ids: dict[str, tuple[str, str, int]] = {}
         used = {self.around.target, self.around.judge_target}
         tried: set[str] = set()

@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from rejoinder.suite.paths import Path
+from rejoinder.suite.document_paths import DocumentPath
 from rejoinder.suite.schema import Violation, check_names
 
 ANYTHING = "*"
 """Among touched keys: there is no saying which key was meant."""
 
 
-def prune_suite(suite: dict[str, Any], refused: Iterable[Path]) -> dict[str, Any]:
+def prune_suite(suite: dict[str, Any], refused: Iterable[DocumentPath]) -> dict[str, Any]:
     return _mapping(suite, list(refused), _SUITE)
 
 
-def prune_case(case: dict[str, Any], refused: Iterable[Path]) -> dict[str, Any]:
+def prune_case(case: dict[str, Any], refused: Iterable[DocumentPath]) -> dict[str, Any]:
     return _mapping(case, list(refused), _CASE)
 
 
-def touched_keys(violations: Iterable[Violation], above: Path = ()) -> set[str]:
+def touched_keys(violations: Iterable[Violation], above: DocumentPath = ()) -> set[str]:
     """The keys below a place whose values, or whose absence, the violations already speak of."""
     depth = len(above)
     touched: set[str] = set()
@@ -39,23 +39,23 @@ def touched_keys(violations: Iterable[Violation], above: Path = ()) -> set[str]:
 
 
 _GONE = object()
-Pruner = Callable[[Any, list[Path]], Any]
+Pruner = Callable[[Any, list[DocumentPath]], Any]
 """Given a value and the refused paths in it (the empty one for the value itself), says what is left of it."""
 
 
-def _gone(_value: Any, _refused: list[Path]) -> Any:
+def _gone(_value: Any, _refused: list[DocumentPath]) -> Any:
     return _GONE
 
 
-def _by_step(refused: list[Path]) -> dict[str | int, list[Path]]:
-    found: dict[str | int, list[Path]] = {}
+def _by_step(refused: list[DocumentPath]) -> dict[str | int, list[DocumentPath]]:
+    found: dict[str | int, list[DocumentPath]] = {}
     for path in refused:
         if path:
             found.setdefault(path[0], []).append(path[1:])
     return found
 
 
-def _mapping(value: Any, refused: list[Path], pruners: dict[str, Pruner]) -> Any:
+def _mapping(value: Any, refused: list[DocumentPath], pruners: dict[str, Pruner]) -> Any:
     """A mapping without the keys that are refused; those that have a pruner are kept in part."""
     if not isinstance(value, dict):
         return _GONE
@@ -73,7 +73,7 @@ def _mapping_of(pruners: dict[str, Pruner]) -> Pruner:
 
 
 def _list_of(prune: Pruner) -> Pruner:
-    def items(value: Any, refused: list[Path]) -> Any:
+    def items(value: Any, refused: list[DocumentPath]) -> Any:
         if not isinstance(value, list):
             return _GONE
         by_step = _by_step(refused)
@@ -82,35 +82,35 @@ def _list_of(prune: Pruner) -> Pruner:
     return items
 
 
-def _case(value: Any, refused: list[Path]) -> Any:
+def _case(value: Any, refused: list[DocumentPath]) -> Any:
     return _mapping(value, refused, _CASE) if isinstance(value, dict) else {}
 
 
-def _cases(value: Any, refused: list[Path]) -> Any:
+def _cases(value: Any, refused: list[DocumentPath]) -> Any:
     return _GONE if () in refused else _list_of(_case)(value, refused)
 
 
-def _message(value: Any, refused: list[Path]) -> Any:
+def _message(value: Any, refused: list[DocumentPath]) -> Any:
     kept = _mapping(value, refused, {"content": _list_of(_part)})
     return {"role": "user", "content": "", **kept} if isinstance(kept, dict) else {"role": "user", "content": ""}
 
 
-def _part(_value: Any, _refused: list[Path]) -> Any:
+def _part(_value: Any, _refused: list[DocumentPath]) -> Any:
     return ""
 
 
-def _evaluator(_value: Any, _refused: list[Path]) -> Any:
+def _evaluator(_value: Any, _refused: list[DocumentPath]) -> Any:
     return {"type": "llm_judge"}
 
 
-def _checks(value: Any, refused: list[Path]) -> Any:
+def _checks(value: Any, refused: list[DocumentPath]) -> Any:
     if isinstance(value, list):
         return _items(value, refused)
     kept = _mapping(value, refused, {"or": _items}) if () not in refused else _GONE
     return kept if isinstance(kept, dict) and "or" in kept else []
 
 
-def _check(value: Any, refused: list[Path]) -> Any:
+def _check(value: Any, refused: list[DocumentPath]) -> Any:
     """An item keeps its follow-up, whatever is wrong with its check, and its check, whatever is wrong with the
     follow-up."""
     if not isinstance(value, dict):
@@ -121,7 +121,7 @@ def _check(value: Any, refused: list[Path]) -> Any:
     return kept
 
 
-def _negated(value: Any, refused: list[Path]) -> Any:
+def _negated(value: Any, refused: list[DocumentPath]) -> Any:
     kept = _check(value, refused)
     return kept if any(name in kept for name in check_names()) else _GONE
 

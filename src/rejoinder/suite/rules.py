@@ -10,7 +10,8 @@ from typing import Any
 from msgspec import Struct
 
 from rejoinder.model import ROLES
-from rejoinder.suite.paths import Path, list_words, write_path
+from rejoinder.spelling import list_words
+from rejoinder.suite.document_paths import DocumentPath, write_path
 from rejoinder.suite.schema import Violation, check_names, other_names, other_names_of_settings
 
 MOST_FOLLOW_UPS = 5
@@ -25,7 +26,7 @@ OF_SUITE = "the suite's own follow-up"
 class Findings(Struct, frozen=True):
     errors: list[Violation]
     warnings: list[Violation]
-    hidden: list[Path]
+    hidden: list[DocumentPath]
     """Places below which nothing else is reported."""
 
 
@@ -37,7 +38,7 @@ class CheckRules:
         self.kinds = frozenset(check_names())
         self.followups = followups
 
-    def walk(self, checks: Any, path: Path, depth: int = 0, *, always: str = "") -> str:
+    def walk(self, checks: Any, path: DocumentPath, depth: int = 0, *, always: str = "") -> str:
         """Look at all checks of a level. `always` names the follow-up that is sent before any of them, if there is one;
         given back is the one that is sent before any that is added to the level."""
         if isinstance(checks, dict):
@@ -50,7 +51,7 @@ class CheckRules:
         self._list(checks, path, depth)
         return self._reachable(checks, path, always)
 
-    def _list(self, items: list[Any], path: Path, depth: int, *, negated: bool = False) -> None:
+    def _list(self, items: list[Any], path: DocumentPath, depth: int, *, negated: bool = False) -> None:
         for position, item in enumerate(items):
             if isinstance(item, dict):
                 self._item(item, (*path, position), depth, negated=negated)
@@ -64,7 +65,7 @@ class CheckRules:
             )
             self.found.errors.append(Violation("no-check-at-level", path, message))
 
-    def _item(self, item: dict[str, Any], path: Path, depth: int, *, negated: bool = False) -> None:
+    def _item(self, item: dict[str, Any], path: DocumentPath, depth: int, *, negated: bool = False) -> None:
         if negated and "prompt" in item:
             message = "a follow-up cannot be negated; put it beside `not`"
             self.found.errors.append(Violation("unknown-key", (*path, "prompt"), message, key=True))
@@ -102,7 +103,7 @@ class CheckRules:
         if "prompt" in item:
             self._follow_up(item, path, depth + 1)
 
-    def _group(self, group: dict[str, Any], path: Path, depth: int, *, negated: bool) -> None:
+    def _group(self, group: dict[str, Any], path: DocumentPath, depth: int, *, negated: bool) -> None:
         checks, wanted = group["checks"], group.get("at_least")
         self._list(checks, (*path, "checks"), depth, negated=negated)
         there = sum(isinstance(item, dict) and any(key in item for key in self.kinds) for item in checks)
@@ -112,7 +113,7 @@ class CheckRules:
             )
             self.found.errors.append(Violation("out-of-range", (*path, "at_least"), message))
 
-    def _threshold(self, item: dict[str, Any], kind: str, path: Path) -> None:
+    def _threshold(self, item: dict[str, Any], kind: str, path: DocumentPath) -> None:
         """A mark that a check cannot be held against, or has already."""
         if kind in _MARKED_INSIDE:
             if isinstance(item[kind], dict) and "threshold" in item[kind]:
@@ -124,7 +125,7 @@ class CheckRules:
             )
             self.found.warnings.append(Violation("no-effect", path, message, key=True))
 
-    def rubrics_of(self, case: dict[str, Any], path: Path) -> None:
+    def rubrics_of(self, case: dict[str, Any], path: DocumentPath) -> None:
         """Look at the rubrics of a case outside its checks."""
         self.rubric(case.get("rubrics"), (*path, "rubrics"))
         execution = case.get("execution")
@@ -133,7 +134,7 @@ class CheckRules:
             for evaluator, at in _mappings(evaluators, (*path, *place, "evaluators")):
                 self.rubric(evaluator.get("rubrics"), (*at, "rubrics"))
 
-    def rubric(self, value: Any, path: Path) -> None:
+    def rubric(self, value: Any, path: DocumentPath) -> None:
         """AgentV's words beside ours: only one of them would count."""
         if isinstance(value, dict):
             value, path = value.get("criteria"), (*path, "criteria")
@@ -149,7 +150,7 @@ class CheckRules:
                 found = find_two_names([(*inner, key) for key in span], dict.fromkeys(_MEANINGS, "meaning"))
                 self.found.errors.extend(found)
 
-    def _part(self, value: dict[str, Any], path: Path) -> None:
+    def _part(self, value: dict[str, Any], path: DocumentPath) -> None:
         """A check of what stands at a path sees a text, and neither asks anybody nor answers back."""
         check, place = value["check"], (*path, "check")
         if "equals" in value:
@@ -166,7 +167,7 @@ class CheckRules:
             return
         self._item(check, place, 0)
 
-    def _follow_up(self, item: dict[str, Any], path: Path, depth: int) -> None:
+    def _follow_up(self, item: dict[str, Any], path: DocumentPath, depth: int) -> None:
         if depth > MOST_FOLLOW_UPS:
             message = f"at most {MOST_FOLLOW_UPS} follow-ups can be nested"
             self.found.errors.append(Violation("followup-too-deep", (*path, "prompt"), message, key=True))
@@ -174,7 +175,7 @@ class CheckRules:
             return
         self.walk(item.get("checks"), (*path, "checks"), depth)
 
-    def _reachable(self, items: list[Any], path: Path, always: str, *, all_fail: bool = False) -> str:
+    def _reachable(self, items: list[Any], path: DocumentPath, always: str, *, all_fail: bool = False) -> str:
         """With `followups: first` one that applies whenever this list fails keeps all behind it from being sent, in
         whatever group they stand. A standalone one always applies; where every check of the list has failed, as in an
         `or` that failed (`all_fail`), so does one that belongs to a check. Given back is the name of such a one."""
@@ -196,7 +197,7 @@ class CheckRules:
                 always = BEFORE
         return always
 
-    def _reachable_inside(self, item: dict[str, Any], path: Path, always: str) -> str:
+    def _reachable_inside(self, item: dict[str, Any], path: DocumentPath, always: str) -> str:
         """The same for the group that an item holds; what applies whenever the group has failed."""
         for kind in ("or", "and"):
             if isinstance(item.get(kind), list):
@@ -211,7 +212,7 @@ class CheckRules:
         return "prompt" in item and not any(key in item for key in self.kinds) and not _unknown_keys(item, self.kinds)
 
 
-def _mappings(value: Any, path: Path) -> Iterator[tuple[dict[str, Any], Path]]:
+def _mappings(value: Any, path: DocumentPath) -> Iterator[tuple[dict[str, Any], DocumentPath]]:
     """The mappings in a list, if it is one, and their places."""
     for position, one in enumerate(value if isinstance(value, list) else ()):
         if isinstance(one, dict):
@@ -279,7 +280,7 @@ _TWO_NAMES = (
 )
 
 
-def find_conflicts(case: dict[str, Any], path: Path) -> Iterator[Violation]:
+def find_conflicts(case: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
     """Keys of a case that say the same thing twice, or that stand where they mean nothing."""
     for first, second, what in _TWO_NAMES:
         if first in case and second in case:
@@ -293,9 +294,9 @@ def find_conflicts(case: dict[str, Any], path: Path) -> Iterator[Violation]:
     yield from _misplaced_tools(case.get("input_messages"), (*path, "input_messages"))
 
 
-def find_two_names(places: Iterable[Path], names: Mapping[str, str]) -> Iterator[Violation]:
+def find_two_names(places: Iterable[DocumentPath], names: Mapping[str, str]) -> Iterator[Violation]:
     """Keys that are names of one thing, of which only one would count; `names` has those that are not our own."""
-    taken: dict[str, Path] = {}
+    taken: dict[str, DocumentPath] = {}
     for place in places:
         key = str(place[-1])
         first = taken.setdefault(names.get(key, key), place)
@@ -304,7 +305,7 @@ def find_two_names(places: Iterable[Path], names: Mapping[str, str]) -> Iterator
             yield Violation("conflicting-keys", place, message, key=True)
 
 
-def _from(place: Path, other: Path) -> str:
+def _from(place: DocumentPath, other: DocumentPath) -> str:
     """A place as it is seen from where both lie."""
     shared = next(i for i, steps in enumerate(zip(place, other, strict=False)) if steps[0] != steps[1])
     return write_path(place[shared:])
@@ -317,7 +318,7 @@ def find_conflicts_of_suite(suite: dict[str, Any]) -> Iterator[Violation]:
         yield from find_two_names((("metadata", key) for key in metadata), other_names("metadata"))
 
 
-def find_conflicts_of_target(target: dict[str, Any], path: Path) -> Iterator[Violation]:
+def find_conflicts_of_target(target: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
     """Settings in two spellings. One beside `settings` wins over the same one in it, as in AgentV's files."""
     names = other_names_of_settings(str(target.get("provider")).lower())
     yield from find_two_names(((*path, key) for key in target), names)
@@ -329,7 +330,7 @@ def find_conflicts_of_target(target: dict[str, Any], path: Path) -> Iterator[Vio
 _WHOSE = {"tool_calls": "assistant", "tool_call_id": "tool"}
 
 
-def _misplaced_tools(messages: Any, path: Path) -> Iterator[Violation]:
+def _misplaced_tools(messages: Any, path: DocumentPath) -> Iterator[Violation]:
     """Only assistants call tools, and only tools answer: the APIs refuse anything else."""
     for position, message in enumerate(messages if isinstance(messages, list) else ()):
         if not isinstance(message, dict) or message.get("role") not in ROLES:

@@ -11,14 +11,15 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from math import isfinite, isnan
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
+from rejoinder.spelling import list_words, nearest
+from rejoinder.suite.document_paths import DocumentPath
 from rejoinder.suite.foreign import Advice, find_check, find_evaluator, find_key, say_the_same
-from rejoinder.suite.paths import Path, list_words, nearest
 
 Kind: TypeAlias = Literal["suite", "targets", "config", "case"]
 
@@ -29,7 +30,7 @@ class Violation(Struct, frozen=True):
     """A rule broken at a path. `key` says that the place is the key and not its value."""
 
     code: str
-    path: Path
+    path: DocumentPath
     message: str
     key: bool = False
     instead: str | None = None
@@ -41,7 +42,7 @@ class Violation(Struct, frozen=True):
 @lru_cache(maxsize=1)
 def read_schema() -> dict[str, Any]:
     # Not importlib.resources: it costs more than the schema itself.
-    return msgspec.json.decode(FilePath(__file__).with_name("schema.json").read_bytes())
+    return msgspec.json.decode(Path(__file__).with_name("schema.json").read_bytes())
 
 
 def schema_for(kind: Kind) -> dict[str, Any]:
@@ -125,23 +126,11 @@ def _validator(kind: Kind) -> Any:
     return Draft202012Validator(schema_for(kind))
 
 
-def compile_schema(schema: Any) -> Any:
-    """The validator of a schema that an author wrote. Raises ValueError where it is none, or needs another file: what
-    a suite says is never fetched from anywhere."""
-    from jsonschema_rs import validator_for
-
-    return validator_for(schema, retriever=_refuse)
-
-
-def _refuse(uri: str) -> Any:
-    raise ValueError(f"{uri} is another document; put what you need of it under `$defs`")
-
-
 class _Fault:
     """One error of the validator, with the part of the schema that it comes from."""
 
     def __init__(self, error: Any, schema: dict[str, Any], data: Any) -> None:
-        self.path: Path = tuple(error.instance_path)
+        self.path: DocumentPath = tuple(error.instance_path)
         self.keyword: str = error.schema_path[-1]
         self.details: dict[str, Any] = error.kind.as_dict()
         self.schema = schema

@@ -6,10 +6,9 @@ from functools import cached_property
 from pathlib import Path
 
 from rejoinder.model import Problem
-from rejoinder.suite.files import FileFault, read_text
+from rejoinder.project import FileFault, read_text
+from rejoinder.suite.document_paths import DocumentPath, read_path, write_path
 from rejoinder.suite.lines import in_double_quotes, quote_value
-from rejoinder.suite.paths import Path as DocumentPath
-from rejoinder.suite.paths import read_path, write_path
 from rejoinder.suite.schema import Violation
 from rejoinder.suite.syntax import parse
 from rejoinder.suite.yaml import MOST_BYTES, Document, YamlFault, split_lines

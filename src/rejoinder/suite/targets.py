@@ -6,7 +6,6 @@ Later wins: in each folder from the repository root down to the suite's `.agentv
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,19 @@ from msgspec import Struct
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Problem, Target
-from rejoinder.model.providers import PROVIDER_NAMES, PROVIDERS, row_of
-from rejoinder.suite.certificates import SPELLINGS, certificate_files, explain_missing, find_certificate
-from rejoinder.suite.paths import Path as DocumentPath
-from rejoinder.suite.paths import did_you_mean, list_words, write_path
-from rejoinder.suite.plugins import PROVIDERS_GROUP, find_entry_point
-from rejoinder.suite.project import Project, configuration_files, display_path
+from rejoinder.project import (
+    CERTIFICATE_SPELLINGS,
+    PROVIDERS_GROUP,
+    SECRET_NAME,
+    certificate_files,
+    display_path,
+    explain_missing_certificate,
+    find_certificate,
+    find_entry_point,
+)
+from rejoinder.spelling import did_you_mean, list_words
+from rejoinder.suite.configuration import Project, configuration_files
+from rejoinder.suite.document_paths import DocumentPath, write_path
 from rejoinder.suite.rules import find_conflicts_of_target
 from rejoinder.suite.schema import Violation, find_unknown_schema, find_violations
 from rejoinder.suite.source import Source, read_source
@@ -119,12 +125,12 @@ class Targets:
             return
         raw = _at(entry.source.document.data, entry.path)
         for at, settings in (((), raw), (("settings",), raw.get("settings"))):
-            for spelling in SPELLINGS if isinstance(settings, dict) else ():
+            for spelling in CERTIFICATE_SPELLINGS if isinstance(settings, dict) else ():
                 for place, written in certificate_files(settings.get(spelling)).items():
                     filled = expand_environment(written, environment, lambda _code, _message: None)
                     if "${{" not in filled and find_certificate(filled, folders) is None:
                         path = (*entry.path, *at, spelling, *place)
-                        violation = Violation("file-not-found", path, explain_missing(filled, folders))
+                        violation = Violation("file-not-found", path, explain_missing_certificate(filled, folders))
                         yield entry.source.violation(violation)
 
 
@@ -244,7 +250,6 @@ def settings_with_environment(target: Target, environment: Mapping[str, str]) ->
 
 
 _LEFT_OUT = object()
-SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|AUTH|CRED", re.IGNORECASE)
 
 
 def _target(entry: dict[str, Any], file: str) -> Target:

@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 
 from rejoinder.errors import UsageError
 from rejoinder.model import JUDGE_VARIABLES, JudgeVariable, Quote, trim_start
-from rejoinder.suite.paths import did_you_mean, list_words
+from rejoinder.spelling import did_you_mean, list_words
 
 _EXPRESSION = re.compile(
     r"""\{\{\s*(?:

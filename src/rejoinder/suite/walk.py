@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.codes import UNFILLED, severity_of
+from rejoinder.errors import UNFILLED, severity_of
 from rejoinder.model import Case, Problem
+from rejoinder.project import display_path, in_quotes
 from rejoinder.suite.cases import CaseBuilder, CaseId, CasePlace, Surroundings
 from rejoinder.suite.datasets import TOO_DEEP, Row, read_rows, survey
-from rejoinder.suite.files import in_quotes
-from rejoinder.suite.paths import Path as DocumentPath
-from rejoinder.suite.paths import read_path, write_path
-from rejoinder.suite.project import display_path
+from rejoinder.suite.document_paths import DocumentPath, read_path, write_path
 from rejoinder.suite.pruning import ANYTHING, prune_case, touched_keys
 from rejoinder.suite.rules import OF_SUITE, CheckRules, find_conflicts
 from rejoinder.suite.schema import case_keys, find_violations, structured_case_keys
@@ -58,42 +56,6 @@ def _key_of(path: str) -> str:
     steps = read_path(path)
     place = 1 if steps[:1] == ("defaults",) else 2
     return str(steps[place]) if len(steps) > place else ""
-
-
-class LaidAside:
-    """Cases in a file of their own that goes with this object, to be gone through any number of times.
-
-    Reading them back takes a fifth of the time that building them from their rows takes.
-    """
-
-    def __init__(self) -> None:
-        import weakref
-        from tempfile import mkstemp
-
-        descriptor, name = mkstemp(prefix="rejoinder-", suffix=".jsonl")
-        self._path = Path(name)
-        self._stream = open(descriptor, "wb", buffering=1 << 20)  # noqa: SIM115, PTH123 - it lives as long as we do
-        self._encode = msgspec.json.Encoder().encode
-        weakref.finalize(self, _throw_away, self._stream, self._path)
-
-    def add(self, case: Case) -> None:
-        self._stream.write(self._encode(case) + b"\n")
-
-    def __iter__(self) -> Iterator[Case]:
-        decode = msgspec.json.Decoder(Case).decode
-        return (decode(line) for line in self.lines())
-
-    def lines(self) -> Iterator[bytes]:
-        """The cases as they lie there, one JSON object a line."""
-        if not self._stream.closed:
-            self._stream.close()  # everything was added
-        with self._path.open("rb", buffering=1 << 20) as stream:
-            yield from stream
-
-
-def _throw_away(stream: BinaryIO, path: Path) -> None:
-    stream.close()
-    path.unlink(missing_ok=True)
 
 
 class Walker:

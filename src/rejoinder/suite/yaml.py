@@ -14,13 +14,11 @@ import gc
 import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any
 
 import yaml
 from yaml.cyaml import CParser  # pyright: ignore[reportAttributeAccessIssue] - compiled, without stubs
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
-
-Path: TypeAlias = tuple[str | int, ...]
 
 MOST_BYTES = 32 * 1024 * 1024
 MOST_DEPTH = 100

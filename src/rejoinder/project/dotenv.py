@@ -7,8 +7,14 @@ secret.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 from msgspec import Struct
+
+from rejoinder.project.environment import own_environment
+from rejoinder.project.files import FileFault, read_text
+from rejoinder.project.folders import env_folders
 
 _LINE = r"""[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=[ \t]*
         (?: (?: '([^']*)' | "((?:[^"\\]|\\.)*)" ) [ \t]*(?:\#.*)? | (?!['"])([^\n]*?)[ \t]*(?:(?<=[ \t])\#.*)? )$"""
@@ -56,3 +62,41 @@ def _explain(line: str) -> str:
     if re.match(r"""[^=]*=[ \t]*['"]""", line):
         return "the quotes of this value are not closed, or more text follows them; the line is skipped"
     return "this line is not `NAME=value`; it is skipped"
+
+
+class Environment(dict[str, str]):
+    """Variables by name, and the `.env` file of each that the process itself does not have."""
+
+    def __init__(self, variables: Mapping[str, str], files: Mapping[str, Path]) -> None:
+        super().__init__(variables)
+        self.files = files
+
+
+def read_environment(start: Path, root: Path, working: Path) -> Environment:
+    """The environment over the variables of all `.env` files; the nearest file wins."""
+    return merge_environment(env_files(start, root, working))
+
+
+def merge_environment(files: Iterable[tuple[Path, EnvFile]]) -> Environment:
+    merged: dict[str, str] = {}
+    origins: dict[str, Path] = {}
+    for path, file in files:
+        merged.update(file.values)
+        origins.update(dict.fromkeys(file.values, path))
+    own = own_environment()
+    return Environment({**merged, **own}, {name: path for name, path in origins.items() if name not in own})
+
+
+def env_files(start: Path, root: Path, working: Path) -> Iterator[tuple[Path, EnvFile]]:
+    """The `.env` files that count, the farthest first."""
+    for folder in reversed(env_folders(start, root, working)):
+        path = folder / ".env"
+        if path.is_file():
+            yield path, read_env_file(path)
+
+
+def read_env_file(path: Path) -> EnvFile:
+    try:
+        return parse_env(read_text(path))
+    except FileFault as fault:
+        return EnvFile({}, [EnvFault(None, f"{fault.message}; the file is skipped")])

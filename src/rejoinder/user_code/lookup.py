@@ -1,5 +1,5 @@
-"""The user's own code, found as files: which module a name stands for, which script a command line runs. Nothing is
-imported, parent packages neither."""
+"""Users' code, found as files: which module a name stands for, which script a command line runs. Nothing is imported,
+parent packages neither."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
-from rejoinder.suite.files import Finder, in_quotes, near_name
-from rejoinder.suite.paths import list_words
+from rejoinder.project import Finder, in_quotes, near_name
+from rejoinder.spelling import list_words
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec

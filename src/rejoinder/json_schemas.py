@@ -43,6 +43,18 @@ _ANYTHING: dict[str, Any] = {"enum": [{}]}
 _ANYTHING.update(additionalProperties=_ANYTHING, items=_ANYTHING)
 
 
+def compile_schema(schema: Any) -> Any:
+    """The validator of a schema that an author wrote. Raises ValueError where it is none, or needs another file: what
+    a suite says is never fetched from anywhere."""
+    from jsonschema_rs import validator_for
+
+    return validator_for(schema, retriever=_refuse)
+
+
+def _refuse(uri: str) -> Any:
+    raise ValueError(f"{uri} is another document; put what you need of it under `$defs`")
+
+
 class TooManyVisits(ValueError):
     """The references of a schema multiply."""
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from rejoinder.errors import reason_of
-from rejoinder.suite.paths import list_words, nearest
+from rejoinder.project.folders import folder_name, upward
+from rejoinder.spelling import list_words, nearest
 
 _T = TypeVar("_T")
 
@@ -37,19 +38,19 @@ class FileFault(Exception):
         self.message = message
 
 
-_noted: list[set[Path]] = []
-"""Who wants to know which files are read."""
+_recorders: list[set[Path]] = []
+"""Sets that collect the files that are read."""
 
 
 @contextlib.contextmanager
-def noting_files() -> Generator[set[Path]]:
-    """The files that are read meanwhile, for who wants to know when one of them changes."""
+def recording_files() -> Generator[set[Path]]:
+    """The files that are read meanwhile."""
     read: set[Path] = set()
-    _noted.append(read)
+    _recorders.append(read)
     try:
         yield read
     finally:
-        _noted.pop()
+        _recorders.pop()
 
 
 def read_text(path: Path, most_bytes: int = MOST_ATTACHED_BYTES) -> str:
@@ -66,7 +67,7 @@ def read_text(path: Path, most_bytes: int = MOST_ATTACHED_BYTES) -> str:
 
 def measure(path: Path) -> int:
     """The size of an ordinary file; anything else is refused before it is opened. All that is read is measured."""
-    for read in _noted:
+    for read in _recorders:
         read.add(path)
     try:
         status = path.stat()
@@ -209,23 +210,5 @@ def _exists(path: Path) -> bool:
     return True
 
 
-def upward(folder: Path, root: Path) -> list[Path]:
-    """The folder and all above it up to the root, the nearest first; alone where it does not lie below the root."""
-    if folder != root and root not in folder.parents:
-        return [folder]
-    return [folder, *(parent for parent in folder.parents if parent == root or root in parent.parents)]
-
-
 def _unique(items: list[_T]) -> list[_T]:
     return list(dict.fromkeys(items))
-
-
-def folder_name(folder: Path) -> str:
-    """A folder as an author wants to read it in a message."""
-    try:
-        relative = os.path.relpath(folder)
-    except ValueError:  # another drive
-        return str(folder)
-    if relative == os.curdir:
-        return "this folder"
-    return relative if len(relative) < len(str(folder)) else str(folder)

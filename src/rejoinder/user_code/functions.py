@@ -1,20 +1,23 @@
-"""Functions of the user's own, called in this process: found, called in a thread where they may block, and kept from
-ending the run, even if they want to. The module is looked for in the suite's folder and in the project's root."""
+"""Users' functions, called in this process: loaded, called in a thread where they may block, and kept from ending the
+run. The module is looked for in the suite's folder and in the project's root."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import importlib
-import importlib.util
-import inspect
 import os
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any
+
+from rejoinder.user_code.imports import arrange_imports, import_lock, is_below, module_files
+from rejoinder.user_code.output import redirect_import_output
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class FunctionFault(Exception):
@@ -52,7 +55,7 @@ def raised_at(error: BaseException, folders: tuple[str, ...]) -> str:
     frames = _frames(error)
     if isinstance(error, SyntaxError) and error.filename:
         frames.append((error.filename, error.lineno or 1, "<module>"))
-    own = [frame for frame in frames if _is_below(Path(frame[0]), folders)]
+    own = [frame for frame in frames if is_below(Path(frame[0]), folders)]
     others = [frame for frame in frames if not _is_ours(frame[0]) and not _is_standard(frame[0])]
     if not own and not others:
         return ""
@@ -62,7 +65,7 @@ def raised_at(error: BaseException, folders: tuple[str, ...]) -> str:
 
 
 _STANDARD = str(Path(os.__file__).parent) + os.sep
-_OURS = str(Path(__file__).parent) + os.sep
+_OURS = str(Path(__file__).parents[1]) + os.sep
 
 
 def _frames(error: BaseException) -> list[tuple[str, int, str]]:
@@ -100,7 +103,7 @@ def in_words(error: BaseException) -> str:
 
 
 def recordable(text: str) -> str:
-    """A text without the half characters that no file can hold; whoever read rubbish may well quote it."""
+    """A text without lone surrogates, which no file can hold; code that read binary data may quote them."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -108,6 +111,9 @@ async def call_function(
     name: str, folders: tuple[str, ...], function: Callable[..., Any], /, *values: Any, **named: Any
 ) -> Any:
     """What a function of these folders returns, sync or async. Raises FunctionFault where it raises anything at all."""
+    import asyncio
+    import inspect
+
     try:
         if inspect.iscoroutinefunction(function):
             answer = await _in_task(function(*values, **named))
@@ -119,7 +125,7 @@ async def call_function(
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
-            raise  # it is we who are stopped
+            raise  # the run is stopped
         raise FunctionFault(f"`{name}` was cancelled from within") from None
     except FunctionFault:
         raise
@@ -129,6 +135,8 @@ async def call_function(
 
 async def _in_task(answer: Awaitable[Any]) -> Any:
     """Await in a task of its own: a function that cancels the task it is in cancels itself, and not the run."""
+
+    import asyncio
 
     async def work() -> tuple[Any, BaseException | None]:
         try:
@@ -144,10 +152,12 @@ async def _in_task(answer: Awaitable[Any]) -> Any:
 
 async def _in_thread(function: Callable[[], Any]) -> Any:
     """Call a function that may block. Its thread does not keep the program from ending, however long it hangs."""
+    import asyncio
+
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Any] = loop.create_future()
 
-    def tell(value: Any, error: BaseException | None) -> None:
+    def settle(value: Any, error: BaseException | None) -> None:
         if not answer.done():
             answer.set_exception(error) if error is not None else answer.set_result(value)
 
@@ -160,8 +170,8 @@ async def _in_thread(function: Callable[[], Any]) -> Any:
             special = isinstance(raised, StopIteration | GeneratorExit)
             instead = RuntimeError(type(raised).__name__).with_traceback(raised.__traceback__)
             error = instead if special else raised
-        with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits any more
-            loop.call_soon_threadsafe(tell, value, error)
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(settle, value, error)
 
     threading.Thread(target=work, name="rejoinder-python", daemon=True).start()
     return await answer
@@ -171,8 +181,8 @@ def load_function(name: str, folders: tuple[str, ...]) -> Callable[..., Any]:
     """`module:function`. Raises FunctionFault."""
     module_name, _, function_name = name.partition(":")
     try:
-        with _importing, _import_kept_clean():
-            _arrange(folders, module_name.partition(".")[0])
+        with import_lock, redirect_import_output():
+            arrange_imports(folders, module_name.partition(".")[0])
             module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
         raise FunctionFault(_why_not_imported(name, folders, error), error) from error
@@ -185,12 +195,14 @@ def load_function(name: str, folders: tuple[str, ...]) -> Callable[..., Any]:
 def load_file(path: Path, name: str, folders: tuple[str, ...] = ()) -> ModuleType:
     """A module by its file, under a name that no other has; it may import others of the folders. Raises
     FunctionFault."""
+    import importlib.util
+
     spec = importlib.util.spec_from_file_location(name, path)
-    with _importing, _import_kept_clean():
+    with import_lock, redirect_import_output():
         try:
             if spec is None or spec.loader is None:
                 raise ImportError("it is no Python file")
-            _arrange(folders)
+            arrange_imports(folders)
             module = importlib.util.module_from_spec(spec)
             sys.modules[name] = module  # dataclasses and their like look their module up there
             spec.loader.exec_module(module)
@@ -239,159 +251,7 @@ def source_of(name: str, folders: tuple[str, ...]) -> bytes:
     """The file of the module of `module:function` as it is now, found without running it; empty where the folders do
     not have it."""
     place = name.partition(":")[0].replace(".", "/")
-    for file in (file for folder in folders for file in _files_of(folder, place)):
+    for file in (file for folder in folders for file in module_files(folder, place)):
         with contextlib.suppress(OSError, ValueError):
             return file.read_bytes()
     return b""
-
-
-# Standard output is for results. What the user's own code prints goes to standard error, also what the programs print
-# that it starts: those write to the descriptor and not to `sys.stdout`.
-
-_printing = threading.Lock()
-_aside: list[contextlib.ExitStack] = []
-"""How to undo it, and how many want it: runs in several threads share one standard output."""
-
-
-@contextlib.contextmanager
-def results_kept_clean() -> Generator[None]:
-    """Let everything that is printed meanwhile go to standard error."""
-    with _printing:
-        _aside.append(_put_aside() if not _aside else contextlib.ExitStack())
-    try:
-        yield
-    finally:
-        with _printing:
-            # The one that knows the way back stays until the last.
-            _aside.pop().close()
-
-
-def _import_kept_clean() -> contextlib.AbstractContextManager[None]:
-    """In a run nothing more: an import that hangs must not keep the run's results from standard output."""
-    return contextlib.nullcontext() if _aside else results_kept_clean()
-
-
-def _put_aside() -> contextlib.ExitStack:
-    with contextlib.ExitStack() as undo:
-        stdout, stderr = sys.stdout, sys.stderr
-        undo.enter_context(contextlib.redirect_stdout(stderr))
-        if stdout is sys.__stdout__ and stdout is not None and stderr is not None:  # else it is captured: not ours
-            with contextlib.suppress(OSError, ValueError):  # a stream that is closed, or has no number
-                _move_descriptor(stdout, stderr, undo)
-        return undo.pop_all()
-
-
-def _move_descriptor(stdout: TextIO, stderr: TextIO, undo: contextlib.ExitStack) -> None:
-    number, instead = stdout.fileno(), stderr.fileno()
-    stdout.flush()
-    kept = os.dup(number)
-    undo.callback(os.close, kept)
-    undo.callback(os.dup2, kept, number)
-    os.dup2(instead, number)
-    undo.callback(_flush, stdout)  # before the way back: somebody may have written to it nonetheless
-
-
-def _flush(stream: TextIO) -> None:
-    with contextlib.suppress(OSError, ValueError):
-        stream.flush()
-
-
-# Imports go by `sys.path` and `sys.modules`, which all threads share, and suites may have modules of the same name. So
-# imports take turns, and before each the modules of other suites make room. They are kept and not forgotten: what a
-# suite has imported is imported once.
-
-_importing = threading.RLock()
-_seen: set[str] = set()
-"""The folders of all suites so far."""
-_shelf: dict[tuple[str, str], dict[str, ModuleType]] = {}
-"""Modules that made room, with what is in them: by name and folder."""
-_arranged_for: list[tuple[str, ...]] = [()]
-
-
-def _arrange(folders: tuple[str, ...], wanted: str | None = None) -> None:
-    """Let what is imported next come from these folders; `wanted` even where Python has a module of that name."""
-    first = list(dict.fromkeys(folders))
-    if sys.path[: len(first)] != first:
-        # A new list: whoever goes through the old one, in another thread, must not miss an entry.
-        sys.path = first + [entry for entry in sys.path if entry not in first]
-    if _arranged_for[0] != folders:
-        _seen.update(folders)
-        for name in {name.partition(".")[0] for name in list(sys.modules) if _home_of(name) in _seen}:
-            _make_room(name, folders)
-        for name, folder in list(_shelf):
-            if name not in sys.modules and _home_in(folders, name) == folder:
-                sys.modules.update(_shelf.pop((name, folder)))
-        _arranged_for[0] = folders
-    if wanted is not None:
-        _make_room(wanted, folders)
-
-
-def _make_room(name: str, folders: tuple[str, ...]) -> None:
-    """Put a module away that is in the place of one of these folders."""
-    if name not in sys.modules or (here := _home_in(folders, name)) is None:
-        return
-    now = _home_of(name)
-    if now == here:
-        return
-    inner = [one for one in list(sys.modules) if one == name or one.startswith(f"{name}.")]
-    if now is None:  # a package without a file of its own is at home where its modules are
-        now = next((home for one in inner if (home := _home_of(one)) is not None), here)
-    if now != here:
-        _shelf[name, now] = {one: sys.modules.pop(one) for one in inner}
-        sys.modules.update(_shelf.pop((name, here), {}))
-
-
-def _home_of(name: str) -> str | None:
-    """The folder that a module, or the package that it is in, was imported from."""
-    file = _own(sys.modules.get(name)).get("__file__")
-    if not isinstance(file, str):
-        return None
-    above = 1 + name.count(".") + file.endswith(f"{os.sep}__init__.py")
-    return file.rsplit(os.sep, above)[0]
-
-
-def _own(module: object) -> dict[str, Any]:
-    """What a module holds. It is not asked, because one that is loaded late would be loaded then; and what stands among
-    the modules need not be one."""
-    try:
-        return object.__getattribute__(module, "__dict__") if isinstance(module, ModuleType) else {}
-    except AttributeError:  # it only says that it is a module
-        return {}
-
-
-def _home_in(folders: tuple[str, ...], name: str) -> str | None:
-    """The folder that a module of that name is imported from; a mere folder of modules where there is no other."""
-    for folder in folders:
-        if any(file.is_file() for file in _files_of(folder, name)):
-            return folder
-    is_mere = _own(sys.modules.get(name)).get("__file__") is None
-    return next((folder for folder in folders if Path(folder, name).is_dir()), None) if is_mere else None
-
-
-def forget_modules(folders: tuple[str, ...]) -> set[Path]:
-    """Let what was imported from below these folders be imported anew when it is wanted again; the files that it was
-    imported from. What is installed there, as in `.venv`, stays: it is not what anybody is writing."""
-    files: set[Path] = set()
-    with _importing:
-        for modules in (sys.modules, *_shelf.values()):
-            for name, module in list(modules.items()):
-                own = _own(module)
-                # A package without a file of its own has its modules as attributes, and would hand out the old ones.
-                place = own.get("__file__") or next(iter(own.get("__path__") or ()), None)
-                if isinstance(place, str) and name != "__main__" and _is_below(Path(place), folders):
-                    del modules[name]
-                    files |= {Path(place)} if "__file__" in own else set()
-        _arranged_for[0] = ()
-        importlib.invalidate_caches()
-    return files
-
-
-def _is_below(path: Path, folders: tuple[str, ...]) -> bool:
-    if not {"site-packages", "dist-packages"}.isdisjoint(path.parts):
-        return False
-    installed = Path(os.__file__).parent, Path(__file__).parent
-    return any(map(path.is_relative_to, folders)) and not any(map(path.is_relative_to, installed))
-
-
-def _files_of(folder: str, name: str) -> tuple[Path, Path]:
-    return Path(folder) / name / "__init__.py", Path(folder) / f"{name}.py"

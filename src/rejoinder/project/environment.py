@@ -1,6 +1,6 @@
-"""Variables of `.env` files in the environment of this process, lent to the user's own Python code during a run.
+"""Variables of `.env` files in the environment of this process, lent to users' Python code during a run.
 
-What decides whom we ask, and whom we trust, never reads them back from there: it uses `own_environment`.
+Code that decides which servers are asked or trusted never reads them from there: it uses `own_environment`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ _NEVER_LENT = re.compile(
 )
 """Variables that would steer rejoinder itself, or the libraries in its process."""
 
+SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|AUTH|CRED", re.IGNORECASE)
+"""Names of variables whose values are secrets."""
+
 
 def own_environment() -> dict[str, str]:
     """The environment of this process without what is lent."""
@@ -35,7 +38,7 @@ class Loan:
         self._names: list[str] = []
 
     def add(self, variables: Mapping[str, str], file: str) -> dict[str, str]:
-        """Set the variables that are not set; those that are lent now. Raises UsageError where another suite of this
+        """Set the variables that are not set, and return them. Raises UsageError where another suite of this
         process has lent another value under the same name."""
         with _lock:
             lent = {name: value for name, value in variables.items() if _can_be_lent(name, value)}
@@ -52,7 +55,7 @@ class Loan:
         return lent
 
     def close(self) -> None:
-        """Take it all back, but for what was changed meanwhile."""
+        """Remove them, but for those that were changed meanwhile."""
         with _lock:
             for name in self._names:
                 value, users = _lent.pop(name)

@@ -1,0 +1,77 @@
+"""Folders: the root of a project, those whose files count for a suite, the user's own, and how paths are shown.
+
+The root is the nearest folder upward from the suite (else from the working directory) that has `.rejoinder`,
+`.agentv` or `.git`; else the working directory. The repository root is the folder with `.git`; without one it is the
+project root.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from rejoinder.project.environment import own_environment
+
+_ROOT_MARKS = (".rejoinder", ".agentv", ".git")
+
+
+def find_root(start: Path, working: Path) -> Path:
+    for origin in (start, working):
+        for folder in (origin, *origin.parents):
+            if any((folder / mark).exists() for mark in _ROOT_MARKS):
+                return folder
+    return working
+
+
+def find_repository(start: Path, root: Path) -> Path:
+    return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), root)
+
+
+def folders_above(start: Path, root: Path) -> list[Path]:
+    """The folders whose configuration counts for a suite in `start`, the nearest first."""
+    return list(dict.fromkeys([*upward(start, find_repository(start, root)), root]))
+
+
+def env_folders(start: Path, root: Path, working: Path) -> list[Path]:
+    """The folders whose `.env` counts, the nearest first."""
+    return list(dict.fromkeys([*folders_above(start, root), working]))
+
+
+def upward(folder: Path, root: Path) -> list[Path]:
+    """The folder and all above it up to the root, the nearest first; alone where it does not lie below the root."""
+    if folder != root and root not in folder.parents:
+        return [folder]
+    return [folder, *(parent for parent in folder.parents if parent == root or root in parent.parents)]
+
+
+def display_path(path: Path, working: Path) -> str:
+    """The path as an author wants to read it: from the working directory where it lies below."""
+    try:
+        shown = str(path.relative_to(working))
+    except ValueError:
+        shown = str(path)
+    return shown.encode("utf-8", "replace").decode()  # a name may have bytes that are no text
+
+
+def folder_name(folder: Path) -> str:
+    """A folder as an author wants to read it in a message."""
+    try:
+        relative = os.path.relpath(folder)
+    except ValueError:  # another drive
+        return str(folder)
+    if relative == os.curdir:
+        return "this folder"
+    return relative if len(relative) < len(str(folder)) else str(folder)
+
+
+def user_folder() -> Path | None:
+    """`~/.config/rejoinder` or where the system keeps such folders; None for a user without a home."""
+    variable, fallback = ("APPDATA", "AppData/Roaming") if sys.platform == "win32" else ("XDG_CONFIG_HOME", ".config")
+    place = own_environment().get(variable, "")
+    if place and Path(place).is_absolute():
+        return Path(place, "rejoinder")
+    try:
+        return Path.home() / fallback / "rejoinder"
+    except RuntimeError:
+        return None

@@ -1,0 +1,156 @@
+"""Suites for a run: loaded, and reviewed by what formatting finds in their cases (text that looks like a marker, empty
+files, conversations with nothing to say, judges that have nothing to compare with)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rejoinder.errors import Severity, SuiteError
+from rejoinder.formatting import (
+    MOST_ALTERNATIVES,
+    count_alternatives,
+    diagnose_case,
+    diagnose_reference,
+    expected_messages,
+    is_guideline_file,
+    lone_text,
+    other_answer,
+    reference_answer,
+)
+from rejoinder.formatting.markers import has_marker_line
+from rejoinder.formatting.question import needs_markers
+from rejoinder.formatting.turns import Turn, take_turns
+from rejoinder.model import Case, Compare, Diagnostic, FilePart, Formatting, OtherPart, Problem, Suite, walk_level
+from rejoinder.project import in_quotes
+from rejoinder.suite.cases import CasePlace
+from rejoinder.suite.load import Loaded, LoadOptions, read_suite
+from rejoinder.suite.pruning import ANYTHING
+from rejoinder.suite.source import Source
+from rejoinder.suite.walk import Built
+
+
+def load(path: str | Path, **options: Any) -> Suite:
+    """Load a suite; options are those of `LoadOptions`. Raises SuiteError with every mistake in it."""
+    [suite], _ = load_suites([Path(path)], LoadOptions(**options))
+    return suite
+
+
+def load_suites(files: Iterable[Path], options: LoadOptions) -> tuple[list[Suite], list[Problem]]:
+    """The suites and the warnings about them. Raises SuiteError with every mistake of every file."""
+    review = review_labelled_case if options.labelled else review_case
+    loaded = [read_suite(file, options, review=review) for file in files]
+    problems = [problem for suite in loaded for problem in add_reviews(suite)]
+    if any(problem.severity == "error" for problem in problems):
+        raise SuiteError(problems)
+    return [one.suite for one in loaded if one.suite is not None], problems
+
+
+def add_reviews(loaded: Loaded, problems: Iterable[Problem] = ()) -> list[Problem]:
+    """All problems of a suite in document order: those of loading, these, and those of its patterns."""
+    everything = [*loaded.problems, *problems]
+    if loaded.suite is not None and loaded.source is not None:
+        everything += _review_patterns(loaded.suite, loaded.source)
+    return sorted(everything, key=lambda problem: (problem.file, problem.line, problem.column))
+
+
+def _review_patterns(suite: Suite, source: Source) -> Iterator[Problem]:
+    for position, pattern in enumerate(suite.formatting.guideline_patterns):
+        if count_alternatives(pattern) > MOST_ALTERNATIVES:
+            message = f"this pattern has more than {MOST_ALTERNATIVES} alternatives; write several patterns"
+            yield source.problem("out-of-range", f"guideline_patterns[{position}]", message)
+
+
+def review_case(built: Built, source: Source, suite: Suite) -> Iterator[Problem]:
+    """What formatting has to say about a case, and what its judges lack."""
+    yield from review_labelled_case(built, source, suite)
+    case = built.rest
+    if case is None or built.explains("expected_messages"):
+        return
+    reference = reference_answer(expected_messages(case, suite.formatting))
+    for check in walk_level(case.level):
+        if isinstance(check, Compare) and not check.other_target and not other_answer(check, reference).strip():
+            message = "nothing to compare with: add `reply` or `reply_of`, or `expected_messages` to the case"
+            yield CasePlace(case.at, built.source, source).problem("missing-field", check.at, message)
+
+
+def review_labelled_case(built: Built, source: Source, suite: Suite) -> Iterator[Problem]:
+    """The same without its judges: labelled replies bring their own references."""
+    case = built.rest
+    if case is None:
+        return
+    place = CasePlace(case.at, built.source, source)
+    for diagnostic in diagnose_reference(case):
+        if diagnostic.code in _REFERENCE_WORDS:
+            message = _REFERENCE_WORDS[diagnostic.code].format(file=in_quotes(diagnostic.path or ""))
+            yield place.problem(diagnostic.code, diagnostic.at, message, severity="warning")
+    if not _is_plain(case, suite.formatting):
+        yield from _review_messages(built, case, place, suite.formatting)
+
+
+def _review_messages(built: Built, case: Case, place: CasePlace, options: Formatting) -> Iterator[Problem]:
+    turns = take_turns(case.messages, options)
+    explained = built.explains("prompt", "input_messages")
+    for diagnostic in diagnose_case(case, turns, options):
+        if diagnostic.code == "file-not-found" or (diagnostic.code == "no-visible-content" and explained):
+            continue  # loading has said so, or why
+        refused = diagnostic.code == "marker-in-text" and options.marker_in_text == "error"
+        severity: Severity = "error" if refused else "warning"
+        message = _DIAGNOSTIC_WORDS[diagnostic.code](case, diagnostic, options)
+        yield place.problem(diagnostic.code, diagnostic.at, message, severity=severity)
+    message = _no_user_message(case, turns.turns, options, built)
+    if message:
+        yield place.problem("no-user-message", case.messages[0].at, message, severity="warning")
+
+
+def _is_plain(case: Case, options: Formatting) -> bool:
+    """Is it one text of the user? Then there is nothing to say, unless it looks like a marker."""
+    lone = lone_text(case)
+    return lone is not None and not has_marker_line(lone.text, options.marker)
+
+
+def _no_user_message(case: Case, turns: tuple[Turn, ...], options: Formatting, built: Built) -> str | None:
+    """What to say when no user speaks. Where nothing at all is visible, or a file is missing, that has been said."""
+    if not case.messages or not built.touched.isdisjoint(("prompt", "input_messages", ANYTHING)):
+        return None
+    if not any(message.role == "user" for message in case.messages):
+        return "no user message: most models expect one"
+    visible = [turn.role for turn in turns if turn.visible]
+    if not visible or built.explains("input_messages"):
+        return None
+    is_alone = visible == ["system"] and not needs_markers(turns, options)
+    if is_alone or not any(turn.role == "user" and turn.shown for turn in turns):
+        return "the user's message has no text of its own: most models expect one that has"
+    return None
+
+
+def _marker_words(case: Case, diagnostic: Diagnostic, options: Formatting) -> str:
+    part = next(part for message in case.messages for part in message.parts if part.at == diagnostic.at)
+    text = "" if isinstance(part, OtherPart) else part.text or ""
+    line = next((line.strip() for line in text.splitlines() if has_marker_line(line, options.marker)), "")
+    shown = line if len(line) <= _LONGEST_SHOWN else f"{line[:_LONGEST_SHOWN]}..."
+    where = f" of {in_quotes(part.path)}" if isinstance(part, FilePart) else ""
+    words = f"the line `{shown}`{where} begins like a role marker"
+    if options.marker_in_text == "escape":
+        return f"{words}; it is sent with a backslash before it"
+    return f"{words} and could be mistaken for a turn; set `formatting.marker_in_text: escape` to make it safe"
+
+
+def _empty_words(case: Case, _diagnostic: Diagnostic, options: Formatting) -> str:
+    parts = [part for message in case.messages for part in message.parts if isinstance(part, FilePart)]
+    if any(part.text and is_guideline_file(part, options.guideline_patterns) for part in parts):
+        return "nothing but guidelines is left to send; add the question as text"
+    return "this conversation is empty; nothing would be sent"
+
+
+_REFERENCE_WORDS = {
+    "empty-file": "the file {file} is empty, so no judge is shown anything of it",
+    "no-assistant-message": "no message has `role: assistant`; judges are shown this last one as the reference answer",
+}
+_LONGEST_SHOWN = 60
+_DIAGNOSTIC_WORDS: dict[str, Callable[[Case, Diagnostic, Formatting], str]] = {
+    "marker-in-text": _marker_words,
+    "empty-file": lambda _, found, __: f"the file {in_quotes(found.path or '')} is empty, so nothing of it is sent",
+    "no-visible-content": _empty_words,
+}

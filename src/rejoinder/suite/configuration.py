@@ -1,0 +1,115 @@
+"""The project around a suite as its files describe it: configuration and environment.
+
+Configuration, targets and `.env` files are read in every folder from the suite's up to the repository root, and the
+nearer file wins. In one folder AgentV's files are read first, ours win over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from rejoinder.model import Problem
+from rejoinder.project import (
+    EnvFile,
+    Environment,
+    display_path,
+    env_files,
+    find_repository,
+    find_root,
+    folders_above,
+    merge_environment,
+)
+from rejoinder.suite.schema import find_violations
+from rejoinder.suite.source import Source, read_source
+
+_CONFIGURATION_FOLDERS = (".agentv", ".rejoinder")
+"""Later wins."""
+
+
+class Layer(Struct, frozen=True):
+    """One folder between the suite and the repository root, with its configuration files, the winner last."""
+
+    folder: Path
+    configurations: list[Source]
+
+
+class Project(Struct, frozen=True):
+    root: Path
+    repository: Path
+    working: Path
+    layers: list[Layer]
+    """The farthest folder first."""
+    config: dict[str, Any]
+    config_sources: dict[str, Source]
+    """Which file each key of the configuration comes from."""
+    environment: Environment
+    problems: list[Problem]
+
+    @property
+    def readable(self) -> bool:
+        return all(problem.severity != "error" for problem in self.problems)
+
+
+def open_project(start: Path) -> Project:
+    """The project that a suite's folder (or the working directory) belongs to."""
+    working = Path.cwd().resolve()
+    start = start.resolve()
+    root = find_root(start, working)
+    problems: list[Problem] = []
+    layers = [_read_layer(folder, working, problems) for folder in reversed(folders_above(start, root))]
+    config, sources = _merge([source for layer in layers for source in layer.configurations])
+    dotenv = list(env_files(start, root, working))
+    problems += _env_problems(dotenv, working)
+    merged = merge_environment(dotenv)
+    return Project(root, find_repository(start, root), working, layers, config, sources, merged, problems)
+
+
+def configuration_files(folder: Path, name: str) -> list[Path]:
+    """The files of one name that a folder has, the one that wins last."""
+    candidates = [
+        folder / inner / f"{name}{suffix}" for inner in _CONFIGURATION_FOLDERS for suffix in (".yaml", ".yml")
+    ]
+    return [path for path in candidates if path.exists()]
+
+
+def _read_layer(folder: Path, working: Path, problems: list[Problem]) -> Layer:
+    layer = Layer(folder, [])
+    for path in configuration_files(folder, "config"):
+        source, found = read_configuration(path, working)
+        problems += found
+        if source is not None and isinstance(source.document.data, dict):
+            layer.configurations.append(source)
+    return layer
+
+
+def _merge(sources: list[Source]) -> tuple[dict[str, Any], dict[str, Source]]:
+    """One configuration, later files winning key by key, also inside `vars`, `formatting` and the like."""
+    config: dict[str, Any] = {}
+    origins: dict[str, Source] = {}
+    for source in sources:
+        for key, value in source.document.data.items():
+            before = config.get(key)
+            if isinstance(before, dict) and isinstance(value, dict):
+                value = {**before, **value}  # noqa: PLW2901 - the merged value takes its place
+            config[key], origins[key] = value, source
+    return config, origins
+
+
+def read_configuration(path: Path, working: Path) -> tuple[Source | None, list[Problem]]:
+    source, problems = read_source(path, display_path(path, working))
+    if source is None or source.document.data is None:
+        return None, problems
+    violations = find_violations(source.document.data, "config")
+    return (None if violations else source), problems + [source.violation(one) for one in violations]
+
+
+def _env_problems(files: list[tuple[Path, EnvFile]], working: Path) -> Iterator[Problem]:
+    for path, file in files:
+        for fault in file.faults:
+            place: dict[str, Any] = {} if fault.line is None else {"line": fault.line, "source": ""}
+            name = display_path(path, working)
+            yield Problem(code="env-syntax", message=fault.message, file=name, severity="warning", **place)

@@ -1,0 +1,132 @@
+"""Find the files that a command means, and what kind of file each is."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from rejoinder.errors import UsageError
+
+FileKind: TypeAlias = Literal["suite", "targets", "config"]
+
+DEFAULT_NAMES = ("evals.yaml", "evals.yml", "eval.yaml", "eval.yml", "rejoinder.yaml", "rejoinder.yml")
+_PASSED_OVER = frozenset({"node_modules", "__pycache__", "venv", "site-packages", "dist", "build"})
+
+
+def kind_of(path: Path) -> FileKind:
+    """What a file is, by its place, its name and its first words."""
+    if path.stem == "targets":
+        return "targets"
+    if path.stem == "config" and path.parent.name in (".rejoinder", ".agentv"):
+        return "config"
+    head = _head(path)
+    if re.search(r"^\$schema:\s*[\"']?agentv-targets", head, re.MULTILINE):
+        return "targets"
+    if re.search(r"^\$schema:\s*[\"']?agentv-config", head, re.MULTILINE):
+        return "config"
+    return "suite"
+
+
+def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[str]]:
+    """The files that are meant: those that are named, and in folders those that are suites."""
+    found: list[Path] = []
+    passed_over: list[str] = []
+    for path in list(paths) or [find_default()]:
+        candidates = _candidates(path)
+        if candidates is None:
+            found.append(path)
+            continue
+        inside: list[Path] = []
+        for file in candidates:
+            if looks_like_suite(file):
+                inside.append(file)
+            else:
+                passed_over.append(str(file))
+        if not inside:
+            raise _nothing_found(path, candidates)
+        found += inside
+    by_identity: dict[str, Path] = {}
+    for path in found:
+        by_identity.setdefault(_identity(path), path)
+    return list(by_identity.values()), passed_over
+
+
+def _candidates(path: Path) -> list[Path] | None:
+    """The files that a folder or a pattern stands for; None for a path that names one file."""
+    if os.path.isdir(path):  # noqa: PTH112 - as in `_head`
+        return _yaml_files(path)
+    if _is_pattern(path):
+        return _matching_files(str(path))
+    return None
+
+
+def _nothing_found(path: Path, candidates: list[Path]) -> UsageError:
+    if candidates or not _is_pattern(path):
+        where = f"among the files of {str(path)!r}" if _is_pattern(path) else f"in the folder {str(path)!r}"
+        return UsageError(f"there is no suite {where}", "Name the files, or add one with `evals:`.")
+    return UsageError(f"no file matches {str(path)!r}", "A pattern such as 'evals/**/*.yaml' matches YAML files.")
+
+
+def _is_pattern(path: Path) -> bool:
+    return any(one in str(path) for one in "*?[") and not os.path.lexists(path)
+
+
+def _matching_files(pattern: str) -> list[Path]:
+    """The YAML files of a pattern that the shell has left as it is: `*`, `?`, `**` and `[ab]`."""
+    from glob import glob
+
+    found = map(Path, sorted(glob(pattern, recursive=True)))  # noqa: PTH207 - a `Path` cannot hold an absolute pattern
+    return [path for path in found if path.suffix.lower() in (".yaml", ".yml") and path.is_file()]
+
+
+def _identity(path: Path) -> str:
+    """One name for all spellings of a file."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return str(path)
+
+
+def find_default() -> Path:
+    """The suite of the working directory, where no file is named."""
+    for name in DEFAULT_NAMES:
+        if Path(name).is_file():
+            return Path(name)
+    named = sorted(Path().glob("*.rejoinder.y*ml"))
+    if len(named) == 1:
+        return named[0]
+    raise UsageError(
+        "no file was named, and there is no suite here",
+        f"Name a file, or call it one of {', '.join(DEFAULT_NAMES)}; `rejoinder init` writes one to start from.",
+    )
+
+
+def looks_like_suite(path: Path) -> bool:
+    """Does the file have a key that only suites have? Broken YAML counts by its text."""
+    text = _head(path, 1_000_000)
+    start = r"[{,\n]\s*" if text.lstrip().startswith("{") else "^"
+    return re.search(rf"{start}[\"']?(evals|evalcases)[\"']?\s*:", text, re.MULTILINE) is not None or (
+        re.search(rf"{start}[\"']?cases[\"']?\s*:\s*\S+\.(jsonl|ndjson|csv)\b", text, re.MULTILINE) is not None
+    )
+
+
+def _yaml_files(folder: Path) -> list[Path]:
+    def passed_over(path: Path) -> bool:
+        parts = path.relative_to(folder).parts
+        return any(part in _PASSED_OVER or part.startswith(".") for part in parts)
+
+    files = (path for pattern in ("*.yaml", "*.yml") for path in folder.rglob(pattern))
+    return sorted(path for path in files if path.is_file() and not passed_over(path))
+
+
+def _head(path: Path, size: int = 2000) -> str:
+    if not os.path.isfile(path):  # noqa: PTH113 - a pipe would be waited for; an impossible name is just no file
+        return ""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(size).decode("utf-8", "replace")
+    except OSError:
+        return ""
