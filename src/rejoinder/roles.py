@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from msgspec import Struct
 
@@ -10,7 +11,7 @@ from rejoinder.errors import UsageError
 from rejoinder.model import Case, Compare, Judged, Semantic, Suite, Target, for_target, walk_level
 from rejoinder.providers import AVAILABLE, EMBEDS, is_available
 from rejoinder.spelling import list_words
-from rejoinder.suite.cases import check_target
+from rejoinder.suite.target_names import check_target
 from rejoinder.suite.targets import is_known_provider, resolve
 
 
@@ -89,11 +90,13 @@ def find_embedding_fault(suite: Suite, case_id: str, check: Semantic) -> UsageEr
 
 
 def find_target(suite: Suite, name: str) -> Target | None:
-    """A target by name or as `provider/model`; the same object whenever it is asked for."""
-    target = suite.targets.get(name)
-    if target is None and (target := resolve(name, suite.targets)) is not None:
-        suite.targets[name] = target
-    return target
+    """A target by name or as `provider/model`; the same object for every call with the same suite."""
+    return suite.targets.get(name) or _model_target(suite.path, name)
+
+
+@cache
+def _model_target(suite: str, name: str) -> Target | None:  # noqa: ARG001 - suites share no target
+    return resolve(name, {})
 
 
 def named_target(pair: Pair, name: str) -> Target | None:

@@ -13,8 +13,9 @@ from rejoinder.project import display_path
 from rejoinder.readiness import Readiness
 from rejoinder.review import add_reviews, review_case
 from rejoinder.suite.configuration import open_project, read_configuration
+from rejoinder.suite.context import LoadOptions
 from rejoinder.suite.discover import FileKind, find_files, kind_of
-from rejoinder.suite.load import LoadOptions, read_suite
+from rejoinder.suite.load import read_suite
 from rejoinder.suite.source import Source
 from rejoinder.suite.targets import Targets, read_targets_file
 from rejoinder.suite.walk import Built

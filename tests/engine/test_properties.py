@@ -38,8 +38,8 @@ from rejoinder.model import (
 )
 from rejoinder.report.problems import write_problem
 from rejoinder.report.sarif import write_sarif
+from rejoinder.suite.context import LoadOptions
 from rejoinder.suite.document_paths import read_path, write_path
-from rejoinder.suite.load import LoadOptions
 from rejoinder.suite.schema import check_names, read_schema
 from rejoinder.validation import FileReport, Report, validate_file
 from tests.conftest import Project

@@ -11,8 +11,8 @@ from rejoinder.engine.plan import RunOptions
 from rejoinder.errors import SuiteError
 from rejoinder.model import Suite
 from rejoinder.review import load_suites
-from rejoinder.suite.cases import check_target
 from rejoinder.suite.discover import find_files
+from rejoinder.suite.target_names import check_target
 
 
 def load_or_exit(

@@ -15,8 +15,9 @@ from rejoinder.errors import UsageError
 from rejoinder.formatting import diagnose_reference, find_judges, format_case, format_judge_prompts
 from rejoinder.model import Case, Diagnostic, LlmJudge, Mode, Problem, Prompt, Suite, for_target
 from rejoinder.spelling import did_you_mean
+from rejoinder.suite.context import LoadOptions
 from rejoinder.suite.discover import find_files
-from rejoinder.suite.load import LoadOptions, read_suite
+from rejoinder.suite.load import read_suite
 from rejoinder.suite.targets import resolve
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rejoinder.engine.plan import RunOptions
-from rejoinder.suite.load import LoadOptions
+from rejoinder.suite.context import LoadOptions
 
 
 def load_options(options: RunOptions, *, asks: bool = True, labelled: bool = False) -> LoadOptions:

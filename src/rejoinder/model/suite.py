@@ -1,4 +1,4 @@
-"""Suites and cases after loading. Nobody downstream can tell, or needs to, which form the file had."""
+"""Suites and cases after loading: the same for every form that a file can have."""
 
 from __future__ import annotations
 
@@ -27,6 +27,10 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Its place among the suite's cases, from 1."""
     id_written: bool = False
     """Did the author write the id, or a part of it?"""
+    file: str = ""
+    """The file that it stands in, as seen from the project's root: the suite, or the data set of its row."""
+    line: int = 0
+    """Its line there, from 1."""
     name: str | None = None
     outcome: str | None = None
     expected_messages: tuple[Message, ...] = ()
@@ -54,7 +58,7 @@ def _is_text(part: Part) -> TypeGuard[TextPart]:
 
 
 def for_target(case: Case, target: Target | None) -> Case:
-    """The case as it is put to a target, whose system prompt is used where nobody else gives one."""
+    """The case as it is put to a target, whose system prompt is used where there is no other."""
     if target is None or not target.system_prompt or case.system_prompt.strip():
         return case
     return structs.replace(case, system_prompt=target.system_prompt)
@@ -80,7 +84,7 @@ class Suite(Struct, frozen=True, kw_only=True):
     judge_target: str | None = None
     """The project's judge, where neither the case, the suite nor the target names one."""
     embedding_target: str | None = None
-    """Whose embeddings the check `semantic` compares, where it names nobody itself."""
+    """Its embeddings are compared by checks `semantic` that name no target."""
     budget_usd: float | None = None
     budget_tokens: int | None = None
     """What a run of the suite may use at most, where the command does not say."""

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder.errors import reason_of
-from rejoinder.model import Problem
+from rejoinder.model import Problem, file_in_project
 from rejoinder.project import FileFault, in_quotes, measure
 from rejoinder.suite.source import RowSource
 from rejoinder.suite.yaml import MOST_DEPTH
@@ -28,10 +28,15 @@ class Row(Struct, frozen=True):
     """Counts from 1."""
     values: dict[str, Any]
     source: RowSource
+    file: str = ""
+    """Its file as seen from the project's root."""
+    is_text: bool = False
+    """Are all values text, as in CSV files?"""
 
 
-def read_rows(path: Path, file: str) -> Iterator[Row | Problem]:
-    """The rows of a file in order; a broken row is a problem, and the next one is read all the same."""
+def read_rows(path: Path, file: str, root: Path | None = None) -> Iterator[Row | Problem]:
+    """The rows of a file in order; a broken row is a problem, and the next one is read all the same. `file` is its name
+    in problems, `root` the project's."""
     suffix = path.suffix.lower()
     name = in_quotes(path.name)
     if suffix not in SUFFIXES:
@@ -41,7 +46,8 @@ def read_rows(path: Path, file: str) -> Iterator[Row | Problem]:
     try:
         measure(path)
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            yield from (_read_csv if suffix == ".csv" else _read_jsonl)(stream, file)
+            seen = file_in_project(str(path.resolve()), str(root)) if root is not None else file
+            yield from (_read_csv if suffix == ".csv" else _read_jsonl)(stream, file, seen)
     except FileFault as fault:
         yield Problem(code=fault.code, message=fault.message, file=file)
     except UnicodeDecodeError:
@@ -54,7 +60,7 @@ def read_rows(path: Path, file: str) -> Iterator[Row | Problem]:
 # JSONL
 
 
-def _read_jsonl(stream: TextIO, file: str) -> Iterator[Row | Problem]:
+def _read_jsonl(stream: TextIO, file: str, seen: str) -> Iterator[Row | Problem]:
     number = 0
     for line_number, line in enumerate(_bounded_lines(stream), 1):
         text = line.strip()
@@ -85,18 +91,22 @@ def _read_jsonl(stream: TextIO, file: str) -> Iterator[Row | Problem]:
             yield _twice(source, twice, f"the key `{twice}` stands twice in one object of this line")
             continue
         number += 1
-        yield Row(number, values, source)
+        yield Row(number, values, source, seen)
 
 
 def _json_problem(source: RowSource, error: str, indentation: int, text: str) -> Problem:
     if "truncated" in error:
         message = "this line ends before the object is closed; each line is one complete object"
-        return source.problem("json-syntax", "", message, column=indentation + len(text))
+        return _at_column(source, message, indentation + len(text))
     found = re.search(r" \(byte (\d+)\)$", error)
     before = text.encode("utf-8", "surrogatepass")[: int(found[1])] if found else b""
     reason = error.removesuffix(found[0] if found else "").removeprefix("JSON is malformed: ")
     column = indentation + len(before.decode("utf-8", "replace")) + 1
-    return source.problem("json-syntax", "", f"this line is not valid JSON: {reason}", column=column)
+    return _at_column(source, f"this line is not valid JSON: {reason}", column)
+
+
+def _at_column(source: RowSource, message: str, column: int) -> Problem:
+    return structs.replace(source.problem("json-syntax", "", message), column=column)
 
 
 _KEY_END = re.compile(r'"\s*:')
@@ -158,7 +168,7 @@ class _Lines:
         return line
 
 
-def _read_csv(stream: TextIO, file: str) -> Iterator[Row | Problem]:
+def _read_csv(stream: TextIO, file: str, seen: str) -> Iterator[Row | Problem]:
     lines = _Lines(stream)
     reader = csv.reader(lines, strict=True)
     header: list[str] | None = None
@@ -192,7 +202,7 @@ def _read_csv(stream: TextIO, file: str) -> Iterator[Row | Problem]:
             continue
         number += 1
         # An empty cell of a key is a key that is not given; the case's default stands.
-        yield Row(number, dict(zip(header, fields, strict=True)), source)
+        yield Row(number, dict(zip(header, fields, strict=True)), source, seen, is_text=True)
 
 
 def _csv_words(error: str) -> tuple[str, bool]:
@@ -219,8 +229,7 @@ def _check_header(header: list[str], source: RowSource) -> Iterator[Problem]:
 
 
 def _twice(source: RowSource, key: str, message: str) -> Problem:
-    problem = source.problem("duplicate-key", "", message, first_line=source.number)
-    return msgspec.structs.replace(problem, key=key)
+    return structs.replace(source.problem("duplicate-key", "", message), key=key, first_line=source.number)
 
 
 def _bounded_lines(stream: TextIO) -> Iterator[str]:

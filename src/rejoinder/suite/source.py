@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
+from typing import TypeAlias
 
+from msgspec import Struct
+
+from rejoinder.errors import Severity
 from rejoinder.model import Problem
 from rejoinder.project import FileFault, read_text
 from rejoinder.suite.document_paths import DocumentPath, read_path, write_path
@@ -26,7 +30,7 @@ class Source:
     def lines(self) -> list[str]:
         return split_lines(self.text)
 
-    def violation(self, violation: Violation, severity: str = "error") -> Problem:
+    def violation(self, violation: Violation, severity: Severity = "error") -> Problem:
         line, column = self.document.place(violation.path, key=violation.key)
         return Problem(
             code=violation.code,
@@ -35,25 +39,16 @@ class Source:
             path=write_path(violation.path),
             line=line,
             column=column,
-            severity="warning" if severity == "warning" else "error",
+            severity=severity,
             suggestion=self._mend(violation, line, column),
             source=self.line(line),
         )
 
-    def problem(  # noqa: PLR0913 - a problem has that many sides
-        self,
-        code: str,
-        at: str,
-        message: str,
-        *,
-        severity: str = "error",
-        key: bool = False,
-        first_line: int | None = None,
-        suggestion: str | None = None,
-        point: str | None = None,
+    def problem(
+        self, code: str, at: str, message: str, severity: Severity = "error", *, point: str | None = None
     ) -> Problem:
         """A problem at a path that is written out, such as `evals[0].prompt`; `point` is what to point at."""
-        line, column = self.document.place(read_path(point or at), key=key)
+        line, column = self.document.place(read_path(point or at))
         return Problem(
             code=code,
             message=message,
@@ -61,9 +56,7 @@ class Source:
             path=at,
             line=line,
             column=column,
-            severity="warning" if severity == "warning" else "error",
-            first_line=first_line,
-            suggestion=suggestion,
+            severity=severity,
             source=self.line(line),
         )
 
@@ -87,29 +80,24 @@ class Source:
         return line[: column - 1] + violation.instead + rest[len(wrong) :] if rest.startswith(wrong) else None
 
 
-class RowSource:
+class RowSource(Struct, frozen=True):
     """One row of a data set: every problem in it is on the row's line."""
 
-    def __init__(self, file: str, line: int, text: str | None) -> None:
-        self.file = file
-        self.number = line
-        self.text = text
+    file: str
+    number: int
+    text: str | None
 
-    def violation(self, violation: Violation, severity: str = "error") -> Problem:
-        return self.problem(violation.code, write_path(violation.path), violation.message, severity=severity)
+    def violation(self, violation: Violation, severity: Severity = "error") -> Problem:
+        return self.problem(violation.code, write_path(violation.path), violation.message, severity)
 
-    def problem(  # noqa: PLR0913 - as for Source
+    def problem(
         self,
         code: str,
         at: str,
         message: str,
+        severity: Severity = "error",
         *,
-        severity: str = "error",
-        key: bool = False,  # noqa: ARG002 - the same signature as Source.problem
-        first_line: int | None = None,
-        suggestion: str | None = None,
-        point: str | None = None,  # noqa: ARG002
-        column: int = 1,
+        point: str | None = None,  # noqa: ARG002 - the same signature as Source.problem
     ) -> Problem:
         return Problem(
             code=code,
@@ -117,12 +105,31 @@ class RowSource:
             file=self.file,
             path=at,
             line=self.number,
-            column=column,
-            severity="warning" if severity == "warning" else "error",
-            first_line=first_line,
-            suggestion=suggestion,
+            severity=severity,
             source=self.text,
         )
+
+
+class CasePlace(Struct, frozen=True):
+    """Where a case comes from: its path, the file or row that it stands in, and the suite around it."""
+
+    at: str
+    source: Source | RowSource
+    suite: Source
+
+    def problem(
+        self, code: str, at: str, message: str, severity: Severity = "error", *, point: str | None = None
+    ) -> Problem:
+        """What comes from the suite itself is at fault there, even when a row of a data set brought it up."""
+        if at.startswith(self.at):
+            return self.source.problem(code, at, message, severity, point=point)
+        if isinstance(self.source, RowSource):
+            message += f" (for line {self.source.number} of {self.source.file})"
+        return self.suite.problem(code, at, message, severity, point=point)
+
+
+Place: TypeAlias = tuple[Source | CasePlace, str]
+"""Something that problems can be reported at, and a path in it."""
 
 
 def read_source(path: Path, file: str) -> tuple[Source | None, list[Problem]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from rejoinder.errors import UsageError
+from rejoinder.errors import Severity, UsageError
 from rejoinder.model import Problem, Target
 from rejoinder.project import (
     CERTIFICATE_SPELLINGS,
@@ -102,7 +102,7 @@ class Targets:
         return {name: entry.target for name, entry in self.entries.items()}
 
     def check_environment(
-        self, name: str, environment: Mapping[str, str], severity: str = "error"
+        self, name: str, environment: Mapping[str, str], severity: Severity = "error"
     ) -> Iterator[Problem]:
         """What a target needs from the environment and does not find there."""
         entry = self.entries.get(name)

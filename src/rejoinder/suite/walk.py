@@ -1,7 +1,6 @@
 """The walk over a suite's cases: those of the file, and those that the rows of data sets make.
 
-A data set of any length is never held: cases are built one by one, and what is built is laid aside on the disk for
-whoever goes through them again. What is wrong with a case comes with it.
+A data set of any length is never held in memory: cases are built one by one, each with its problems.
 """
 
 from __future__ import annotations
@@ -9,26 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.errors import UNFILLED, severity_of
+from rejoinder.errors import UNFILLED, Severity, severity_of
 from rejoinder.model import Case, Problem
 from rejoinder.project import display_path, in_quotes
-from rejoinder.suite.cases import CaseBuilder, CaseId, CasePlace, Surroundings
+from rejoinder.suite.cases import CaseBuilder, CaseId, Draft
+from rejoinder.suite.context import SuiteContext
 from rejoinder.suite.datasets import TOO_DEEP, Row, read_rows, survey
 from rejoinder.suite.document_paths import DocumentPath, read_path, write_path
 from rejoinder.suite.pruning import ANYTHING, prune_case, touched_keys
 from rejoinder.suite.rules import OF_SUITE, CheckRules, find_conflicts
-from rejoinder.suite.schema import case_keys, find_violations, structured_case_keys
-from rejoinder.suite.source import RowSource, Source
-from rejoinder.suite.templates import Report, Scope, expand, expand_variables, names_others, write_value
+from rejoinder.suite.schema import Violation, case_keys, find_violations, structured_case_keys
+from rejoinder.suite.source import CasePlace, RowSource, Source
+from rejoinder.suite.templates import Report, expand, expand_variables, names_others, write_value
 from rejoinder.suite.yaml import MOST_DEPTH
-
-if TYPE_CHECKING:
-    from rejoinder.suite.datasets import Row
 
 CASE_LISTS = ("evals", "evalcases")
 
@@ -59,12 +56,11 @@ def _key_of(path: str) -> str:
 
 
 class Walker:
-    def __init__(self, data: dict[str, Any], touched: Mapping[DocumentPath, set[str]], around: Surroundings) -> None:
+    def __init__(self, data: dict[str, Any], touched: Mapping[DocumentPath, set[str]], context: SuiteContext) -> None:
         self.data = data
         self.touched = touched
         """What was refused of cases, `defaults` and the suite; such cases are built for their other problems only."""
-        self.around = around
-        self.scope = Scope(around.variables, around.environment, None, around.secrets)
+        self.context = context
         self.defaults: dict[str, Any] = data.get("defaults", {})
         self._number = 0
         """How many cases were built."""
@@ -91,33 +87,35 @@ class Walker:
     def _written(self, case: dict[str, Any], at: str, default_id: str, touched: set[str]) -> Iterator[Built]:
         """A case of the file: once, or once for each row that it asks for."""
         data, origins = self._with_defaults(case)
-        if "cases" not in data:
-            problems: list[Problem] = []
-            names = self._names(data, None, origins.get("vars", at), problems)
-            place = CasePlace(at, self.around.source, self.around.source)
-            yield self._build(data, place, origins, names, CaseId(default_id), problems, touched)
+        if "cases" in data:
+            yield from self._for_rows(data, {key: origins.get(key, at) for key in data}, at, default_id, touched)
             return
+        problems: list[Problem] = []
+        names = self._names(data, None, origins.get("vars", at), problems)
+        source = self.context.source
+        place = CasePlace(at, source, source)
+        yield self._build(Draft(data, place, self.context.file, origins, names, CaseId(default_id), problems, touched))
+
+    def _for_rows(
+        self, data: dict[str, Any], origins: dict[str, str], at: str, default_id: str, touched: set[str]
+    ) -> Iterator[Built]:
         template = {key: value for key, value in data.items() if key != "id"}
-        places = {key: origins.get(key, at) for key in data}
-        for row in self._rows(data["cases"], f"{origins.get('cases', at)}.cases"):
+        for row in self._rows(data["cases"], f"{origins['cases']}.cases"):
             if isinstance(row, Built):
                 yield row
                 continue
-            problems = []
+            problems: list[Problem] = []
             inner = row.values.get("vars")
             values = {**row.values, **(inner if isinstance(inner, dict) else {})}
-            names = self._names(data, values, places.get("vars", at), problems)
-            place = CasePlace(f"{at}.cases[{row.number - 1}]", row.source, self.around.source)
-            base = self._base_id(data, f"{places.get('id', at)}.id", names, problems) or default_id
+            names = self._names(data, values, origins.get("vars", at), problems)
+            place = CasePlace(f"{at}.cases[{row.number - 1}]", row.source, self.context.source)
+            base = default_id
+            if "id" in data:
+                scope = structs.replace(self.context.scope, names=names)
+                base = expand(data["id"], scope, self._reporter(f"{origins['id']}.id", problems)) or default_id
             row_id = f"{base}-{row.values.get('id') or row.number}"
             case_id = CaseId(row_id, written="id" in data or bool(row.values.get("id")))
-            yield self._build(template, place, places, names, case_id, problems, touched)
-
-    def _base_id(
-        self, data: dict[str, Any], at: str, names: dict[str, Any] | None, problems: list[Problem]
-    ) -> str | None:
-        scope = structs.replace(self.scope, names=names)
-        return expand(data["id"], scope, self._reporter(at, problems)) if "id" in data else None
+            yield self._build(Draft(template, place, row.file, origins, names, case_id, problems, touched))
 
     def _rows_as_cases(self, number: int) -> Iterator[Built]:
         """Each row is a case; the columns that are no keys of a case are its variables."""
@@ -128,7 +126,7 @@ class Walker:
                 continue
             number += 1
             own = {key: value for key, value in row.values.items() if key in keys and value not in ("", None)}
-            if row.source.file.lower().endswith(".csv"):
+            if row.is_text:
                 own = {key: _from_cell(key, value) for key, value in own.items()}
                 if survey(own)[1] > MOST_DEPTH:
                     yield Built(None, [row.source.problem("too-deep", "", TOO_DEEP)], row.source)
@@ -138,11 +136,11 @@ class Walker:
             at: DocumentPath = ("cases", row.number - 1)
             own, problems, touched = self._check_row(own, at, row.source)
             data, origins = self._with_defaults(own)
-            place = CasePlace(write_path(at), row.source, self.around.source)
+            place = CasePlace(write_path(at), row.source, self.context.source)
             variables = {key: value for key, value in row.values.items() if key not in keys}
             vars_at = origins.get("vars", place.at)
             names = self._names(data, {**variables, **own.get("vars", {})} or None, vars_at, problems)
-            yield self._build(data, place, origins, names, CaseId(f"eval-{number}"), problems, touched)
+            yield self._build(Draft(data, place, row.file, origins, names, CaseId(f"eval-{number}"), problems, touched))
 
     def _check_row(
         self, own: dict[str, Any], at: DocumentPath, source: RowSource
@@ -151,13 +149,17 @@ class Walker:
         found = [*find_violations(own, "case"), *find_conflicts(own, ())]
         if not found and own.keys().isdisjoint(_GRADED_BY_RULES):
             return own, [], self.touched.get(("defaults",), set())
-        rules = CheckRules(own.get("followups", self.defaults.get("followups", self.around.followups)))
+        rules = CheckRules(own.get("followups", self.defaults.get("followups", self.context.defaults.followups)))
         rules.walk(own.get("checks"), ("checks",), always=self._always)
         rules.rubrics_of(own, ())
         errors = [*found, *rules.found.errors]
+        found_by: tuple[tuple[Severity, list[Violation]], ...] = (
+            ("error", errors),
+            ("warning", rules.found.warnings),
+        )
         problems = [
             source.violation(structs.replace(violation, path=(*at, *violation.path)), severity)
-            for severity, violations in (("error", errors), ("warning", rules.found.warnings))
+            for severity, violations in found_by
             for violation in violations
         ]
         refused = [*(violation.path for violation in errors), *rules.found.hidden]
@@ -167,23 +169,19 @@ class Walker:
     @cached_property
     def _always(self) -> str:
         """The suite's follow-up that is sent before any of a case's, if there is one."""
-        return OF_SUITE if CheckRules().walk(self.around.suite_checks, ("checks",)) else ""
+        return OF_SUITE if CheckRules().walk(self.context.defaults.checks, ("checks",)) else ""
 
     def _rows(self, written: str, at: str) -> Iterator[Row | Built]:
         problems: list[Problem] = []
-        name = expand(written, self.scope, self._reporter(at, problems))
-        path = self.around.finder.find(name)
-        source = self.around.source
-        if path is None and any(problem.code in UNFILLED for problem in problems):
+        name = expand(written, self.context.scope, self._reporter(at, problems))
+        path, source = self.context.finder.find(name), self.context.source
+        if path is None:
+            if all(problem.code not in UNFILLED for problem in problems):
+                problems.append(source.problem("file-not-found", at, self.context.finder.explain_missing(name)))
             yield Built(None, problems, source)
             return
-        if path is None:
-            message = self.around.finder.explain_missing(name)
-            yield Built(None, [*problems, source.problem("file-not-found", at, message)], source)
-            return
         empty = True
-
-        for row in read_rows(path, display_path(path, Path.cwd())):
+        for row in read_rows(path, display_path(path, Path.cwd()), self.context.finder.root):
             empty = False
             yield Built(None, [row], source) if isinstance(row, Problem) else row
         if empty:
@@ -208,44 +206,36 @@ class Walker:
     ) -> dict[str, Any] | None:
         """What `{{ name }}` may name in a case: None when it has no variables at all."""
         own = data.get("vars", {})
-        if row is None and not own and not self.around.has_variables:
+        if row is None and not own and not self.context.has_variables:
             return None
         if own and names_others(own):
             # What a row brings takes the place of what the case says, and is data: nothing in it is expanded.
             used = {key: value for key, value in own.items() if key not in (row or ())}
-            scope = structs.replace(self.scope, variables={**self.around.variables, **(row or {})})
+            scope = structs.replace(self.context.scope, variables={**self.context.scope.variables, **(row or {})})
             own = expand_variables(used, scope, lambda key: self._reporter(f"{at}.vars.{key}", problems))
-        return {**self.around.variables, **own, **(row or {})}
+        return {**self.context.scope.variables, **own, **(row or {})}
 
-    def _build(
-        self,
-        data: dict[str, Any],
-        place: CasePlace,
-        origins: Mapping[str, str],
-        names: dict[str, Any] | None,
-        default_id: CaseId,
-        problems: list[Problem],
-        touched: set[str],
-    ) -> Built:
+    def _build(self, draft: Draft) -> Built:
         self._number += 1
-        builder = CaseBuilder(data, place.at, place.source, self.around, origins, names)
+        source, touched = draft.place.source, draft.touched
+        builder = CaseBuilder(draft, self.context)
         try:
-            case = builder.build(default_id, self._number)
+            case = builder.build(draft.default_id, self._number)
         except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
             if not touched and not self.touched:
                 raise
-            return Built(None, problems, place.source)  # what is left of it makes no case
-        found = [*problems, *builder.problems]
-        if touched:
-            found = [one for one in found if not _follows(one, place.at, touched)]
-            nameless = ANYTHING in touched and "id" not in data
-            return Built(None, found, place.source, case, touched | {"id"} if nameless else touched)
-        return Built(case, found, place.source, case)
+            return Built(None, draft.problems, source)  # what is left of it makes no case
+        problems = [*draft.problems, *builder.problems]
+        if not touched:
+            return Built(case, problems, source, case)
+        problems = [problem for problem in problems if not _follows(problem, case.at, touched)]
+        nameless = ANYTHING in touched and "id" not in draft.data
+        return Built(None, problems, source, case, touched | {"id"} if nameless else touched)
 
     def _reporter(self, at: str, problems: list[Problem]) -> Report:
         def report(code: str, message: str) -> None:
-            severity = severity_of(code, self.around.missing)
-            problems.append(self.around.source.problem(code, at, message, severity=severity))
+            severity = severity_of(code, self.context.options.missing)
+            problems.append(self.context.source.problem(code, at, message, severity))
 
         return report
 

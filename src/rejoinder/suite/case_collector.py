@@ -1,0 +1,95 @@
+"""All cases of a suite, built once: what is wrong with each, and the targets that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from msgspec import structs
+
+from rejoinder.model import Case, Problem, Suite
+from rejoinder.suite.case_store import CaseStore
+from rejoinder.suite.document_paths import read_path, write_path
+from rejoinder.suite.source import RowSource, Source
+from rejoinder.suite.target_names import check_target
+from rejoinder.suite.targets import Targets, resolve
+from rejoinder.suite.walk import Built, Walker
+
+Review = Callable[[Built, Source, Suite], Iterable[Problem]]
+"""What another room has to say about a case, given the suite's file and the suite as far as it is known by then."""
+_Spot: TypeAlias = tuple[str, str, str, int]
+
+
+def spot_of(problem: Problem) -> _Spot:
+    return problem.file, problem.code, problem.path, problem.line
+
+
+class CaseCollector:
+    def __init__(self, walker: Walker, suite: Suite, review: Review | None) -> None:
+        self.walker = walker
+        self.context = walker.context
+        self.suite = suite
+        self.review = review
+        self.problems: list[Problem] = []
+        self.targets = {self.context.defaults.target, self.context.defaults.judge_target}
+        """The names of all targets that answer or judge."""
+        self.followups: set[str] = set()
+        """The values of `followups` that cases have."""
+        self._ids: dict[str, tuple[str, Source | RowSource]] = {}
+        self._spots: set[_Spot] = set()
+
+    def collect(self) -> Iterable[Case]:
+        """The cases, kept in memory only where no data set is involved."""
+        cases: list[Case] = []
+        store = CaseStore() if self.walker.streams else None
+        for built in self.walker.walk():
+            self._add_problems(built)
+            if built.rest is not None:
+                self._check_id(built, built.rest)
+                self.targets |= {built.rest.target, built.rest.judge_target}
+                self.followups.add(built.rest.followups)
+            if built.case is not None:
+                cases.append(built.case) if store is None else store.add(built.case)
+        return tuple(cases) if store is None else store
+
+    def _add_problems(self, built: Built) -> None:
+        """Keep the problems of a case. A place that an earlier case has complained of is not named again: a thousand
+        rows that stumble over one line of the suite give one problem, and take no more room than that."""
+        problems = built.problems
+        if built.rest is not None and self.review is not None:
+            problems = [*problems, *self.review(built, self.context.source, self.suite)]
+        if not problems:
+            return
+        new = [problem for problem in problems if spot_of(problem) not in self._spots]
+        self._spots.update(map(spot_of, new))
+        self.problems += new
+
+    def _check_id(self, built: Built, case: Case) -> None:
+        if "id" in built.touched or (self.walker.touched and "{{" in case.id):
+            return  # its id is not known
+        at, source = f"{case.at}.id", built.source
+        kept = structs.replace(source, text=None) if isinstance(source, RowSource) else source
+        first_at, first = self._ids.setdefault(case.id, (at, kept))
+        if first_at != at:
+            line = first.number if isinstance(first, RowSource) else first.document.place(read_path(first_at))[0]
+            where = f"on line {line}" if first.file == source.file else f"in {first.file}, line {line}"
+            problem = source.problem("duplicate-id", at, f"the id `{case.id}` is taken already, {where}")
+            self.problems.append(structs.replace(problem, first_line=line))
+
+    def check_targets(self, targets: Targets, folders: tuple[str, ...]) -> None:
+        """Only targets that are used need their variables and files."""
+        environment, options = self.context.scope.environment, self.context.options
+        for name in sorted(name for name in self.targets if name):
+            target = resolve(name, self.context.targets.known)
+            judges = [target.judge_target] if target and target.judge_target else []
+            for needed in (name, *judges) if options.asks else ():
+                self.problems += targets.check_environment(needed, environment, options.missing)
+                self.problems += targets.check_certificate(needed, environment, folders)
+            for judge in judges:
+                self._check_judge(targets, name, judge)
+
+    def _check_judge(self, targets: Targets, name: str, judge: str) -> None:
+        """The judge that a target names for its own replies has to be there, too."""
+        entry, known = targets.entries[name], self.context.targets
+        for fault in check_target(judge, known.known, complete=known.complete):
+            self.problems.append(fault.problem(entry.source, write_path((*entry.path, "judge_target"))))

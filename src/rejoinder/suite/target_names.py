@@ -1,0 +1,84 @@
+"""Names of targets: what is wrong with one, and where a suite names each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct, structs
+
+from rejoinder.errors import severity_of
+from rejoinder.model import Problem, Target
+from rejoinder.spelling import nearest
+from rejoinder.suite.catalog import is_openrouter_id, vendor_of
+from rejoinder.suite.source import CasePlace, Place, Source
+from rejoinder.suite.targets import PROVIDERS, is_known_provider, needed_besides_model, resolve
+
+
+class NamedTargets(Struct, frozen=True):
+    """The targets that a suite can name, and where it names each first."""
+
+    known: Mapping[str, Target]
+    complete: bool = True
+    """False when a file of targets could not be read; then no name is called wrong."""
+    places: dict[str, Place] = {}
+
+    def check(self, name: str, source: Source | CasePlace, at: str) -> list[Problem]:
+        """What is wrong with a name; its place is kept."""
+        self.places.setdefault(name, (source, at))
+        return [fault.problem(source, at) for fault in check_target(name, self.known, complete=self.complete)]
+
+
+class TargetFault(Struct, frozen=True):
+    """What is wrong with the name of a target."""
+
+    code: str
+    message: str
+    name: str
+    instead: str | None = None
+    """The name that is right."""
+
+    def problem(self, source: Source | CasePlace, at: str) -> Problem:
+        problem = source.problem(self.code, at, self.message, severity=severity_of(self.code))
+        line = problem.source or ""
+        if self.instead is None or self.name not in line:
+            return problem
+        return structs.replace(problem, suggestion=line.replace(self.name, self.instead, 1))
+
+
+def check_target(name: str, targets: Mapping[str, Target], *, complete: bool = True) -> list[TargetFault]:
+    """What is wrong with a target's name. `complete` is False where not all targets could be read."""
+    target = resolve(name, targets)
+    if target is None:
+        return [_unknown_target(name, targets)] if complete else []
+    if name in targets:
+        return []
+    is_known = is_known_provider(target.provider)
+    if is_openrouter_id(target.provider, target.settings["model"], is_known=is_known):
+        instead = f"openrouter/{name}"
+        what = f"`{target.provider}` lists no such model" if is_known else f"there is no provider `{target.provider}`"
+        message = f"`{name}` is OpenRouter's name of a model, and {what}; write `{instead}`"
+        return [TargetFault("model-of-openrouter", message, name, instead)]
+    return [] if is_known else [_unknown_provider(name, target.provider)]
+
+
+def _unknown_target(name: str, targets: Mapping[str, Target]) -> TargetFault:
+    near, vendor = nearest(name, targets), None
+    if near is None and (vendor := vendor_of(name)):
+        near = f"{vendor}/{name}"
+    hint = f"did you mean `{near}`?"
+    provider = PROVIDERS.get(name.partition("/")[0].lower(), "")
+    if near is None and "/" in name and (needed := needed_besides_model(provider)):
+        hint = f"a target with provider `{provider}` needs `{needed}`, so it has to be defined under `targets`"
+    elif near is None and targets:
+        hint = f"a model can be named as provider/model, and the targets are {', '.join(targets)}"
+    elif near is None:
+        hint = "name a model as openai/gpt-5-mini, or define targets in .rejoinder/targets.yaml"
+    # Another target is another model: only a name that is surely meant is written into the line.
+    return TargetFault("unknown-target", f"there is no target `{name}`; {hint}", name, near if vendor else None)
+
+
+def _unknown_provider(name: str, provider: str) -> TargetFault:
+    meant = nearest(provider, PROVIDERS, likeness=0.7)
+    hint = f"did you mean `{meant}`?" if meant else f"OpenRouter offers many vendors' models, as openrouter/{name}"
+    instead = f"{meant}/{name.partition('/')[2]}" if meant else None
+    return TargetFault("unknown-provider", f"there is no provider `{provider}`; {hint}", name, instead)
