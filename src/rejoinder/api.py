@@ -18,7 +18,8 @@ import msgspec
 
 from rejoinder.engine.interrupts import Deadline
 from rejoinder.engine.loading import load_options
-from rejoinder.engine.plan import RunOptions
+from rejoinder.engine.observer import Observer
+from rejoinder.engine.options import RunOptions, read_options
 from rejoinder.engine.run import RunReport, start_run
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite

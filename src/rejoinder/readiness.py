@@ -26,8 +26,8 @@ from rejoinder.model import (
     Target,
     walk_level,
 )
-from rejoinder.project import PROVIDERS_GROUP, find_entry_point
-from rejoinder.providers import RUNS_CODE, is_available
+from rejoinder.model.providers import row_of
+from rejoinder.providers import is_available, is_plugin
 from rejoinder.roles import (
     find_embedding_fault,
     find_provider_fault,

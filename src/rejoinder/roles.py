@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Case, Compare, Judged, Semantic, Suite, Target, for_target, walk_level
-from rejoinder.providers import AVAILABLE, EMBEDS, is_available
+from rejoinder.model.providers import list_providers
+from rejoinder.providers import info_of, is_available, wordllama
 from rejoinder.spelling import list_words
 from rejoinder.suite.target_names import check_target
 from rejoinder.suite.targets import is_known_provider, resolve

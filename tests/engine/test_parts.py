@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.engine.loading import load_options
-from rejoinder.engine.plan import RunOptions, plan
+from rejoinder.engine.options import RunOptions
+from rejoinder.engine.plan import plan
 from rejoinder.review import load_suites
 from rejoinder.testing import Answer, FakeServer, Received, is_judging, judge
 from tests.conftest import Project, RejoinderError

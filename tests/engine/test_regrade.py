@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from rejoinder.engine.answers import ForkPrefix
 from rejoinder.engine.folder import RunFolder
 from rejoinder.engine.loading import load_options
-from rejoinder.engine.plan import RunOptions
+from rejoinder.engine.options import RunOptions
 from rejoinder.engine.recorded import RecordedRun
-from rejoinder.engine.sources import Before
+from rejoinder.engine.retrace import recorded_conversation
 from rejoinder.review import load_suites
 from rejoinder.testing import Answer, FakeServer, Received, is_judging, judge
 from tests.conftest import Project, RejoinderError

@@ -44,7 +44,7 @@ def choose_targets(
             chosen[word] = None
             continue
         # What the suites say of their own targets is no matter here; the run itself loads them again, and warns.
-        suites = suites or load_or_exit(paths, structs.replace(options, targets=(word,)), warn=False)
+        suites = suites or load_or_exit(paths, options.changed(targets=(word,)), warn=False)
         known = [name for suite in suites for name in suite.targets]
         by_name = [name for name in known if word != "all" and fnmatchcase(name.lower(), word.lower())]
         chosen |= dict.fromkeys(by_name or _models(word, *filters, suites[0]))

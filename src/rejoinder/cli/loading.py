@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rejoinder.cli.output import echo, show_problems, tell_passed_over
 from rejoinder.engine.loading import load_options
-from rejoinder.engine.plan import RunOptions
+from rejoinder.engine.options import RunOptions
 from rejoinder.errors import SuiteError
 from rejoinder.model import Suite
 from rejoinder.review import load_suites

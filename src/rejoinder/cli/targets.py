@@ -13,7 +13,7 @@ from rejoinder.cli.output import echo, show_problems, write_json
 from rejoinder.cli.trust_options import no_code_option, trust_env_option
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite, Target, Usage
-from rejoinder.providers.settings import one_spelling
+from rejoinder.providers.settings import normalize_keys
 from rejoinder.spelling import did_you_mean
 from rejoinder.suite.configuration import open_project
 from rejoinder.suite.prices import read_prices
@@ -113,7 +113,7 @@ def _read_project(targets_file: Path | None, suite_file: Path | None) -> Suite:
     """The project's targets, and those of a suite where one is named."""
     if suite_file is not None:
         from rejoinder.engine.loading import load_options
-        from rejoinder.engine.plan import RunOptions
+        from rejoinder.engine.options import RunOptions, Selection
         from rejoinder.errors import SuiteError
         from rejoinder.review import load_suites
 

@@ -14,11 +14,11 @@ from rejoinder.checks.own import folder_for
 from rejoinder.checks.plugins import forget_checks
 from rejoinder.cli.output import echo, show_error, show_problems
 from rejoinder.engine.loading import load_options
-from rejoinder.engine.plan import RunOptions
+from rejoinder.engine.options import RunOptions
 from rejoinder.errors import RejoinderError, SuiteError
 from rejoinder.model import Code, Custom, Problem, PythonCheck, Suite, walk_level
+from rejoinder.model.providers import row_of
 from rejoinder.project import env_folders, folders_above, recording_files
-from rejoinder.providers import RUNS_CODE
 from rejoinder.review import load_suites
 from rejoinder.user_code import forget_modules
 

@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from rejoinder.engine.plan import RunOptions
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Target
 from rejoinder.project import Environment, own_environment, user_folder

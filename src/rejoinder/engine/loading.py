@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rejoinder.engine.plan import RunOptions
+from rejoinder.engine.options import RunOptions
 from rejoinder.suite.context import LoadOptions
 
 
 def load_options(options: RunOptions, *, asks: bool = True, labelled: bool = False) -> LoadOptions:
+    selection = options.selection
     return LoadOptions(
-        target=options.targets[0] if options.targets else None,
-        targets_file=Path(options.targets_file) if options.targets_file else None,
-        system_prompt=options.system_prompt,
-        asks=asks and options.replay is None,
+        target=selection.targets[0] if selection.targets else None,
+        targets_file=Path(selection.targets_file) if selection.targets_file else None,
+        system_prompt=selection.system_prompt,
+        asks=asks and options.answers.replay is None,
         labelled=labelled,
     )

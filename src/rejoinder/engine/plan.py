@@ -29,8 +29,9 @@ from rejoinder.model import (
     file_in_project,
     walk_level,
 )
-from rejoinder.providers import AVAILABLE, RUNS_CODE
-from rejoinder.providers.settings import one_spelling
+from rejoinder.model.providers import row_of
+from rejoinder.providers import is_plugin
+from rejoinder.providers.settings import normalize_keys
 from rejoinder.roles import Pair, find_embedding_fault, find_provider_fault, judges_of, pair_of, targets_used_by_checks
 from rejoinder.spelling import did_you_mean
 
@@ -152,11 +153,12 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
         if (pair.suite.path, pair.target.name) in speaking and asks_nobody(pair.case.level):
             continue  # as nearly all rows of a large data set
         others = list(targets_used_by_checks(pair))
-        _refuse(pair, others, options)
+        _refuse(pair, others, no_code=options.trust.no_code)
         if pair.suite.path not in coded and _runs_python(pair, others):
             coded[pair.suite.path] = pair.suite
         judges_itself = judges_itself or pair.target in judges_of(pair)
-        speaking.update(id(target) for target in (pair.target, *targets_used_by_checks(pair, vectors=False)))
+        texts = (pair.target, *targets_used_by_checks(pair, vectors=False))
+        speaking.update((pair.suite.path, target.name) for target in texts)
         for target in (pair.target, *others):
             _, known = found.setdefault((pair.suite.path, target.name), (pair.suite, target))
             if known is not target and known != target:

@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 
 from rejoinder.engine.folder import RunFolder
 from rejoinder.engine.loading import load_options
-from rejoinder.engine.plan import RunOptions
+from rejoinder.engine.options import RunOptions, Trust
 from rejoinder.engine.receipt import Stored, StoredSuite, read_stored, stored_suite
 from rejoinder.engine.seal import has_seal
 from rejoinder.engine.secrets import Mask

@@ -11,7 +11,7 @@ from rejoinder.engine.secrets import Mask
 from rejoinder.engine.targets import OpenTarget, OpenTargets, add_traceback, known_secrets, refuse_unbounded
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import Reply, Suite, Target
-from rejoinder.roles import asked_besides
+from rejoinder.roles import targets_used_by_checks
 
 
 class Setup:
@@ -51,7 +51,7 @@ class Setup:
             besides = {
                 (pair.suite.path, target.name)
                 for pair in pairs(self.suites, self.options.selection)
-                for target in asked_besides(pair)
+                for target in targets_used_by_checks(pair)
             }
             called = [opened for opened in called if (opened.suite.path, opened.target.name) in besides]
             self.closed = {place: error for place, error in self.closed.items() if place in besides}

@@ -21,12 +21,13 @@ from rejoinder.engine.plan import identity_of
 from rejoinder.engine.secrets import Mask
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import NO_USAGE, Cost, Failure, Reply, Request, Suite, Target, Usage
-from rejoinder.project import Environment, Loan, own_environment
-from rejoinder.providers import FREE, OVER_HTTP, RUNS_CODE, ProviderError, open_provider
-from rejoinder.providers.base import Foresees
+from rejoinder.model.providers import row_of
+from rejoinder.project import Environment, Loan
+from rejoinder.providers import Provider, ProviderError, info_of, open_provider
+from rejoinder.providers.base import PredictsUsage
 from rejoinder.providers.bounds import bounds_of
-from rejoinder.providers.exchange import Exchange
-from rejoinder.providers.settings import one_spelling
+from rejoinder.providers.settings import normalize_keys
+from rejoinder.providers.shared import Exchange
 from rejoinder.spelling import list_words
 from rejoinder.user_code import FunctionFault
 

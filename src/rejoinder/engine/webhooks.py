@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rejoinder.checks import Post
-from rejoinder.environment import own_environment
+from rejoinder.project import own_environment
 from rejoinder.providers import ProviderError
 
 if TYPE_CHECKING:

@@ -31,8 +31,8 @@ from rejoinder.engine.targets import load_prices
 from rejoinder.errors import lacks_descriptors, reason_of, remedy_for
 from rejoinder.model import Failure, Outcome, Target, Trouble
 from rejoinder.providers.limits import LimiterReport
-from rejoinder.roles import asked_besides
-from rejoinder.user_code import FunctionFault, results_kept_clean
+from rejoinder.roles import targets_used_by_checks
+from rejoinder.user_code import FunctionFault, redirect_user_output
 
 MANY = 200
 """From this many conversations on, the price table is loaded before the first call (about 0.1 s)."""
@@ -92,7 +92,7 @@ class Worker:
         if self.setup.survey.planned >= MANY and any(opened.is_billed for opened in self.setup.targets):
             load_prices()  # among many calls in flight it would delay all of them
         try:
-            with Interrupts(finish, lambda: self._save(journal)) as interrupts, results_kept_clean():
+            with Interrupts(finish, lambda: self._save(journal)) as interrupts, redirect_user_output():
                 failure = await self._play_all(sources.for_run(live, journal, history), sources)
         finally:
             journal.close()
@@ -165,7 +165,9 @@ class Worker:
         targets, prepared = self.setup.targets, job.prepared
         if not self.setup.opens_targets or not targets.endings():
             return False
-        opened = (targets.find(prepared.suite, target) for target in (prepared.target, *asked_besides(prepared)))
+        opened = (
+            targets.find(prepared.suite, target) for target in (prepared.target, *targets_used_by_checks(prepared))
+        )
         return any(target is not None and target.state.ended is not None for target in opened)
 
     def _skip_rest(self) -> None:

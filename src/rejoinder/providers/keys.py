@@ -13,7 +13,6 @@ from urllib.parse import unquote, unquote_plus, urlsplit
 import msgspec
 
 from rejoinder.project import SECRET_NAME
-from rejoinder.providers.limits import Limiter, LimiterReport
 
 # Compiled where they are used: most runs of a suite that is being written send nothing.
 _SECRET_HEADER = r"(?i)key|token|secret|auth|cookie|pass"

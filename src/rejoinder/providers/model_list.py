@@ -16,8 +16,8 @@ from rejoinder.model.prices import Price
 from rejoinder.model.providers import PROVIDER_NAMES
 from rejoinder.providers.price_list import Overrides, full_names, matches, utc_now
 from rejoinder.providers.price_table import SOURCES, PriceSource, flat_price
+from rejoinder.spelling import did_you_mean, list_words
 from rejoinder.suite.catalog import load_table
-from rejoinder.suite.paths import did_you_mean, list_words
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice

@@ -17,6 +17,7 @@ import msgspec
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Target
+from rejoinder.model.providers import ProviderInfo, Traits
 from rejoinder.project import PROVIDERS_GROUP, find_entry_point
 from rejoinder.providers.python import PythonProvider
 from rejoinder.user_code import FunctionFault, in_words, raised_at

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from rejoinder.errors import UsageError
 from rejoinder.model import Target
 from rejoinder.model.providers import PROVIDERS, ProviderInfo, list_providers, row_of
+from rejoinder.project import PROVIDERS_GROUP, find_entry_point
 from rejoinder.providers.base import Provider
-from rejoinder.suite.plugins import PROVIDERS_GROUP, find_entry_point
 
 if TYPE_CHECKING:
     from rejoinder.providers.shared import Exchange

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from rejoinder.errors import MissingKey, UsageError
 from rejoinder.model import Target
+from rejoinder.model.providers import row_of
 from rejoinder.project import CERTIFICATE_SETTING as SETTING
 from rejoinder.project import certificate_files, find_certificate
 from rejoinder.project import explain_missing_certificate as explain_missing

@@ -8,10 +8,11 @@ from msgspec import Struct, structs
 
 from rejoinder.errors import severity_of
 from rejoinder.model import Problem, Target
+from rejoinder.model.providers import PROVIDER_NAMES, row_of
 from rejoinder.spelling import nearest
 from rejoinder.suite.catalog import is_openrouter_id, vendor_of
 from rejoinder.suite.source import CasePlace, Place, Source
-from rejoinder.suite.targets import PROVIDERS, is_known_provider, needed_besides_model, resolve
+from rejoinder.suite.targets import is_known_provider, needed_besides_model, resolve
 
 
 class NamedTargets(Struct, frozen=True):
@@ -50,7 +51,7 @@ def check_target(name: str, targets: Mapping[str, Target], *, complete: bool = T
     target = resolve(name, targets)
     if target is None:
         return [_unknown_target(name, targets)] if complete else []
-    if name in targets:
+    if name in targets or row_of(name).ready:
         return []
     is_known = is_known_provider(target.provider)
     if is_openrouter_id(target.provider, target.settings["model"], is_known=is_known):
@@ -66,7 +67,7 @@ def _unknown_target(name: str, targets: Mapping[str, Target]) -> TargetFault:
     if near is None and (vendor := vendor_of(name)):
         near = f"{vendor}/{name}"
     hint = f"did you mean `{near}`?"
-    provider = PROVIDERS.get(name.partition("/")[0].lower(), "")
+    provider = PROVIDER_NAMES.get(name.partition("/")[0].lower(), "")
     if near is None and "/" in name and (needed := needed_besides_model(provider)):
         hint = f"a target with provider `{provider}` needs `{needed}`, so it has to be defined under `targets`"
     elif near is None and targets:
@@ -78,7 +79,7 @@ def _unknown_target(name: str, targets: Mapping[str, Target]) -> TargetFault:
 
 
 def _unknown_provider(name: str, provider: str) -> TargetFault:
-    meant = nearest(provider, PROVIDERS, likeness=0.7)
+    meant = nearest(provider, PROVIDER_NAMES, likeness=0.7)
     hint = f"did you mean `{meant}`?" if meant else f"OpenRouter offers many vendors' models, as openrouter/{name}"
     instead = f"{meant}/{name.partition('/')[2]}" if meant else None
     return TargetFault("unknown-provider", f"there is no provider `{provider}`; {hint}", name, instead)

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from rejoinder.errors import Severity, UsageError
 from rejoinder.model import Problem, Target
+from rejoinder.model.providers import PROVIDER_NAMES, PROVIDERS, row_of
 from rejoinder.project import (
     CERTIFICATE_SPELLINGS,
     PROVIDERS_GROUP,
