@@ -36,12 +36,17 @@ from rejoinder.roles import (
     pair_of,
     targets_used_by_checks,
 )
-from rejoinder.suite.document_paths import write_path
-from rejoinder.suite.load import Loaded
-from rejoinder.suite.pruning import ANYTHING
-from rejoinder.suite.source import CasePlace, Place, Source
-from rejoinder.suite.targets import lacks_settings, settings_with_environment
-from rejoinder.suite.walk import Built
+from rejoinder.suite import (
+    ANYTHING,
+    Built,
+    CasePlace,
+    Loaded,
+    Place,
+    Source,
+    lacks_settings,
+    settings_with_environment,
+    write_path,
+)
 from rejoinder.user_code import find_function, find_module, find_script
 
 

@@ -24,11 +24,7 @@ from rejoinder.formatting.question import needs_markers
 from rejoinder.formatting.turns import Turn, take_turns
 from rejoinder.model import Case, Compare, Diagnostic, FilePart, Formatting, OtherPart, Problem, Suite, walk_level
 from rejoinder.project import in_quotes
-from rejoinder.suite.context import LoadOptions
-from rejoinder.suite.load import Loaded, read_suite
-from rejoinder.suite.pruning import ANYTHING
-from rejoinder.suite.source import CasePlace, Source
-from rejoinder.suite.walk import Built
+from rejoinder.suite import ANYTHING, Built, CasePlace, Loaded, LoadOptions, Source, read_suite
 
 
 def load(path: str | Path, **options: Any) -> Suite:

@@ -12,8 +12,7 @@ from rejoinder.model import Case, Compare, Judged, Semantic, Suite, Target, for_
 from rejoinder.model.providers import list_providers
 from rejoinder.providers import info_of, is_available, wordllama
 from rejoinder.spelling import list_words
-from rejoinder.suite.target_names import check_target
-from rejoinder.suite.targets import is_known_provider, resolve
+from rejoinder.suite import check_target, is_known_provider, resolve
 
 
 class Pair(Struct, frozen=True):

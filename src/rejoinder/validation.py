@@ -12,14 +12,20 @@ from rejoinder.model import Problem, Suite
 from rejoinder.project import display_path
 from rejoinder.readiness import Readiness
 from rejoinder.review import add_reviews, review_case
-from rejoinder.suite.configuration import open_project, read_configuration
-from rejoinder.suite.context import LoadOptions
-from rejoinder.suite.discover import FileKind, find_files, kind_of
-from rejoinder.suite.load import read_suite
-from rejoinder.suite.source import Source
-from rejoinder.suite.targets import Targets, read_targets_file
-from rejoinder.suite.walk import Built
-from rejoinder.suite.yaml import paused_collector
+from rejoinder.suite import (
+    Built,
+    FileKind,
+    LoadOptions,
+    Source,
+    Targets,
+    find_files,
+    kind_of,
+    open_project,
+    paused_collector,
+    read_configuration,
+    read_suite,
+    read_targets_file,
+)
 
 ONLY_CHECKED = LoadOptions(missing="warning")
 """For a suite that is checked and not run: what the environment lacks is no fault of the file."""

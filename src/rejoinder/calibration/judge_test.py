@@ -41,8 +41,7 @@ from rejoinder.model import (
 from rejoinder.roles import find_target, pair_of
 from rejoinder.spelling import did_you_mean, nearest
 from rejoinder.stats import Confusion, kappa, kappa_interval, position_bias, self_consistency, wilson
-from rejoinder.suite.datasets import Row, read_rows
-from rejoinder.suite.templates import write_value
+from rejoinder.suite import Row, read_rows, write_value
 
 CANDIDATE = "labelled replies"
 """The target that says what the file says."""

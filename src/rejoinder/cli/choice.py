@@ -60,7 +60,7 @@ def _is_pattern(word: str) -> bool:
 def _models(pattern: str, providers: list[str], quartiles: list[int], suite: Suite) -> list[str]:
     from rejoinder.providers.model_list import match_models
     from rejoinder.providers.vendors import can_be_asked
-    from rejoinder.suite.configuration import open_project
+    from rejoinder.suite import open_project
 
     found = match_models([pattern], providers=providers, quartiles=quartiles, overrides=suite.prices)
     if not found:

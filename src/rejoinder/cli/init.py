@@ -12,7 +12,7 @@ import click
 
 from rejoinder.cli.output import echo
 from rejoinder.errors import UsageError, reason_of
-from rejoinder.suite.schema import schema_for
+from rejoinder.suite import schema_for
 
 MODELS = {
     "scripted": "scripted",

@@ -148,9 +148,7 @@ def _plain_subject(criteria: str, target: str | None, file: LabelFile, options: 
     from rejoinder.calibration.judge_test import plain_subject
     from rejoinder.model import Suite
     from rejoinder.spelling import did_you_mean
-    from rejoinder.suite.configuration import open_project
-    from rejoinder.suite.prices import read_prices
-    from rejoinder.suite.targets import read_targets, resolve
+    from rejoinder.suite import open_project, read_prices, read_targets, resolve
 
     here = Path.cwd()
     project = open_project(here)

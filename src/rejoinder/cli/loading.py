@@ -11,8 +11,7 @@ from rejoinder.engine.options import RunOptions
 from rejoinder.errors import SuiteError
 from rejoinder.model import Suite
 from rejoinder.review import load_suites
-from rejoinder.suite.discover import find_files
-from rejoinder.suite.target_names import check_target
+from rejoinder.suite import check_target, find_files
 
 
 def load_or_exit(

@@ -15,10 +15,7 @@ from rejoinder.errors import UsageError
 from rejoinder.formatting import diagnose_reference, find_judges, format_case, format_judge_prompts
 from rejoinder.model import Case, Diagnostic, LlmJudge, Mode, Problem, Prompt, Suite, for_target
 from rejoinder.spelling import did_you_mean
-from rejoinder.suite.context import LoadOptions
-from rejoinder.suite.discover import find_files
-from rejoinder.suite.load import read_suite
-from rejoinder.suite.targets import resolve
+from rejoinder.suite import LoadOptions, find_files, read_suite, resolve
 
 
 @click.command("prompt")

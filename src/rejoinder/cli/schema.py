@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from rejoinder.cli.output import write_json
-from rejoinder.suite.schema import schema_for
+from rejoinder.suite import schema_for
 
 
 @click.command("schema")

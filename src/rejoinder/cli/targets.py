@@ -15,9 +15,7 @@ from rejoinder.errors import UsageError
 from rejoinder.model import Suite, Target, Usage
 from rejoinder.providers.settings import normalize_keys
 from rejoinder.spelling import did_you_mean
-from rejoinder.suite.configuration import open_project
-from rejoinder.suite.prices import read_prices
-from rejoinder.suite.targets import read_targets, resolve
+from rejoinder.suite import open_project, read_prices, read_targets, resolve
 
 if TYPE_CHECKING:
     from rejoinder.engine.probe import Probe

@@ -27,7 +27,7 @@ from rejoinder.providers.settings import normalize_keys
 from rejoinder.providers.vendors import address_variables
 from rejoinder.run_files import replace_file
 from rejoinder.spelling import list_words
-from rejoinder.suite.templates import environment_names
+from rejoinder.suite import environment_names
 
 VARIABLE = "REJOINDER_TRUST_ENV"
 _ADDRESSES = ("base_url", "endpoint", "url")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rejoinder.engine.options import RunOptions
-from rejoinder.suite.context import LoadOptions
+from rejoinder.engine.plan import RunOptions
+from rejoinder.suite import LoadOptions
 
 
 def load_options(options: RunOptions, *, asks: bool = True, labelled: bool = False) -> LoadOptions:

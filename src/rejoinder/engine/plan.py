@@ -277,7 +277,7 @@ def asked_model(suite: Suite, target: Target) -> str:
     if "${{" not in model:
         return model
     from rejoinder.project import read_environment
-    from rejoinder.suite.targets import settings_with_environment
+    from rejoinder.suite import settings_with_environment
 
     environment = read_environment(Path(suite.path).parent, Path(suite.root), Path.cwd())
     try:

@@ -20,10 +20,7 @@ from rejoinder.engine.setup import Setup
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Case, Formatting, Suite, Target, file_in_project
 from rejoinder.run_files import LONGEST_LINE, RunDamaged, lines_of, open_file
-from rejoinder.suite.case_store import CaseStore
-from rejoinder.suite.configuration import open_project
-from rejoinder.suite.prices import read_prices
-from rejoinder.suite.templates import find_secret_by_expression
+from rejoinder.suite import CaseStore, find_secret_by_expression, open_project, read_prices
 
 
 def write_receipt(folder: RunFolder, setup: Setup, earlier: Mapping[str, str | None]) -> Record:

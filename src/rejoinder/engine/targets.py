@@ -307,7 +307,7 @@ class OpenTargets:
         """The target with its variables filled in, and the longest reply of the command where it sets none."""
         ready, max_tokens = target, self._options.limits.max_tokens
         if "${{" in repr(target.settings):
-            from rejoinder.suite.targets import settings_with_environment
+            from rejoinder.suite import settings_with_environment
 
             settings, secrets = settings_with_environment(target, environment)
             for value, name in secrets.items():

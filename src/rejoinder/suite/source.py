@@ -11,11 +11,11 @@ from msgspec import Struct
 from rejoinder.errors import Severity
 from rejoinder.model import Problem
 from rejoinder.project import FileFault, read_text
-from rejoinder.suite.document_paths import DocumentPath, read_path, write_path
-from rejoinder.suite.lines import in_double_quotes, quote_value
+from rejoinder.suite.document_paths import read_path, write_path
 from rejoinder.suite.schema import Violation
-from rejoinder.suite.syntax import parse
-from rejoinder.suite.yaml import MOST_BYTES, Document, YamlFault, split_lines
+from rejoinder.suite.yaml import MOST_BYTES, Document, split_lines
+from rejoinder.suite.yaml_lines import in_double_quotes
+from rejoinder.suite.yaml_syntax import parse
 
 
 class Source:
@@ -138,63 +138,5 @@ def read_source(path: Path, file: str) -> tuple[Source | None, list[Problem]]:
         text = read_text(path, MOST_BYTES)
     except FileFault as fault:
         return None, [Problem(code=fault.code, message=fault.message, file=file)]
-    parsed = parse(text)
-    lines = split_lines(text) if parsed.problems or (parsed.document and parsed.document.faults) else []
-    problems = [
-        Problem(
-            code=problem.code,
-            message=problem.message,
-            file=file,
-            line=problem.line,
-            column=problem.column,
-            suggestion=problem.suggestion,
-            source=lines[problem.line - 1] if problem.line <= len(lines) else None,
-        )
-        for problem in parsed.problems
-    ]
-    if parsed.document is None:
-        return None, problems
-    if parsed.document.faults:
-        places = _places_of(parsed.document)
-        problems += [_fault_problem(fault, places, file, lines) for fault in parsed.document.faults]
-    return (None if problems else Source(file, text, parsed.document)), problems
-
-
-def _fault_problem(fault: YamlFault, places: dict[int, DocumentPath], file: str, lines: list[str]) -> Problem:
-    line = lines[fault.line - 1] if fault.line <= len(lines) else ""
-    return Problem(
-        code=fault.code,
-        message=fault.message,
-        file=file,
-        path=write_path(places.get(id(fault.details.get("node")), ())),
-        line=fault.line,
-        column=fault.column,
-        key=fault.details.get("key"),
-        first_line=fault.details.get("first_line"),
-        suggestion=quote_value(line) if fault.details.get("quote") else None,
-        source=line,
-    )
-
-
-def _places_of(document: Document) -> dict[int, DocumentPath]:
-    """Where in the document each key stands, by the identity of its node; the first place of what has several."""
-    found: dict[int, DocumentPath] = {}
-    waiting: list[tuple[DocumentPath, object]] = [((), document.node)]
-    seen: set[int] = set()
-    while waiting:
-        path, current = waiting.pop()
-        children = getattr(current, "value", None)
-        if not isinstance(children, list) or id(current) in seen:
-            continue
-        seen.add(id(current))
-        inner: list[tuple[DocumentPath, object]] = []
-        for position, child in enumerate(children):
-            if isinstance(child, tuple):
-                key, value = child
-                place = (*path, str(getattr(key, "value", "")))
-                found[id(key)] = place
-                inner.append((place, value))
-            else:
-                inner.append(((*path, position), child))
-        waiting += reversed(inner)
-    return found
+    document, problems = parse(text, file)
+    return (Source(file, text, document) if document is not None else None), problems

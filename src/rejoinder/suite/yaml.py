@@ -18,7 +18,9 @@ from typing import Any
 
 import yaml
 from yaml.cyaml import CParser  # pyright: ignore[reportAttributeAccessIssue] - compiled, without stubs
-from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
+
+from rejoinder.suite.document_paths import DocumentPath
 
 MOST_BYTES = 32 * 1024 * 1024
 MOST_DEPTH = 100
@@ -84,23 +86,23 @@ class Document:
             node = found[1]
         return node if isinstance(node, ScalarNode) else None
 
-    def places_of_keys(self, beginning: str) -> list[tuple[int, int]]:
-        """Line and column of every key that begins so."""
-        found: set[tuple[int, int]] = set()
-        waiting, seen = [self.node], {id(None)}
+    def key_nodes(self) -> Generator[tuple[DocumentPath, ScalarNode]]:
+        """Every key that is plain text, with its path; the first one of what has several. In document order."""
+        waiting: list[tuple[DocumentPath, Node | None]] = [((), self.node)]
+        seen: set[int] = set()
         while waiting:
-            node = waiting.pop()
-            if id(node) in seen:
+            path, node = waiting.pop()
+            if not isinstance(node, CollectionNode) or id(node) in seen:
                 continue
             seen.add(id(node))
-            if isinstance(node, SequenceNode):
-                waiting += node.value
-            elif isinstance(node, MappingNode):
-                for key, value in node.value:
-                    waiting += [key, value]
-                    if isinstance(key, ScalarNode) and key.value.startswith(beginning):
-                        found.add((key.start_mark.line + 1, key.start_mark.column + 1))
-        return sorted(found)
+            inner: list[tuple[DocumentPath, Node | None]] = []
+            for position, child in enumerate(node.value):
+                if isinstance(child, Node):
+                    inner.append(((*path, position), child))
+                elif isinstance(child[0], ScalarNode):
+                    inner.append(((*path, child[0].value), child[1]))
+                    yield inner[-1][0], child[0]
+            waiting += reversed(inner)
 
 
 def parse_yaml(text: str) -> Document:

@@ -9,7 +9,8 @@ from itertools import islice
 
 from msgspec import Struct
 
-from rejoinder.suite.lines import (
+from rejoinder.suite.yaml import ESCAPE, HALF_CHARACTER
+from rejoinder.suite.yaml_lines import (
     Line,
     in_double_quotes,
     is_known,
@@ -18,7 +19,6 @@ from rejoinder.suite.lines import (
     refuses_text,
     takes_text,
 )
-from rejoinder.suite.yaml import ESCAPE, HALF_CHARACTER
 
 Place = tuple[int, int]
 
