@@ -1,4 +1,4 @@
-"""Regular expressions that nobody could wait for: those whose repeats multiply.
+"""Regular expressions that would take too long to compile: those whose repeats multiply.
 
 The engine writes out what has to be there at least, so `(?:a{9999}){9999}` would take minutes and gigabytes to compile,
 and nothing can stop it once it has begun. What would come of it is estimated here, in one pass over the pattern.
@@ -15,7 +15,7 @@ _TOKEN = re.compile(
     r"""
     \\.                                                         # something escaped
     | \[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*+(?:\]|\Z)           # a set
-    | \{(?P<least>\d+)(?:,\d*)?\}                               # a repeat that has to be there so many times
+    | \{(?P<least>\d+)(?:,\d*)?\}                               # a repeat with its least count
     | (?P<open>\() | (?P<close>\)) | (?P<blank>\s) | (?P<remark>\#) | .
     """,
     re.DOTALL | re.VERBOSE,

@@ -55,6 +55,6 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 def _starred(found: re.Match[str]) -> str:
-    """Of the same length, so that whoever points at a column still points at the right one."""
+    """Of the same length, so that columns stay right."""
     before = found[found.lastgroup or "d"]
     return before + "*" * (len(found[0]) - len(before))

@@ -65,7 +65,7 @@ def for_target(case: Case, target: Target | None) -> Case:
 
 
 def file_in_project(path: str, root: str) -> str:
-    """A suite's file as seen from the project's root: files of one name in two folders are told apart."""
+    """A suite's file as seen from the project's root: files of one name in two folders differ."""
     file = Path(path)
     return file.relative_to(root).as_posix() if file.is_relative_to(root) else file.name
 

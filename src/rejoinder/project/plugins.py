@@ -19,7 +19,7 @@ PROVIDERS_GROUP = "rejoinder.providers"
 
 
 def known_checks(root: Path) -> list[str] | None:
-    """The names that `check:` may have in a project; None where nobody knows, because its file is broken."""
+    """The names that `check:` may have in a project; None where its file is broken."""
     own = project_checks(root / CHECKS_FILE)
     return None if own is None else [*own, *entry_points(CHECKS_GROUP)]
 

@@ -151,7 +151,7 @@ class CheckRules:
                 self.found.errors.extend(found)
 
     def _part(self, value: dict[str, Any], path: DocumentPath) -> None:
-        """A check of what stands at a path sees a text, and neither asks anybody nor answers back."""
+        """A check of what stands at a path sees a text: it makes no calls and has no follow-up."""
         check, place = value["check"], (*path, "check")
         if "equals" in value:
             message = "`equals` and `check` both say what has to stand there; keep one of them"
@@ -242,25 +242,10 @@ def _list_of(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-_OF_WHOLE_REPLIES = frozenset(
-    {
-        *(
-            "or",
-            "and",
-            "group",
-            "not",
-            "semantic",
-            "llm_judge",
-            "rubric",
-            "compare",
-            "code",
-            "python",
-            "webhook",
-            "check",
-        ),
-        *("min_tokens", "max_tokens", "latency", "cost", "finish_reason", "tool_calls"),
-    }
-)
+_OF_WHOLE_REPLIES = {
+    *("or", "and", "group", "not", "semantic", "llm_judge", "rubric", "compare", "code", "python", "webhook", "check"),
+    *("min_tokens", "max_tokens", "latency", "cost", "finish_reason", "tool_calls"),
+}
 """Checks that cannot be put to a part of a reply."""
 _BESIDE = frozenset({"prompt", "checks", "name", "weight", "required", "threshold", "every_turn", "metric", "with"})
 

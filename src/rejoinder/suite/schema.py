@@ -225,7 +225,7 @@ def _type(fault: _Fault) -> Iterator[Violation]:
 
 
 def _beyond_numbers(fault: _Fault) -> Violation:
-    """A number that YAML can write and nobody can count with; one that is too large is infinite, too."""
+    """A number that YAML can write and that is none to count with; one that is too large is infinite, too."""
     bounds = " and ".join(_bounds(fault.rule)) or "a number"
     message = f"{fault.name} must be {bounds}, and not {'.nan' if isnan(fault.value) else 'infinite'}"
     return Violation("out-of-range", fault.path, message)

@@ -33,6 +33,37 @@ from rejoinder.suite.schema import Violation, find_unknown_schema, find_violatio
 from rejoinder.suite.source import Source, read_source
 from rejoinder.suite.templates import environment_names, expand_environment, sole_variable
 
+_OPENAI_COMPATIBLE = (
+    *("openai", "openrouter", "ollama", "vllm", "lmstudio"),
+    *("groq", "mistral", "deepseek", "xai", "together"),
+)
+_OTHERS = (
+    *("scripted", "python", "mock", "local_embeddings", "replay", "azure", "anthropic"),
+    *("gemini", "http", "cli", "codex", "vscode", "vscode-insiders"),
+)
+
+PROVIDERS = {
+    **{name: name for name in (*_OPENAI_COMPATIBLE, *_OTHERS)},
+    "azure-openai": "azure",
+    "google": "gemini",
+    "google-gemini": "gemini",
+    "codex-cli": "codex",
+}
+"""Every provider's name and the one we call it by."""
+
+_NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
+    "python": (("call",),),
+    "local_embeddings": (("folder",),),
+    "replay": (("cassettes",),),
+    "azure": (("deployment", "deploymentName", "model"),),
+    "anthropic": (("model", "deployment", "variant"),),
+    "http": (("url",),),
+    "cli": (("command_template", "commandTemplate"),),
+    **dict.fromkeys(_OPENAI_COMPATIBLE, (("model",),)),
+}
+"""For each provider the settings it cannot do without; of each group one is enough."""
+
+_KEYLESS = frozenset({"ollama", "vllm", "lmstudio", "http"})
 _KEY_SETTINGS = frozenset({"api_key", "apiKey"})
 
 
@@ -48,15 +79,8 @@ def _needs(provider: str, setting: DocumentPath) -> bool:
     return is_key or name in info.addresses or any(name in group for group in info.needs)
 
 
-_OWN_FIELDS = (
-    "name",
-    "provider",
-    "judge_target",
-    "judgeTarget",
-    "workers",
-    "system_prompt",
-    "systemPrompt",
-    "settings",
+_OWN_FIELDS = frozenset(
+    ["name", "provider", "judge_target", "judgeTarget", "workers", "system_prompt", "systemPrompt", "settings"]
 )
 
 
@@ -73,7 +97,7 @@ class Targets:
         self.entries: dict[str, TargetEntry] = {}
         self.problems: list[Problem] = []
         self.complete = True
-        """False when a file could not be read, so that nobody can say what targets there are."""
+        """False when a file could not be read, so that there may be other targets."""
 
     def add(self, source: Source, entries: Any, path: DocumentPath) -> None:
         """Merge the targets of a list; what the schema has refused is passed over."""

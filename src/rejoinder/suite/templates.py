@@ -33,7 +33,7 @@ _TARGET_EXPRESSION = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _JUDGE_EXPRESSION = re.compile(r"\{\{\s*(" + "|".join(JUDGE_VARIABLES) + r")\s*\}\}")
 
 Report = Callable[[str, str], None]
-"""Told the code and the message of a fault."""
+"""Called with the code and the message of a fault."""
 
 
 class Scope(Struct, frozen=True):
@@ -58,7 +58,7 @@ def expand(text: str, scope: Scope, report: Report) -> str:
 def expand_judge_prompt(text: str, scope: Scope, report: Report) -> tuple[str | JudgeVariable, ...]:
     """The pieces of a judge's own prompt: text, and the places that are filled in when the judge is asked.
 
-    Names that nobody knows stay as they are.
+    Unknown names stay as they are.
     """
 
     def value(found: re.Match[str]) -> str:
