@@ -128,14 +128,9 @@ def judges_of(pair: Pair) -> Iterator[Target]:
 def targets_used_by_checks(pair: Pair, *, vectors: bool = True) -> Iterator[Target]:
     """Every target that the checks of a case may ask, the judges among them; `vectors`: for embeddings, too."""
     for check in walk_level(pair.case.level):
-        if isinstance(check, Judged):
-            yield from _known(judge_for(pair, check.target))
-        if isinstance(check, Compare) and check.other_target:
-            yield from _known(named_target(pair, check.other_target))
-        if isinstance(check, Semantic) and vectors:
-            yield from _known(embedder_for(pair, check.target))
-
-
-def _known(target: Target | None) -> Iterator[Target]:
-    if target is not None:
-        yield target
+        targets = (
+            judge_for(pair, check.target) if isinstance(check, Judged) else None,
+            named_target(pair, check.other_target) if isinstance(check, Compare) and check.other_target else None,
+            embedder_for(pair, check.target) if isinstance(check, Semantic) and vectors else None,
+        )
+        yield from (target for target in targets if target is not None)

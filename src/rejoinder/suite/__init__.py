@@ -3,6 +3,7 @@
 from rejoinder.suite.case_store import CaseStore as CaseStore
 from rejoinder.suite.configuration import open_project as open_project
 from rejoinder.suite.configuration import read_configuration as read_configuration
+from rejoinder.suite.configuration import read_prices as read_prices
 from rejoinder.suite.context import LoadOptions as LoadOptions
 from rejoinder.suite.datasets import Row as Row
 from rejoinder.suite.datasets import read_rows as read_rows
@@ -12,7 +13,6 @@ from rejoinder.suite.discover import kind_of as kind_of
 from rejoinder.suite.document_paths import write_path as write_path
 from rejoinder.suite.load import Loaded as Loaded
 from rejoinder.suite.load import read_suite as read_suite
-from rejoinder.suite.prices import read_prices as read_prices
 from rejoinder.suite.pruning import ANYTHING as ANYTHING
 from rejoinder.suite.schema import schema_for as schema_for
 from rejoinder.suite.source import CasePlace as CasePlace

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.model import Case, Item, Level, LlmJudge, Message, Problem
+from rejoinder.model import Case, FilePart, Item, Level, LlmJudge, Message, OtherPart, Part, Problem, TextPart, ToolCall
+from rejoinder.project import FileFault
 from rejoinder.suite.case_texts import CaseTexts
 from rejoinder.suite.checks import read_evaluators, read_items, read_rubrics
 from rejoinder.suite.context import SuiteContext
 from rejoinder.suite.document_paths import read_path
-from rejoinder.suite.messages import read_messages, read_prompt
 from rejoinder.suite.source import CasePlace, RowSource
 
 
@@ -125,10 +126,10 @@ class CaseBuilder:
     def _messages(self) -> tuple[Message, ...]:
         if "prompt" not in self.data:
             return self._message_list("input_messages")
-        return read_prompt(self.data["prompt"], self._at("prompt"), self.texts)
+        return _read_prompt(self.data["prompt"], self._at("prompt"), self.texts)
 
     def _message_list(self, key: str) -> tuple[Message, ...]:
-        return read_messages(self.data[key], self._at(key), self.texts) if key in self.data else ()
+        return _read_messages(self.data[key], self._at(key), self.texts) if key in self.data else ()
 
     def _target(self, key: str, default: str | None) -> str | None:
         execution = self.data.get("execution") or {}
@@ -155,3 +156,59 @@ class CaseBuilder:
 
     def _at(self, key: str) -> str:
         return f"{self.draft.origins.get(key, self.draft.place.at)}.{key}"
+
+
+# Messages
+
+
+def _read_messages(messages: list[Any], at: str, texts: CaseTexts) -> tuple[Message, ...]:
+    return tuple(_message(message, f"{at}[{i}]", texts) for i, message in enumerate(messages))
+
+
+def _read_prompt(prompt: str, at: str, texts: CaseTexts) -> tuple[Message, ...]:
+    """A lone `prompt` as a message of the user."""
+    text = texts.text(prompt, at)
+    if not text.strip():
+        texts.problem("empty-prompt", at, "nothing is left of this prompt once its variables are filled in")
+    return (Message("user", (TextPart(text, at),), at),)
+
+
+def _message(message: dict[str, Any], at: str, texts: CaseTexts) -> Message:
+    content = message["content"]
+    if isinstance(content, str):
+        parts: tuple[Part, ...] = (TextPart(texts.text(content, at), at),)
+    else:
+        parts = tuple(_part(part, f"{at}.content[{i}]", texts) for i, part in enumerate(content))
+    if "tool_calls" not in message and "tool_call_id" not in message:
+        return Message(message["role"], parts, at)
+    calls = tuple(
+        _tool_call(call, f"{at}.tool_calls[{i}]", texts) for i, call in enumerate(message.get("tool_calls", ()))
+    )
+    answered = texts.text(message.get("tool_call_id", ""), f"{at}.tool_call_id")
+    return Message(message["role"], parts, at, calls, answered)
+
+
+def _tool_call(call: dict[str, Any], at: str, texts: CaseTexts) -> ToolCall:
+    arguments = texts.tree(call.get("arguments", {}), f"{at}.arguments")
+    return ToolCall(texts.text(call["name"], at), msgspec.json.encode(arguments).decode(), texts.text(call["id"], at))
+
+
+def _part(part: Any, at: str, texts: CaseTexts) -> Part:
+    if isinstance(part, str):
+        return TextPart(texts.text(part, at), at)
+    value = texts.text(part["value"], f"{at}.value")
+    if part["type"] == "text":
+        return TextPart(value, at)
+    return _file(value, at, texts) if part["type"] == "file" else OtherPart(part["type"], at)
+
+
+def _file(path: str, at: str, texts: CaseTexts) -> FilePart:
+    finder = texts.finder
+    file = finder.find(path) if path.strip() else None
+    try:
+        if file is None:
+            raise FileFault("file-not-found", finder.explain_missing(path))
+        return FilePart(path, finder.read(file), at, str(file.resolve()), finder.seen_from_roots(file))
+    except FileFault as fault:
+        texts.problems.add(fault.code, at, fault.message, point=f"{at}.value")
+        return FilePart(path, None, at)

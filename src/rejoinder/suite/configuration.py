@@ -6,13 +6,16 @@ nearer file wins. In one folder AgentV's files are read first, ours win over the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
-from rejoinder.model import Problem
+from rejoinder.errors import UsageError
+from rejoinder.model import Price, Problem
 from rejoinder.project import (
     EnvFile,
     Environment,
@@ -28,6 +31,10 @@ from rejoinder.suite.source import Source, read_source
 
 _CONFIGURATION_FOLDERS = (".agentv", ".rejoinder")
 """Later wins."""
+_PRICE_HINT = (
+    "A price is in dollars for a million tokens: `my-model: {input: 0.5, output: 2}`, and `cached` and "
+    "`cache_write` where they differ from `input`."
+)
 
 
 class Layer(Struct, frozen=True):
@@ -113,3 +120,22 @@ def _env_problems(files: list[tuple[Path, EnvFile]], working: Path) -> Iterator[
             place: dict[str, Any] = {} if fault.line is None else {"line": fault.line, "source": ""}
             name = display_path(path, working)
             yield Problem(code="env-syntax", message=fault.message, file=name, severity="warning", **place)
+
+
+def read_prices(config: Mapping[str, Any]) -> dict[str, Price]:
+    """The `prices` of a project's configuration. Raises UsageError."""
+    written = config.get("prices") or {}
+    if not isinstance(written, Mapping):
+        raise UsageError("`prices` in the configuration is no mapping", _PRICE_HINT)
+    return {str(name): _read_price(str(name), value) for name, value in written.items()}
+
+
+def _read_price(name: str, value: Any) -> Price:
+    try:
+        own = {key: item for key, item in dict(value).items() if not str(key).startswith("x-")}
+        price = msgspec.convert(own, Price)
+    except (msgspec.ValidationError, TypeError, ValueError) as error:
+        raise UsageError(f"`prices.{name}` in the configuration is no price: {error}", _PRICE_HINT) from None
+    if not all(math.isfinite(rate) for rate in msgspec.structs.astuple(price) if rate is not None):
+        raise UsageError(f"`prices.{name}` in the configuration is not finite", _PRICE_HINT)
+    return price

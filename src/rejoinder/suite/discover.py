@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 from rejoinder.errors import UsageError
 
 FileKind: TypeAlias = Literal["suite", "targets", "config"]
+_KINDS: dict[str, FileKind] = {"targets": "targets", "config": "config"}
 
 DEFAULT_NAMES = ("evals.yaml", "evals.yml", "eval.yaml", "eval.yml", "rejoinder.yaml", "rejoinder.yml")
 _PASSED_OVER = frozenset({"node_modules", "__pycache__", "venv", "site-packages", "dist", "build"})
@@ -22,36 +23,23 @@ def kind_of(path: Path) -> FileKind:
         return "targets"
     if path.stem == "config" and path.parent.name in (".rejoinder", ".agentv"):
         return "config"
-    head = _head(path)
-    if re.search(r"^\$schema:\s*[\"']?agentv-targets", head, re.MULTILINE):
-        return "targets"
-    if re.search(r"^\$schema:\s*[\"']?agentv-config", head, re.MULTILINE):
-        return "config"
-    return "suite"
+    schema = re.search(r"^\$schema:\s*[\"']?agentv-(targets|config)", _head(path), re.MULTILINE)
+    return _KINDS[schema[1]] if schema else "suite"
 
 
 def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[str]]:
     """The files that are meant: those that are named, and in folders those that are suites."""
-    found: list[Path] = []
+    files: dict[str, Path] = {}
     passed_over: list[str] = []
     for path in list(paths) or [find_default()]:
         candidates = _candidates(path)
-        if candidates is None:
-            found.append(path)
-            continue
-        inside: list[Path] = []
-        for file in candidates:
-            if looks_like_suite(file):
-                inside.append(file)
-            else:
-                passed_over.append(str(file))
-        if not inside:
-            raise _nothing_found(path, candidates)
-        found += inside
-    by_identity: dict[str, Path] = {}
-    for path in found:
-        by_identity.setdefault(_identity(path), path)
-    return list(by_identity.values()), passed_over
+        suites = [path] if candidates is None else list(filter(looks_like_suite, candidates))
+        if not suites:
+            raise _nothing_found(path, candidates or [])
+        for file in suites:
+            files.setdefault(_identity(file), file)
+        passed_over += [str(file) for file in candidates or () if file not in suites]
+    return list(files.values()), passed_over
 
 
 def _candidates(path: Path) -> list[Path] | None:
@@ -71,7 +59,7 @@ def _nothing_found(path: Path, candidates: list[Path]) -> UsageError:
 
 
 def _is_pattern(path: Path) -> bool:
-    return any(one in str(path) for one in "*?[") and not os.path.lexists(path)
+    return any(character in str(path) for character in "*?[") and not os.path.lexists(path)
 
 
 def _matching_files(pattern: str) -> list[Path]:

@@ -11,9 +11,8 @@ from msgspec import Struct, structs
 from rejoinder.model import Formatting, Problem, Suite, Target, file_in_project, formatting_for
 from rejoinder.project import Finder, display_path
 from rejoinder.suite.case_collector import CaseCollector, Review, spot_of
-from rejoinder.suite.configuration import Project, open_project
+from rejoinder.suite.configuration import Project, open_project, read_prices
 from rejoinder.suite.context import CaseDefaults, LoadOptions, SuiteContext
-from rejoinder.suite.prices import read_prices
 from rejoinder.suite.schema import Violation, read_schema
 from rejoinder.suite.source import Place, Source, read_source
 from rejoinder.suite.suite_check import CheckedSuite, check_suite
