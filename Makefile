@@ -32,8 +32,9 @@ types: $(STAMP)
 imports: $(STAMP)
 	$(BIN)/lint-imports
 
-# Writes the real output of every command into the documentation.
+# Writes the checks into the schema of suites, and the real output of every command into the documentation.
 docs: $(STAMP)
+	$(BIN)/python scripts/write_checks.py
 	$(BIN)/python scripts/refresh_docs.py
 
 bench: $(STAMP)

@@ -1,20 +1,50 @@
 """Checks, levels and follow-ups: what is asked of a reply, and what is said when it falls short.
 
-A class is named as its YAML key (`match` -> `Match`). Every `checks` list of a suite becomes a `Level` of items;
-an item is a check, a follow-up, or a check with a follow-up of its own. An `or` block holds items too, because
-follow-ups inside it apply to the whole block.
+A check is declared here, once. Its class is named as its YAML key (`match` -> `Match`), its docstring is the
+description in the JSON Schema, and its fields say how they are written: a lone field is the check's value itself,
+several are a mapping, and `alone` names the field that may also stand for the whole mapping. `CHECKS` and `AnyCheck`
+are made from the classes of this module; the function that judges one is found by its class (`checks/registry.py`).
+
+Every `checks` list of a suite becomes a `Level` of items; an item is a check, a follow-up, or a check with a follow-up
+of its own. An `or` block holds items too, because follow-ups inside it apply to the whole block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, Union
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+from rejoinder.model.fields import (
+    EMPTY_PATTERN,
+    MOST_SECONDS,
+    AnyWord,
+    Count,
+    JsonText,
+    Key,
+    Names,
+    Pattern,
+    Patterns,
+    PositiveCount,
+    Prose,
+    Reading,
+    Seconds,
+    Share,
+    TargetName,
+    Text,
+    Word,
+)
 
 
 class Check(Struct, frozen=True, kw_only=True):
     """What all checks share. `at` is the place of the check's value in the document."""
+
+    alone: ClassVar[str | None] = None
+    """The field that is given where a suite has no mapping, but a value."""
+    runs_code: ClassVar[bool] = False
+    """Does it run code of the user's on this machine?"""
+    rules: ClassVar[dict[str, Any]] = {}
+    """What its JSON Schema has to say beyond its fields."""
 
     name: str | None = None
     weight: float = 1.0
@@ -27,120 +57,190 @@ class Check(Struct, frozen=True, kw_only=True):
 
 
 class Match(Check, frozen=True, tag="match"):
-    pattern: str
+    r"""The reply, stripped at both ends, has to match this pattern. Only `*` is special (any text, also over lines);
+    letter case does not matter; without stars the whole reply has to be equal. A pattern that starts with `.*` or `^`
+    is a regular expression. `\*` is a literal star."""
+
+    pattern: Pattern
 
 
 class NotMatch(Check, frozen=True, tag="not_match"):
-    pattern: str
+    """The reply must not match this pattern (the same rules as `match`)."""
+
+    pattern: Pattern
 
 
 class Contains(Check, frozen=True, tag="contains"):
-    text: str
+    """The reply has to contain this text, in the same letter case."""
+
+    text: Word
 
 
 class IContains(Check, frozen=True, tag="icontains"):
-    text: str
+    """The reply has to contain this text, in any letter case."""
+
+    text: Word
+
+
+_AnyOf: TypeAlias = Annotated[tuple[Annotated[Word, "A text that may occur."], ...], Meta(min_length=1)]
+_AllOf: TypeAlias = Annotated[tuple[Annotated[Word, "A text that has to occur."], ...], Meta(min_length=1)]
 
 
 class ContainsAny(Check, frozen=True, tag="contains_any"):
-    texts: tuple[str, ...]
+    """The reply has to contain at least one of these texts."""
+
+    texts: _AnyOf
 
 
 class ContainsAll(Check, frozen=True, tag="contains_all"):
-    texts: tuple[str, ...]
+    """The reply has to contain all of these texts."""
+
+    texts: _AllOf
 
 
 class IContainsAny(Check, frozen=True, tag="icontains_any"):
-    texts: tuple[str, ...]
+    """The reply has to contain at least one of these texts, in any letter case."""
+
+    texts: _AnyOf
 
 
 class IContainsAll(Check, frozen=True, tag="icontains_all"):
-    texts: tuple[str, ...]
+    """The reply has to contain all of these texts, in any letter case."""
+
+    texts: _AllOf
 
 
 class StartsWith(Check, frozen=True, tag="starts_with"):
-    text: str
+    """The reply has to start with this text."""
+
+    text: Word
 
 
 class EndsWith(Check, frozen=True, tag="ends_with"):
-    text: str
+    """The reply has to end with this text."""
+
+    text: Word
 
 
 class Equals(Check, frozen=True, tag="equals"):
-    text: str
+    """The reply, stripped at both ends, has to be exactly this text."""
+
+    text: AnyWord
 
 
 class Regex(Check, frozen=True, tag="regex"):
-    pattern: str
-    flags: str | None = None
+    """A regular expression that has to be found in the reply. Letter case matters unless a flag says otherwise."""
+
+    alone = "pattern"
+    pattern: Annotated[Text, "The regular expression.", EMPTY_PATTERN]
+    flags: Annotated[
+        str | None,
+        "Any of i (any letter case), m (^ and $ at every line), s (the dot matches line ends too), x"
+        " (spaces and comments are ignored).",
+        Meta(extra_json_schema={"pattern": "^[imsx]*$"}),
+    ] = None
     """None where the pattern alone was written."""
 
 
 class MinTokens(Check, frozen=True, tag="min_tokens"):
-    limit: int
+    """The least number of output tokens that the reply may have."""
+
+    limit: Count
 
 
 class MaxTokens(Check, frozen=True, tag="max_tokens"):
-    limit: int
+    """The most output tokens that the reply may have."""
+
+    limit: Count
 
 
 class MinWords(Check, frozen=True, tag="min_words"):
-    limit: int
+    """The least number of words that the reply may have."""
+
+    limit: Count
 
 
 class MaxWords(Check, frozen=True, tag="max_words"):
-    limit: int
+    """The most words that the reply may have."""
+
+    limit: Count
 
 
 class Latency(Check, frozen=True, tag="latency"):
-    limit: float
+    """The most seconds that the reply may take."""
+
+    limit: Seconds
 
 
 class MaxCost(Check, frozen=True, tag="cost"):
-    limit: float
+    """The most US dollars that the reply may cost."""
+
+    limit: Annotated[float, Meta(ge=0)]
 
 
 class IsJson(Check, frozen=True, tag="is_json"):
+    """The whole reply has to be JSON; with false it must not be."""
+
     wanted: bool = True
 
 
 class ContainsJson(Check, frozen=True, tag="contains_json"):
+    """The reply has to contain a JSON object or list, in a code block or in prose; with false it must not."""
+
     wanted: bool = True
 
 
 class JsonSchema(Check, frozen=True, tag="json_schema"):
-    document: str
+    """The JSON in the reply has to satisfy this JSON Schema, or the one in this file."""
+
+    document: Annotated[str, Meta(extra_json_schema={"type": ["object", "string"], "minLength": 1})]
     """The schema as JSON text."""
 
 
 class JsonPath(Check, frozen=True, tag="json_path"):
-    """Something is found at a path: anything at all, a value, or a text that a check of its own accepts."""
+    """Something has to be found at this path (RFC 9535) in the JSON of the reply."""
 
-    path: str
-    expected: str | None = None
-    """The wanted value as JSON text."""
-    check: AnyCheck | None = None
+    alone = "path"
+    path: Annotated[Text, "The path, such as $.items[0].name.", EMPTY_PATTERN]
+    expected: Annotated[JsonText | None, Key("equals"), "The value that has to stand there."] = None
+    check: Annotated[AnyCheck | None, "A check of what stands there."] = None
 
 
 class Levenshtein(Check, frozen=True, tag="levenshtein"):
-    expected: str
-    most: int
+    """The reply may differ from a text by so many characters."""
+
+    expected: Annotated[Text, "The text.", EMPTY_PATTERN]
+    most: Annotated[Count, Key("max"), "The most characters to insert, delete or replace."]
+
+
+_LIKE = "What the reply should be like: one text, or several of which one is enough."
+_LIKENESS = "The least likeness, from 0 to 1."
 
 
 class RougeL(Check, frozen=True, tag="rouge_l"):
-    expected: tuple[str, ...]
+    """The reply has to share words with a text, in their order (ROUGE-L, F-measure)."""
+
+    expected: Annotated[Patterns, _LIKE]
+    threshold: Annotated[Share, _LIKENESS]
 
 
 class Similar(Check, frozen=True, tag="similar"):
-    expected: tuple[str, ...]
+    """The reply has to be like a text, by the characters that they share."""
+
+    expected: Annotated[Patterns, _LIKE]
+    threshold: Annotated[Share, _LIKENESS]
 
 
 class IsRefusal(Check, frozen=True, tag="is_refusal"):
+    """The reply has to be a refusal; with false it must not be."""
+
     wanted: bool = True
 
 
 class FinishReason(Check, frozen=True, tag="finish_reason"):
-    reasons: tuple[str, ...]
+    """Why the reply ended: stop, length, tool_calls, content_filter or refusal; a list allows several."""
+
+    reasons: Names
 
 
 class WantedCall(Struct, frozen=True):
@@ -153,19 +253,35 @@ class WantedCall(Struct, frozen=True):
 
 
 class ToolCalls(Check, frozen=True, tag="tool_calls"):
-    """Which tools a reply calls. Without `calls` only their number counts."""
+    """The tools that the reply has to call: a list of calls in their order, or a mapping that says more."""
 
-    calls: tuple[WantedCall, ...] = ()
-    mode: Literal["in_order", "any_order", "exact"] = "in_order"
-    """In both orders other calls may stand between; `exact` are these calls and no others."""
-    least: int | None = None
-    most: int | None = None
+    alone = "calls"
+    calls: Annotated[
+        tuple[WantedCall, ...], "The calls that are expected.", Meta(extra_json_schema={"minItems": 1})
+    ] = ()
+    """Without calls only their number counts."""
+    mode: Annotated[
+        Literal["in_order", "any_order", "exact"],
+        "How they are compared: in this order with others between (in_order, the default), in any order"
+        " (any_order), or these and no others (exact).",
+    ] = "in_order"
+    least: Annotated[Count | None, Key("min"), "The fewest calls of any tool that the reply may have."] = None
+    most: Annotated[
+        Count | None,
+        Key("max"),
+        "The most calls of any tool that the reply may have; 0 forbids them.",
+    ] = None
 
 
 class Semantic(Check, frozen=True, tag="semantic"):
-    expected: tuple[str, ...]
-    target: str | None = None
-    """The target whose embeddings are compared; None: the suite's."""
+    """The reply has to mean the same as an expected text, by the similarity of embeddings."""
+
+    expected: Annotated[Patterns, "What the reply should mean: one text, or several of which one is enough."]
+    threshold: Annotated[Share, "The least similarity that counts as the same meaning, from 0 to 1."]
+    target: Annotated[
+        TargetName | None,
+        "The target whose embeddings are compared, by name; `embedding_target` unless given.",
+    ] = None
 
 
 JUDGE_VARIABLES = (
@@ -189,27 +305,34 @@ class JudgeVariable(Struct, frozen=True, tag="variable"):
 class Judged(Check, frozen=True, kw_only=True):
     """What all checks share that a model is asked for."""
 
-    target: str | None = None
-    """The target that judges; None: the suite's."""
-    votes: int = 1
-    """How often the judge is asked the same."""
-    combine: Literal["mean", "majority"] = "mean"
-    """How several votes become one score: their mean, or the share of those that pass."""
-    on_invalid: Literal["error", "zero"] = "error"
-    """What an answer that cannot be read twice in a row counts for."""
-    written: str = ""
+    target: Annotated[TargetName | None, "The target that judges, by name."] = None
+    """None: the suite's."""
+    votes: Annotated[int, Meta(ge=1, le=99), "How often the judge is asked the same; 1 unless given."] = 1
+    combine: Annotated[
+        Literal["mean", "majority"],
+        "How several votes become one score: their mean, or the share of them that pass.",
+    ] = "mean"
+    on_invalid: Annotated[
+        Literal["error", "zero"],
+        "What an answer counts for that cannot be read, even when asked for once more: an error, or a score of 0.",
+    ] = "error"
+    written: Annotated[str, Reading.DERIVED] = ""
     """What the judge is asked as the author wrote it, before variables are filled in."""
 
 
 class LlmJudge(Judged, frozen=True, tag="llm_judge"):
-    """A judgement by a model. Without `criteria` and `prompt` the case's outcome is what is judged.
+    """A model judges the reply."""
 
-    `prompt` is a template when it holds a judge variable, and criteria when it does not. The author's own variables
-    were filled in at loading, so that their values can never be mistaken for a judge's.
-    """
-
-    criteria: str | None = None
-    prompt: tuple[str | JudgeVariable, ...] | None = None
+    rules = {"if": {"not": {"required": ["prompt"]}}, "then": {"required": ["criteria"]}}
+    criteria: Annotated[Prose | None, "What the judge is asked about the reply."] = None
+    prompt: Annotated[
+        tuple[str | JudgeVariable, ...] | None,
+        "A file or a text. With a variable such as {{candidate_answer}} it is the judge's whole prompt;"
+        " without any it is the criteria.",
+        Meta(extra_json_schema={"type": "string", "pattern": r"\S", "x-code": "empty-prompt"}),
+    ] = None
+    """A template where it holds a judge variable, else criteria. The author's own variables were filled in at loading,
+    so their values can never be mistaken for a judge's. Without prompt and criteria the case's outcome is judged."""
 
 
 class ScoreRange(Struct, frozen=True):
@@ -233,7 +356,10 @@ class Criterion(Struct, frozen=True, kw_only=True):
 
 
 class Rubric(Judged, frozen=True, kw_only=True, tag="rubric"):
-    criteria: tuple[Criterion, ...]
+    """A model judges the reply by each criterion of a list."""
+
+    alone = "criteria"
+    criteria: Annotated[tuple[Criterion, ...], "The criteria.", Meta(extra_json_schema={"minItems": 1})]
 
     @property
     def needs_all(self) -> bool:
@@ -242,134 +368,104 @@ class Rubric(Judged, frozen=True, kw_only=True, tag="rubric"):
 
 
 class Compare(Judged, frozen=True, tag="compare"):
-    """Is the reply at least as good as another one? The other is written down, or another target's."""
+    """The reply has to be at least as good as another one; a model compares them in both orders."""
 
-    other: str | None = None
-    """The other reply; None: the one that `other_target` gives, or the case's reference answer."""
-    other_target: str | None = None
-    criteria: str | None = None
+    other: Annotated[
+        Prose | None,
+        Key("reply"),
+        "The other reply; the reference answer of `expected_messages` unless given.",
+    ] = None
+    other_target: Annotated[
+        TargetName | None,
+        Key("reply_of"),
+        "A target that is asked the same: its reply is the other one.",
+    ] = None
+    criteria: Annotated[Prose | None, "What makes a reply the better one."] = None
 
 
 class Code(Check, frozen=True, tag="code"):
-    """A script that reads the case and the reply as JSON and prints its verdict as JSON."""
+    """A script is given the case and the reply as JSON and prints its verdict as JSON."""
 
-    script: tuple[str, ...]
+    alone = "script"
+    runs_code = True
+    script: Annotated[
+        tuple[str, ...],
+        Reading.COMMAND,
+        "The command line to run, or its words.",
+        Meta(
+            extra_json_schema={
+                "type": ["string", "array"],
+                "minLength": 1,
+                "minItems": 1,
+                "items": {"type": "string"},
+                "x-code": "empty-prompt",
+            },
+        ),
+    ]
     """One entry is a command line for the shell; several are the words of a command."""
-    cwd: str | None = None
-    timeout_s: float | None = None
+    cwd: Annotated[Text | None, "The folder to run in; the suite's unless given."] = None
+    timeout_s: Annotated[Seconds | None, Key("timeout"), MOST_SECONDS] = None
 
 
 class PythonCheck(Check, frozen=True, tag="python"):
-    """A function of the user's, run in this process."""
+    """A function of the project judges the reply, in this process."""
 
-    call: str
-    """`module:function`."""
-    arguments: dict[str, Any] = {}
-    timeout_s: float | None = None
+    alone = "call"
+    runs_code = True
+    call: Annotated[
+        str,
+        "module:function, sync or async; it is given the evidence.",
+        Meta(extra_json_schema={"pattern": r"^[^:\s]+:[^:\s]+$"}),
+    ]
+    arguments: Annotated[dict[str, Any], Key("with"), "Arguments, by name."] = {}
+    timeout_s: Annotated[Seconds | None, Key("timeout"), MOST_SECONDS] = None
 
 
 class Webhook(Check, frozen=True, tag="webhook"):
-    """An address that is sent the case and the reply as JSON and answers with its verdict."""
+    """An address is sent the case and the reply as JSON and answers with its verdict."""
 
-    url: str
-    headers: dict[str, str] = {}
-    timeout_s: float | None = None
+    alone = "url"
+    url: Annotated[
+        Text,
+        "The address, with http:// or https://.",
+        Meta(extra_json_schema={"pattern": r"^https?://|\{\{"}),
+    ]
+    headers: Annotated[dict[str, str], "Headers of the request."] = {}
+    timeout_s: Annotated[Seconds | None, Key("timeout"), MOST_SECONDS] = None
 
 
 class Custom(Check, frozen=True, tag="check"):
-    """A check that the project or an installed package brings, by its name."""
+    """A check that the project's .rejoinder/checks.py or an installed package brings; its arguments stand beside it
+    under `with`."""
 
-    kind: str
-    arguments: dict[str, Any] = {}
+    runs_code = True
+    kind: Annotated[str, Meta(extra_json_schema={"minLength": 1})]
+    arguments: Annotated[dict[str, Any], Reading.DERIVED] = {}
 
 
 class Or(Check, frozen=True, tag="or"):
+    """At least one of these checks has to pass. A nested prompt in here is sent when all of them failed."""
+
     items: tuple[Item, ...]
 
 
 class And(Check, frozen=True, tag="and"):
+    """All of these checks have to pass."""
+
     items: tuple[Item, ...]
 
 
 class Group(Check, frozen=True, tag="group"):
-    """Passes when so many of its checks do, or, without a count, when their weighted mean reaches the threshold."""
+    """So many of these checks have to pass, or their mean has to reach the `threshold` beside the group."""
 
-    items: tuple[Item, ...]
-    at_least: int | None = None
+    items: Annotated[tuple[Item, ...], Key("checks"), "The checks of the group."]
+    at_least: Annotated[PositiveCount | None, "How many of them have to pass."] = None
 
 
 class Not(Check, frozen=True, tag="not"):
+    """This check has to fail."""
+
     check: AnyCheck
-
-
-AnyCheck: TypeAlias = (
-    Match
-    | NotMatch
-    | Contains
-    | IContains
-    | ContainsAny
-    | ContainsAll
-    | IContainsAny
-    | IContainsAll
-    | StartsWith
-    | EndsWith
-    | Equals
-    | Regex
-    | MinTokens
-    | MaxTokens
-    | MinWords
-    | MaxWords
-    | Latency
-    | MaxCost
-    | IsJson
-    | ContainsJson
-    | JsonSchema
-    | JsonPath
-    | Levenshtein
-    | RougeL
-    | Similar
-    | IsRefusal
-    | FinishReason
-    | ToolCalls
-    | Semantic
-    | LlmJudge
-    | Rubric
-    | Compare
-    | Code
-    | PythonCheck
-    | Webhook
-    | Custom
-    | Or
-    | And
-    | Group
-    | Not
-)
-
-
-def parts_of(check: AnyCheck) -> Iterator[AnyCheck]:
-    """The checks directly inside another one."""
-    if isinstance(check, Or | And | Group):
-        for item in check.items:
-            if item.check is not None:
-                yield item.check
-    elif isinstance(check, Not):
-        yield check.check
-
-
-def groups_of(check: AnyCheck) -> Iterator[Item]:
-    """The items in a check that is a group, and in the groups inside it."""
-    if isinstance(check, Or | And | Group):
-        for item in check.items:
-            yield item
-            if item.check is not None:
-                yield from groups_of(item.check)
-
-
-def walk_check(check: AnyCheck) -> Iterator[AnyCheck]:
-    """A check and everything in it, follow-ups left out."""
-    yield check
-    for part in parts_of(check):
-        yield from walk_check(part)
 
 
 class Item(Struct, frozen=True):
@@ -384,18 +480,6 @@ class Level(Struct, frozen=True):
 
     items: tuple[Item, ...] = ()
     threshold: float | None = None
-
-
-def walk_level(level: Level) -> Iterator[AnyCheck]:
-    """Every check of a level and of all follow-ups in it, with everything inside them."""
-    for item in level.items:
-        items = [item]
-        if item.check is not None:
-            yield from walk_check(item.check)
-            items += groups_of(item.check)
-        for one in items:
-            if one.follow_up is not None:
-                yield from walk_level(one.follow_up.level)
 
 
 class Quote(Struct, frozen=True, tag="quote"):
@@ -416,3 +500,21 @@ class FollowUp(Struct, frozen=True):
     prompt: tuple[str | Quote, ...]
     level: Level
     at: str
+
+
+def kind_of(check: type[Check] | Check) -> str:
+    """The key of a check in a suite."""
+    return check.__struct_config__.tag  # type: ignore[return-value] - every check has a tag
+
+
+CHECKS: dict[str, type[Check]] = {
+    kind_of(value): value
+    for value in tuple(globals().values())
+    if isinstance(value, type) and issubclass(value, Check) and kind_of(value)
+}
+"""Every kind of check by its key in a suite."""
+
+if TYPE_CHECKING:
+    AnyCheck: TypeAlias = Check
+else:
+    AnyCheck = Union[tuple(CHECKS.values())]  # noqa: UP007 - no list by hand

@@ -1,0 +1,96 @@
+"""Writes the checks of `model/checks.py` into the JSON Schema of suites: a property of `checkItem` for each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from inspect import cleandoc
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from msgspec import Meta, Struct
+
+from rejoinder.model import CHECKS, Check, Item
+from rejoinder.model.fields import Field, Reading, fields_of, strip
+from rejoinder.suite import schema
+
+SCHEMA = Path(schema.__file__).with_name("schema.json")
+Rules = dict[str, Any]
+
+TYPES: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object"}
+LIMITS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "min_length": "minItems"}
+MAPPING: Rules = {"patternProperties": {"^x-": True}, "additionalProperties": False}
+
+
+def rules_of_type(hint: Any) -> Rules:
+    """What a type says by itself."""
+    kind, members = get_origin(hint) or hint, get_args(hint)
+    if isinstance(hint, list):  # one of several: only checks are
+        return {"$ref": "#/$defs/checkItem"}
+    if kind is tuple and members[0] is Item:
+        return {"$ref": "#/$defs/checkList"}
+    if kind is tuple:
+        return {"type": "array", "items": rules_of_value(members[0])}
+    if kind is Literal:
+        return {"enum": list(members)}
+    if kind is dict:
+        values = rules_of_type(members[1]) if members[1] in TYPES else None
+        return {"type": "object", **({"additionalProperties": values} if values else {})}
+    if isinstance(hint, type) and issubclass(hint, Struct):
+        return {"$ref": f"#/$defs/{hint.__name__[0].lower()}{hint.__name__[1:]}"}
+    return {"type": TYPES[kind]}
+
+
+def rules_of_value(hint: Any) -> Rules:
+    """What a type and its annotations say."""
+    type_, notes = strip(hint)
+    return annotated(type_, next((note for note in notes if isinstance(note, str)), None), notes)
+
+
+def rules_of_field(field: Field) -> Rules:
+    return annotated(Any if field.reading is Reading.JSON else field.type, field.description, field.metas)
+
+
+def annotated(type_: Any, description: str | None, notes: Iterable[Any]) -> Rules:
+    """The rules of a type with what its annotations add; a text's own `type` stands for the whole of it."""
+    metas = [note for note in notes if isinstance(note, Meta)]
+    extra: Rules = {key: rule for meta in metas for key, rule in (meta.extra_json_schema or {}).items()}
+    limits = {
+        word: limit for meta in metas for name, word in LIMITS.items() if (limit := getattr(meta, name)) is not None
+    }
+    own = {} if type_ is Any or isinstance(extra.get("type"), str) else rules_of_type(type_)
+    return {**({"description": description} if description else {}), **own, **limits, **extra}
+
+
+def rules_of_check(kind: type[Check]) -> Rules:
+    """The schema of what stands behind a check's key."""
+    fields = fields_of(kind, Check)
+    head = {"description": " ".join(cleandoc(kind.__doc__ or "").split())}
+    if len(fields) == 1:
+        return {**rules_of_field(fields[0]), **head, "x-check": True}
+    alone = next((rules_of_field(field) for field in fields if field.name == kind.alone), {})
+    types = alone.get("type", [])
+    rules = {**alone, **head, "type": "object"}
+    if alone:
+        rules["type"] = [*([types] if isinstance(types, str) else types), "object"]
+    rules |= {"properties": {field.key: rules_of_field(field) for field in fields}, **MAPPING, **kind.rules}
+    if required := [field.key for field in fields if field.required]:
+        rules["required"] = required
+    return {**rules, "x-check": True}
+
+
+def schema_with_checks(text: str) -> str:
+    """The schema's text with the checks as they are declared; everything else stays."""
+    document = json.loads(text)
+    item = document["$defs"]["checkItem"]
+    beside = {key: rules for key, rules in item["properties"].items() if "x-check" not in rules}
+    item["properties"] = {name: rules_of_check(kind) for name, kind in CHECKS.items()} | beside
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    before = SCHEMA.read_text(encoding="utf-8")
+    after = schema_with_checks(before)
+    if after != before:
+        SCHEMA.write_text(after, encoding="utf-8", newline="\n")
+        print(f"changed {SCHEMA.name}")

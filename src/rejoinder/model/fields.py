@@ -1,0 +1,111 @@
+"""How a check's fields are written in a suite: what the reader and the JSON Schema need to know beyond their types.
+It stands in the field's annotation; a text there is the description in the schema.
+
+Rules for texts are for the schema alone (`extra_json_schema`): a text may be empty once its variables are filled in.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from functools import lru_cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+from msgspec import Meta, Struct, structs
+
+
+class Reading(Enum):
+    """How a field's value is read from a suite."""
+
+    AS_WRITTEN = auto()
+    TEMPLATE = auto()
+    """A text whose variables are filled in."""
+    PATTERN = auto()
+    """The same for a text that must not become empty; a number is taken as it is written."""
+    TARGET = auto()
+    """The name of a target."""
+    COMMAND = auto()
+    """A command line, or the words of a command."""
+    JSON = auto()
+    """Any value; kept as JSON text."""
+    DERIVED = auto()
+    """Not written in a suite."""
+
+
+class Key(Struct, frozen=True):
+    """The field's key in a suite, where it is not the field's name."""
+
+    name: str
+
+
+EMPTY_PATTERN = Meta(extra_json_schema={"minLength": 1, "x-code": "empty-pattern"})
+_TEXT_OR_NUMBER = Meta(extra_json_schema={"type": ["string", "number"]})
+_TEXT_OR_LIST = Meta(min_length=1, extra_json_schema={"type": ["string", "array"], "minLength": 1})
+
+Text: TypeAlias = Annotated[str, Reading.TEMPLATE]
+Pattern: TypeAlias = Annotated[str, Reading.PATTERN, EMPTY_PATTERN]
+Word: TypeAlias = Annotated[str, Reading.PATTERN, EMPTY_PATTERN, _TEXT_OR_NUMBER]
+AnyWord: TypeAlias = Annotated[str, Reading.PATTERN, _TEXT_OR_NUMBER]
+Prose: TypeAlias = Annotated[
+    str, Reading.TEMPLATE, Meta(extra_json_schema={"pattern": r"\S", "x-code": "empty-prompt"})
+]
+TargetName: TypeAlias = Annotated[str, Reading.TARGET, Meta(extra_json_schema={"minLength": 1})]
+JsonText: TypeAlias = Annotated[str, Reading.JSON]
+Names: TypeAlias = Annotated[
+    tuple[Annotated[str, Meta(extra_json_schema={"minLength": 1})], ...],
+    _TEXT_OR_LIST,
+]
+"""One name, or several of which one is enough."""
+Patterns: TypeAlias = Annotated[tuple[Pattern, ...], _TEXT_OR_LIST, Meta(extra_json_schema={"x-code": "empty-pattern"})]
+"""One text, or several of which one is enough."""
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
+PositiveCount: TypeAlias = Annotated[int, Meta(ge=1)]
+Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
+Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
+MOST_SECONDS = "The most seconds that it may take; 60 unless given."
+
+
+class Field(Struct, frozen=True):
+    """A field as a suite's reader and the schema see it."""
+
+    name: str
+    key: str
+    type: Any
+    """Without `None` and annotations; a list where it is one of several."""
+    description: str | None
+    reading: Reading
+    """Of a list: how each of its texts is read."""
+    metas: tuple[Meta, ...]
+    required: bool
+
+
+@lru_cache(maxsize=256)
+def fields_of(kind: type[Struct], base: type[Struct]) -> tuple[Field, ...]:
+    """The fields that a kind of check declares itself, without those of the base."""
+    declared = [name for parent in kind.__mro__ if parent not in base.__mro__ for name in parent.__annotations__]
+    hints = get_type_hints(kind, include_extras=True)
+    own = {field.name: field for field in structs.fields(kind)}
+    every = (_field(name, hints[name], required=own[name].required) for name in declared)
+    return tuple(field for field in every if field.reading is not Reading.DERIVED)
+
+
+def _field(name: str, hint: Any, *, required: bool) -> Field:
+    type_, notes = strip(hint)
+    of_items = strip(get_args(type_)[0])[1] if get_origin(type_) is tuple else []
+    reading = next((note for note in (*notes, *of_items) if isinstance(note, Reading)), Reading.AS_WRITTEN)
+    key = next((note.name for note in notes if isinstance(note, Key)), name)
+    description = next((note for note in notes if isinstance(note, str)), None)
+    metas = tuple(note for note in notes if isinstance(note, Meta))
+    return Field(name, key, type_, description, reading, metas, required)
+
+
+def strip(hint: Any) -> tuple[Any, list[Any]]:
+    """A type without `None` and annotations, and the annotations."""
+    if get_origin(hint) is Annotated:
+        inner, *notes = get_args(hint)
+        type_, more = strip(inner)
+        return type_, more + notes
+    if get_origin(hint) in (Union, UnionType):
+        members = [member for member in get_args(hint) if member is not NoneType]
+        return strip(members[0]) if len(members) == 1 else (members, [])
+    return hint, []

@@ -1,0 +1,45 @@
+"""Going through checks that hold other checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rejoinder.model.checks import And, AnyCheck, Group, Item, Level, Not, Or
+
+
+def parts_of(check: AnyCheck) -> Iterator[AnyCheck]:
+    """The checks directly inside another one."""
+    if isinstance(check, Or | And | Group):
+        for item in check.items:
+            if item.check is not None:
+                yield item.check
+    elif isinstance(check, Not):
+        yield check.check
+
+
+def groups_of(check: AnyCheck) -> Iterator[Item]:
+    """The items in a check that is a group, and in the groups inside it."""
+    if isinstance(check, Or | And | Group):
+        for item in check.items:
+            yield item
+            if item.check is not None:
+                yield from groups_of(item.check)
+
+
+def walk_check(check: AnyCheck) -> Iterator[AnyCheck]:
+    """A check and everything in it, follow-ups left out."""
+    yield check
+    for part in parts_of(check):
+        yield from walk_check(part)
+
+
+def walk_level(level: Level) -> Iterator[AnyCheck]:
+    """Every check of a level and of all follow-ups in it, with everything inside them."""
+    for item in level.items:
+        items = [item]
+        if item.check is not None:
+            yield from walk_check(item.check)
+            items += groups_of(item.check)
+        for inner in items:
+            if inner.follow_up is not None:
+                yield from walk_level(inner.follow_up.level)
