@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import rejoinder
-from rejoinder.checks.patterns import matches
+from rejoinder.checks.patterns import find_match
 from rejoinder.formatting import is_guideline
 from tests.conftest import Project
 
@@ -180,7 +180,7 @@ def test_followup(case: dict[str, Any], project: Project) -> None:
 @of_kind("match_pattern")
 def test_match_pattern(case: dict[str, Any]) -> None:
     given = case["input"]
-    assert matches(given["pattern"], given["response"]) is case["expected"]["passed"]
+    assert (find_match(given["pattern"], given["response"]) is not None) is case["expected"]["passed"]
 
 
 @of_kind("display")

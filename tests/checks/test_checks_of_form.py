@@ -173,9 +173,9 @@ JSON = st.recursive(
 @given(JSON, st.text(st.characters(exclude_characters="{}[]`", exclude_categories=["Cs"])))
 def test_json_is_found_in_prose_and_in_code_blocks(value: Any, prose: str) -> None:
     text = json.dumps(value)
-    assert find_json(text) == value
-    assert find_json(f"Words {prose}\n```json\n{text}\n```\n{prose}") == value
-    assert find_json(f"Words {prose} {text}") == value
+    assert find_json(text).data == value
+    assert find_json(f"Words {prose}\n```json\n{text}\n```\n{prose}").data == value
+    assert find_json(f"Words {prose} {text}").data == value
 
 
 def test_rouge_l_by_hand() -> None:

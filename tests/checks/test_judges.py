@@ -1546,10 +1546,19 @@ def test_equal_scripted_runs_have_equal_documents(project: Project) -> None:
     first, second = (run(project, suite, "--workers", "10") for _ in range(2))
     assert same(first) == same(second)
     results = [
-        {**one, "id": "", "number": 0, "title": "", "raw_request": "", "turns": one["turns"][1:]}
+        {**one, "id": "", "number": 0, "title": "", "raw_request": "", "turns": without_calls(one["turns"][1:])}
         for one in same(first)["results"]
     ]
     assert all(one == results[0] for one in results)
+
+
+def without_calls(value: Any) -> Any:
+    """A key of a call holds the case's id."""
+    if isinstance(value, list):
+        return [without_calls(one) for one in value]
+    if isinstance(value, dict):
+        return {key: without_calls(one) for key, one in value.items() if key != "calls"}
+    return value
 
 
 KILLED = -signal.SIGKILL

@@ -29,13 +29,14 @@ from rejoinder import pattern_size
 from rejoinder.checks import patterns
 from rejoinder.checks.base import CheckFault, Context
 from rejoinder.checks.compare import read_preference
-from rejoinder.checks.grading import grade_plain
 from rejoinder.checks.json_text import find_json
-from rejoinder.checks.judge import Ambiguous, Judgement, read_judgement
-from rejoinder.checks.opinion import read_opinion
+from rejoinder.checks.judge_answers import Ambiguous, Judgement, read_judgement
 from rejoinder.checks.processes import Ended
+from rejoinder.checks.registry import grade_plain
 from rejoinder.checks.rubric import read_marks
-from rejoinder.errors import CODES, RejoinderError
+from rejoinder.checks.user_verdicts import read_opinion
+from rejoinder.codes import CODES
+from rejoinder.errors import RejoinderError
 from rejoinder.model import (
     AnyCheck,
     Criterion,
@@ -300,8 +301,8 @@ def test_no_part_of_an_answer_that_was_cut_off_is_a_verdict(kind: str, inner: li
 def test_no_part_of_json_that_was_cut_off_is_json(value: Any, words: str, end: int) -> None:
     text = json.dumps([{"a": [words, value]}])
     cut = text[: end % len(text)]
-    assert not isinstance(find_json(cut), dict | list), cut
-    assert not isinstance(find_json(f"So: {cut}"), dict | list), cut
+    assert not isinstance(find_json(cut).data, dict | list), cut
+    assert not isinstance(find_json(f"So: {cut}").data, dict | list), cut
 
 
 class Spiteful:
@@ -803,7 +804,7 @@ def test_any_tool_calls_are_answered(wanted: list[tuple[str, Raw]], made: list[T
 @each_hostile
 @given(SAID)
 def test_json_that_is_found_can_be_recorded(text: str) -> None:
-    found = find_json(text)
+    found = find_json(text).data
     if isinstance(found, dict | list):
         with contextlib.suppress(RecursionError):  # it may be nested nearly as deep as can be read
             msgspec.json.encode(found)

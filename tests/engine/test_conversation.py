@@ -83,6 +83,11 @@ def have(case: Raw, replies: Callable[[int], Reply | Failure], judge: Judge, sui
             def __init__(self, turn: int) -> None:
                 self.turn = turn
 
+                self.calls: list[str] = []
+
+            def for_check(self) -> Any:
+                return self
+
             def question(self) -> Prompt:
                 return prompt
 

@@ -1,7 +1,7 @@
 """What every check is given, and how its verdict is written.
 
 A check is a function of the check's values and a `Context`. Those that only look at the reply are plain functions;
-those that must ask somebody are coroutines. None keeps anything between calls.
+those that must ask something are coroutines. None keeps anything between calls.
 """
 
 from __future__ import annotations
@@ -12,7 +12,20 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-from rejoinder.model import Case, ChatMessage, Check, Evidence, Failure, Prompt, Reply, Rubric, State, Verdict
+from rejoinder.model import (
+    Case,
+    ChatMessage,
+    Check,
+    Evidence,
+    Failure,
+    Prompt,
+    Reply,
+    Rubric,
+    Span,
+    State,
+    Verdict,
+    kind_of,
+)
 
 T = TypeVar("T")
 
@@ -27,11 +40,11 @@ class CheckFault(Exception):
 
 
 class Work(Struct, frozen=True):
-    """Something that is done for a check, once: what came of it is recorded, and not done again."""
+    """Work that is done for a check, once: its outcome is recorded, and the work not done again."""
 
     label: str
     content: bytes
-    """What the outcome depends on. The conversation is known already."""
+    """What the outcome depends on, apart from the conversation."""
     perform: Callable[[], Awaitable[str]]
     """Raises CheckFault."""
 
@@ -52,8 +65,17 @@ class Post(Struct, frozen=True):
 
 
 class Port(Protocol):
-    """How a check that needs more than the reply reaches it. What has to be asked of somebody is numbered when the
-    method is called, and asked when its result is awaited."""
+    """How a check that needs more than the reply reaches it. A call is numbered when the method is called, and made
+    when its result is awaited."""
+
+    @property
+    def calls(self) -> list[str]:
+        """The journal keys of the calls that were made through this port."""
+        ...
+
+    def for_check(self) -> Port:
+        """A port for one check, with an empty list of calls."""
+        ...
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -65,7 +87,7 @@ class Port(Protocol):
         ...
 
     def evidence(self) -> Evidence:
-        """All that a check of the user's own is told."""
+        """All that a check of the user's own gets."""
         ...
 
     def judge_name(self, target: str | None) -> str:
@@ -77,7 +99,8 @@ class Port(Protocol):
         ...
 
     def reserve(self, target: str | None, count: int) -> Port:
-        """A port whose next calls of a judge are numbered now, for who has to wait before it can ask."""
+        """A port whose next calls of a judge are numbered now, for a check that has to wait before it can ask. It
+        adds to the same list of calls."""
         ...
 
     def ask_other(self, target: str) -> Awaitable[Reply | Failure]:
@@ -106,38 +129,53 @@ class Context(Struct, frozen=True):
     port: Port
 
 
-class Reach(Struct, frozen=True):
-    """What a check needs beyond the reply."""
-
-    judge: bool = False
-    code: bool = False
-
-
-async def gather_all(asked: Iterable[Awaitable[T]]) -> list[T]:
-    """What came of all that was asked at the same time. Where one call cannot be made, the others are waited for
-    before that is told: they are under way, and may have to be paid for."""
-    done = await asyncio.gather(*asked, return_exceptions=True)
-    for one in done:
-        if isinstance(one, BaseException):
-            raise one
-    return [one for one in done if not isinstance(one, BaseException)]
+async def gather_all(calls: Iterable[Awaitable[T]]) -> list[T]:
+    """The results of calls that are made at the same time. Where a call raises, the others are waited for first: they
+    are in flight, and may be billed."""
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return [result for result in results if not isinstance(result, BaseException)]
 
 
-def verdict(check: Check, label: str, passed: bool, reason: str) -> Verdict:
+Value = str | float | bool | None
+"""A check's value as it is shown; None where its kind is all that is shown."""
+
+
+def verdict(check: Check, value: Value, passed: bool, reason: str, spans: tuple[Span, ...] = ()) -> Verdict:
     """The verdict of a check that either passes or fails."""
     if passed:
-        return Verdict(check=label, state="passed", score=1.0, reason=reason, name=check.name)
-    return Verdict(check=label, state="failed", score=0.0, reason=reason, name=check.name)
+        return _verdict(check, value, "passed", reason, score=1.0, spans=spans)
+    return _verdict(check, value, "failed", reason, score=0.0, spans=spans)
 
 
-def scored_verdict(check: Check, label: str, passed: bool, reason: str, **more: Any) -> Verdict:
+def scored_verdict(check: Check, value: Value, passed: bool, reason: str, **more: Any) -> Verdict:
     """The verdict of a check that has a score of its own, or children, or a judge's words."""
-    state: State = "passed" if passed else "failed"
-    return Verdict(check=label, state=state, reason=reason, name=check.name, **more)
+    return _verdict(check, value, "passed" if passed else "failed", reason, **more)
 
 
-def error_verdict(check: Check, label: str, reason: str, **more: Any) -> Verdict:
-    return Verdict(check=label, state="error", score=None, reason=reason, name=check.name, **more)
+def error_verdict(check: Check, value: Value, reason: str, **more: Any) -> Verdict:
+    return _verdict(check, value, "error", reason, score=None, **more)
+
+
+def _verdict(check: Check, value: Value, state: State, reason: str, **more: Any) -> Verdict:
+    kind, number = kind_of(check), None
+    if value is None:
+        label = kind
+    elif isinstance(value, str):
+        label = f"{kind} {value}"
+    else:
+        label, number = f"{kind} {show_number(value)}", value
+    shared = {"name": check.name, "metric": check.metric}
+    return Verdict(check=label, kind=kind, value=number, state=state, reason=reason, **shared, **more)
+
+
+def show_number(value: float | bool) -> str:
+    """As an author would write it: `true`, `5`, `0.0005`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.9f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
 def pass_mark(check: Check) -> float:

@@ -13,21 +13,12 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from rejoinder.checks.base import Context, error_verdict, gather_all, scored_verdict, verdict
-from rejoinder.checks.judge import (
-    Answer,
-    Judgement,
-    ask_votes,
-    candidate_words,
-    combine,
-    first_trouble,
-    read_verdict,
-    read_words,
-    spending,
-    unread,
-)
+from rejoinder.checks.base import Context, error_verdict, gather_all, scored_verdict
+from rejoinder.checks.judge import Answer, ask_votes, combine, first_trouble, spending, unread
+from rejoinder.checks.judge_answers import Judgement, candidate_words, read_verdict, read_words
+from rejoinder.checks.registry import judges
 from rejoinder.formatting import format_comparison, other_answer
-from rejoinder.model import Compare, Failure, Reply, Verdict, reaches
+from rejoinder.model import Compare, Failure, Reply, State, Verdict, reaches
 
 Better: TypeAlias = Literal["1", "2", "tie"]
 _BETTER: dict[str, Better] = {"1": "1", "2": "2", "tie": "tie", "a": "1", "b": "2"}
@@ -35,11 +26,15 @@ _FIRST: dict[Better, float] = {"1": 1.0, "tie": 0.5, "2": 0.0}
 """What an answer is worth for the one that was shown first."""
 
 
+_STATES: dict[bool, State] = {True: "passed", False: "failed"}
+
+
 class Preference(Struct, frozen=True):
     better: Better
     reasoning: str | None = None
 
 
+@judges(Compare)
 async def judge_compare(check: Compare, context: Context) -> Verdict:
     replies: list[Reply] = []
     question = context.port.question()
@@ -48,7 +43,7 @@ async def judge_compare(check: Compare, context: Context) -> Verdict:
         other = await context.port.ask_other(check.other_target)
         if isinstance(other, Failure):
             reason = f"`{check.other_target}` could not be asked: {other.message}"
-            return error_verdict(check, "compare", reason)
+            return error_verdict(check, None, reason)
         replies.append(other)
         rival = other.text
     else:
@@ -58,26 +53,26 @@ async def judge_compare(check: Compare, context: Context) -> Verdict:
     if not rival.strip():
         if replies:
             spent = spending(check, context, orders[0], [Answer(replies=replies)])
-            return error_verdict(check, "compare", f"`{check.other_target}` gave an empty reply", **spent)
+            return error_verdict(check, None, f"`{check.other_target}` gave an empty reply", **spent)
         reason = (
             "there is nothing to compare with: give `reply`, `reply_of` or a reference answer in `expected_messages`"
         )
-        return error_verdict(check, "compare", reason)
+        return error_verdict(check, None, reason)
     words = candidate_words(question, own, rival)
     asked = [ask_votes(check, context, shown, lambda text: read_preference(text, words)) for shown in orders]
     both = await gather_all(asked)
-    answers = [answer for one in both for answer in one]
+    answers = [answer for order in both for answer in order]
     spent = spending(check, context, orders[0], [*answers, Answer(replies=replies)])
     if trouble := first_trouble(check, answers):
-        return error_verdict(check, "compare", trouble, **spent)
+        return error_verdict(check, None, trouble, **spent)
     forth, back = (
-        [_worth(answer, first=first) for answer in one] for one, first in zip(both, (True, False), strict=True)
+        [_worth(answer, first=first) for answer in order] for order, first in zip(both, (True, False), strict=True)
     )
     votes = [Judgement((a.score + b.score) / 2, reasoning=a.reasoning) for a, b in zip(forth, back, strict=True)]
     judgement, scores = combine(check, votes)
     return scored_verdict(
         check,
-        "compare",
+        None,
         reaches(judgement.score, spent["threshold"]),
         unread(answers) or _reason(forth, back),
         score=judgement.score,
@@ -90,7 +85,7 @@ async def judge_compare(check: Compare, context: Context) -> Verdict:
 
 def read_preference(text: str, words: Sequence[str] = ()) -> Preference | None:
     """Which answer the judge prefers; None where it does not say. Raises Unreadable."""
-    return read_verdict(text, ("better", "winner"), _preference, lambda one: one.better, words)
+    return read_verdict(text, ("better", "winner"), _preference, lambda preference: preference.better, words)
 
 
 def _preference(data: dict[str, Any]) -> Preference | None:
@@ -126,6 +121,5 @@ def _reason(forth: list[Judgement], back: list[Judgement]) -> str:
 def _order(title: str, votes: list[Judgement]) -> Verdict:
     score = _mean(votes)
     word = "better" if score > 0.5 else "worse" if score < 0.5 else "a tie"
-    plain = Compare(name=title)
-    passed = verdict(plain, title, score >= 0.5, word).passed
-    return scored_verdict(plain, title, passed, votes[0].reasoning or word, score=score)
+    reason = votes[0].reasoning or word
+    return Verdict(check=title, kind="order", state=_STATES[score >= 0.5], reason=reason, score=score, name=title)

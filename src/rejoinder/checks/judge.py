@@ -1,121 +1,34 @@
-"""`llm_judge`: a model is asked about the reply, and its answer is read as a score.
+"""Asking judges: votes, second chances, what they cost.
 
-The judge's contract is a JSON object with `score` (0 to 1), `hits`, `misses` and `reasoning`. An answer that cannot be
-read is asked for once more, in the same conversation; then it is an error, never a silent zero. Judges quote what they
-judge, and that may look like a verdict: only whole objects count, where there are several they have to agree, and one
-that stands in the reply does not count alone.
-
-What holds for every check that a model is asked for is here too: votes, second chances, what they cost.
+An answer that cannot be read is asked for once more, in the same conversation; then it is an error, never a silent
+zero.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from rejoinder.checks.base import Context, error_verdict, gather_all, pass_mark, scored_verdict
-from rejoinder.checks.json_text import OBJECT, Found, equal_as_json, make_decoder, scan_json
-from rejoinder.formatting import ASK_AGAIN, ASK_FOR_ONE, ASK_FOR_OWN, format_judge_prompt, judge_digest
-from rejoinder.model import (
-    NO_USAGE,
-    ChatMessage,
-    Failure,
-    Judged,
-    JudgePrompt,
-    LlmJudge,
-    Prompt,
-    Reply,
-    Usage,
-    Verdict,
-    reaches,
-)
-
-MOST_POINTS = 4
-"""Hits and misses that are kept, each."""
+from rejoinder.checks.base import Context, gather_all, pass_mark
+from rejoinder.checks.judge_answers import Judgement, Unreadable
+from rejoinder.formatting import ASK_AGAIN, judge_digest
+from rejoinder.model import NO_USAGE, ChatMessage, Failure, Judged, JudgePrompt, Reply, Usage, reaches
 
 T = TypeVar("T")
 
 
-MOST_VERDICTS = 20
-"""Verdicts in one answer, of which one has to be the judge's own."""
-
-
-class Unreadable(Exception):
-    """A judge's answer has a verdict that does not count."""
-
-    trouble = "the judge's answer cannot be read"
-    complaint = ASK_AGAIN
-    """What the judge is told of it."""
-
-
-class Ambiguous(Unreadable):
-    """There is a verdict in a judge's answer, and beside it another one or something that may be one."""
-
-    trouble = "the judge's answer has more than one verdict"
-    complaint = ASK_FOR_ONE
-
-
-class Echoed(Unreadable):
-    """Every verdict in a judge's answer stands in the words of the candidate."""
-
-    trouble = "the judge's answer only repeats a verdict that stands in the reply"
-    complaint = ASK_FOR_OWN
-
-
-class Judgement(Struct, frozen=True):
-    """What one vote says."""
-
-    score: float
-    hits: tuple[str, ...] = ()
-    misses: tuple[str, ...] = ()
-    reasoning: str | None = None
-    cut: str | None = None
-    """What to say of a score beyond the scale: a judge that counts to ten would pass everything unseen."""
-
-
 class Answer(Struct):
-    """What came of asking a judge once, or once more: something that could be read, or why there is nothing."""
+    """The outcome of asking a judge once, or once more: a value that could be read, or why there is none."""
 
     value: Any = None
     trouble: str | None = None
     unreadable: bool = False
     complaint: str = ASK_AGAIN
-    """What the judge is told of an answer that cannot be read."""
+    """What the judge is asked after an answer that cannot be read."""
     replies: list[Reply] = []
-
-
-async def judge_llm_judge(check: LlmJudge, context: Context) -> Verdict:
-    label = f"llm_judge {check.criteria.strip()}" if check.criteria else "llm_judge"
-    question = context.port.question()
-    shown = format_judge_prompt(check, context.case, question, context.reply.text)
-    words = candidate_words(question, context.reply.text)
-    answers = await ask_votes(check, context, shown, lambda text: read_judgement(text, words))
-    spent = spending(check, context, shown, answers)
-    if trouble := first_trouble(check, answers):
-        return error_verdict(check, label, trouble, **spent)
-    judgement, votes = combine(check, [answer.value or Judgement(0.0) for answer in answers])
-    reason = judgement.reasoning or unread(answers) or f"scored {judgement.score:g}"
-    if judgement.cut is not None:
-        reason = f"{judgement.cut}: {reason}"
-    return scored_verdict(
-        check,
-        label,
-        reaches(judgement.score, _mark(check)),
-        reason,
-        score=judgement.score,
-        hits=judgement.hits,
-        misses=judgement.misses,
-        reasoning=judgement.reasoning,
-        votes=votes,
-        **spent,
-    )
-
-
-# What all judges share.
 
 
 def ask_votes(
@@ -134,12 +47,12 @@ async def _ask_all(
     first: Iterable[Awaitable[Reply | Failure]],
     read: Callable[[str], T | None],
 ) -> list[Answer]:
-    """The answers of a judge. Those that cannot be read are asked for again in the order of the votes, whichever came
-    first: judges like to say the same, and who is asked the same is known by his place in the order."""
-    answers = await gather_all([_hear(one, [], read) for one in first])
+    """The answers of a judge. Unreadable ones are asked for again in the order of the votes, so that equal prompts
+    keep their numbers."""
+    answers = await gather_all([_hear(call, [], read) for call in first])
     unread = [answer for answer in answers if answer.unreadable]
-    asked = [context.port.ask_judge((*messages, *_second_chance(one)), check.target) for one in unread]
-    again = iter(await gather_all([_hear(one, old.replies, read) for one, old in zip(asked, unread, strict=True)]))
+    calls = [context.port.ask_judge((*messages, *_second_chance(answer)), check.target) for answer in unread]
+    again = iter(await gather_all([_hear(call, old.replies, read) for call, old in zip(calls, unread, strict=True)]))
     return [next(again) if answer.unreadable else answer for answer in answers]
 
 
@@ -147,8 +60,8 @@ def _second_chance(answer: Answer) -> tuple[ChatMessage, ChatMessage]:
     return ChatMessage("assistant", answer.replies[-1].text), ChatMessage("user", answer.complaint)
 
 
-async def _hear(asked: Awaitable[Reply | Failure], before: list[Reply], read: Callable[[str], T | None]) -> Answer:
-    reply = await asked
+async def _hear(call: Awaitable[Reply | Failure], before: list[Reply], read: Callable[[str], T | None]) -> Answer:
+    reply = await call
     if isinstance(reply, Failure):
         when = "the judge could not be asked again" if before else "the judge could not be asked"
         return Answer(trouble=f"{when}: {reply.message}", replies=before)
@@ -165,19 +78,19 @@ async def _hear(asked: Awaitable[Reply | Failure], before: list[Reply], read: Ca
 
 
 def first_trouble(check: Judged, answers: Sequence[Answer]) -> str | None:
-    """Why there is no verdict. An answer that nobody can read is none where `on_invalid: zero` says so."""
-    forgiven = check.on_invalid == "zero"
-    return next((one.trouble for one in answers if one.trouble and not (one.unreadable and forgiven)), None)
+    """Why there is no verdict. An unreadable answer is no reason where `on_invalid: zero` says so."""
+    ignored = check.on_invalid == "zero"
+    return next((answer.trouble for answer in answers if answer.trouble and not (answer.unreadable and ignored)), None)
 
 
 def unread(answers: Sequence[Answer]) -> str | None:
     """What to say of answers that count as zero."""
-    found = next((one.trouble for one in answers if one.unreadable), None)
-    return f"{found}; counted as 0" if found else None
+    trouble = next((answer.trouble for answer in answers if answer.unreadable), None)
+    return f"{trouble}; counted as 0" if trouble else None
 
 
 def spending(check: Judged, context: Context, shown: JudgePrompt, answers: Sequence[Answer]) -> dict[str, Any]:
-    """What stands in the verdict of every judge: who it was, what it was told, what it used."""
+    """What stands in every judge's verdict: its name, a digest of its instructions, usage and cost."""
     replies = [reply for answer in answers for reply in answer.replies]
     costs = [reply.cost for reply in replies]
     return {
@@ -197,7 +110,7 @@ def combine(check: Judged, votes: Sequence[Judgement]) -> tuple[Judgement, tuple
         return votes[0], ()
     scores = tuple(vote.score for vote in votes)
     if check.combine == "majority":
-        score = sum(reaches(one, pass_mark(check)) for one in scores) / len(scores)
+        score = sum(reaches(vote, pass_mark(check)) for vote in scores) / len(scores)
         agreeing = [vote for vote in votes if reaches(vote.score, pass_mark(check)) == reaches(score, _mark(check))]
     else:
         score = math.fsum(scores) / len(scores)
@@ -212,126 +125,6 @@ def _mark(check: Judged) -> float:
     if check.votes > 1 and check.combine == "majority":
         return (check.votes // 2 + 1) / check.votes
     return pass_mark(check)
-
-
-def candidate_words(question: Prompt, *replies: str) -> tuple[str, ...]:
-    """What a judge may quote and has not said itself: replies, and those of earlier turns."""
-    earlier = (turn.content for turn in question.turns if turn.role == "assistant") if question.later else ()
-    return (*replies, *earlier)
-
-
-def read_judgement(text: str, words: Sequence[str] = ()) -> Judgement | None:
-    """The judge's score with its reasons; None where there is none. Raises Unreadable."""
-    return read_verdict(text, ("score",), _judgement, lambda one: one.score, words)
-
-
-def _judgement(data: dict[str, Any]) -> Judgement | None:
-    score = read_score(data.get("score"))
-    if score is None:
-        return None
-    kept = min(1.0, max(0.0, score))
-    reasoning = read_words(data.get("reasoning"))
-    cut = None if kept == score else f"the judge gave {score:g}, which counts as {kept:g}"
-    return Judgement(kept, read_points(data.get("hits")), read_points(data.get("misses")), reasoning, cut)
-
-
-def read_score(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        score = float(value)  # a whole number may be too long for it
-    except OverflowError:
-        return None
-    return score if math.isfinite(score) else None
-
-
-def read_words(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def read_verdict(
-    text: str,
-    keys: tuple[str, ...],
-    read: Callable[[dict[str, Any]], T | None],
-    essence: Callable[[T], Any],
-    words: Sequence[str] = (),
-) -> T | None:
-    """The verdict in a judge's answer, which is an object with one of the keys; None where there is none.
-
-    Raises Ambiguous where there are two that differ in what matters, and where something else has the key but cannot be
-    read: the candidate may have written the one that can be. Raises Echoed where all stand in the candidate's words."""
-    found = list(scan_json(text, OBJECT, _DECODER))
-    given = [one for one in found if one.readable and any(key in one.data for key in keys)]
-    verdicts = [verdict for one in given if (verdict := read(one.data)) is not None]
-    if not verdicts:
-        return None
-    agree = len(verdicts) == len(given) and all(essence(one) == essence(verdicts[0]) for one in verdicts)
-    if not agree or not found[-1].readable or _is_mentioned(keys, text, found):
-        raise Ambiguous
-    quotable = [one for one in words if "{" in one]
-    if quotable and all(_is_quoted(one, text, quotable) for one in given[-MOST_VERDICTS:]):
-        raise Echoed
-    return verdicts[-1]
-
-
-def _is_quoted(verdict: Found, answer: str, words: Sequence[str]) -> bool:
-    """Do others' words have the verdict, whatever the quoting? Among other words a part of it is a quotation, too."""
-    written = _without_quoting(answer[verdict.start : verdict.end])
-    alone = _without_quoting(re.sub(r"```\w*", "", answer)) == written
-    return any(written in _without_quoting(one) or _has_object(one, verdict.data, whole=alone) for one in words)
-
-
-def _without_quoting(text: str) -> str:
-    return re.sub(r"[\s\\\"'`]+", "", text)
-
-
-def _has_object(words: str, data: dict[str, Any], *, whole: bool) -> bool:
-    """Is there an object that says the same, or at least that?"""
-    objects = (inner for found in scan_json(words, OBJECT) if found.readable for inner in _objects_in(found.data))
-    try:
-        return any(_says(one, data) and (not whole or len(one) == len(data)) for one in objects)
-    except RecursionError:  # no judge of its own accord writes a verdict as deep as that
-        return True
-
-
-def _says(one: dict[str, Any], data: dict[str, Any]) -> bool:
-    return all(key in one and equal_as_json(one[key], value) for key, value in data.items())
-
-
-def _objects_in(data: Any) -> Iterator[dict[str, Any]]:
-    """An object and all that are in it."""
-    waiting = [data]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            yield one
-            waiting += one.values()
-        elif isinstance(one, list):
-            waiting += one
-
-
-def _is_mentioned(keys: tuple[str, ...], text: str, found: Sequence[Found]) -> bool:
-    """Does one of the keys stand outside of what can be read, as keys stand in JSON?"""
-    starts, ends = (one.start for one in found), (one.end for one in found)
-    outside = "\n".join(text[end:start] for end, start in zip((0, *ends), (*starts, len(text)), strict=True))
-    return re.search(rf"""["'](?:{"|".join(keys)})["']\s*+:""", outside) is not None
-
-
-def _one_of_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object without a key that is given twice: words that a judge quotes carelessly may have put it there."""
-    data = dict(pairs)
-    if len(data) < len(pairs) and any(data[key] != value for key, value in pairs):
-        raise ValueError("a key is given twice")
-    return data
-
-
-_DECODER = make_decoder(object_pairs_hook=_one_of_each)
-
-
-def read_points(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        return ()
-    return tuple(point for point in value if isinstance(point, str) and point.strip())[:MOST_POINTS]
 
 
 def _shorten(text: str) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from rejoinder.model import Span
+
 MOST_SECONDS = 1.0
 """A regular expression that takes longer is stopped: it would take minutes, or for ever."""
 
@@ -23,28 +25,49 @@ def is_regex(pattern: str) -> bool:
     return pattern.startswith((".*", "^"))
 
 
-def matches(pattern: str, text: str) -> bool:
-    """Whether a reply matches a pattern of `match`."""
+def find_match(pattern: str, text: str) -> tuple[Span, ...] | None:
+    """Where a reply has what a pattern of `match` names, and None where it does not match. Raises PatternTimeout."""
+    stripped, before = text.strip(), len(text) - len(text.lstrip())
     if is_regex(pattern):
-        return search(pattern, "is", text.strip())
-    pieces = _pieces(pattern)
-    text = text.strip().casefold()
+        match = search(pattern, "is", stripped)
+        spans = None if match is None else [match.span()]
+    else:
+        folded = stripped.casefold()
+        spans = _find_pieces(_pieces(pattern), folded)
+        if spans and len(folded) != len(stripped):
+            spans = [unfold(stripped, folded, span) for span in spans]
+    return None if spans is None else tuple((before + start, before + end) for start, end in spans if start < end)
+
+
+def _find_pieces(pieces: tuple[str, ...], text: str) -> list[Span] | None:
+    """Where the pieces between the stars are: the first at the beginning, the last at the end, the others between."""
     if len(pieces) == 1:
-        return text == pieces[0]
+        return [(0, len(text))] if text == pieces[0] else None
     first, *middle, last = pieces
     if not text.startswith(first):
-        return False
+        return None
     position = len(first)
+    spans = [(0, position)]
     for piece in middle:
-        found = text.find(piece, position)
-        if found < 0:
-            return False
-        position = found + len(piece)
-    return text.endswith(last) and len(text) - len(last) >= position
+        start = text.find(piece, position)
+        if start < 0:
+            return None
+        position = start + len(piece)
+        spans.append((start, position))
+    spans.append((len(text) - len(last), len(text)))
+    return spans if text.endswith(last) and spans[-1][0] >= position else None
 
 
-def search(pattern: str, flags: str, text: str) -> bool:
-    """Whether a regular expression is found in a text. Raises PatternTimeout."""
+def unfold(text: str, folded: str, span: Span) -> Span:
+    """The place in a text of a place in its case-folded form, in which some letters are two or three."""
+    if len(text) == len(folded) or span[0] == span[1]:
+        return span
+    places = [position for position, letter in enumerate(text) for _ in letter.casefold()]
+    return places[span[0]], places[span[1] - 1] + 1
+
+
+def search(pattern: str, flags: str, text: str) -> Any:
+    """Where a regular expression is found in a text: a match, or None. Raises PatternTimeout."""
     return BoundedPattern(_compiled(pattern, flags)).search(text)
 
 
@@ -56,8 +79,8 @@ class BoundedPattern:
 
     @staticmethod
     def of(pattern: str, build: Callable[[str], Any]) -> BoundedPattern | None:
-        """A pattern that nobody has looked at before: one that takes too long to compile is not even begun with."""
-        from rejoinder.pattern_size import refuse_endless
+        """A pattern that was not checked before: one that takes too long to compile is refused."""
+        from rejoinder.suite.patterns import refuse_endless
 
         try:
             refuse_endless(pattern)
@@ -66,15 +89,15 @@ class BoundedPattern:
         compiled = build(pattern)
         return None if compiled is None else BoundedPattern(compiled)
 
-    def search(self, text: str) -> bool:
+    def search(self, text: str) -> Any:
         return self._run(self._compiled.search, text)
 
-    def fullmatch(self, text: str) -> bool:
+    def fullmatch(self, text: str) -> Any:
         return self._run(self._compiled.fullmatch, text)
 
-    def _run(self, find: Callable[..., Any], text: str) -> bool:
+    def _run(self, find: Callable[..., Any], text: str) -> Any:
         try:
-            return find(text, timeout=MOST_SECONDS) is not None
+            return find(text, timeout=MOST_SECONDS)
         except TimeoutError:
             trouble = f"took more than {MOST_SECONDS:g} s"
         except MemoryError:  # one that calls itself without end is stopped after a gigabyte

@@ -48,10 +48,10 @@ def load_check(name: str, root: str) -> Callable[..., Any]:
     file = Path(root, CHECKS_FILE)
     names = project_checks(file)
     if names is None or name in names:  # a check of a package does not depend on this file
-        with _loading:  # once, however many ask for it first
-            found = _checks_in(file, file.stat().st_mtime_ns).get(name)
-        if found is not None:
-            return found
+        with _loading:  # loaded once, even when several checks need it at the same time
+            own = _checks_in(file, file.stat().st_mtime_ns).get(name)
+        if own is not None:
+            return own
     entry = find_entry_point(CHECKS_GROUP, name)
     if entry is None:
         raise FunctionFault(f"there is no check `{name}`: neither {file} nor an installed package brings it")
@@ -79,7 +79,7 @@ def source_of_check(name: str, root: str) -> bytes:
 
 
 def forget_checks() -> None:
-    """Load the project's checks anew when one is wanted again: what they import may have changed."""
+    """Reload the project's checks the next time one is needed: what they import may have changed."""
     _checks_in.cache_clear()
 
 
@@ -88,5 +88,6 @@ def _checks_in(file: Path, changed: int) -> dict[str, Callable[..., Any]]:  # no
     module = load_file(
         file, f"rejoinder_checks_of_{sha1(str(file).encode()).hexdigest()[:12]}", (str(file.parents[1]),)
     )
-    marked = ((getattr(one, _MARK, None), one) for one in vars(module).values() if callable(one))
-    return {name: one for name, one in marked if isinstance(name, str)}  # some objects have any attribute at all
+    # Some objects have any attribute at all, so the name has to be a text.
+    marked = ((getattr(value, _MARK, None), value) for value in vars(module).values() if callable(value))
+    return {name: function for name, function in marked if isinstance(name, str)}

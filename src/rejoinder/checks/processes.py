@@ -1,8 +1,8 @@
-"""Scripts of the user's own: started, fed, listened to and, whatever they do, ended together with all they started.
+"""Scripts of the user's own: started, fed, read and, whatever they do, ended together with all they started.
 
 The pipes are watched by hand, not by asyncio's subprocess transports. Depending on Python's version, those give a
-script a socket as its standard input, which cannot be opened as /dev/stdin, or wait for whoever else holds the pipes;
-and when they are cancelled while they start a script, they kill the script alone.
+script a socket as its standard input, which cannot be opened as /dev/stdin, or wait for other processes that hold the
+pipes; and when they are cancelled while they start a script, they kill the script alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from rejoinder.checks.base import CheckFault
-from rejoinder.checks.opinion import WANTED, read_opinion
+from rejoinder.checks.user_verdicts import WANTED, read_opinion
 from rejoinder.errors import lacks_descriptors, reason_of
 from rejoinder.model import Opinion
 
@@ -143,7 +143,7 @@ class _Script:
         self.over: asyncio.Future[None] = self._loop.create_future()
         """There is no more to wait for: it exited, or it prints too much."""
         self.drained: asyncio.Future[None] = self._loop.create_future()
-        """It exited, and nobody holds its standard output or error any more."""
+        """It exited, and no process holds its standard output or error any more."""
 
     @property
     def end_of_stderr(self) -> str:
@@ -167,7 +167,7 @@ class _Script:
         threading.Thread(target=self._wait, name="rejoinder-script", daemon=True).start()
 
     def signal(self, number: int) -> None:
-        """Its group may be gone, or belong to somebody else by now in parts (sudo)."""
+        """Its group may be gone, or parts of it may belong to another user (sudo)."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
@@ -180,7 +180,7 @@ class _Script:
     def _wait(self) -> None:
         """In a thread of its own: the one way to wait for a process that works on every system and in every thread."""
         code = self._process.wait()
-        with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: there is no waiter any more
             self._loop.call_soon_threadsafe(self._exit, code)
 
     def _exit(self, code: int) -> None:
@@ -217,7 +217,7 @@ class _Script:
         except BlockingIOError:
             return
         except OSError:
-            sent = len(self._unsent)  # it does not want to know the rest
+            sent = len(self._unsent)  # it does not read the rest
         self._unsent = self._unsent[sent:]
         if not self._unsent:
             self._close(self._stdin)
@@ -254,7 +254,7 @@ def _end_marked(marks: AbstractSet[bytes]) -> None:
 
     Only Linux shows the environment of others; elsewhere what leaves the group is left alone.
     """
-    for _ in range(3):  # one that was being born when we looked has been by the next time
+    for _ in range(3):  # a process that was just being started is seen the next time
         found = False
         for process in _processes():
             with contextlib.suppress(OSError):

@@ -12,44 +12,41 @@ import sys
 from array import array
 from functools import lru_cache
 
-from rejoinder.checks.base import Context, error_verdict, gather_all, pass_mark, scored_verdict
-from rejoinder.model import Failure, Reply, Semantic, Verdict, reaches
+from rejoinder.checks.base import Context, error_verdict, gather_all, scored_verdict
+from rejoinder.checks.registry import judges
+from rejoinder.model import Failure, Semantic, Verdict, reaches
 
 
+@judges(Semantic)
 async def judge_semantic(check: Semantic, context: Context) -> Verdict:
-    label = f"semantic {', '.join(check.expected)}"
+    value = ", ".join(check.expected)
     expected = [text for text in check.expected if text.strip()]
     if not expected:
-        return error_verdict(check, label, "nothing is left of what is expected once its variables are filled in")
+        return error_verdict(check, value, "nothing is left of what is expected once its variables are filled in")
     if not context.reply.text.strip():
-        return scored_verdict(check, label, False, "the reply is empty", score=0.0, threshold=pass_mark(check))
-    asked = [context.port.embed(text, check.target) for text in (context.reply.text, *expected)]
-    answers = await gather_all(asked)
-    failure = next((one for one in answers if isinstance(one, Failure)), None)
+        return scored_verdict(check, value, False, "the reply is empty", score=0.0, threshold=check.threshold)
+    answers = await gather_all([context.port.embed(text, check.target) for text in (context.reply.text, *expected)])
+    failure = next((answer for answer in answers if isinstance(answer, Failure)), None)
     if failure is not None:
-        return error_verdict(check, label, f"the embedding could not be had: {failure.message}")
-    vectors = [one.vector for one in answers if not isinstance(one, Failure)]
-    lengths = {len(vector) for vector in vectors}
-    if len(lengths) > 1:
-        return error_verdict(check, label, "the embeddings have different lengths, so they cannot be compared")
+        return error_verdict(check, value, f"the embedding could not be had: {failure.message}")
+    vectors = [answer.vector for answer in answers if not isinstance(answer, Failure)]
+    if len({len(vector) for vector in vectors}) > 1:
+        return error_verdict(check, value, "the embeddings have different lengths, so they cannot be compared")
     if not all(map(_norm, vectors)):
-        return error_verdict(check, label, "an embedding is all zeros, so it says nothing about the text's meaning")
+        return error_verdict(check, value, "an embedding is all zeros, so it says nothing about the text's meaning")
     likeness = [cosine(vectors[0], vector) for vector in vectors[1:]]
     best = max(range(len(likeness)), key=likeness.__getitem__)
     score = round(likeness[best], 6)
     which = f" to {expected[best]!r}" if len(expected) > 1 else ""
-    model = next((f" by {one.model}" for one in answers if isinstance(one, Reply) and one.model), "")
-    reason = f"similarity {score:.3f}{which}{model}; {pass_mark(check):g} is needed"
-    return scored_verdict(
-        check, label, reaches(score, pass_mark(check)), reason, score=score, threshold=pass_mark(check)
-    )
+    reason = f"similarity {score:.3f}{which}; {check.threshold:g} is needed"
+    passed = reaches(score, check.threshold)
+    return scored_verdict(check, value, passed, reason, score=score, threshold=check.threshold)
 
 
-def cosine(one: bytes, other: bytes) -> float:
+def cosine(first: bytes, second: bytes) -> float:
     """From 0 to 1: what points the other way is as unlike as what has nothing in common."""
-    a, b = _floats(one), _floats(other)
-    product = math.fsum(map(operator.mul, a, b))
-    norm = _norm(one) * _norm(other)
+    product = math.fsum(map(operator.mul, _floats(first), _floats(second)))
+    norm = _norm(first) * _norm(second)
     return min(1.0, max(0.0, product / norm)) if norm else 0.0
 
 

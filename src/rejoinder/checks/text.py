@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rejoinder.checks.base import Context, error_verdict, verdict
-from rejoinder.checks.patterns import PatternTimeout, matches, search
+from rejoinder.checks.patterns import PatternTimeout, find_match, search, unfold
+from rejoinder.checks.registry import judges
 from rejoinder.model import (
     Contains,
     ContainsAll,
@@ -16,93 +19,109 @@ from rejoinder.model import (
     Match,
     NotMatch,
     Regex,
+    Span,
     StartsWith,
     Verdict,
 )
 
 
+@judges(Match)
 def judge_match(check: Match, context: Context) -> Verdict:
-    label = f"match {check.pattern}"
     try:
-        passed = matches(check.pattern, context.reply.text)
+        spans = find_match(check.pattern, context.reply.text)
     except PatternTimeout as timeout:
-        return error_verdict(check, label, str(timeout))
-    return verdict(check, label, passed, "matches" if passed else "the reply does not match")
+        return error_verdict(check, check.pattern, str(timeout))
+    if spans is None:
+        return verdict(check, check.pattern, False, "the reply does not match")
+    return verdict(check, check.pattern, True, "matches", spans)
 
 
+@judges(NotMatch)
 def judge_not_match(check: NotMatch, context: Context) -> Verdict:
-    label = f"not_match {check.pattern}"
     try:
-        found = matches(check.pattern, context.reply.text)
+        spans = find_match(check.pattern, context.reply.text)
     except PatternTimeout as timeout:
-        return error_verdict(check, label, str(timeout))
-    return verdict(check, label, not found, "the reply matches" if found else "does not match")
+        return error_verdict(check, check.pattern, str(timeout))
+    if spans is None:
+        return verdict(check, check.pattern, True, "does not match")
+    return verdict(check, check.pattern, False, "the reply matches", spans)
 
 
-def judge_contains(check: Contains, context: Context) -> Verdict:
-    passed = check.text in context.reply.text
-    return verdict(check, f"contains {check.text}", passed, _found(passed))
-
-
-def judge_icontains(check: IContains, context: Context) -> Verdict:
-    passed = check.text.casefold() in context.reply.text.casefold()
-    return verdict(check, f"icontains {check.text}", passed, _found(passed))
-
-
-def judge_contains_any(check: ContainsAny, context: Context) -> Verdict:
-    reply = context.reply.text
-    return _any(check, "contains_any", [text for text in check.texts if text in reply])
-
-
-def judge_contains_all(check: ContainsAll, context: Context) -> Verdict:
-    reply = context.reply.text
-    return _all(check, "contains_all", [text for text in check.texts if text not in reply])
-
-
-def judge_icontains_any(check: IContainsAny, context: Context) -> Verdict:
-    reply = context.reply.text.casefold()
-    return _any(check, "icontains_any", [text for text in check.texts if text.casefold() in reply])
-
-
-def judge_icontains_all(check: IContainsAll, context: Context) -> Verdict:
-    reply = context.reply.text.casefold()
-    return _all(check, "icontains_all", [text for text in check.texts if text.casefold() not in reply])
-
-
-def judge_starts_with(check: StartsWith, context: Context) -> Verdict:
-    passed = context.reply.text.strip().startswith(check.text)
-    reason = "starts with it" if passed else "the reply starts otherwise"
-    return verdict(check, f"starts_with {check.text}", passed, reason)
-
-
-def judge_ends_with(check: EndsWith, context: Context) -> Verdict:
-    passed = context.reply.text.strip().endswith(check.text)
-    return verdict(check, f"ends_with {check.text}", passed, "ends with it" if passed else "the reply ends otherwise")
-
-
-def judge_equals(check: Equals, context: Context) -> Verdict:
-    passed = context.reply.text.strip() == check.text.strip()
-    return verdict(check, f"equals {check.text}", passed, "is equal" if passed else "the reply is another")
-
-
+@judges(Regex)
 def judge_regex(check: Regex, context: Context) -> Verdict:
-    label = f"regex {check.pattern}" if check.flags is None else "regex"
+    value = check.pattern if check.flags is None else None
     try:
-        passed = search(check.pattern, check.flags or "", context.reply.text)
+        match = search(check.pattern, check.flags or "", context.reply.text)
     except PatternTimeout as timeout:
-        return error_verdict(check, label, str(timeout))
-    return verdict(check, label, passed, "found" if passed else "not found in the reply")
+        return error_verdict(check, value, str(timeout))
+    if match is None:
+        return verdict(check, value, False, "not found in the reply")
+    return verdict(check, value, True, "found", (match.span(),) if match[0] else ())
 
 
-def _any(check: ContainsAny | IContainsAny, kind: str, found: list[str]) -> Verdict:
-    reason = f"contains {found[0]!r}" if found else "the reply contains none of them"
-    return verdict(check, f"{kind} {', '.join(check.texts)}", bool(found), reason)
+@judges(Contains, IContains)
+def judge_contains(check: Contains | IContains, context: Context) -> Verdict:
+    places = _places((check.text,), context.reply.text, any_case=isinstance(check, IContains))
+    reason = "contains it" if places else "the reply does not contain it"
+    return verdict(check, check.text, bool(places), reason, tuple(places.values()))
 
 
-def _all(check: ContainsAll | IContainsAll, kind: str, missing: list[str]) -> Verdict:
+@judges(ContainsAny, IContainsAny)
+def judge_contains_any(check: ContainsAny | IContainsAny, context: Context) -> Verdict:
+    places = _places(check.texts, context.reply.text, any_case=isinstance(check, IContainsAny))
+    reason = f"contains {next(iter(places))!r}" if places else "the reply contains none of them"
+    return verdict(check, ", ".join(check.texts), bool(places), reason, _ordered(places))
+
+
+@judges(ContainsAll, IContainsAll)
+def judge_contains_all(check: ContainsAll | IContainsAll, context: Context) -> Verdict:
+    places = _places(check.texts, context.reply.text, any_case=isinstance(check, IContainsAll))
+    missing = [text for text in check.texts if text not in places]
     reason = f"the reply lacks {', '.join(map(repr, missing))}" if missing else "contains all of them"
-    return verdict(check, f"{kind} {', '.join(check.texts)}", not missing, reason)
+    return verdict(check, ", ".join(check.texts), not missing, reason, _ordered(places))
 
 
-def _found(passed: bool) -> str:
-    return "contains it" if passed else "the reply does not contain it"
+@judges(StartsWith)
+def judge_starts_with(check: StartsWith, context: Context) -> Verdict:
+    start, stripped = _strip(context.reply.text)
+    if not stripped.startswith(check.text):
+        return verdict(check, check.text, False, "the reply starts otherwise")
+    return verdict(check, check.text, True, "starts with it", ((start, start + len(check.text)),))
+
+
+@judges(EndsWith)
+def judge_ends_with(check: EndsWith, context: Context) -> Verdict:
+    start, stripped = _strip(context.reply.text)
+    if not stripped.endswith(check.text):
+        return verdict(check, check.text, False, "the reply ends otherwise")
+    end = start + len(stripped)
+    return verdict(check, check.text, True, "ends with it", ((end - len(check.text), end),))
+
+
+@judges(Equals)
+def judge_equals(check: Equals, context: Context) -> Verdict:
+    start, stripped = _strip(context.reply.text)
+    if stripped != check.text.strip():
+        return verdict(check, check.text, False, "the reply is another")
+    return verdict(check, check.text, True, "is equal", ((start, start + len(stripped)),) if stripped else ())
+
+
+def _strip(text: str) -> tuple[int, str]:
+    """A text without spaces at both ends, and where it begins."""
+    return len(text) - len(text.lstrip()), text.strip()
+
+
+def _places(texts: Iterable[str], reply: str, *, any_case: bool) -> dict[str, Span]:
+    """Where each of the texts that the reply contains stands first."""
+    searched = reply.casefold() if any_case else reply
+    places: dict[str, Span] = {}
+    for text in texts:
+        wanted = text.casefold() if any_case else text
+        start = searched.find(wanted)
+        if start >= 0:
+            places[text] = unfold(reply, searched, (start, start + len(wanted)))
+    return places
+
+
+def _ordered(places: dict[str, Span]) -> tuple[Span, ...]:
+    return tuple(sorted(set(places.values())))

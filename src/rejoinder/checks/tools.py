@@ -1,7 +1,7 @@
 """`tool_calls`: which tools a reply calls, with what, how often and in which order.
 
 The score is the share of the expected calls that were found, and all of them are needed. With `exact` the calls that
-nobody expected count as well. A reply with more or fewer calls than it may have scores nothing.
+were not expected count as well. A reply with more or fewer calls than it may have scores nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import msgspec
 
 from rejoinder.checks.base import Context, scored_verdict
 from rejoinder.checks.json_text import equal_as_json
+from rejoinder.checks.registry import judges
 from rejoinder.model import ToolCall, ToolCalls, Verdict, WantedCall
 
 LONGEST_ARGUMENTS = 60
@@ -22,6 +23,7 @@ MOST_NAMED = 4
 _NO_JSON = object()
 
 
+@judges(ToolCalls)
 def judge_tool_calls(check: ToolCalls, context: Context) -> Verdict:
     made = context.reply.tool_calls
     rows = _rows(check.calls, made)
@@ -44,7 +46,7 @@ def judge_tool_calls(check: ToolCalls, context: Context) -> Verdict:
         lacking.append(f"{_list([*spare.values()])} {'was' if len(spare) == 1 else 'were'} called as well")
     return scored_verdict(
         check,
-        _label(check),
+        _shown_value(check),
         passed,
         "; ".join([*filter(None, [bound]), *lacking[:MOST_NAMED], _told(made)]),
         score=0.0 if bound else score,
@@ -53,13 +55,13 @@ def judge_tool_calls(check: ToolCalls, context: Context) -> Verdict:
     )
 
 
-def _label(check: ToolCalls) -> str:
+def _shown_value(check: ToolCalls) -> str | None:
     """A list of names is shown as it was written."""
     plain = ToolCalls(calls=tuple(WantedCall(call.name) for call in check.calls))
     written = (check.calls, check.mode, check.least, check.most)
     if not check.calls or written != (plain.calls, plain.mode, plain.least, plain.most):
-        return "tool_calls"
-    return f"tool_calls {', '.join(call.name for call in check.calls)}"
+        return None
+    return ", ".join(call.name for call in check.calls)
 
 
 def _share(check: ToolCalls, found: int, wanted: int, made: int) -> float:
@@ -147,7 +149,8 @@ def _assign(fits: Sequence[Sequence[bool]]) -> dict[int, int]:
 def _free_call(
     start: int, fits: Sequence[Sequence[bool]], holders: dict[int, int], reached: dict[int, int]
 ) -> int | None:
-    """A call that nobody has yet, for `start` or for one that makes room for it. `reached` says who took the way."""
+    """A call that no expected one has yet, for `start` or for one that makes room for it. `reached` says by which
+    expected call each was found."""
     waiting = [start]
     while waiting:
         one = waiting.pop(0)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
-from rejoinder.checks.own import folder_for
 from rejoinder.checks.plugins import forget_checks
 from rejoinder.cli.output import echo, show_error, show_problems
 from rejoinder.engine.loading import load_options
@@ -21,6 +20,7 @@ from rejoinder.model.providers import row_of
 from rejoinder.project import env_folders, folders_above, recording_files
 from rejoinder.review import load_suites
 from rejoinder.user_code import forget_modules
+from rejoinder.user_modules import folder_for
 
 EVERY_S = 0.5
 INTERRUPTED = 130

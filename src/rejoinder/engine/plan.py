@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.checks import asks_nobody, reach_of
+from rejoinder.checks import is_plain
 from rejoinder.engine.conversation import Fork, Opening
 from rejoinder.engine.options import RunOptions, Selection
 from rejoinder.errors import UsageError
@@ -150,7 +150,7 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
     coded: dict[str, Suite] = {}
     for pair in pairs(suites, selection):
         count += 1
-        if (pair.suite.path, pair.target.name) in speaking and asks_nobody(pair.case.level):
+        if id(pair.target) in speaking and (pair.suite.path, pair.target.name) in found and is_plain(pair.case.level):
             continue  # as nearly all rows of a large data set
         others = list(targets_used_by_checks(pair))
         _refuse(pair, others, no_code=options.trust.no_code)
@@ -311,7 +311,7 @@ def _refuse(pair: Pair, others: list[Target], *, no_code: bool) -> None:
         if no_code and row_of(one.provider).runs_code:
             raise UsageError(f"target `{one.name}` runs code of the project, and --no-code refuses that")
     for check in walk_level(case.level):
-        if no_code and reach_of(check).code:
+        if options.no_code and check.runs_code:
             raise UsageError(f"case `{case.id}` runs code of the project, and --no-code refuses that")
         if isinstance(check, Semantic) and (fault := find_embedding_fault(pair.suite, case.id, check)) is not None:
             raise fault

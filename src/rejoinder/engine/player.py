@@ -60,9 +60,11 @@ class Player:
         self._tape = tape
         self._state = blake2b(job.prepared.content, digest_size=16)
         self._state.update(b"%d" % job.trial)
-        self._counts: dict[Counter, int] = {}
-        self._equal: dict[tuple[Kind, str], int] = {}
-        """How many equal calls of a kind were made."""
+        self._calls: dict[tuple[str, bool], int] = {}
+        self._equal: dict[str, int] = {}
+        """How often each judge was asked the very same."""
+        self.last_key = ""
+        """The journal key of the call that was made last."""
         self._missing: list[tuple[Call, Failure]] = []
         """Calls that are not recorded where only recordings may answer."""
 
@@ -173,9 +175,11 @@ class Player:
         work: Work | Post | None = None,
         number: int | None = None,
     ) -> Call:
-        """A call with its number among the calls of the conversation."""
-        job, name = self.job, target.name if target is not None else work.label if work is not None else ""
-        counter = name, key.kind == "judge"
+        """A call, with its number in the order in which the conversation makes them."""
+        job = self.job
+        self.last_key = key
+        name = target.name if target is not None else work.label if isinstance(work, Work) else "webhook"
+        counter = (name, judging)
         if number is None:
             number = self._counts.get(counter, 0)
             if embed is None:  # embeddings are shared, so which conversation asks first is an accident
@@ -224,12 +228,22 @@ class Player:
 class _Port:
     """What the checks of one turn can reach through the player."""
 
-    __slots__ = ("_effect", "_numbers", "_player")
+    __slots__ = ("_effect", "_numbers", "_player", "calls")
 
-    def __init__(self, player: Player, effect: Grade, numbers: Iterable[int] = ()) -> None:
+    def __init__(
+        self, player: Player, effect: Grade, numbers: Iterable[int] = (), calls: list[str] | None = None
+    ) -> None:
+        self.calls = [] if calls is None else calls
         self._player = player
         self._effect = effect
         self._numbers = iter(numbers)
+
+    def for_check(self) -> _Port:
+        return _Port(self._player, self._effect)
+
+    def _noted(self, asked: Awaitable[Reply | Failure]) -> Awaitable[Reply | Failure]:
+        self.calls.append(self._player.last_key)
+        return asked
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -256,11 +270,12 @@ class _Port:
         if judge is None:
             return _missing(target)
         number = next(self._numbers, None)
-        return self._player.ask_target("judge", judge, self._effect.turn, messages, number)
+        return self._noted(self._player.ask_judge(self._effect.turn, judge, messages, number=number))
 
     def reserve(self, target: str | None, count: int) -> _Port:
         judge = judge_for(self._player.job.prepared, target)
-        return _Port(self._player, self._effect, self._player.reserve(judge, count) if judge is not None else ())
+        numbers = self._player.reserve(judge, count) if judge is not None else ()
+        return _Port(self._player, self._effect, numbers, self.calls)
 
     def ask_other(self, target: str) -> Awaitable[Reply | Failure]:
         other = named_target(self._player.job.prepared, target)
@@ -269,19 +284,19 @@ class _Port:
         messages = list(self._player.job.prepared.opening.messages)
         for reply, prompt in zip(self._effect.replies, self._effect.prompts, strict=False):
             messages += [ChatMessage("assistant", reply), ChatMessage("user", prompt)]
-        return self._player.ask_target("rival", other, self._effect.turn, tuple(messages))
+        return self._noted(self._player.ask_judge(self._effect.turn, other, tuple(messages), b"other "))
 
     def embed(self, text: str, target: str | None) -> Awaitable[Reply | Failure]:
         embedder = embedder_for(self._player.job.prepared, target)
         if embedder is None:
             return _missing(target)
-        return self._player.embed(embedder, self._effect.turn, text)
+        return self._noted(self._player.embed(self._effect.turn, embedder, text))
 
     def carry_out(self, work: Work) -> Awaitable[Reply | Failure]:
-        return self._player.carry_out(self._effect.turn, work)
+        return self._noted(self._player.carry_out(self._effect.turn, work))
 
     def post(self, post: Post) -> Awaitable[Reply | Failure]:
-        return self._player.carry_out(self._effect.turn, post)
+        return self._noted(self._player.carry_out(self._effect.turn, post))
 
 
 def _is_missing(answer: Reply | Failure) -> bool:

@@ -26,6 +26,7 @@ from rejoinder.model import (
     Diagnostic,
     Outcome,
     Reply,
+    Span,
     Target,
     ToolCall,
     Turn,
@@ -69,6 +70,14 @@ class CheckRecord(Struct, frozen=True):
     hits: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     misses: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     metric: str | msgspec.UnsetType = msgspec.UNSET
+    kind: str | msgspec.UnsetType = msgspec.UNSET
+    """The check's key in a suite."""
+    value: float | bool | msgspec.UnsetType = msgspec.UNSET
+    """The check's value where it is a number or a truth value."""
+    spans: tuple[Span, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Where in the response the check found what it looked for: [start, end) in code points."""
+    calls: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """The journal keys of the calls that the verdict came from."""
 
 
 class TurnRecord(Struct, frozen=True):
@@ -270,6 +279,10 @@ def _check_record(verdict: Verdict) -> CheckRecord:
         verdict.hits if worded else msgspec.UNSET,
         verdict.misses if worded else msgspec.UNSET,
         verdict.metric or msgspec.UNSET,
+        verdict.kind or msgspec.UNSET,
+        msgspec.UNSET if verdict.value is None else verdict.value,
+        verdict.spans or msgspec.UNSET,
+        verdict.calls or msgspec.UNSET,
     )
 
 

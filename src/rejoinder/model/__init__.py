@@ -31,6 +31,7 @@ from rejoinder.model.replies import Request as Request
 from rejoinder.model.replies import Usage as Usage
 from rejoinder.model.replies import estimate_usage as estimate_usage
 from rejoinder.model.results import Outcome as Outcome
+from rejoinder.model.results import Span as Span
 from rejoinder.model.results import State as State
 from rejoinder.model.results import Status as Status
 from rejoinder.model.results import Trouble as Trouble

@@ -213,22 +213,19 @@ class Levenshtein(Check, frozen=True, tag="levenshtein"):
     most: Annotated[Count, Key("max"), "The most characters to insert, delete or replace."]
 
 
-_LIKE = "What the reply should be like: one text, or several of which one is enough."
-_LIKENESS = "The least likeness, from 0 to 1."
+class Likeness(Check, frozen=True, kw_only=True):
+    """What the checks share that compare letters and words."""
+
+    expected: Annotated[Patterns, "What the reply should be like: one text, or several of which one is enough."]
+    threshold: Annotated[Share, "The least likeness, from 0 to 1."]  # type: ignore[reportGeneralTypeIssues] - needed here
 
 
-class RougeL(Check, frozen=True, tag="rouge_l"):
+class RougeL(Likeness, frozen=True, kw_only=True, tag="rouge_l"):
     """The reply has to share words with a text, in their order (ROUGE-L, F-measure)."""
 
-    expected: Annotated[Patterns, _LIKE]
-    threshold: Annotated[Share, _LIKENESS]
 
-
-class Similar(Check, frozen=True, tag="similar"):
+class Similar(Likeness, frozen=True, kw_only=True, tag="similar"):
     """The reply has to be like a text, by the characters that they share."""
-
-    expected: Annotated[Patterns, _LIKE]
-    threshold: Annotated[Share, _LIKENESS]
 
 
 class IsRefusal(Check, frozen=True, tag="is_refusal"):
@@ -277,7 +274,9 @@ class Semantic(Check, frozen=True, tag="semantic"):
     """The reply has to mean the same as an expected text, by the similarity of embeddings."""
 
     expected: Annotated[Patterns, "What the reply should mean: one text, or several of which one is enough."]
-    threshold: Annotated[Share, "The least similarity that counts as the same meaning, from 0 to 1."]
+    threshold: Annotated[  # type: ignore[reportGeneralTypeIssues] - without a default: it is needed here
+        Share, "The least similarity that counts as the same meaning, from 0 to 1."
+    ]
     target: Annotated[
         TargetName | None,
         "The target whose embeddings are compared, by name; `embedding_target` unless given.",

@@ -12,6 +12,8 @@ from rejoinder.model.prompts import Diagnostic
 
 Status: TypeAlias = Literal["passed", "failed", "error", "skipped"]
 State: TypeAlias = Literal["passed", "failed", "error"]
+Span: TypeAlias = tuple[int, int]
+"""A part of a reply, from the first code point to the one behind the last."""
 
 
 def reaches(mean: float, wanted: float) -> bool:
@@ -27,6 +29,14 @@ class Verdict(Struct, frozen=True, kw_only=True):
     state: State
     score: float | None
     reason: str
+    kind: str = ""
+    """The check's key in a suite: `match`; `criterion` and `order` for the parts of a judge's verdict."""
+    value: float | bool | None = None
+    """The check's value where it is a number or a truth value; a text stands in `check` alone."""
+    spans: tuple[Span, ...] = ()
+    """Where in the reply, as it came, the check found what it looked for."""
+    calls: tuple[str, ...] = ()
+    """The journal keys of the calls that the verdict came from."""
     name: str | None = None
     hits: tuple[str, ...] = ()
     misses: tuple[str, ...] = ()

@@ -8,16 +8,6 @@ from typing import Any
 from rejoinder.report.money import describe_spending
 from rejoinder.report.signs import UNICODE, Signs
 
-_UNQUOTED = frozenset(
-    {
-        *("min_tokens", "max_tokens", "min_words", "max_words", "latency", "cost"),
-        *("is_json", "contains_json", "is_refusal", "shown"),
-    }
-)
-"""Checks whose value is no text."""
-_GROUPS = frozenset({"or", "and", "not", "group"})
-
-
 MOST_LINES, FIRST_LINES, LAST_LINES = 12, 6, 2
 """A text of more lines is shown by its first and last ones."""
 LONGEST_LINE, LINE_START, LINE_END = 1000, 500, 100
@@ -55,7 +45,7 @@ def _block(number: int, result: dict[str, Any], label: str, signs: Signs, whole:
     for turn in result["turns"]:
         for check in _scored(turn["checks"]):
             when = f"Turn {turn['turn']} scored" if len(result["turns"]) > 1 else "Scored"
-            yield f"  {when} {_one_line(check.get('name') or describe_check(check['check']))}: {_score(check)}"
+            yield f"  {when} {_one_line(check.get('name') or describe_check(check))}: {_score(check)}"
     if any("model" in turn for turn in result["turns"]):  # what a script would use says nothing
         for turn in result["turns"] if len(result["turns"]) > 1 else ():
             yield f"  Turn {turn['turn']} used {describe_spending(turn)}"
@@ -70,13 +60,13 @@ def write_reasons(number: int, result: dict[str, Any], label: str = "") -> Itera
         yield from (f"    {line}" for line in rest)
         checks = result["turns"][-1]["checks"] if result["turns"] and result["error"]["type"] == "check" else []
         for check in [one for one in checks if one.get("error")][1:]:
-            title = check.get("name") or describe_check(check["check"])
+            title = check.get("name") or describe_check(check)
             yield f"  Eval {number}, {result['id']}{label}: {_one_line(title)}: {_one_line(check['reason'])}"
     if result["status"] != "failed":
         return
     for check in result["turns"][-1]["checks"]:
         if not check["passed"]:
-            title = check.get("name") or describe_check(check["check"])
+            title = check.get("name") or describe_check(check)
             yield f"  Eval {number}, {result['id']}{label}: {_one_line(title)}: {_one_line(check['reason'])}"
 
 
@@ -116,18 +106,17 @@ def _check(check: dict[str, Any], indent: str, signs: Signs) -> Iterator[str]:
     sign = signs.error if check.get("error") else signs.passed if check["passed"] else signs.failed
     # Where the kind is all that is shown of a check, its name tells several of them apart.
     name = f" ({check['name']})" if check.get("name") and " " not in check["check"] else ""
-    title = (describe_check(check["check"]) + name).replace("\r\n", " ").replace("\n", " ")
+    title = (describe_check(check) + name).replace("\r\n", " ").replace("\n", " ")
     yield f"{indent}{sign} {title}"
     for child in check.get("children", ()):
         yield from _check(child, f"{indent}  ", signs)
 
 
-def describe_check(check: str) -> str:
+def describe_check(check: dict[str, Any]) -> str:
     """`match *72*` as `match "*72*"`: texts in quotes, numbers and truth values without."""
-    kind, space, value = check.partition(" ")
-    if not space or kind in _GROUPS:
-        return kind
-    return check if kind in _UNQUOTED else f'{kind} "{value}"'
+    label: str = check["check"]
+    start = f"{check.get('kind', label.partition(' ')[0])} "
+    return label if "value" in check or not label.startswith(start) else f'{start}"{label.removeprefix(start)}"'
 
 
 def _overall(result: dict[str, Any], signs: Signs) -> str:

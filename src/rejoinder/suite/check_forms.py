@@ -224,7 +224,7 @@ def _score_range(value: dict[str, Any], at: str, texts: Texts) -> ScoreRange:
     return ScoreRange(least, most, texts.text(words, at))
 
 
-LISTS |= {WantedCall: _wanted_calls, Criterion: _criteria}
+LISTS.update({WantedCall: _wanted_calls, Criterion: _criteria})
 
 
 @reads(Compare)

@@ -164,9 +164,9 @@ def _read_command(value: str | list[str], at: str, texts: Texts) -> tuple[str, .
         texts.problem("empty-prompt", at, "there is no command to run")
     if isinstance(value, str):
         return (texts.text(value, at),)
-    words = tuple(texts.text(word, at) for word in value)
+    words = [texts.text(word, at) for word in value]
     # One entry is a command line, and a word alone is the name of a program.
-    return words if len(words) > 1 else (shlex.quote(words[0]),)
+    return tuple(words) if len(words) > 1 else (shlex.quote(words[0]),)
 
 
 _READINGS: dict[Reading, ValueReader] = {

@@ -14,7 +14,7 @@ LONGEST_QUOTE = 200
 
 
 def read_opinion(value: Any) -> Opinion:
-    """What somebody thinks of a reply. Raises CheckFault for anything that is no verdict: a typo must not pass."""
+    """A verdict of the user's code. Raises CheckFault for anything that is no verdict: a typo must not pass."""
     if isinstance(value, Opinion):
         return _checked(value)
     if isinstance(value, bool):
@@ -60,9 +60,8 @@ def _checked(opinion: Opinion) -> Opinion:
 
 
 def _points(value: Any) -> tuple[str, ...]:
-    return (
-        tuple(one for one in value if isinstance(one, str) and one.strip()) if isinstance(value, list | tuple) else ()
-    )
+    points = value if isinstance(value, list | tuple) else ()
+    return tuple(point for point in points if isinstance(point, str) and point.strip())
 
 
 def _shown(value: Any) -> str:
@@ -73,7 +72,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}..."
 
 
-def opinion_verdict(check: Check, label: str, opinion: Opinion) -> Verdict:
+def opinion_verdict(check: Check, value: str | None, opinion: Opinion) -> Verdict:
     """Where both are given, `passed` decides, and a threshold that the check has must be reached as well."""
     score = opinion.score if opinion.score is not None else float(bool(opinion.passed))
     if opinion.passed is None:
@@ -81,17 +80,14 @@ def opinion_verdict(check: Check, label: str, opinion: Opinion) -> Verdict:
     else:
         passed = opinion.passed and (check.threshold is None or reaches(score, check.threshold))
     plain = "passed" if passed else "failed" if opinion.score is None else f"scored {score:g}"
-    reason = opinion.reason or ("" if passed else "; ".join(opinion.misses)) or plain
-    graded = pass_mark(check) if opinion.score is not None else None
-    said = opinion.reason or None
     return scored_verdict(
         check,
-        label,
+        value,
         passed,
-        reason,
+        opinion.reason or ("" if passed else "; ".join(opinion.misses)) or plain,
         score=score,
         hits=opinion.hits,
         misses=opinion.misses,
-        reasoning=said,
-        threshold=graded,
+        reasoning=opinion.reason or None,
+        threshold=pass_mark(check) if opinion.score is not None else None,
     )

@@ -16,9 +16,10 @@ import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.checks.base import CheckFault, Context, Post, Work, error_verdict
-from rejoinder.checks.opinion import opinion_verdict, read_opinion
 from rejoinder.checks.plugins import load_check, source_of_check
 from rejoinder.checks.processes import run_script
+from rejoinder.checks.registry import judges
+from rejoinder.checks.user_verdicts import opinion_verdict, read_opinion
 from rejoinder.model import Check, Code, Custom, Evidence, Failure, Opinion, PythonCheck, Reply, Verdict, Webhook
 from rejoinder.project import read_environment
 from rejoinder.user_code import (
@@ -35,9 +36,9 @@ from rejoinder.user_code import (
 DEFAULT_TIMEOUT_S = 60.0
 
 
+@judges(Code)
 async def judge_code(check: Code, context: Context) -> Verdict:
     words = check.script
-    label = f"code {words[0]}" if len(words) == 1 else "code"
     folder = folder_for(check.cwd, context.port.folders)
     evidence = msgspec.json.encode(context.port.evidence())
     timeout_s = check.timeout_s or DEFAULT_TIMEOUT_S
@@ -50,7 +51,8 @@ async def judge_code(check: Code, context: Context) -> Verdict:
 
     content = msgspec.json.encode((words, check.cwd, [_script_file(word, folder) for word in _files(words)]))
     lasting = _lasting(context.port.evidence())
-    return await _carried_out(check, label, context, Work("code", content + lasting, perform))
+    shown = words[0] if len(words) == 1 else None
+    return await _carried_out(check, shown, context, Work("code", content + lasting, perform))
 
 
 def _environment_of(folders: tuple[str, ...]) -> Mapping[str, str]:
@@ -58,25 +60,27 @@ def _environment_of(folders: tuple[str, ...]) -> Mapping[str, str]:
     return read_environment(Path(folders[0]), Path(folders[-1]), Path.cwd())
 
 
+@judges(PythonCheck)
 async def judge_python(check: PythonCheck, context: Context) -> Verdict:
     name, folders = check.call, context.port.folders
     function = _Function(name, source_of(name, folders), lambda: load_function(name, folders), check.arguments)
-    return await _called(check, f"python {name}", context, function, check.timeout_s or DEFAULT_TIMEOUT_S)
+    return await _called(check, context, function, check.timeout_s or DEFAULT_TIMEOUT_S)
 
 
+@judges(Custom)
 async def judge_custom(check: Custom, context: Context) -> Verdict:
     name, root = check.kind, context.port.folders[-1]
     function = _Function(name, source_of_check(name, root), lambda: load_check(name, root), check.arguments)
-    return await _called(check, f"check {name}", context, function, DEFAULT_TIMEOUT_S)
+    return await _called(check, context, function, DEFAULT_TIMEOUT_S)
 
 
+@judges(Webhook)
 async def judge_webhook(check: Webhook, context: Context) -> Verdict:
-    label = f"webhook {check.url}"
     evidence = msgspec.json.encode(context.port.evidence())
-    headers = {"content-type": "application/json"} | {name.lower(): one for name, one in check.headers.items()}
+    headers = {"content-type": "application/json"} | {name.lower(): value for name, value in check.headers.items()}
     post = Post(check.url, headers, evidence, check.timeout_s or DEFAULT_TIMEOUT_S, _lasting(context.port.evidence()))
-    asked = context.port.post(post)
-    return await _read(check, label, asked, lambda text: read_opinion(_json(text, "it answered")))
+    call = context.port.post(post)
+    return await _read(check, check.url, call, lambda text: read_opinion(_json(text)))
 
 
 class _Function(Struct, frozen=True):
@@ -89,7 +93,7 @@ class _Function(Struct, frozen=True):
     arguments: dict[str, Any]
 
 
-async def _called(check: Check, label: str, context: Context, function: _Function, timeout_s: float) -> Verdict:
+async def _called(check: Check, context: Context, function: _Function, timeout_s: float) -> Verdict:
     """The verdict of a function of the user's."""
     evidence = context.port.evidence()
 
@@ -98,24 +102,24 @@ async def _called(check: Check, label: str, context: Context, function: _Functio
 
     content = msgspec.json.encode((function.name, function.arguments), order="sorted", enc_hook=repr)
     content += function.source + _lasting(evidence)
-    return await _carried_out(check, label, context, Work("python", content, perform))
+    return await _carried_out(check, function.name, context, Work("python", content, perform))
 
 
 async def _opinion_of(function: _Function, folders: tuple[str, ...], evidence: Evidence, timeout_s: float) -> Opinion:
     name = function.name
-    # Copies: whatever a function does with them, the next one is told the truth.
-    own = {"vars": deepcopy(evidence.vars), "metadata": deepcopy(evidence.metadata)}
-    told, arguments = structs.replace(evidence, **own), deepcopy(function.arguments)
+    # Copies: a function may change them, and the next one must not see that.
+    copies = {"vars": deepcopy(evidence.vars), "metadata": deepcopy(evidence.metadata)}
+    own, arguments = structs.replace(evidence, **copies), deepcopy(function.arguments)
     try:
         async with asyncio.timeout(timeout_s):
             # In its thread: importing may take long.
-            answer = await call_function(name, folders, lambda: function.load()(told, **arguments))
+            answer = await call_function(name, folders, lambda: function.load()(own, **arguments))
     except TimeoutError:
         raise CheckFault(f"`{name}` did not return within {timeout_s:g} s") from None
     except FunctionFault as fault:
         if isinstance(fault.error, AssertionError):  # as tests say it
-            said = in_words(fault.error).partition(": ")[2]
-            return Opinion(passed=False, reason=recordable(said) or "an assertion failed")
+            message = in_words(fault.error).partition(": ")[2]
+            return Opinion(passed=False, reason=recordable(message) or "an assertion failed")
         raise CheckFault(str(fault)) from fault
     try:
         return read_opinion(answer)
@@ -123,25 +127,27 @@ async def _opinion_of(function: _Function, folders: tuple[str, ...], evidence: E
         raise CheckFault(recordable(f"`{name}` {fault}")) from None
 
 
-async def _carried_out(check: Check, label: str, context: Context, work: Work) -> Verdict:
-    return await _read(check, label, context.port.carry_out(work), _restored)
+async def _carried_out(check: Check, shown: str | None, context: Context, work: Work) -> Verdict:
+    return await _read(check, shown, context.port.carry_out(work), _restored)
 
 
-async def _read(check: Check, label: str, asked: Awaitable[Reply | Failure], read: Callable[[str], Opinion]) -> Verdict:
-    answer = await asked
+async def _read(
+    check: Check, shown: str | None, call: Awaitable[Reply | Failure], read: Callable[[str], Opinion]
+) -> Verdict:
+    answer = await call
     if isinstance(answer, Failure):
-        return error_verdict(check, label, answer.message)
+        return error_verdict(check, shown, answer.message)
     try:
-        return opinion_verdict(check, label, read(answer.text))
+        return opinion_verdict(check, shown, read(answer.text))
     except CheckFault as fault:
-        return error_verdict(check, label, str(fault))
+        return error_verdict(check, shown, str(fault))
 
 
 def _lasting(evidence: Evidence) -> bytes:
-    """The evidence without what is another on each machine or each time: a verdict does not depend on it."""
-    segments = tuple(structs.replace(one, resolved_path="") for one in evidence.input_segments)
-    own = {"guideline_paths": (), "input_files": (), "input_segments": segments, "latency_s": 0.0, "cost": None}
-    return msgspec.json.encode(structs.replace(evidence, **own))
+    """The evidence without what differs between machines and times: a verdict does not depend on it."""
+    segments = tuple(structs.replace(segment, resolved_path="") for segment in evidence.input_segments)
+    fixed = {"guideline_paths": (), "input_files": (), "input_segments": segments, "latency_s": 0.0, "cost": None}
+    return msgspec.json.encode(structs.replace(evidence, **fixed))
 
 
 def _recorded(opinion: Opinion) -> str:
@@ -158,16 +164,16 @@ def _restored(text: str) -> Opinion:
     return msgspec.json.decode(text, type=Opinion)
 
 
-def _json(text: str, who: str) -> Any:
+def _json(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         shown = text if len(text) <= 200 else f"{text[:200]}..."
-        raise CheckFault(f"{who} {shown!r}, which is no JSON") from None
+        raise CheckFault(f"it answered {shown!r}, which is no JSON") from None
 
 
 def _files(words: tuple[str, ...]) -> list[str]:
-    """Words of a command that may name a file: when it changes, what it said before no longer holds."""
+    """Words of a command that may name a file: when it changes, its earlier verdicts no longer hold."""
     first, *rest = words
     if rest:
         return [first, *rest]
@@ -186,8 +192,8 @@ def _script_file(word: str, folder: Path) -> str:
     try:
         if not path.is_file() or not (path.suffix.lower() in SOURCES or os.access(path, os.X_OK)):
             return ""
-        known = path.stat()
-        return f"{word}:{_digest(path, known.st_mtime_ns, known.st_size)}"
+        state = path.stat()
+        return f"{word}:{_digest(path, state.st_mtime_ns, state.st_size)}"
     except (OSError, ValueError):
         return ""
 

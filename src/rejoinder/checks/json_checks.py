@@ -1,0 +1,176 @@
+"""Checks on the JSON in a reply."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from rejoinder.checks.base import Context, error_verdict, scored_verdict, verdict
+from rejoinder.checks.json_paths import MOST_STEPS, TooFar, follow
+from rejoinder.checks.json_text import Found, equal_as_json, find_json, read_json
+from rejoinder.checks.registry import grade_plain, judges
+from rejoinder.model import ContainsJson, IsJson, JsonPath, JsonSchema, Reply, Verdict
+from rejoinder.suite.expansion import Expansion
+from rejoinder.suite.schema import compile_schema
+
+MOST_FOUND = 10_000
+"""Values at a path; one with several `..` may find far more of them."""
+MOST_VISITS = 50_000_000
+"""Sub-schemas that a JSON Schema may visit in a reply: about a second, in which nothing else can run. The validator
+remembers what a recursive sub-schema said about a place."""
+MOST_EXPLAINED = 50_000
+"""Sub-schemas up to which it is said where a reply does not fit: that takes a thousand times as long, and what was said
+before is not remembered."""
+LONGEST_QUOTE = 120
+
+
+@judges(IsJson)
+def judge_is_json(check: IsJson, context: Context) -> Verdict:
+    json = read_json(context.reply.text)
+    is_json, reason = json.readable, "it is JSON"
+    if not is_json:
+        json, reason = find_json(context.reply.text), "it is not JSON as a whole"
+        if json.readable:
+            reason += "; there is JSON in it, which `contains_json` accepts"
+    return verdict(check, check.wanted, is_json == check.wanted, reason, json.spans)
+
+
+@judges(ContainsJson)
+def judge_contains_json(check: ContainsJson, context: Context) -> Verdict:
+    json = find_json(context.reply.text)
+    contains = isinstance(json.data, dict | list)
+    reason = "there is JSON in it" if contains else "there is no JSON object or list in it"
+    return verdict(check, check.wanted, contains == check.wanted, reason, json.spans if contains else ())
+
+
+@judges(JsonSchema)
+def judge_json_schema(check: JsonSchema, context: Context) -> Verdict:
+    json = find_json(context.reply.text)
+    if not json.readable:
+        return verdict(check, None, False, "there is no JSON in the reply")
+    try:
+        schema = _schema(check.document)
+        if schema.exceeds(MOST_VISITS, json.data, context.reply.text, remembers=True):
+            reason = f"the schema takes more than {MOST_VISITS:,} steps on this reply; {_FEWER}"
+            return error_verdict(check, None, reason)
+        if schema.validator.is_valid(json.data):
+            return verdict(check, None, True, "satisfies the schema", json.spans)
+        if schema.exceeds(MOST_EXPLAINED, json.data, context.reply.text, remembers=False):
+            reason = "does not satisfy the schema; it takes too many steps on this reply to say where"
+            return verdict(check, None, False, reason, json.spans)
+        errors = list(schema.validator.iter_errors(json.data))
+    except (ValueError, RecursionError) as error:
+        return error_verdict(check, None, f"the schema cannot be used: {error}")
+    return _explained(check, errors, json)
+
+
+def _explained(check: JsonSchema, errors: list[Any], json: Found) -> Verdict:
+    stopped = next((error for error in errors if type(error.kind).__name__ in _STOPPED), None)
+    if stopped is not None:
+        pattern = _pattern_at(msgspec.json.decode(check.document), stopped.schema_path)
+        reason = f"{pattern!r} took too many steps on this reply; make it simpler"
+        return error_verdict(check, None, reason)
+    first = errors[0]
+    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first.instance_path)
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    message = first.message  # which quotes what is wrong, and that may be the whole reply
+    if len(message) > 2 * LONGEST_QUOTE:
+        message = f"{message[:LONGEST_QUOTE]}...{message[-LONGEST_QUOTE:]}"
+    return verdict(check, None, False, f"${place}: {message}{more}", json.spans)
+
+
+_FEWER = "put fewer levels of `anyOf`, `allOf` and `oneOf` inside others"
+_STOPPED = ("BacktrackLimitExceeded", "RegexEngineFailure")
+"""How a schema's regular expression ends that was stopped."""
+
+
+def _pattern_at(schema: Any, path: list[str | int]) -> str:
+    """The regular expression at a place of a schema: a value, or the key of `patternProperties`."""
+    for step in path:
+        try:
+            schema = schema[step]
+        except (KeyError, IndexError, TypeError):
+            break
+    return schema if isinstance(schema, str) else str(path[-1])
+
+
+class _Schema(Struct, frozen=True):
+    """A schema that is ready for use."""
+
+    validator: Any
+    expansion: Expansion
+
+    def exceeds(self, most: int, data: Any, text: str, *, remembers: bool) -> bool:
+        """Does it visit more than `most` sub-schemas in the JSON of a text? For most schemas the length of the text is
+        enough to know: a value has a character, and another one before the next."""
+        if self.expansion.size * (len(text) // 2 + 1) <= most:
+            return False
+        return self.expansion.visits(data, most, remembers=remembers) > most
+
+
+@lru_cache(maxsize=64)
+def _schema(document: str) -> _Schema:
+    schema = msgspec.json.decode(document)
+    return _Schema(compile_schema(schema), Expansion(schema))
+
+
+@judges(JsonPath)
+def judge_json_path(check: JsonPath, context: Context) -> Verdict:
+    """The first value at the path that passes decides; with neither value nor check anything will do."""
+    shown = check.path if check.expected is None and check.check is None else None
+    json = find_json(context.reply.text)
+    if not json.readable:
+        return verdict(check, shown, False, "there is no JSON in the reply")
+    try:
+        values = follow(check.path, json.data, MOST_FOUND + 1)
+    except TooFar:
+        reason = f"{check.path} takes more than {MOST_STEPS} steps through this reply; make it simpler"
+        return error_verdict(check, shown, reason)
+    except Exception as error:  # whatever a path makes of a reply, it is no bug of ours
+        return error_verdict(check, shown, f"the path cannot be followed: {error.args[0] if error.args else error!r}")
+    if len(values) > MOST_FOUND:
+        return error_verdict(check, shown, f"there are more than {MOST_FOUND} things at {check.path}")
+    try:
+        return structs.replace(_judge_values(check, shown, values, context), spans=json.spans)
+    except RecursionError:
+        return error_verdict(check, shown, "what is there is nested too deeply to be written down")
+
+
+def _judge_values(check: JsonPath, shown: str | None, values: list[Any], context: Context) -> Verdict:
+    if not values:
+        return verdict(check, shown, False, f"there is nothing at {check.path}")
+    if check.expected is not None:
+        wanted = msgspec.json.decode(check.expected)
+        passed = any(equal_as_json(value, wanted) for value in values)
+        other = "" if passed else f", not {check.expected}"
+        return verdict(check, shown, passed, f"there is {_shown(values)}{other}")
+    if check.check is None:
+        return verdict(check, shown, True, f"there is {_shown(values)}")
+    return _judge_inner(check, values, context)
+
+
+def _judge_inner(check: JsonPath, values: list[Any], context: Context) -> Verdict:
+    assert check.check is not None
+    inner: Verdict | None = None
+    for value in values:
+        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        reply = Reply(text, context.reply.usage)
+        verdicts = grade_plain((check.check,), structs.replace(context, reply=reply))
+        if verdicts is None:
+            return error_verdict(check, None, "a check inside `json_path` can only look at the value")
+        inner = structs.replace(verdicts[0], spans=())  # its spans are places in the value, not in the reply
+        if inner.state != "failed":  # what cannot be decided here would take as long everywhere
+            break
+    assert inner is not None
+    if inner.state == "error":
+        return error_verdict(check, None, inner.reason, children=(inner,))
+    reason = f"there is {_shown(values)}"
+    return scored_verdict(check, None, inner.passed, reason, score=inner.score, children=(inner,))
+
+
+def _shown(values: list[Any]) -> str:
+    text = ", ".join(msgspec.json.encode(value).decode() for value in values[:3])
+    return text if len(text) <= LONGEST_QUOTE and len(values) <= 3 else f"{text[:LONGEST_QUOTE]}..."

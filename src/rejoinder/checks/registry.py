@@ -1,0 +1,112 @@
+"""Which function judges which check, and how the checks of a level are graded. Nothing is cut short.
+
+A function says by a decorator what it judges. Plain functions look at the reply alone; coroutines ask something, and
+lie in a module that is imported when a suite has such a check; functions of groups get the verdicts on their checks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from importlib import import_module
+from inspect import iscoroutinefunction
+from typing import Any, TypeVar
+
+from msgspec import structs
+
+from rejoinder.checks.base import Context
+from rejoinder.model import Check, Level, Verdict, kind_of, parts_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+_PLAIN: dict[type[Check], Callable[[Any, Context], Verdict]] = {}
+_ASKING: dict[type[Check], Callable[[Any, Context], Awaitable[Verdict]]] = {}
+_GROUPS: dict[type[Check], Callable[[Any, tuple[Verdict, ...]], Verdict]] = {}
+_MODULES: dict[str, str] = dict.fromkeys(("code", "python", "check", "webhook"), "user_code")
+"""Where checks that ask something are judged, if not in the module of their own name."""
+
+
+def judges(*kinds: type[Check]) -> Callable[[F], F]:
+    """Make a function the judge of these checks: `function(check, context)` gives a verdict, or is awaited for it."""
+
+    def register(function: F) -> F:
+        table: dict[Any, Any] = _ASKING if iscoroutinefunction(function) else _PLAIN
+        table.update(dict.fromkeys(kinds, function))
+        return function
+
+    return register
+
+
+def joins(*kinds: type[Check]) -> Callable[[F], F]:
+    """Make a function the judge of checks that hold others: it gets their verdicts, in order."""
+
+    def register(function: F) -> F:
+        _GROUPS.update(dict.fromkeys(kinds, function))
+        return function
+
+    return register
+
+
+def is_plain(level: Level) -> bool:
+    """Has a level nothing but checks that look at the reply, and no follow-up?"""
+    return all(item.follow_up is None and type(item.check) in _PLAIN for item in level.items)
+
+
+def grade_plain(checks: tuple[Check, ...], context: Context) -> tuple[Verdict, ...] | None:
+    """The verdicts when all checks look at the reply alone; None when one asks something or is a group."""
+    verdicts: list[Verdict] = []
+    for check in checks:
+        judge = _PLAIN.get(type(check))
+        if judge is None:
+            return None
+        verdicts.append(judge(check, context))
+    return tuple(verdicts)
+
+
+async def grade(checks: tuple[Check, ...], context: Context) -> tuple[Verdict, ...]:
+    """The verdicts on a level's checks. Those that ask something run at the same time, begun in document order."""
+    tasks: list[asyncio.Task[Verdict]] = []
+    pending = [_begin(check, context, tasks) for check in checks]
+    try:
+        return tuple([await _finish(verdict) for verdict in pending])
+    except Exception:
+        await asyncio.gather(*tasks, return_exceptions=True)  # calls in flight may be billed
+        raise
+    except asyncio.CancelledError:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+_Pending = Verdict | asyncio.Task[Verdict] | Callable[[], Coroutine[Any, Any, Verdict]]
+
+
+def _begin(check: Check, context: Context, tasks: list[asyncio.Task[Verdict]]) -> _Pending:
+    kind = type(check)
+    if kind in _PLAIN:
+        return _PLAIN[kind](check, context)
+    if kind in _GROUPS:
+        inner = [_begin(part, context, tasks) for part in parts_of(check)]
+        return lambda: _join(check, inner)
+    tasks.append(asyncio.ensure_future(_ask(check, context)))
+    return tasks[-1]
+
+
+async def _ask(check: Check, context: Context) -> Verdict:
+    """A check that asks something gets a port of its own, so that its verdict can name the calls it came from."""
+    if type(check) not in _ASKING:
+        kind = kind_of(check)
+        import_module(f"rejoinder.checks.{_MODULES.get(kind, kind)}")
+    port = context.port.for_check()
+    verdict = await _ASKING[type(check)](check, structs.replace(context, port=port))
+    return structs.replace(verdict, calls=tuple(port.calls)) if port.calls else verdict
+
+
+async def _join(check: Check, pending: list[_Pending]) -> Verdict:
+    return _GROUPS[type(check)](check, tuple([await _finish(verdict) for verdict in pending]))
+
+
+async def _finish(pending: _Pending) -> Verdict:
+    if isinstance(pending, Verdict):
+        return pending
+    return await (pending if isinstance(pending, asyncio.Task) else pending())
