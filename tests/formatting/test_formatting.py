@@ -9,7 +9,7 @@ from toon_format import decode
 
 import rejoinder
 from rejoinder.formatting import format_case, is_guideline
-from rejoinder.model import Case, FilePart, Level, Message, OtherPart, TextPart, formatting_for, trim
+from rejoinder.model import Case, FilePart, Level, Message, OtherPart, RawRequest, TextPart, formatting_for, trim
 from tests.conftest import Project
 
 spec = pytest.mark.spec
@@ -666,10 +666,10 @@ def test_judges_come_in_the_order_of_level_zero(with_files: Project) -> None:
 def test_raw_request_logs_the_question_and_toon_only_when_asked() -> None:
     case = Case(id="c", at="evals[0]", messages=(Message("user", (TextPart("Hi.", "at"),), "m"),), level=Level())
     prompt = format_case(case, formatting_for())
-    assert prompt.raw_request() == {"question": "Hi.", "guidelines": "", "chat_prompt": None}
+    assert prompt.raw_request == RawRequest("Hi.", "", None)
     with_toon = format_case(case, formatting_for(toon=True))
     assert with_toon.question == "Hi."
-    assert with_toon.raw_request()["question_toon"] == "[1]{role,content}:\n  user,Hi."
+    assert with_toon.raw_request.question_toon == "[1]{role,content}:\n  user,Hi."
 
 
 @spec("R43", "P30", "C20")

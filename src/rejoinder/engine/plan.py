@@ -226,7 +226,7 @@ def prepare(pair: Pair, suite_name: str, target_identity: bytes) -> Prepared:
     suite, case, target = pair.suite, pair.case, pair.target
     prompt = format_case(case, suite.formatting, target.mode)
     opening = Opening(prompt.question, prompt.messages, case.level, case.followups, case.max_turns)
-    request = msgspec.Raw(msgspec.json.encode(prompt.raw_request()))
+    request = msgspec.Raw(msgspec.json.encode(prompt.raw_request))
     digest = _digest(case, target_identity, prompt)
     return Prepared(suite, case, target, pair.judge, suite_name, prompt, opening, digest, request)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct
 
 from rejoinder.model.messages import ChatMessage
@@ -15,6 +13,15 @@ class Diagnostic(Struct, frozen=True, omit_defaults=True):
     code: str
     at: str
     path: str | None = None
+
+
+class RawRequest(Struct, frozen=True, omit_defaults=True):
+    """What results log about the first request."""
+
+    question: str
+    guidelines: str
+    chat_prompt: tuple[ChatMessage, ...] | None
+    question_toon: str | None = None
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
@@ -34,16 +41,9 @@ class Prompt(Struct, frozen=True, kw_only=True):
     later: bool = False
     """Is it of a later turn? Then `question` holds what the candidate has said, beside what it was asked."""
 
-    def raw_request(self) -> dict[str, Any]:
-        """What results log about the first request."""
-        record: dict[str, Any] = {
-            "question": self.question,
-            "guidelines": self.guidelines,
-            "chat_prompt": self.chat_prompt,
-        }
-        if self.question_toon is not None:
-            record["question_toon"] = self.question_toon
-        return record
+    @property
+    def raw_request(self) -> RawRequest:
+        return RawRequest(self.question, self.guidelines, self.chat_prompt, self.question_toon)
 
 
 class JudgePrompt(Struct, frozen=True, kw_only=True):

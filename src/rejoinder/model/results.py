@@ -1,14 +1,21 @@
-"""What a conversation came to: verdicts, turns, results. These are the objects of `results.jsonl`."""
+"""How a conversation ended: verdicts, turns and the outcome as the engine has them, and the `Result` that is kept.
+
+A `Result` is a line of `results.jsonl` and the object that reports and library users read: it is written and read by
+the same schema. The order of its fields is that of the keys. A field with a default is left out where it has that
+value; a field without one is always written. Keys may be added, never renamed.
+"""
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from rejoinder.model.calls import NO_USAGE, Reply, Usage
-from rejoinder.model.messages import ChatMessage
-from rejoinder.model.prompts import Diagnostic
+from rejoinder.model.bounds import Count
+from rejoinder.model.messages import ChatMessage, ToolCall
+from rejoinder.model.prices import Cost
+from rejoinder.model.prompts import Diagnostic, RawRequest
+from rejoinder.model.replies import NO_USAGE, Reply, Usage
 
 Status: TypeAlias = Literal["passed", "failed", "error", "skipped"]
 State: TypeAlias = Literal["passed", "failed", "error"]
@@ -64,6 +71,14 @@ class Verdict(Struct, frozen=True, kw_only=True):
         return self.state == "passed"
 
 
+class AskedBy(Struct, frozen=True):
+    """The check whose failure sent a turn."""
+
+    turn: Count
+    check: tuple[Count, ...]
+    """Its place in that turn's `checks`, as an index path."""
+
+
 class Turn(Struct, frozen=True, kw_only=True):
     turn: int
     depth: int
@@ -74,6 +89,12 @@ class Turn(Struct, frozen=True, kw_only=True):
     verdicts: tuple[Verdict, ...] = ()
     messages: tuple[ChatMessage, ...] = ()
     """The list that was sent."""
+    asked_by: AskedBy | None = None
+    started_at: str | None = None
+    """The start of the first call: ISO 8601 in UTC with milliseconds and Z."""
+    retries: int = 0
+    waited_s: float = 0.0
+    """Time that its calls waited for a rate limit or a retry."""
 
     @property
     def response(self) -> str | None:
@@ -94,7 +115,7 @@ class Trouble(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """How a conversation ended, whoever had it."""
+    """How a conversation ended."""
 
     status: Status
     turns: tuple[Turn, ...] = ()
@@ -102,13 +123,148 @@ class Outcome(Struct, frozen=True, kw_only=True):
     succeeded_on_turn: int | None = None
     error: Trouble | None = None
 
+
+class UsageResult(Struct, frozen=True, omit_defaults=True):
+    input_tokens: Count
+    output_tokens: Count
+    total_tokens: Count
+    reasoning_tokens: Count = 0
+    cached_tokens: Count = 0
+    cache_write_tokens: Count = 0
+    approximate: bool = False
+    """Estimated, because the provider did not count."""
+
+
+NO_USAGE_RESULT = UsageResult(0, 0, 0)
+
+
+class CheckResult(Struct, frozen=True, omit_defaults=True):
+    check: str
+    """The kind and its value as written: `match *72*`."""
+    passed: bool
+    score: float | None
+    reason: str
+    name: str | None = None
+    error: bool = False
+    children: tuple[CheckResult, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    threshold: float | None = None
+    """The least score that passes, where the score is not 0 or 1."""
+    judge: str | None = None
+    """The target that judged."""
+    judged_by: str | None = None
+    """The digest of the judge's instructions."""
+    votes: tuple[float, ...] = ()
+    hits: tuple[str, ...] | None = None
+    """None where no judge or user code was asked for hits and misses."""
+    misses: tuple[str, ...] | None = None
+    metric: str | None = None
+    kind: str | None = None
+    """The check's key in YAML: `match`."""
+    spans: tuple[tuple[Count, Count], ...] = ()
+    """Where the check found, or missed, what it wants: [start, end) in code points of `response`."""
+    calls: tuple[str, ...] = ()
+    """Journal keys of its judge's calls."""
+
     @property
-    def has_undecided_judge(self) -> bool:
-        """True if a judge was called and came to no verdict."""
-        verdicts = [verdict for turn in self.turns for verdict in turn.verdicts]
-        while verdicts:
-            verdict = verdicts.pop()
-            if verdict.state == "error" and verdict.judged:
-                return True
-            verdicts += verdict.children
-        return False
+    def state(self) -> State:
+        return "error" if self.error else "passed" if self.passed else "failed"
+
+
+class SentMessages(Struct, frozen=True):
+    """The messages of a turn, as the difference to those of the turn before. `results.jsonl` has them in this form."""
+
+    kept: Count
+    added: tuple[ChatMessage, ...]
+
+
+class TurnResult(Struct, frozen=True, omit_defaults=True):
+    turn: Count
+    depth: Count
+    prompt: str
+    response: str | None
+    passed: bool
+    checks: tuple[CheckResult, ...]
+    usage: UsageResult
+    cost: float | None
+    duration_s: float
+    cost_breakdown: Cost | None = None
+    unpriced: str | None = None
+    """The model that has no known price."""
+    model: str | None = None
+    """The model that the provider says has answered."""
+    finish_reason: str | None = None
+    refusal: bool = False
+    tool_calls: tuple[ToolCall, ...] = ()
+    thinking: str | None = None
+    request_id: str | None = None
+    messages: tuple[ChatMessage, ...] | None = None
+    """What was sent, with `include_messages`."""
+    sent: SentMessages | None = None
+    """The same in `results.jsonl`; reading replaces it by `messages`."""
+    cached: bool = False
+    """True where the reply comes from the cache: usage and cost are those of an earlier run."""
+    asked_by: AskedBy | None = None
+    started_at: str | None = None
+    retries: Count = 0
+    waited_s: float = 0.0
+
+
+class ErrorResult(Struct, frozen=True, omit_defaults=True):
+    type: str
+    message: str
+    turn: Count
+    status: int | None = None
+
+
+class ForkedFrom(Struct, frozen=True):
+    """The run that a fork was made from, and how many of its turns were taken over."""
+
+    run: str
+    turns: Count
+
+
+class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One conversation: a line of `results.jsonl`."""
+
+    suite: str
+    id: str
+    name: str | None
+    number: Count
+    """The place of the case in its suite, from 1."""
+    title: str
+    """What reports call the case."""
+    id_written: bool
+    """Did the author write the id?"""
+    tags: tuple[str, ...]
+    conversation_id: str | None
+    metadata: dict[str, Any]
+    target: str
+    trial: Count
+    status: Status
+    passed: bool
+    score: float | None
+    succeeded_on_turn: Count | None
+    hits: tuple[str, ...]
+    misses: tuple[str, ...]
+    reasoning: str | None
+    turns: tuple[TurnResult, ...]
+    usage: UsageResult
+    cost: float | None
+    judge_usage: UsageResult
+    judge_cost: float | None
+    raw_request: RawRequest
+    error: ErrorResult | None
+    cost_breakdown: Cost | None = None
+    timestamp: str | None = field(default_factory=lambda: None)  # a factory's value is written as well
+    """The start of the first call; null where it is not known."""
+    file: str = ""
+    """The file of the case, as seen from the project's root."""
+    line: Count = 0
+    variant: str | None = None
+    fork: ForkedFrom | None = None
+
+    @property
+    def deciding_checks(self) -> tuple[CheckResult, ...]:
+        """The checks of the last turn."""
+        return self.turns[-1].checks if self.turns else ()

@@ -1,0 +1,261 @@
+"""A run as a whole: its `Receipt` (`run.json`) and its `Summary` (`summary.json`).
+
+Both are written and read by these types; the order of fields is that of the keys. In a receipt a plain default is left
+out. The value of a `default_factory` is not: its key is always written, and may be missing where an earlier version
+wrote the file.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from rejoinder.model.bounds import Count, Interval, Number
+from rejoinder.model.passports import PassportBrief
+from rejoinder.model.results import UsageResult
+
+RunStatus: TypeAlias = Literal["running", "killed", "interrupted", "budget", "error", "completed"]
+
+
+class SuiteOfRun(Struct, frozen=True):
+    path: str
+    name: str | None
+
+
+class TargetOfRun(Struct, frozen=True):
+    name: str
+    provider: str
+    model: str | None
+
+
+class LimiterResult(Struct, frozen=True):
+    """What a rate limiter did."""
+
+    name: str
+    requests: Count
+    refused: Count
+    waited_s: Number
+    """Time that calls waited, summed over all of them."""
+    rate: Number | None
+    """Requests a second that it settled on; None where it never had to."""
+    window: Count | None
+    """Calls in flight that it settled on."""
+
+
+class DisabledTarget(Struct, frozen=True):
+    """A target that was not called any more, and why."""
+
+    target: str
+    type: str
+    message: str
+
+
+class CacheUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Answers that came from the cache, and the part of the run's tokens and cost that was not spent again."""
+
+    answers: Count
+    repeated: Count = field(default_factory=int)
+    tokens: Count
+    cost: Number | None
+    trouble: str | None = None
+    """Why some answers could not be stored."""
+
+
+class BudgetUse(Struct, frozen=True):
+    usd: Annotated[float, Meta(gt=0, le=1e15)] | None
+    tokens: Annotated[int, Meta(gt=0, le=1 << 53)] | None
+    spent_usd: Number
+    spent_tokens: Count
+    reached: bool
+    needed: tuple[Number, Count]
+    """The bound of the call that did not fit, in dollars and tokens."""
+
+
+class ReportedOptions(Struct, frozen=True):
+    """Of a run's options, those that reports look at."""
+
+    repeat: Count = 1
+    replay: str | None = None
+
+
+class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`run.json`"""
+
+    id: str
+    status: RunStatus
+    started_at: str | None = field(default_factory=lambda: None)
+    finished_at: str | None = field(default_factory=lambda: None)
+    version: str = field(default_factory=str)
+    format: int = field(default_factory=int)
+    folder: str = field(default_factory=str)
+    suites: tuple[SuiteOfRun, ...]
+    targets: tuple[TargetOfRun, ...]
+    options: dict[str, Any]
+    """The command's options as JSON; `suite.json` has them typed."""
+    planned: Count
+    judges_itself: bool = field(default_factory=bool)
+    in_doubt: Count
+    duration_s: Number
+    python: str = field(default_factory=str)
+    replay_of: str | None = None
+    grade_of: str | None = None
+    merge_of: str | None = None
+    sources: tuple[str, ...] | None = None
+    """The folders of the runs that it was made from."""
+    taken_over: bool = False
+    """Do its own files hold all that its parts hold?"""
+    limits: tuple[LimiterResult, ...] = field(default_factory=lambda: ())
+    given_up: tuple[DisabledTarget, ...] = field(default_factory=lambda: ())
+    stale: tuple[str, ...] | None = None
+    """Recordings that no call asked for."""
+    from_cache: CacheUse | None = None
+    budget: BudgetUse | None = None
+
+    def __post_init__(self) -> None:
+        _ = self.reported  # options of another type are found when the file is read
+
+    @property
+    def reported(self) -> ReportedOptions:
+        return msgspec.convert(self.options, ReportedOptions)
+
+    def document(self) -> dict[str, Any]:
+        """The receipt as JSON documents show it; its duration is in the summary."""
+        shown = msgspec.to_builtins(self)
+        del shown["duration_s"]
+        sources = shown.pop("sources", [])
+        return {**shown, "parts": sources} if self.merge_of is not None else shown
+
+
+class ScoredCase(Struct, frozen=True):
+    id: str
+    score: Number
+
+
+class Scores(Struct, frozen=True, omit_defaults=True):
+    mean: Number | None
+    median: Number | None
+    min: Number | None
+    max: Number | None
+    stdev: Number | None
+    histogram: tuple[Count, ...] = ()
+    best: tuple[ScoredCase, ...] = ()
+    worst: tuple[ScoredCase, ...] = ()
+
+
+class Recovery(Struct, frozen=True):
+    depth: Count
+    at_risk: Annotated[int, Meta(ge=1, le=1 << 53)]
+    recovered: Count
+    interval: Interval
+
+
+class TargetSummary(Struct, frozen=True, kw_only=True):
+    total: Count
+    passed: Count
+    failed: Count = 0
+    errors: Count
+    skipped: Count
+    first_try: Count
+    pass_rate: Number | None
+    pass_rate_interval: Interval | None
+    pass_rate_method: str | None = None
+    cases: Count = 0
+    usage: UsageResult
+    cost: Number | None
+    duration_s: Number | None
+    """The median of its replies."""
+
+
+class Metric(Struct, frozen=True, kw_only=True):
+    """The mean over cases, each of which counts once."""
+
+    mean: Number | None
+    cases: Count
+    total_cases: Count = 0
+    errors: Count = 0
+    mean_with_errors: Number | None = None
+    """The mean with each error as 0."""
+    standard_error: Number | None = None
+    min: Number | None = None
+    max: Number | None = None
+
+
+class CorrectedRate(Struct, frozen=True):
+    """The pass rate that people would see, computed from the judge's rate and its known errors."""
+
+    rate: Number
+    interval: Interval | None
+    method: str
+    verdicts: Count
+    cases: Count
+
+
+class JudgeSummary(Struct, frozen=True, kw_only=True):
+    """What one judge with one set of instructions said of the replies that decided."""
+
+    target: str
+    digest: str
+    check: str
+    judged: Count
+    passed: Count
+    errors: Count
+    cases: Count = 0
+    standard_error: Number | None = None
+    model: str = ""
+    passport: PassportBrief | None = None
+    corrected: CorrectedRate | None = None
+
+
+class CostOfParts(Struct, frozen=True):
+    """Input and output of every call that has a price."""
+
+    input: Number
+    output: Number
+
+
+class EmbeddingUse(Struct, frozen=True):
+    texts: Count = 0
+    tokens: Count = 0
+    cost: Number | None = None
+
+
+class Summary(Struct, frozen=True, kw_only=True):
+    """`summary.json`"""
+
+    total: Count
+    passed: Count
+    failed: Count
+    errors: Count
+    skipped: Count
+    unfinished: int
+    first_try: Count
+    recovered: Count
+    pass_rate: Number | None
+    pass_rate_interval: Interval | None
+    pass_rate_method: str | None = None
+    cases: Count | None = None
+    score: Scores
+    recovery: tuple[Recovery, ...]
+    recovery_tokens: Count = 0
+    usage: UsageResult
+    cost: Number | None
+    cost_breakdown: CostOfParts | None
+    unpriced: dict[str, Count]
+    """Models that have no known price, with the number of calls."""
+    judge_usage: UsageResult
+    judge_cost: Number | None
+    total_cost: Number | None
+    total_tokens: Count
+    duration_s: Number
+    by_target: dict[str, TargetSummary]
+    metrics: dict[str, Metric] = field(default_factory=dict[str, Metric])
+    judges: tuple[JudgeSummary, ...] = ()
+    exit_code: Annotated[int, Meta(ge=0, le=255)]
+    limits: tuple[LimiterResult, ...] = ()
+    embeddings: EmbeddingUse | None = None
+
+    @property
+    def finished(self) -> int:
+        return self.passed + self.failed + self.errors
