@@ -45,7 +45,7 @@ def ours(folder: Path, conversations: int, workers: int | None) -> float:
     started = time.perf_counter()
     report = start_run([suite], RunOptions(repeat=conversations, pace=Pace(workers=workers)))
     seconds = time.perf_counter() - started
-    assert report.summary["recovered"] == conversations
+    assert report.summary.recovered == conversations
     return seconds
 
 

@@ -73,8 +73,8 @@ class Forgetful:
 def measure(folder: Path, conversations: int) -> float:
     suite = rejoinder.load(folder / "evals.yaml")
     started = time.perf_counter()
-    report = start_run([suite], RunOptions(repeat=conversations, pace=Pace(workers=100)))
-    assert report.summary["passed"] == conversations, report.summary
+    report = start_run([suite], RunOptions(repeat=conversations, workers=100))
+    assert report.summary.passed == conversations, report.summary
     return time.perf_counter() - started
 
 

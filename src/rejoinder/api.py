@@ -2,7 +2,7 @@
 
 suite = rejoinder.load("evals.yaml")
 report = rejoinder.run(suite, repeat=3)
-assert report.summary["failed"] == 0
+assert report.summary.failed == 0
 for result in report.results: ...
 """
 

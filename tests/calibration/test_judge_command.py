@@ -415,7 +415,7 @@ def test_criteria_of_the_command_need_no_suite(project: Project, serve: Callable
     server = serve()
     project.write("labels.csv", LABELS)
     error = refused(project, "--criteria", "Is it good?")
-    assert error.message == "nobody is named who judges"
+    assert error.message == "no judge is named"
     found = judged(project, "--criteria", "Is it good?", "--target", "openai/judge-2")
     assert found["judge"] == "openai/judge-2"
     assert {section(one, "expected_outcome") for one in server.requests} == {"Is it good?"}

@@ -235,8 +235,8 @@ def test_costs_from_python(project: Project, serve: Any) -> None:
     serve()
     project.write("evals.yaml", suite_on("openai/gpt-5-mini", case("one"), case("two")))
     report = rejoinder.run("evals.yaml", repeat=2)
-    assert report.summary["cost"] == about(4 * (1000 * 0.25 + 100 * 2) / 1e6)
-    assert fsum(result["cost"] for result in report.results) == about(report.summary["cost"])
+    assert report.summary.cost == about(4 * (1000 * 0.25 + 100 * 2) / 1e6)
+    assert fsum(result.cost or 0.0 for result in report.results) == about(report.summary.cost or 0.0)
 
 
 @spec("V16")

@@ -1,16 +1,17 @@
-"""Grading a run anew: other checks on the replies that are recorded, and what that changes."""
+"""What new grades of a run change: other checks on the recorded replies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
 
 from msgspec import Struct
 
 from rejoinder.engine.earlier import renamed_suites
 from rejoinder.engine.plan import Place
 from rejoinder.engine.run import RunReport
+from rejoinder.engine.sources import Place
+from rejoinder.model import Result
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -29,24 +30,23 @@ class Change(Struct, frozen=True, kw_only=True):
 
 def compare_grades(before: RunReport, now: RunReport) -> list[Change]:
     """Every conversation whose status or deciding checks differ, in document order."""
-    suites = [[one.suite for one in report.results.outlines()] for report in (before, now)]
-    names = renamed_suites(*suites)  # the checks may be those of another file
+    suites = [[result.suite for result in report.results] for report in (before, now)]
+    names = same_suites(*suites)  # the checks may be those of another file
     old = {_place(result, names): _grade(result) for result in before.results}
     changes: list[Change] = []
     for result in now.results:
         place, (status, checks) = _place(result), _grade(result)
-        known = old.pop(place, None)
-        differences = list(_differences(known[1] if known else {}, checks))
-        if known is None or known[0] != status or differences:
-            changes.append(_change(place, known[0] if known else None, status, differences))
-    if now.run["status"] != "completed":  # the rest is yet to be graded
+        status_before, checks_before = old.pop(place, (None, {}))
+        differences = list(_differences(checks_before, checks))
+        if status_before != status or differences:
+            changes.append(_change(place, status_before, status, differences))
+    if now.run.status != "completed":  # the rest is yet to be graded
         return changes
     return changes + [_change(place, status, None, []) for place, (status, _) in old.items()]
 
 
-def _place(result: dict[str, Any], names: Mapping[str, str] = MappingProxyType({})) -> Place:
-    suite: str = result["suite"]
-    return Place(names.get(suite, suite), result["id"], result["target"], "", result["trial"])
+def _place(result: Result, names: Mapping[str, str] = MappingProxyType({})) -> Place:
+    return names.get(result.suite, result.suite), result.id, result.target, result.trial
 
 
 def _change(place: Place, before: str | None, now: str | None, checks: list[str]) -> Change:
@@ -54,18 +54,18 @@ def _change(place: Place, before: str | None, now: str | None, checks: list[str]
     return Change(suite=suite, id=case, target=target, trial=trial, before=before, now=now, checks=checks)
 
 
-def _grade(result: dict[str, Any]) -> tuple[str, dict[str, str]]:
+def _grade(result: Result) -> tuple[str, dict[str, str]]:
     """The status of a conversation, and what each check says in each turn."""
     said: dict[str, str] = {}
-    for turn in result["turns"]:
-        for check in turn["checks"]:
-            name = first = f"turn {turn['turn']}, {check.get('name') or check['check']}"
+    for turn in result.turns:
+        for check in turn.checks:
+            name = first = f"turn {turn.turn}, {check.name or check.check}"
             number = 1
             while name in said:  # nothing keeps two checks from having one name
                 number += 1
                 name = f"{first} ({number})"
-            said[name] = "error" if check.get("error") else "passed" if check["passed"] else "failed"
-    return result["status"], said
+            said[name] = check.state
+    return result.status, said
 
 
 def _differences(before: dict[str, str], now: dict[str, str]) -> Iterator[str]:

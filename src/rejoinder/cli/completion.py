@@ -21,4 +21,4 @@ def command(shell: str) -> None:
     """
     script = get_completion_class(shell)
     assert script is not None, "click knows the shells that the choice above offers"
-    write_machine(script(cli, {}, "rejoinder", "_REJOINDER_COMPLETE").source() + "\n")
+    write_machine([script(cli, {}, "rejoinder", "_REJOINDER_COMPLETE").source(), "\n"])

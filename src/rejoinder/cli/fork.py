@@ -7,14 +7,16 @@ from collections import Counter
 
 import click
 
+from rejoinder.cli.live import LiveDisplay
 from rejoinder.cli.output import echo, width_of
 from rejoinder.cli.recorded import open_recorded
 from rejoinder.engine import run as engine
 from rejoinder.engine.conversation import Fork
-from rejoinder.engine.options import RunOptions
-from rejoinder.engine.plan import plan
-from rejoinder.engine.run import RunReport, show_run
-from rejoinder.report.live import LiveDisplay
+from rejoinder.engine.earlier import recorded_conversation
+from rejoinder.engine.plan import RunOptions, plan
+from rejoinder.engine.run import RunReport, show_run, start_run
+from rejoinder.engine.sources import Tape
+from rejoinder.errors import UsageError
 
 
 def fork_run(
@@ -36,6 +38,6 @@ def failed_cases(run: str, *, trust: bool) -> list[str]:
     recorded = open_recorded(run, trust=trust)
     suites, options = recorded.copies() or recorded.suites(asks=False), recorded.options()
     report = show_run(recorded)
-    passed = Counter((one.suite, one.id) for one in report.results.outlines() if one.status == "passed")
+    passed = Counter((one.suite, one.id) for one in report.results if one.status == "passed")
     planned = Counter((job.prepared.suite_name, job.prepared.case.id) for job in plan(suites, options))
     return list(dict.fromkeys(place[1] for place, count in planned.items() if passed[place] < count))

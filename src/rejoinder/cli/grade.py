@@ -6,17 +6,19 @@ import sys
 from pathlib import Path
 
 import click
-import msgspec
+from msgspec import structs
 
 from rejoinder.calibration.regrade import Change, compare_grades
-from rejoinder.cli.loading import load_or_exit
-from rejoinder.cli.output import count, echo, width_of, write_json
+from rejoinder.cli.live import LiveDisplay
+from rejoinder.cli.loading import load_suites
+from rejoinder.cli.output import count, echo, width_of, write_machine
 from rejoinder.cli.recorded import open_recorded
 from rejoinder.cli.results import next_command, relative, tracebacks
 from rejoinder.cli.spans import DOLLARS
 from rejoinder.cli.trust_options import no_code_option, trust_env_option, trust_option
 from rejoinder.engine.run import RunReport, grade_run
-from rejoinder.report.live import LiveDisplay
+from rejoinder.errors import UsageError
+from rejoinder.report.formats import write_json
 from rejoinder.report.summary import write_summary
 
 MOST_SHOWN = 50
@@ -26,8 +28,8 @@ MOST_SHOWN = 50
 @click.argument("run", required=False)
 @click.option("--suite", "files", multiple=True, type=click.Path(path_type=Path), help="Take the checks of this suite.")
 @click.option("--workers", "-w", type=click.IntRange(1), help="Conversations at the same time.")
-@click.option("--budget-usd", type=DOLLARS, help="Spend at most so many dollars on judges.")
-@click.option("--budget-tokens", type=click.IntRange(1), help="Use at most so many tokens for judges.")
+@click.option("--budget-usd", type=DOLLARS, help="Spend at most N dollars on judges.")
+@click.option("--budget-tokens", type=click.IntRange(1), help="Use at most N tokens for judges.")
 @click.option("--max-tokens", type=click.IntRange(1), help="The longest reply of judges that do not say it.")
 @no_code_option
 @trust_option
@@ -60,10 +62,10 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     before, now = grade_run(recorded, suites, options, LiveDisplay(sys.stderr, width_of(sys.stderr)))
     changes = compare_grades(before, now)
     if form == "json":
-        write_json({**now.document(), "changes": [msgspec.to_builtins(one) for one in changes]})
+        write_machine(write_json(now, changes=changes))
     else:
         _show(now, changes)
-    sys.exit(now.summary["exit_code"])
+    sys.exit(now.summary.exit_code)
 
 
 def _show(now: RunReport, changes: list[Change]) -> None:
@@ -76,7 +78,7 @@ def _show(now: RunReport, changes: list[Change]) -> None:
     verdicts = sum(change.before != change.now for change in changes)
     echo(f"{count(verdicts, 'conversation')} graded otherwise than before", "")
     echo(*write_summary(now.run, now.summary), f"  {'grades':10}{relative(now.folder.path)}", *tracebacks(now))
-    if now.run["status"] != "completed":
+    if now.run.status != "completed":
         echo("", f"Next: {next_command(now)}")
 
 

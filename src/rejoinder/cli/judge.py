@@ -13,10 +13,11 @@ from rejoinder.cli.trust_options import no_code_option, trust_env_option
 from rejoinder.errors import SuiteError, UsageError
 
 if TYPE_CHECKING:
-    from rejoinder.calibration.judge_test import Finding, Found, LabelFile, Subject
-    from rejoinder.engine.options import RunOptions
-    from rejoinder.engine.passports import Passport
+    from rejoinder.calibration.labels import LabelFile
+    from rejoinder.calibration.subjects import Subject
+    from rejoinder.engine.plan import RunOptions
     from rejoinder.engine.run import RunReport
+    from rejoinder.model.passports import Finding, Passport
 
 
 @click.group("judge")
@@ -36,7 +37,7 @@ def command() -> None:
 @click.option("--criteria", metavar="TEXT", help="Test an `llm_judge` with these criteria instead of a suite's.")
 @click.option("--target", metavar="NAME", help="Who judges, instead of whom the suite names.")
 @click.option("--targets", "targets_file", type=click.Path(path_type=Path), help="A further file of targets.")
-@click.option("--repeat", "-n", type=click.IntRange(1), default=1, help="Ask about every reply so many times.")
+@click.option("--repeat", "-n", type=click.IntRange(1), default=1, help="Ask about every reply N times.")
 @click.option("--workers", "-w", type=click.IntRange(1), help="Replies judged at the same time.  [default: 10]")
 @click.option("--resume", "run", metavar="RUN", help="Go on with a test that was cut off; what is answered stays.")
 @no_code_option
@@ -63,8 +64,8 @@ def test(  # noqa: PLR0913, PLR0917 - one parameter an option
     SUITE (the suite of the working directory when none is given), or one with --criteria. Its figures are written as
     a passport, which runs then print beside its scores. Exit code 3 when the judge gave no verdict on some reply.
     """
-    from rejoinder.calibration.judge_test import make_passport, read_findings, read_labels
-    from rejoinder.engine.options import RunOptions
+    from rejoinder.calibration.labels import read_labels
+    from rejoinder.calibration.measure import make_passport, read_findings
     from rejoinder.engine.passports import find_passport, write_passport
     from rejoinder.report.judges import write_judge_report
 
@@ -82,11 +83,11 @@ def test(  # noqa: PLR0913, PLR0917 - one parameter an option
         sys.exit(2)
     subject = _subject(suite, check_name, criteria, target, file, options)
     report = _ask(subject, file, options, run)
-    if report.run["status"] != "completed":
-        why = "the suite's `budget` is used up" if report.run["status"] == "budget" else "interrupted"
+    if report.run.status != "completed":
+        why = "the suite's `budget` is used up" if report.run.status == "budget" else "interrupted"
         echo(f"{why}; go on with the same command and --resume {report.folder.id}", err=True)
-        sys.exit(report.summary["exit_code"])
-    findings = read_findings(report)
+        sys.exit(report.summary.exit_code)
+    findings = read_findings(report.results)
     passport = make_passport(subject, file, findings, report.run, repeat)
     before = find_passport(Path(subject.suite.root), passport.judge, passport.digest)
     path = write_passport(Path(subject.suite.root), passport) if passport.labels.scored else None
@@ -99,7 +100,7 @@ def test(  # noqa: PLR0913, PLR0917 - one parameter an option
             then = count(before.labels.scored, "label")
             echo(f"  {'':13}it replaces the one of {before.created_at[:10]}, which rested on {then}")
         echo(f"  {'run':13}{_shown(report.folder.path)}")
-    if report.summary["errors"] or report.summary["skipped"]:
+    if report.summary.errors or report.summary.skipped:
         again = f"the same command and --resume {report.folder.id}"
         echo(f"to ask again where the judge could not be asked: {again}", err=True)
         sys.exit(3)
@@ -108,7 +109,7 @@ def test(  # noqa: PLR0913, PLR0917 - one parameter an option
 def _write_json(passport: Passport, findings: list[Finding], path: Path | None, report: RunReport) -> None:
     import msgspec
 
-    wrong = [one for one in findings if one.verdicts and one.verdicts[0] != one.label]
+    wrong = [finding for finding in findings if finding.is_wrong]
     write_json(
         {
             **msgspec.to_builtins(passport),
@@ -117,7 +118,8 @@ def _write_json(passport: Passport, findings: list[Finding], path: Path | None, 
             ],
             "without_verdict": [{"id": one.id, "reason": one.troubles[0]} for one in findings if one.troubles],
             "passport": str(path) if path else None,
-            **{key: report.summary[key] for key in ("judge_usage", "judge_cost")},
+            "judge_usage": msgspec.to_builtins(report.summary.judge_usage),
+            "judge_cost": report.summary.judge_cost,
             "run": report.folder.id,
         }
     )
@@ -131,7 +133,7 @@ def _subject(
     file: LabelFile,
     options: RunOptions,
 ) -> Subject:
-    from rejoinder.calibration.judge_test import find_judge, subject_of
+    from rejoinder.calibration.subjects import find_judge, subject_of
 
     if criteria is not None:
         if suite is not None or name is not None:
@@ -139,13 +141,13 @@ def _subject(
         return _plain_subject(criteria, target, file, options)
     from rejoinder.cli.loading import load_or_exit
 
-    found: Found = find_judge(load_or_exit((suite,) if suite else (), options, warn=False, labelled=True), name)
-    return subject_of(found, target, file)
+    suites = load_suites((suite,) if suite else (), options, warn=False, labelled=True)
+    return subject_of(find_judge(suites, name), target, file)
 
 
 def _plain_subject(criteria: str, target: str | None, file: LabelFile, options: RunOptions) -> Subject:
     """A judge that no suite has, with the project's targets."""
-    from rejoinder.calibration.judge_test import plain_subject
+    from rejoinder.calibration.subjects import plain_subject
     from rejoinder.model import Suite
     from rejoinder.spelling import did_you_mean
     from rejoinder.suite import open_project, read_prices, read_targets, resolve
@@ -161,7 +163,7 @@ def _plain_subject(criteria: str, target: str | None, file: LabelFile, options: 
     targets = found.names()
     name = target or project.config.get("judge_target")
     if name is None:
-        raise UsageError("nobody is named who judges", "Name a target or a model: --target openai/gpt-5-mini")
+        raise UsageError("no judge is named", "Name a target or a model: --target openai/gpt-5-mini")
     judge = resolve(name, targets)
     if judge is None:
         raise UsageError(f"there is no target `{name}`{did_you_mean(name, targets)}")
@@ -172,10 +174,10 @@ def _plain_subject(criteria: str, target: str | None, file: LabelFile, options: 
 
 def _ask(subject: Subject, file: LabelFile, options: RunOptions, run: str | None) -> RunReport:
     from rejoinder.calibration.judge_test import is_test_of, labelled_suite
+    from rejoinder.cli.live import LiveDisplay
     from rejoinder.engine.folder import find_run
     from rejoinder.engine.recorded import RecordedRun
     from rejoinder.engine.run import resume_run, start_run
-    from rejoinder.report.live import LiveDisplay
 
     suite = labelled_suite(subject, file)
     display = LiveDisplay(sys.stderr, width_of(sys.stderr))
@@ -183,7 +185,8 @@ def _ask(subject: Subject, file: LabelFile, options: RunOptions, run: str | None
         return start_run([suite], options, display)
     root = Path(subject.suite.root)
     folder = find_run(root, run)
-    if not is_test_of(folder.read("run.json") or {"suites": []}, suite, subject):
+    receipt = folder.read_receipt()
+    if receipt is None or not is_test_of(receipt, suite, subject):
         raise UsageError(
             f"run {folder.id} is no test of this judge with {file.path.name}",
             "Give the same labels, suite, --check, --criteria and --target as when it began.",

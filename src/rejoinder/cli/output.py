@@ -96,12 +96,14 @@ def show_problems(problems: Iterable[Problem], *, err: bool = False) -> None:
 def write_json(data: Any) -> None:
     import json
 
-    write_machine(f"{json.dumps(data, ensure_ascii=False, indent=2)}\n")
+    write_machine([json.dumps(data, ensure_ascii=False, indent=2), "\n"])
 
 
-def write_machine(text: str) -> None:
+def write_machine(pieces: Iterable[str]) -> None:
     """Text for another program: UTF-8, whatever the terminal can show."""
-    click.echo(text.encode("utf-8", "surrogatepass"), nl=False)
+    sys.stdout.flush()
+    sys.stdout.buffer.writelines(piece.encode("utf-8", "surrogatepass") for piece in pieces)
+    sys.stdout.flush()
 
 
 def words(values: Iterable[str]) -> list[str]:

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import click
 
+from rejoinder.cli.live import LiveDisplay
 from rejoinder.cli.output import width_of
 from rejoinder.cli.recorded import open_recorded
 from rejoinder.cli.results import check_out, output_options, write_report
 from rejoinder.cli.trust_options import no_code_option, trust_option
-from rejoinder.engine.run import replay_run
-from rejoinder.report.live import LiveDisplay
+from rejoinder.engine.earlier import Earlier
+from rejoinder.engine.folder import RunBusy
+from rejoinder.engine.run import start_run
+from rejoinder.errors import UsageError
 
 
 @click.command("replay")
@@ -34,4 +37,4 @@ def command(
     options = recorded.options().changed(no_code=no_code)
     report = replay_run(recorded, options, LiveDisplay(sys.stderr, width_of(sys.stderr)))
     write_report(report, form, out, verbose=verbose, corrected=corrected)
-    sys.exit(report.summary["exit_code"])
+    sys.exit(report.summary.exit_code)

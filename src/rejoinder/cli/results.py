@@ -1,10 +1,10 @@
-"""What `run`, `resume` and `show` share: writing down what a run came to."""
+"""What commands that end with a run share: writing its results."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from math import ceil, floor, log10
 from pathlib import Path
 from shlex import quote
@@ -13,11 +13,12 @@ from typing import Any
 import click
 
 from rejoinder.cli.output import count, echo, write_machine
-from rejoinder.engine.results import Outline
 from rejoinder.engine.run import RunReport
 from rejoinder.errors import UsageError, reason_of
-from rejoinder.project import find_root
+from rejoinder.model import Result
+from rejoinder.model.runs import BudgetUse
 from rejoinder.report.conversation import shorten_line, write_conversation, write_reasons
+from rejoinder.report.formats import FORMATS, find_format, write_results
 from rejoinder.report.signs import signs_for
 from rejoinder.report.summary import write_summary
 
@@ -30,7 +31,7 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--format",
             "form",
-            type=click.Choice(["text", "json", "jsonl", "yaml"]),
+            type=click.Choice(["text", *FORMATS]),
             default="text",
             show_default=True,
             help="How results are written.",
@@ -46,21 +47,21 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-_FORMS = {".json": "json", ".jsonl": "jsonl", ".yaml": "yaml", ".yml": "yaml"}
-"""The form of a file of results, by its suffix."""
-
-
 def check_out(out: Path | None, form: str) -> None:
     """Find out before anything is sent whether the results can be written where they are wanted."""
     if out is None:
         return
-    _form_of(out, form)
+    find_format(out, _machine_form(form))
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with out.open("a", encoding="utf-8"):
             pass
     except OSError as error:
         raise UsageError(f"{out} cannot be written: {reason_of(error)}") from None
+
+
+def _machine_form(form: str) -> str | None:
+    return None if form == "text" else form
 
 
 def write_report(
@@ -73,163 +74,115 @@ def write_report(
     corrected: bool = False,
 ) -> None:
     """Machine-readable results alone on standard output; for people, conversations and a summary. `out_form` is the
-    form of the file, where it is another than that of standard output."""
+    format of the file, where it is another than that of standard output."""
     if out is not None:
-        _write_file(report, out_form or form, out)
+        try:
+            write_results(report, out, _machine_form(out_form or form))
+        except OSError as error:
+            raise UsageError(f"{out} cannot be written: {reason_of(error)}") from None
     try:
-        _write_output(report, form, verbose, corrected)
+        if form == "text":
+            _write_text(report, verbose, corrected)
+        else:
+            write_machine(FORMATS[form].write(report))
+            _tell_how_to_go_on(report)
     except BrokenPipeError:
-        # Whoever read our output has enough of it. How the run went is still to be told by the exit code.
+        # The reader of our output has closed it. The exit code still says how the run ended.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _write_output(report: RunReport, form: str, verbose: bool, corrected: bool) -> None:
-    if form == "text":
-        _write_text(report, verbose, corrected)
-        return
-    for piece in _machine(report, form):
-        write_machine(piece)
-    reason = {"interrupted": "interrupted", "budget": "the budget is reached"}.get(report.run["status"])
+def _tell_how_to_go_on(report: RunReport) -> None:
+    reason = {"interrupted": "interrupted", "budget": "the budget is reached"}.get(report.run.status)
     if reason is not None:
         echo(f"{reason}; go on with: {next_command(report)}", err=True)
 
 
-def _write_file(report: RunReport, form: str, out: Path) -> None:
-    kind = _form_of(out, form)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with out.open("w", encoding="utf-8", newline="\n") as stream:
-            for piece in _machine(report, kind):
-                stream.write(piece)
-    except OSError as error:
-        raise UsageError(f"{out} cannot be written: {reason_of(error)}") from None
-
-
-def _form_of(out: Path, form: str) -> str:
-    """The form that `--format` names, else that of the suffix. Raises UsageError where neither says one."""
-    if form != "text":
-        return form
-    if out.suffix.lower() not in _FORMS:
-        raise UsageError(
-            f"{out} has a suffix that names no form of results",
-            f"The suffixes are {', '.join(_FORMS)}; --format names the form for any other.",
-        )
-    return _FORMS[out.suffix.lower()]
-
-
-def _machine(report: RunReport, form: str) -> Iterator[str]:
-    import json
-
-    if form == "json":
-        yield json.dumps(report.document(), ensure_ascii=False, indent=2) + "\n"
-    elif form == "jsonl":
-        for result in report.results:
-            yield json.dumps(result, ensure_ascii=False) + "\n"
-    else:
-        import yaml
-
-        for result in report.results:
-            yield "---\n" + yaml.safe_dump(result, allow_unicode=True, sort_keys=False)
-
-
 def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
     signs = signs_for(sys.stdout)
-    targets, trials = len(report.summary["by_target"]), report.run["options"].get("repeat", 1)
-    several = len(report.run["suites"]) > 1, targets > 1, trials > 1
-    chosen, left_out = _choose(report, verbose)
+    results, left_out = (report.results, {}) if verbose else _choose(report)
     reasons: list[str] = []
-    cut = False
-    for outline in chosen:
-        result, number = outline.read(), outline.number
-        label = _label(result, *several)
-        echo(*write_conversation(number, result, label=label, signs=signs, whole=verbose), "")
+    is_cut = False
+    for result in results:
+        label = _label(result, report)
+        echo(*write_conversation(result, label=label, signs=signs, whole=verbose), "")
         if len(reasons) < MOST_SHOWN or not verbose:
-            reasons += write_reasons(number, result, label) if verbose else _short_reasons(number, result, label)
+            lines = write_reasons(result, label)
+            reasons += lines if verbose else map(shorten_line, lines)
         else:
-            cut = cut or result["status"] in ("failed", "error")
+            is_cut = is_cut or result.status in ("failed", "error")
     for status, number in left_out.items():
         echo(f"{count(number, 'more conversation')} {status}; --verbose shows all")
     if left_out:
         echo("")
     if reasons:
-        echo("Not passed:", *reasons)
-        if cut:
-            echo("  ... and more; --format json shows all")
-        echo("")
+        echo("Not passed:", *reasons, *(["  ... and more; --format json shows all"] if is_cut else ()), "")
     echo(*write_summary(report.run, report.summary, corrected=corrected))
-    echo(f"  {'run':10}{relative(report.folder.path)}")
-    echo(*tracebacks(report))
+    echo(f"  {'run':10}{relative(report.folder.path)}", *tracebacks(report))
     echo("", f"Next: {next_command(report)}")
 
 
-def _short_reasons(number: int, result: dict[str, Any], label: str) -> Iterator[str]:
-    return map(shorten_line, write_reasons(number, result, label))
-
-
-def tracebacks(report: RunReport) -> Iterator[str]:
+def tracebacks(report: RunReport) -> list[str]:
     """Where to look when the user's own code raised an error."""
-    if report.summary["errors"] and report.folder.has_tracebacks:
-        yield f"  {'traceback':10}{relative(report.folder.path / 'run.log')}"
+    if report.summary.errors and report.folder.has_tracebacks:
+        return [f"  {'traceback':10}{relative(report.folder.path / 'run.log')}"]
+    return []
 
 
-def _choose(report: RunReport, verbose: bool) -> tuple[list[Outline], dict[str, int]]:
-    """What is shown of a run, in document order, and how much is not: failures come before recoveries."""
-    failed: list[tuple[int, Outline]] = []
-    recovered: list[tuple[int, Outline]] = []
-    left_out = {"did not pass": 0, "recovered": 0}
-    if not verbose and report.summary["first_try"] == report.summary["total"]:
+def _choose(report: RunReport) -> tuple[list[Result], dict[str, int]]:
+    """The results that are shown, in document order, and how many are not: failures come before recoveries."""
+    if report.summary.first_try == report.summary.total:
         return [], {}
-    for place, outline in enumerate(report.results.outlines()):
-        if verbose:
-            failed.append((place, outline))
-        elif outline.status == "passed" and outline.succeeded_on_turn != 1:
-            _keep(recovered, (place, outline), left_out, "recovered")
-        elif outline.status in ("failed", "error") and not _is_known(outline, report.run):
-            _keep(failed, (place, outline), left_out, "did not pass")
-    room = len(recovered) if verbose else max(0, MOST_SHOWN - len(failed))
+    failed: list[tuple[int, Result]] = []
+    recovered: list[tuple[int, Result]] = []
+    left_out = {"did not pass": 0, "recovered": 0}
+    for place, result in enumerate(report.results):
+        if result.status == "passed" and result.succeeded_on_turn != 1:
+            shown, group = recovered, "recovered"
+        elif result.status in ("failed", "error") and not _is_explained(result, report):
+            shown, group = failed, "did not pass"
+        else:
+            continue
+        if len(shown) < MOST_SHOWN:
+            shown.append((place, result))
+        else:
+            left_out[group] += 1
+    room = max(0, MOST_SHOWN - len(failed))
     left_out["recovered"] += len(recovered[room:])
-    chosen = sorted(failed + recovered[:room], key=lambda one: one[0]) if not verbose else failed
-    return [outline for _, outline in chosen], {status: number for status, number in left_out.items() if number}
+    chosen = sorted(failed + recovered[:room], key=lambda numbered: numbered[0])
+    return [result for _, result in chosen], {group: number for group, number in left_out.items() if number}
 
 
-def _keep(kept: list[tuple[int, Outline]], one: tuple[int, Outline], left_out: dict[str, int], status: str) -> None:
-    if len(kept) < MOST_SHOWN:
-        kept.append(one)
-    else:
-        left_out[status] += 1
+def _is_explained(result: Result, report: RunReport) -> bool:
+    """Did it end because its target or its judge was given up? That is shown once, and not for each conversation."""
+    error = result.error
+    return error is not None and any(disabled.message in error.message for disabled in report.run.given_up)
 
 
-def _is_known(outline: Outline, run: dict[str, Any]) -> bool:
-    """Did it end with its target or its judge? That is told once, and not for each conversation."""
-    if outline.status != "error" or not run.get("given_up"):
-        return False
-    error = outline.read()["error"]
-    return error is not None and any(one["message"] in error["message"] for one in run["given_up"])
-
-
-def _label(result: dict[str, Any], suites: bool, targets: bool, trials: bool) -> str:
+def _label(result: Result, report: RunReport) -> str:
     """What tells a conversation from others of the same number, where there are several suites, targets or trials."""
-    parts = [result["suite"]] if suites else []
-    parts += [result["target"]] if targets else []
-    parts += [f"trial {result['trial']}"] if trials else []
+    parts = [result.suite] if len(report.run.suites) > 1 else []
+    parts += [result.target] if len(report.summary.by_target) > 1 else []
+    parts += [f"trial {result.trial}"] if report.run.reported.repeat > 1 else []
     return f" ({', '.join(parts)})" if parts else ""
 
 
 def next_command(report: RunReport) -> str:
+    run, summary = report.run, report.summary
     here = find_root(Path.cwd(), Path.cwd())
     is_own = report.folder.path.is_relative_to(here / ".rejoinder")
     name = quote(report.folder.id if is_own else relative(report.folder.path))
-    if not is_own or report.run["status"] == "running":
-        return f"rejoinder show {name} --verbose"
-    if report.run["status"] == "budget":
-        return f"rejoinder resume {name} {' '.join(_more_budget(report.run['budget']))}"
-    if report.run.get("replay_of") or report.run["options"].get("replay"):
-        return f"rejoinder show {name} --verbose"
-    if report.summary["errors"]:
+    show = f"rejoinder show {name} --verbose"
+    if not is_own or run.status == "running":
+        return show
+    if run.status == "budget" and run.budget is not None:
+        return f"rejoinder resume {name} {' '.join(_more_budget(run.budget))}"
+    if run.replay_of or run.reported.replay:
+        return show
+    if summary.errors:
         return f"rejoinder resume {name} --retry-errors"
-    if report.run["status"] != "completed" or report.summary["unfinished"]:
+    if run.status != "completed" or summary.unfinished:
         return f"rejoinder resume {name}"
-    return f"rejoinder show {name} --verbose"
+    return show
 
 
 def relative(path: Path) -> str:
@@ -239,14 +192,12 @@ def relative(path: Path) -> str:
         return str(path)
 
 
-def _more_budget(budget: dict[str, Any]) -> list[str]:
+def _more_budget(budget: BudgetUse) -> Iterable[str]:
     """Options that give a run twice as much, or what the next call needs where that is more."""
-    usd, tokens = budget["needed"]
-    options: list[str] = []
-    if budget["usd"] is not None:
-        wanted = max(2 * budget["usd"], budget["spent_usd"] + usd)
+    usd, tokens = budget.needed
+    if budget.usd is not None:
+        wanted = max(2 * budget.usd, budget.spent_usd + usd)
         scale = 10 ** (2 - floor(log10(wanted)))
-        options.append(f"--budget-usd {ceil(round(wanted * scale, 6)) / scale:g}")
-    if budget["tokens"] is not None:
-        options.append(f"--budget-tokens {max(2 * budget['tokens'], budget['spent_tokens'] + tokens)}")
-    return options
+        yield f"--budget-usd {ceil(round(wanted * scale, 6)) / scale:g}"
+    if budget.tokens is not None:
+        yield f"--budget-tokens {max(2 * budget.tokens, budget.spent_tokens + tokens)}"

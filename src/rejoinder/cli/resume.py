@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
+from rejoinder.cli.live import LiveDisplay
 from rejoinder.cli.output import width_of
 from rejoinder.cli.recorded import open_recorded
 from rejoinder.cli.results import check_out, output_options, write_report
 from rejoinder.cli.spans import DOLLARS
 from rejoinder.cli.trust_options import no_code_option, trust_env_option, trust_option
 from rejoinder.engine.run import resume_run
-from rejoinder.report.live import LiveDisplay
 
 
 @click.command("resume")
@@ -61,4 +61,4 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     display = LiveDisplay(sys.stderr, width_of(sys.stderr))
     report = resume_run(recorded, options, display, retry_errors=retry_errors)
     write_report(report, form, out, verbose=verbose, corrected=corrected)
-    sys.exit(report.summary["exit_code"])
+    sys.exit(report.summary.exit_code)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from rejoinder.cli.loading import load_or_exit
+from rejoinder.cli.live import LiveDisplay
+from rejoinder.cli.loading import load_suites
 from rejoinder.cli.output import AliasedOption, echo, width_of, words
 from rejoinder.cli.results import check_out, output_options, write_report
 from rejoinder.cli.spans import DOLLARS, LIFETIME, SHARD
@@ -16,7 +17,6 @@ from rejoinder.engine.options import RunOptions
 from rejoinder.engine.plan import pairs, survey_plan
 from rejoinder.engine.run import start_run
 from rejoinder.model import Suite
-from rejoinder.report.live import LiveDisplay
 
 PROMPTS_FOLDER = ".rejoinder/prompts"
 """Where `--dump-prompts` without a folder writes, below the project's root."""
@@ -221,8 +221,8 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
 
         report = fork_run(fork, options, turn or 1, prompt, system, trust=trust)
         write_report(report, form, out, out_form=output_format, verbose=verbose, corrected=corrected)
-        sys.exit(report.summary["exit_code"])
-    suites = load_or_exit(paths, options, asks=not dry_run)
+        sys.exit(report.summary.exit_code)
+    suites = load_suites(paths, options, asks=not dry_run)
     if dry_run:
         from rejoinder.cli.estimate import show_estimate
 
@@ -241,7 +241,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     def run_once(chosen: list[Suite]) -> int:
         report = start_run(chosen, options, LiveDisplay(sys.stderr, width_of(sys.stderr)))
         write_report(report, form, out, out_form=output_format, verbose=verbose, corrected=corrected)
-        return report.summary["exit_code"]
+        return report.summary.exit_code
 
     if watching:
         from rejoinder.cli.watch import watch

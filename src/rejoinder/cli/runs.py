@@ -4,34 +4,35 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
+import msgspec
+from msgspec import Struct
 
 from rejoinder.cli.output import count, echo, write_json
 from rejoinder.engine.folder import RunFolder, list_grades, list_runs, prune_runs
-from rejoinder.project import find_root
+from rejoinder.model import Summary
 from rejoinder.run_files import RunDamaged, refuse_special_files
 
 
 @click.group("runs", invoke_without_command=True)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Only the newest so many.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="List only the newest N.")
 @click.pass_context
 def command(ctx: click.Context, form: str, limit: int) -> None:
     """List the project's runs and grades, newest first."""
     if ctx.invoked_subcommand is not None:
         return
-    known = sorted([*list_runs(_root()), *list_grades(_root())], key=lambda run: run.id)
-    rows = [_row(run) for run in reversed(known[-limit:])]
+    runs = sorted([*list_runs(_root()), *list_grades(_root())], key=lambda run: run.id)
+    rows = [_row(run) for run in reversed(runs[-limit:])]
     if form == "json":
-        write_json(rows)
+        write_json(msgspec.to_builtins(rows))
         return
     if not rows:
         echo("no runs yet; start one with `rejoinder run`")
     for row in rows:
-        graded = f" (grades of {row['grade_of']})" if row["grade_of"] else ""
-        echo(f"{row['id']}  {row['status']:11}  {_figures(row):32}  {', '.join(row['suites'])}{graded}")
+        graded = f" (grades of {row.grade_of})" if row.grade_of else ""
+        echo(f"{row.id}  {row.status:11}  {_figures(row):32}  {', '.join(row.suites)}{graded}")
 
 
 @command.command("prune")
@@ -58,28 +59,39 @@ def _root() -> Path:
     return find_root(Path.cwd(), Path.cwd())
 
 
-def _row(run: RunFolder) -> dict[str, Any]:
+class Row(Struct, frozen=True, kw_only=True):
+    """A run in the list."""
+
+    id: str
+    status: str
+    started_at: str | None = None
+    suites: list[str] = []
+    planned: int | None = None
+    grade_of: str | None = None
+    summary: Summary | None = None
+
+
+def _row(run: RunFolder) -> Row:
     try:
         refuse_special_files(run.path)
-        receipt, summary = run.read("run.json") or {}, run.read("summary.json")
+        receipt, summary = run.read_receipt(), run.read_summary()
     except (RunDamaged, OSError):
-        receipt, summary = {}, None
-    status = receipt.get("status", "damaged")
-    if status == "running" and not run.is_busy:
-        status = "killed"
-    return {
-        "id": run.id,
-        "status": status,
-        "started_at": receipt.get("started_at"),
-        "suites": [suite["name"] or Path(suite["path"]).name for suite in receipt.get("suites", ())],
-        "planned": receipt.get("planned"),
-        "grade_of": receipt.get("grade_of"),
-        "summary": summary,
-    }
+        receipt = summary = None
+    if receipt is None:
+        return Row(id=run.id, status="damaged", summary=summary)
+    return Row(
+        id=run.id,
+        status="killed" if receipt.status == "running" and not run.is_busy else receipt.status,
+        started_at=receipt.started_at,
+        suites=[suite.name or Path(suite.path).name for suite in receipt.suites],
+        planned=receipt.planned,
+        grade_of=receipt.grade_of,
+        summary=summary,
+    )
 
 
-def _figures(row: dict[str, Any]) -> str:
-    summary = row["summary"]
+def _figures(row: Row) -> str:
+    summary = row.summary
     if summary is None:
-        return "" if row["planned"] is None else f"{row['planned']} planned"
-    return f"{summary['passed']} passed, {summary['failed']} failed, {count(summary['errors'], 'error')}"
+        return "" if row.planned is None else f"{row.planned} planned"
+    return f"{summary.passed} passed, {summary.failed} failed, {count(summary.errors, 'error')}"

@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Collection
-from typing import Any
 
 from msgspec import Struct
 
 from rejoinder.model import Reply
+from rejoinder.model.runs import BudgetUse
 
 
 class Amount(Struct, frozen=True, array_like=True):
@@ -72,11 +72,10 @@ class Budget:
     def reserved(self) -> Amount:
         return sum(self._reserved.values(), NOTHING)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> BudgetUse:
         """What the receipt says of it."""
-        spent = {"spent_usd": self.spent.usd, "spent_tokens": self.spent.tokens}
-        needed = [self.needed.usd, self.needed.tokens]  # it goes into documents, so it is plain
-        return {"usd": self.usd, "tokens": self.tokens, **spent, "reached": self.reached, "needed": needed}
+        needed = self.needed.usd, self.needed.tokens
+        return BudgetUse(self.usd, self.tokens, self.spent.usd, self.spent.tokens, self.reached, needed)
 
     async def reserve(self, most: Amount, *, alone: bool = False) -> int:
         """A ticket for a call that costs at most so much. Raises BudgetReached when it can never fit.

@@ -11,7 +11,7 @@ from rejoinder.engine.folder import RunFolder, list_grades, runs_folder
 from rejoinder.engine.journal import Told, read_journal
 from rejoinder.engine.plan import Place, asked_model, name_of, written_model
 from rejoinder.engine.recorded import RecordedRun
-from rejoinder.engine.results import read_outlines
+from rejoinder.engine.results import read_results
 from rejoinder.engine.secrets import Mask
 from rejoinder.model import Suite, Target
 
@@ -23,8 +23,8 @@ class EarlierRuns(Struct, frozen=True):
 
     def models(self) -> dict[str, str | None]:
         """The model that each target asked for, as it was filled in then."""
-        runs = (run.folder.read("run.json") or {} for run in self.recorded)
-        return {target["name"]: target["model"] for run in runs for target in run.get("targets", ())}
+        runs = (one.folder.read_receipt() for one in self.recorded)
+        return {target.name: target.model for run in runs if run is not None for target in run.targets}
 
     def changed_models(self, targets: Iterable[tuple[Suite, Target]], mask: Mask) -> set[str]:
         """The targets that name their model by a variable, and ask for another one now."""
@@ -36,14 +36,13 @@ class EarlierRuns(Struct, frozen=True):
         """Conversations that never started: a target was given up, or the first failure ended the run."""
         paths = [run.folder.results for run in self.recorded if run.folder.results.is_file()]
         names: dict[str, None] = {}
-        places: list[Place] = []
-        for outline in (outline for path in paths for outline in read_outlines(path)):
-            names[outline.suite] = None
-            if outline.status == "skipped":
-                record = outline.read()
-                places.append(Place(outline.suite, outline.id, record["target"], "", record["trial"]))
-        now = renamed_suites(names, map(name_of, suites))
-        return {place._replace(suite=now.get(place.suite, place.suite)) for place in places}
+        found: list[tuple[str, str, str, int]] = []
+        for one in (one for path in paths for one in read_results(path)):
+            names[one.suite] = None
+            if one.status == "skipped":
+                found.append((one.suite, one.id, one.target, one.trial))
+        now = same_suites(names, [suite.name or file_of(suite) for suite in suites])
+        return {(now.get(suite, suite), case, target, trial) for suite, case, target, trial in found}
 
     def told(self, mask: Mask) -> dict[str, Told]:
         """Their answers, those of the first run first. A call that failed in one may have an answer in another."""

@@ -23,13 +23,13 @@ import time
 from collections.abc import Generator, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from rejoinder.engine.secrets import Mask
-from rejoinder.engine.shapes import check_shape
 from rejoinder.errors import RejoinderError, UsageError, reason_of
+from rejoinder.model import Receipt, Summary
 from rejoinder.run_files import (
     RunDamaged,
     open_file,
@@ -48,6 +48,7 @@ OWN_CODE = "own code failed: "
 """What stands in the log before an error of the user's code and its traceback."""
 MOST_NAMED = 10
 """Runs that are listed where one has to be chosen."""
+_Content = TypeVar("_Content")
 _RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 
 
@@ -120,8 +121,20 @@ class RunFolder:
         except (OSError, RunDamaged):
             return False
 
-    def read(self, name: str) -> dict[str, Any] | None:
-        """A JSON file of the folder; None where there is none. Raises RunDamaged for one that is not what it was."""
+    def read_receipt(self) -> Receipt | None:
+        return self._read("run.json", Receipt)
+
+    def write_receipt(self, receipt: Receipt) -> None:
+        self.write("run.json", receipt)
+
+    def read_summary(self) -> Summary | None:
+        return self._read("summary.json", Summary)
+
+    def write_summary(self, summary: Summary) -> None:
+        self.write("summary.json", summary)
+
+    def _read(self, name: str, kind: type[_Content]) -> _Content | None:
+        """A file of the folder; None where there is none. Raises RunDamaged for one that rejoinder did not write."""
         path = self.path / name
         try:
             with open_file(path) as stream:
@@ -134,7 +147,7 @@ class RunFolder:
         if len(content) > LARGEST_RECORD:
             raise RunDamaged(path, "it is too large")
         try:
-            return check_shape(name, content)
+            return msgspec.json.decode(content, type=kind)
         except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
             raise RunDamaged(path, str(error)) from None
 

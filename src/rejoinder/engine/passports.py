@@ -1,98 +1,56 @@
-"""Judge passports: what is known about how far a judge can be trusted.
-
-A passport holds for one judge (its model) told to do one thing (its digest). It is written by `rejoinder judge test`
-and lies in `.rejoinder/passports`, beside the suites that it speaks of.
-"""
+"""Passports of judges in files: `rejoinder judge test` writes them to `.rejoinder/passports`, and runs show them."""
 
 from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import structs
 
 from rejoinder.errors import UsageError, reason_of
+from rejoinder.model import Receipt, Summary
+from rejoinder.model.passports import PASSPORT_FORMAT, Passport
+from rejoinder.model.runs import CorrectedRate, JudgeSummary
 from rejoinder.run_files import RunDamaged, open_file, replace_file
 from rejoinder.stats import ClusteredRate, rogan_gladen, rogan_gladen_interval
 
 FOLDER = ".rejoinder/passports"
-FORMAT = 1
 LARGEST = 1 << 24
 """Bytes of a passport; ours have some thousand."""
 
 
-class Labels(Struct, frozen=True):
-    file: str
-    hash: str
-    rows: int
-    scored: int
-    """Rows that the judge gave a verdict on."""
+def add_passports(summary: Summary, run: Receipt, root: Path) -> Summary:
+    """The summary with what is known about each judge: one may have been tested since the run."""
+    return structs.replace(summary, judges=tuple(_with_passport(judge, run, root) for judge in summary.judges))
 
 
-class _Needed(Struct):
-    """Of the figures, those that are printed beside the judge's scores."""
-
-    agreement: float | None
-    kappa: float | None
-
-
-class Passport(Struct, frozen=True, kw_only=True):
-    format: int = FORMAT
-    judge: str
-    """Provider and model."""
-    digest: str
-    """What the judge was told to do."""
-    kind: str
-    """The check, such as `llm_judge`."""
-    asked: str = ""
-    """What the judge was asked, as it was written."""
-    labels: Labels
-    repeat: int = 1
-    figures: dict[str, Any]
-    passes: tuple[int, int]
-    """Of the replies that people pass, how many the judge passes: sensitivity."""
-    fails: tuple[int, int]
-    """Of the replies that people fail, how many the judge fails: specificity."""
-    version: str
-    created_at: str
-
-    def corrected(self, judge: dict[str, Any]) -> dict[str, Any] | None:
-        """The pass rate that people would see where the judge sees this one; None where it tells nothing."""
-        passed, judged, cases = judge["passed"], judge["judged"], judge.get("cases", judge["judged"])
-        if not (self.passes[1] and self.fails[1] and judged):
-            return None
-        rates = passed / judged, self.passes[0] / self.passes[1], self.fails[0] / self.fails[1]
-        rate = rogan_gladen(*rates)
-        if rate is None:
-            return None
-        seen = (passed, judged)
-        if cases not in (1, judged):  # several verdicts on each case say less than as many on different ones
-            seen = ClusteredRate(rates[0], judged, cases, judge["standard_error"])
-        interval = rogan_gladen_interval(seen, self.passes, self.fails)
-        return {"rate": rate, "interval": interval, "method": "Rogan-Gladen", "verdicts": judged, "cases": cases}
-
-    def brief(self) -> dict[str, Any]:
-        """What results say of it."""
-        return {"labels": self.labels.scored, "created_at": self.created_at, "figures": self.figures}
+def _with_passport(judge: JudgeSummary, run: Receipt, root: Path) -> JudgeSummary:
+    model = judge_identity(run, judge.target)
+    passport = find_passport(root, model, judge.digest)
+    brief, corrected = (passport.brief, _corrected(passport, judge)) if passport is not None else (None, None)
+    return structs.replace(judge, model=model, passport=brief, corrected=corrected)
 
 
-def add_passports(judges: list[dict[str, Any]], run: dict[str, Any], root: Path) -> None:
-    """Beside each judge of a run what is known about it."""
-    for judge in judges:
-        judge["model"] = identity = judge_identity(run, judge["target"])
-        passport = find_passport(root, identity, judge["digest"])
-        judge["passport"] = passport.brief() if passport is not None else None
-        judge["corrected"] = passport.corrected(judge) if passport is not None else None
+def _corrected(passport: Passport, judge: JudgeSummary) -> CorrectedRate | None:
+    """The pass rate that people would see where the judge sees this one; None where it cannot be known."""
+    (true_passes, passes), (true_fails, fails) = passport.passes, passport.fails
+    if not (passes and fails and judge.judged):
+        return None
+    rates = judge.passed / judge.judged, true_passes / passes, true_fails / fails
+    rate = rogan_gladen(*rates)
+    if rate is None:
+        return None
+    seen, cases = (judge.passed, judge.judged), judge.cases or judge.judged
+    if cases not in (1, judge.judged):  # several verdicts on each case say less than as many on different ones
+        seen = ClusteredRate(rates[0], judge.judged, cases, judge.standard_error)
+    interval = rogan_gladen_interval(seen, passport.passes, passport.fails)
+    return CorrectedRate(rate, interval, "Rogan-Gladen", judge.judged, cases)
 
 
-def judge_identity(run: dict[str, Any], target: str) -> str:
-    """Who judges, whatever a suite calls it: provider and model, from the receipt of a run."""
-    for one in run["targets"]:
-        if one["name"] == target:
-            return f"{one['provider']}/{one['model'] or target}"
-    return target
+def judge_identity(run: Receipt, target: str) -> str:
+    """A judge's provider and model, whatever a suite calls its target."""
+    return next((f"{one.provider}/{one.model or target}" for one in run.targets if one.name == target), target)
 
 
 def _path(root: Path, judge: str, digest: str) -> Path:
@@ -117,9 +75,8 @@ def find_passport(root: Path, judge: str, digest: str) -> Passport | None:
     """None where there is none, or none that this version can read."""
     with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeError, RecursionError, RunDamaged):
         with open_file(_path(root, judge, digest)) as stream:
-            found = msgspec.json.decode(stream.read(LARGEST), type=Passport)
-        msgspec.convert(found.figures, _Needed)
-        sound = all(0 <= part <= whole for part, whole in (found.passes, found.fails))
-        if sound and found.format == FORMAT and (found.judge, found.digest) == (judge, digest):
-            return found
+            passport = msgspec.json.decode(stream.read(LARGEST), type=Passport)
+        is_sound = all(part <= whole for part, whole in (passport.passes, passport.fails))
+        if is_sound and passport.format == PASSPORT_FORMAT and (passport.judge, passport.digest) == (judge, digest):
+            return passport
     return None

@@ -1,4 +1,4 @@
-"""What is written down about a run beside its journal: the receipt, and the suites it was made from."""
+"""The files that a run folder has before the first call: the receipt, and the suites that the run was made from."""
 
 from __future__ import annotations
 
@@ -9,68 +9,44 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, structs
 
 from rejoinder._version import __version__
 from rejoinder.engine.folder import RUN_FORMAT, RunFolder
-from rejoinder.engine.options import RunOptions, read_options
-from rejoinder.engine.results import Record
+from rejoinder.engine.plan import RunOptions, Survey
 from rejoinder.engine.secrets import Mask
 from rejoinder.engine.setup import Setup
 from rejoinder.errors import UsageError, reason_of
-from rejoinder.model import Case, Formatting, Suite, Target, file_in_project
+from rejoinder.model import Case, Formatting, Receipt, Suite, Target, file_in_project
+from rejoinder.model.runs import SuiteOfRun, TargetOfRun
 from rejoinder.run_files import LONGEST_LINE, RunDamaged, lines_of, open_file
 from rejoinder.suite import CaseStore, find_secret_by_expression, open_project, read_prices
 
 
-def write_receipt(folder: RunFolder, setup: Setup, earlier: Mapping[str, str | None]) -> Record:
-    """`earlier`: the models of earlier runs, by target."""
-    suites, survey = setup.suites, setup.survey
-    targets = {target.name: (suite, target) for suite, target in survey.targets}
-    hidden = ("runs", "asks", "otherwise")
-    return {
-        "id": folder.id,
-        "status": "running",
-        "started_at": now(),
-        "finished_at": None,
-        "version": __version__,
-        "format": RUN_FORMAT,
-        "folder": str(folder.path),
-        "suites": [{"path": suite.path, "name": suite.name} for suite in suites],
-        "targets": [
-            {"name": target.name, "provider": target.provider, "model": setup.model_of(suite, target, earlier)}
-            for suite, target in targets.values()
-        ],
-        "options": {name: value for name, value in setup.options.flat().items() if name not in hidden},
-        "planned": survey.planned,
-        "judges_itself": survey.judges_itself,
-        "in_doubt": 0,
-        "duration_s": 0.0,
-        "python": sys.version.split()[0],
-    }
-
-
-def suite_record(suites: list[Suite], options: RunOptions, root: Path) -> Record:
-    return {
-        "options": options.flat(),
-        "root": str(root),
-        "suites": [
-            {
-                "path": suite.path,
-                "root": suite.root,
-                "name": suite.name,
-                "description": suite.description,
-                "formatting": suite.formatting,
-                "targets": suite.targets,
-                "judge_target": suite.judge_target,
-                "embedding_target": suite.embedding_target,
-                "budget_usd": suite.budget_usd,
-                "budget_tokens": suite.budget_tokens,
-                "secrets": sorted(suite.secrets.values()),
-            }
-            for suite in suites
-        ],
-    }
+def new_receipt(
+    folder: RunFolder,
+    suites: list[Suite],
+    options: RunOptions,
+    survey: Survey,
+    model_of: Callable[[Target], str | None],
+) -> Receipt:
+    targets = {target.name: target for _, target in survey.targets}
+    return Receipt(
+        id=folder.id,
+        status="running",
+        started_at=now(),
+        version=__version__,
+        format=RUN_FORMAT,
+        folder=str(folder.path),
+        suites=tuple(SuiteOfRun(suite.path, suite.name) for suite in suites),
+        targets=tuple(TargetOfRun(one.name, one.provider, model_of(one)) for one in targets.values()),
+        options=msgspec.to_builtins(options),
+        planned=survey.planned,
+        judges_itself=survey.judges_itself,
+        in_doubt=0,
+        duration_s=0.0,
+        python=sys.version.split()[0],
+    )
 
 
 def case_lines(suites: list[Suite]) -> Iterator[tuple[int, Any]]:
@@ -88,10 +64,9 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class StoredSuite(Struct):
+class StoredSuite(Struct, kw_only=True):
     """A suite as a run folder has it, but for its cases."""
 
-    secrets: list[str]
     path: str
     root: str
     name: str | None
@@ -102,15 +77,27 @@ class StoredSuite(Struct):
     embedding_target: str | None = None
     budget_usd: float | None = None
     budget_tokens: int | None = None
+    secrets: list[str]
+    """The expressions that name them."""
 
 
 class Stored(Struct):
     """`suite.json`"""
 
-    flat_options: dict[str, Any] = field(name="options")
-    suites: list[StoredSuite]
+    options: RunOptions
     root: str
     """The project that the run was begun in."""
+    suites: list[StoredSuite]
+
+
+def store_suites(suites: list[Suite], options: RunOptions, root: Path) -> Stored:
+    return Stored(options, str(root), [_store(suite) for suite in suites])
+
+
+def _store(suite: Suite) -> StoredSuite:
+    fields: dict[str, Any] = {name: getattr(suite, name) for name in StoredSuite.__struct_fields__}
+    fields["secrets"] = sorted(suite.secrets.values())
+    return StoredSuite(**fields)
 
     def __post_init__(self) -> None:
         _ = self.options  # raises where they are not what rejoinder wrote
@@ -121,7 +108,7 @@ class Stored(Struct):
 
 
 class StoredCases:
-    """The cases of one suite in a run folder, read line by line on each walk."""
+    """The cases of one suite in a run folder, read line by line on each iteration."""
 
     def __init__(self, path: Path, suite: int, mask: Mask) -> None:
         self._path = path
@@ -163,18 +150,7 @@ def stored_suite(folder: RunFolder, number: int, stored: StoredSuite, home: Path
     secrets = {find_secret_by_expression(expression, environment): expression for expression in stored.secrets}
     mask = Mask(secrets)
     targets = msgspec.json.decode(mask.reveal(msgspec.json.encode(stored.targets)), type=dict[str, Target])
-    return Suite(
-        path=path,
-        root=str(home),
-        cases=StoredCases(folder.path / "cases.jsonl", number, mask),
-        name=stored.name,
-        description=stored.description,
-        formatting=stored.formatting,
-        targets=targets,
-        prices=read_prices(project.config),
-        judge_target=stored.judge_target,
-        embedding_target=stored.embedding_target,
-        budget_usd=stored.budget_usd,
-        budget_tokens=stored.budget_tokens,
-        secrets=secrets,
-    )
+    fields: dict[str, Any] = structs.asdict(stored)
+    fields |= {"path": path, "root": str(home), "targets": targets, "secrets": secrets}
+    cases = StoredCases(folder.path / "cases.jsonl", number, mask)
+    return Suite(**fields, cases=cases, prices=read_prices(project.config))

@@ -1,436 +1,411 @@
 """The summary of a run, counted from its results in document order.
 
 No counter is kept while a run goes on: a crash could spoil it, and the order in which conversations end would show in
-ties and sums. Equal runs have equal summaries.
+ties and sums. Equal runs have equal summaries. Memory grows by some numbers for each case, and not by the results.
 """
 
 from __future__ import annotations
 
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from heapq import nlargest, nsmallest
 from math import fsum, sqrt
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-from msgspec import Struct
+from msgspec import structs
 
-from rejoinder.engine.results import Record, add_costs
-from rejoinder.run_files import open_file
+from rejoinder.engine.results import add_costs
+from rejoinder.model import CheckResult, Receipt, Result, Summary, UsageResult
+from rejoinder.model.results import NO_USAGE_RESULT
+from rejoinder.model.runs import (
+    CostOfParts,
+    EmbeddingUse,
+    JudgeSummary,
+    Metric,
+    Recovery,
+    ScoredCase,
+    Scores,
+    TargetSummary,
+)
 from rejoinder.stats import wilson
 
 if TYPE_CHECKING:
+    from rejoinder.engine.embeddings import Vectors
     from rejoinder.stats import ClusteredRate
 
 BINS = 5
-Where = tuple[str, str]
-"""A suite and the id of a case in it."""
 
 
-class _Usage(Struct):
-    input_tokens: int
-    output_tokens: int
-    total_tokens: int
-    reasoning_tokens: int = 0
-    cached_tokens: int = 0
-    approximate: bool = False
+def summarise(results: Iterable[Result], run: Receipt) -> Summary:
+    """Count results. Embeddings and passports are added by `add_embeddings` and `add_passports`."""
+    tally = _Tally()
+    for result in results:
+        tally.add(result)
+    return tally.summary(run)
 
 
-class _Tokens:
-    """Tokens, added up."""
-
-    def __init__(self) -> None:
-        self.total = 0
-        self._counts = dict.fromkeys(("input_tokens", "output_tokens", "total_tokens"), 0)
-        self._more = dict.fromkeys(("reasoning_tokens", "cached_tokens"), 0)
-        self._approximate = False
-
-    def add(self, usage: _Usage) -> None:
-        self.total += usage.total_tokens
-        self._counts["input_tokens"] += usage.input_tokens
-        self._counts["output_tokens"] += usage.output_tokens
-        self._counts["total_tokens"] += usage.total_tokens
-        self._more["reasoning_tokens"] += usage.reasoning_tokens
-        self._more["cached_tokens"] += usage.cached_tokens
-        self._approximate = self._approximate or usage.approximate
-
-    def record(self) -> Record:
-        more = {name: number for name, number in self._more.items() if number}
-        return {**self._counts, **more, **({"approximate": True} if self._approximate else {})}
-
-
-class _Breakdown(Struct):
-    input: float = 0.0
-    output: float = 0.0
-
-
-class _Check(Struct):
-    check: str
-    passed: bool
-    score: float | None
-    error: bool = False
-    metric: str | None = None
-    judge: str | None = None
-    judged_by: str | None = None
-    children: list[_Check] | None = None
-
-
-class _Turn(Struct):
-    depth: int
-    checks: list[_Check]
-    usage: _Usage
-    duration_s: float
-    cost_breakdown: _Breakdown | None = None
-    unpriced: str | None = None
-    model: str | None = None
-    """The model that an API says has answered."""
-
-
-class _Result(Struct):
-    """What of a result counts."""
-
-    suite: str
-    id: str
-    target: str
-    status: str
-    passed: bool
-    score: float | None
-    succeeded_on_turn: int | None
-    turns: list[_Turn]
-    usage: _Usage
-    cost: float | None
-    judge_usage: _Usage
-    judge_cost: float | None
-
-    @property
-    def where(self) -> Where:
-        return self.suite, self.id
-
-    @property
-    def spent(self) -> bool:
-        """Is there something to pay? A conversation that ended before the first reply has no cost, known or not."""
-        return self.status not in ("skipped", "error") or self.cost is not None or self.usage.total_tokens > 0
-
-
-class _Rate:
-    """A rate over conversations. Trials of one case, and what several targets make of it, say less than as many cases:
-    where cases count more than once, the interval is clustered by case. Trials of a single one are as many
-    observations of that case, and none of any other."""
-
-    def __init__(self) -> None:
-        self._passed: dict[Where, int] = {}
-        self._counted: dict[Where, int] = {}
-
-    def add(self, case: Where, passed: bool) -> None:
-        self._passed[case] = self._passed.get(case, 0) + passed
-        self._counted[case] = self._counted.get(case, 0) + 1
-
-    @property
-    def passed(self) -> int:
-        return sum(self._passed.values())
-
-    @property
-    def counted(self) -> int:
-        return sum(self._counted.values())
-
-    @property
-    def cases(self) -> int:
-        return len(self._counted)
-
-    @property
-    def rate(self) -> float | None:
-        return self.passed / self.counted if self._counted else None
-
-    def clustered(self) -> ClusteredRate | None:
-        """None where there are no clusters: no case counts more than once, or there is but one."""
-        if self.cases in (1, self.counted):
-            return None
-        from rejoinder.stats import clustered_counts
-
-        return clustered_counts(zip(self._passed.values(), self._counted.values(), strict=True))
-
-    def interval(self) -> tuple[tuple[float, float] | None, str | None]:
-        """With the method that it is by."""
-        clustered = self.clustered()
-        if clustered is not None:
-            return clustered.interval, clustered.method
-        found = wilson(self.passed, self.counted)
-        return found, None if found is None else "wilson"
-
-
-class Tally:
-    """Takes results one by one; `summary` is what they add up to."""
-
-    def __init__(self) -> None:
-        self.counts: dict[str, int] = dict.fromkeys(("passed", "failed", "error", "skipped"), 0)
-        self.first_try = 0
-        self.scores: list[tuple[float, str]] = []
-        self.rate = _Rate()
-        self.recovered: dict[int, _Rate] = {}
-        """At each depth, of the conversations that were at risk."""
-        self.usage = _Tokens()
-        self.judge_usage = _Tokens()
-        self.costs: list[float | None] = []
-        self.paid: list[float | None] = []
-        """Of these the ones that somebody wants money for, known or not: a script costs nothing."""
-        self.judge_costs: list[float | None] = []
-        self.recovery_tokens = 0
-        self.breakdown: list[tuple[float, float]] = []
-        self.unpriced: dict[str, int] = {}
-        self.by_target: dict[str, _TargetTally] = {}
-        self.metrics: dict[str, dict[Where, list[float | None]]] = {}
-        """The scores of each named measure, by suite and case; None where an error took its place."""
-        self.judges: dict[tuple[str, str], _JudgeTally] = {}
-
-    def add(self, result: _Result) -> None:
-        self.counts[result.status] += 1
-        self.first_try += result.succeeded_on_turn == 1
-        if result.status != "skipped":
-            self.rate.add(result.where, result.passed)
-        if result.score is not None:
-            self.scores.append((result.score, result.id))
-        self._add_recovery(result)
-        self.usage.add(result.usage)
-        self.judge_usage.add(result.judge_usage)
-        if result.spent:
-            self.costs.append(result.cost)
-            if result.cost is not None or any(turn.unpriced is not None for turn in result.turns):
-                self.paid.append(result.cost)
-        if result.judge_usage.total_tokens or result.judge_cost is not None:
-            self.judge_costs.append(result.judge_cost)
-        if result.turns:
-            self._add_checks(result.turns[-1].checks, result.where)
-        for turn in result.turns:
-            if turn.cost_breakdown is not None:
-                self.breakdown.append((turn.cost_breakdown.input, turn.cost_breakdown.output))
-            if turn.unpriced is not None:
-                self.unpriced[turn.unpriced] = self.unpriced.get(turn.unpriced, 0) + 1
-        if result.target not in self.by_target:
-            self.by_target[result.target] = _TargetTally()
-        self.by_target[result.target].add(result)
-
-    def _add_checks(self, checks: list[_Check], case: Where) -> None:
-        """Measures and judges, by the level that decided."""
-        for check in checks:
-            if check.metric is not None:
-                self.metrics.setdefault(check.metric, {}).setdefault(case, []).append(check.score)
-            if check.judge is not None and check.judged_by is not None:
-                place = check.judge, check.judged_by
-                if place not in self.judges:
-                    self.judges[place] = _JudgeTally(check.check)
-                self.judges[place].add(check, case)
-            if check.children is not None:
-                self._add_checks(check.children, case)
-
-    def _add_recovery(self, result: _Result) -> None:
-        if len(result.turns) < 2:
-            return
-        last = result.turns[-1].depth
-        for depth in {turn.depth for turn in result.turns if turn.depth}:
-            if depth not in self.recovered:
-                self.recovered[depth] = _Rate()
-            self.recovered[depth].add(result.where, result.passed and depth == last)
-        self.recovery_tokens += sum(turn.usage.total_tokens for turn in result.turns if turn.depth)
-
-    def summary(self, planned: int, duration_s: float) -> Record:
-        counts = self.counts
-        finished = counts["passed"] + counts["failed"] + counts["error"]
-        interval, method = self.rate.interval()
-        return {
-            "total": planned,
-            "passed": counts["passed"],
-            "failed": counts["failed"],
-            "errors": counts["error"],
-            "skipped": counts["skipped"],
-            "unfinished": planned - finished - counts["skipped"],
-            "first_try": self.first_try,
-            "recovered": counts["passed"] - self.first_try,
-            "pass_rate": self.rate.rate,
-            "pass_rate_interval": interval,
-            "pass_rate_method": method,
-            "cases": self.rate.cases,
-            "score": self._score(),
-            "recovery": [
-                {
-                    "depth": depth,
-                    "at_risk": rate.counted,
-                    "recovered": rate.passed,
-                    "interval": rate.interval()[0],
-                }
-                for depth, rate in sorted(self.recovered.items())
-            ],
-            "recovery_tokens": self.recovery_tokens,
-            "usage": self.usage.record(),
-            "cost": add_costs(self.costs),
-            "cost_breakdown": self._breakdown(),
-            "unpriced": self.unpriced,
-            "judge_usage": self.judge_usage.record(),
-            "judge_cost": add_costs(self.judge_costs),
-            "total_cost": self._total_cost(),
-            "total_tokens": self.usage.total + self.judge_usage.total,
-            "duration_s": duration_s,
-            "by_target": {name: one.summary() for name, one in self.by_target.items()},
-            "metrics": {name: _metric(by_case) for name, by_case in self.metrics.items()},
-            "judges": [
-                {"target": target, "digest": digest, **one.record()} for (target, digest), one in self.judges.items()
-            ],
-        }
-
-    def _total_cost(self) -> float | None:
-        """What models and judges cost together; None where a part of it is unknown."""
-        return add_costs([*self.paid, *self.judge_costs])
-
-    def _breakdown(self) -> Record | None:
-        """Input and output of every call that has a price."""
-        if not self.breakdown:
-            return None
-        return {"input": fsum(one for one, _ in self.breakdown), "output": fsum(one for _, one in self.breakdown)}
-
-    def _by_case(self) -> list[tuple[float, str]]:
-        """The mean of each case over its trials and targets."""
-        scores: dict[str, list[float]] = {}
-        for score, case_id in self.scores:
-            scores.setdefault(case_id, []).append(score)
-        return [(fsum(values) / len(values), case_id) for case_id, values in scores.items()]
-
-    def _score(self) -> Record:
-        values = [score for score, _ in self.scores]
-        if not values:
-            return dict.fromkeys(("mean", "median", "min", "max", "stdev"), None)
-        mean = fsum(values) / len(values)
-        cases = self._by_case()
-        bins = [0] * BINS
-        for value in values:
-            bins[min(BINS - 1, int(value * BINS))] += 1
-        return {
-            "mean": mean,
-            "median": _median(values),
-            "min": min(values),
-            "max": max(values),
-            "stdev": sqrt(fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
-            if max(values) > min(values)
-            else 0.0,
-            "histogram": bins,
-            "best": [_named(one) for one in nlargest(3, cases, key=lambda one: one[0])],
-            "worst": [_named(one) for one in nsmallest(3, cases, key=lambda one: one[0])],
-        }
-
-
-def summarise(results: Path, planned: int, duration_s: float) -> Record:
-    """Count the results of a file."""
-    tally = Tally()
-    decode = msgspec.json.Decoder(_Result).decode
-    with open_file(results) as stream:
-        for line in stream:
-            tally.add(decode(line))
-    return tally.summary(planned, duration_s)
-
-
-def exit_code(summary: Record, status: str) -> int:
-    """The first that applies: interrupted, errors, failures, success."""
+def exit_code(counted: _Counts, unfinished: int, status: str) -> int:
+    """The first that applies: interrupted, budget, errors, failures, success."""
     if status in ("interrupted", "killed", "running"):
         return 130
     if status == "budget":
         return 4
-    if summary["errors"] or summary["unfinished"] or status == "error":
+    if counted.errors or unfinished or status == "error":
         return 3
-    return 1 if summary["failed"] or summary["skipped"] else 0
+    return 1 if counted.failed or counted.skipped else 0
+
+
+def add_embeddings(summary: Summary, vectors: Vectors) -> Summary:
+    """What embeddings used: they belong to the run, because conversations share them."""
+    cost = None if None in vectors.costs else add_costs(sorted(one for one in vectors.costs if one is not None))
+    tokens, total = vectors.usage.input_tokens, summary.total_cost
+    judges_known = summary.judge_cost is not None or not summary.judge_usage.total_tokens
+    if cost is not None and not summary.unpriced and judges_known:
+        total = (total or 0.0) + cost
+    elif vectors.costs and cost is None and vectors.paid:
+        total = None  # a part of it is not known
+    return structs.replace(
+        summary,
+        embeddings=EmbeddingUse(len(vectors.costs), tokens, cost),
+        total_tokens=summary.total_tokens + tokens,
+        total_cost=total,
+    )
+
+
+class _Rate:
+    """A rate over conversations. Trials of one case, and the replies of several targets to it, say less than as many
+    cases: where cases count more than once, the interval is clustered by case. Trials of a single case are as many
+    observations of that case, and none of any other."""
+
+    def __init__(self) -> None:
+        self._passed, self._counted = array("q"), array("q")
+        """By the number of the case."""
+        self.passed = self.counted = self.cases = 0
+
+    def add(self, case: int, passed: bool) -> None:
+        if case >= len(self._counted):
+            missing = bytes(8 * (case + 1 - len(self._counted)))
+            self._passed.frombytes(missing)
+            self._counted.frombytes(missing)
+        self.cases += not self._counted[case]
+        self._passed[case] += passed
+        self._counted[case] += 1
+        self.passed += passed
+        self.counted += 1
+
+    @property
+    def rate(self) -> float | None:
+        return self.passed / self.counted if self.counted else None
+
+    def clustered(self) -> ClusteredRate | None:
+        """None where there are no clusters: no case counts more than once, or there is only one case."""
+        if self.cases in (1, self.counted):
+            return None
+        from rejoinder.stats import clustered_counts
+
+        pairs = zip(self._passed, self._counted, strict=True)
+        return clustered_counts((passed, counted) for passed, counted in pairs if counted)
+
+    def interval(self) -> tuple[tuple[float, float] | None, str | None]:
+        """With the name of its method."""
+        clustered = self.clustered()
+        if clustered is not None:
+            return clustered.interval, clustered.method
+        interval = wilson(self.passed, self.counted)
+        return interval, None if interval is None else "wilson"
+
+
+class _Costs:
+    """Costs in the order they came; the sum is not known where one of them is not."""
+
+    def __init__(self) -> None:
+        self._known = array("d")
+        self._unknown = False
+
+    def add(self, cost: float | None) -> None:
+        if cost is None:
+            self._unknown = True
+        else:
+            self._known.append(cost)
+
+    def total(self, *further: _Costs) -> float | None:
+        every = (self, *further)
+        if any(costs._unknown for costs in every):
+            return None
+        return add_costs(cost for costs in every for cost in costs._known)
+
+
+class _Counts:
+    """What the whole run and each of its targets count."""
+
+    def __init__(self) -> None:
+        self.statuses: Counter[str] = Counter()
+        self.first_try = 0
+        self.rate = _Rate()
+        self.usage = NO_USAGE_RESULT
+        self.costs = _Costs()
+
+    def count(self, result: Result, case: int) -> None:
+        self.statuses[result.status] += 1
+        self.first_try += result.succeeded_on_turn == 1
+        if result.status != "skipped":
+            self.rate.add(case, result.passed)
+        self.usage = _add_usage(self.usage, result.usage)
+        if _has_spent(result):
+            self.costs.add(result.cost)
+
+    @property
+    def passed(self) -> int:
+        return self.statuses["passed"]
+
+    @property
+    def failed(self) -> int:
+        return self.statuses["failed"]
+
+    @property
+    def errors(self) -> int:
+        return self.statuses["error"]
+
+    @property
+    def skipped(self) -> int:
+        return self.statuses["skipped"]
+
+
+def _has_spent(result: Result) -> bool:
+    """Is there something to pay? A conversation that ended before the first reply has no cost, known or not."""
+    return result.status not in ("skipped", "error") or result.cost is not None or result.usage.total_tokens > 0
+
+
+def _add_usage(total: UsageResult, usage: UsageResult) -> UsageResult:
+    return UsageResult(
+        total.input_tokens + usage.input_tokens,
+        total.output_tokens + usage.output_tokens,
+        total.total_tokens + usage.total_tokens,
+        total.reasoning_tokens + usage.reasoning_tokens,
+        total.cached_tokens + usage.cached_tokens,
+        approximate=total.approximate or usage.approximate,
+    )
+
+
+class _Tally(_Counts):
+    """Takes results one by one; `summary` is their sum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._cases: dict[tuple[str, str], int] = {}
+        """The number of each case, by its suite and id."""
+        self._scores = array("d")
+        self._scored = array("q")
+        """The case of each score."""
+        self._recovered: dict[int, _Rate] = {}
+        """At each depth, of the conversations that were at risk."""
+        self._recovery_tokens = 0
+        self._paid = _Costs()
+        """The costs of conversations that are billed, known or not: a script costs nothing."""
+        self._judge_usage = NO_USAGE_RESULT
+        self._judge_costs = _Costs()
+        self._breakdown = array("d"), array("d")
+        self._unpriced: Counter[str] = Counter()
+        self._targets: dict[str, _TargetTally] = {}
+        self._metrics: dict[str, dict[int, list[float | None]]] = {}
+        """The scores of each metric by case; None where an error took the place of a score."""
+        self._judges: dict[tuple[str, str], _JudgeTally] = {}
+
+    def add(self, result: Result) -> None:
+        case = self._cases.setdefault((result.suite, result.id), len(self._cases))
+        self.count(result, case)
+        if result.target not in self._targets:
+            self._targets[result.target] = _TargetTally()
+        self._targets[result.target].add(result, case)
+        if result.score is not None:
+            self._scores.append(result.score)
+            self._scored.append(case)
+        self._add_recovery(result, case)
+        self._add_costs(result)
+        self._add_checks(result.deciding_checks, case)
+
+    def _add_recovery(self, result: Result, case: int) -> None:
+        if len(result.turns) < 2:
+            return
+        last = result.turns[-1].depth
+        for depth in {turn.depth for turn in result.turns if turn.depth}:
+            if depth not in self._recovered:
+                self._recovered[depth] = _Rate()
+            self._recovered[depth].add(case, result.passed and depth == last)
+        self._recovery_tokens += sum(turn.usage.total_tokens for turn in result.turns if turn.depth)
+
+    def _add_costs(self, result: Result) -> None:
+        is_billed = result.cost is not None or any(turn.unpriced is not None for turn in result.turns)
+        if is_billed and _has_spent(result):
+            self._paid.add(result.cost)
+        self._judge_usage = _add_usage(self._judge_usage, result.judge_usage)
+        if result.judge_usage.total_tokens or result.judge_cost is not None:
+            self._judge_costs.add(result.judge_cost)
+        for turn in result.turns:
+            if turn.cost_breakdown is not None:
+                self._breakdown[0].append(turn.cost_breakdown.input)
+                self._breakdown[1].append(turn.cost_breakdown.output)
+            if turn.unpriced is not None:
+                self._unpriced[turn.unpriced] += 1
+
+    def _add_checks(self, checks: Iterable[CheckResult], case: int) -> None:
+        """Metrics and judges."""
+        for check in checks:
+            if check.metric is not None:
+                self._metrics.setdefault(check.metric, {}).setdefault(case, []).append(check.score)
+            if check.judge is not None and check.judged_by is not None:
+                key = check.judge, check.judged_by
+                if key not in self._judges:
+                    self._judges[key] = _JudgeTally(check.check)
+                self._judges[key].add(check, case)
+            self._add_checks(check.children, case)
+
+    def summary(self, run: Receipt) -> Summary:
+        interval, method = self.rate.interval()
+        unfinished = run.planned - self.statuses.total()
+        input_costs, output_costs = self._breakdown
+        return Summary(
+            total=run.planned,
+            passed=self.passed,
+            failed=self.failed,
+            errors=self.errors,
+            skipped=self.skipped,
+            unfinished=unfinished,
+            first_try=self.first_try,
+            recovered=self.passed - self.first_try,
+            pass_rate=self.rate.rate,
+            pass_rate_interval=interval,
+            pass_rate_method=method,
+            cases=self.rate.cases,
+            score=self._score(),
+            recovery=tuple(_recovery(depth, rate) for depth, rate in sorted(self._recovered.items())),
+            recovery_tokens=self._recovery_tokens,
+            usage=self.usage,
+            cost=self.costs.total(),
+            cost_breakdown=CostOfParts(fsum(input_costs), fsum(output_costs)) if input_costs else None,
+            unpriced=dict(self._unpriced),
+            judge_usage=self._judge_usage,
+            judge_cost=self._judge_costs.total(),
+            total_cost=self._paid.total(self._judge_costs),
+            total_tokens=self.usage.total_tokens + self._judge_usage.total_tokens,
+            duration_s=run.duration_s,
+            by_target={name: tally.summary() for name, tally in self._targets.items()},
+            metrics={name: _metric(list(by_case.values())) for name, by_case in self._metrics.items()},
+            judges=tuple(tally.summary(*key) for key, tally in self._judges.items()),
+            exit_code=exit_code(self, unfinished, run.status),
+            limits=run.limits,
+        )
+
+    def _score(self) -> Scores:
+        values = self._scores
+        if not values:
+            return Scores(None, None, None, None, None)
+        mean, least, most = fsum(values) / len(values), min(values), max(values)
+        bins = [0] * BINS
+        for value in values:
+            bins[min(BINS - 1, int(value * BINS))] += 1
+        deviation = sqrt(fsum((value - mean) ** 2 for value in values) / (len(values) - 1)) if most > least else 0.0
+        cases = self._scored_cases()
+        best = nlargest(3, cases, key=lambda case: case.score)
+        worst = nsmallest(3, cases, key=lambda case: case.score)
+        return Scores(mean, _median(values), least, most, deviation, tuple(bins), tuple(best), tuple(worst))
+
+    def _scored_cases(self) -> list[ScoredCase]:
+        """The mean of each case over its trials and targets."""
+        ids = [case_id for _, case_id in self._cases]
+        scores: dict[str, list[float]] = {}
+        for score, case in zip(self._scores, self._scored, strict=True):
+            scores.setdefault(ids[case], []).append(score)
+        return [ScoredCase(case_id, fsum(values) / len(values)) for case_id, values in scores.items()]
+
+
+def _recovery(depth: int, rate: _Rate) -> Recovery:
+    interval, _ = rate.interval()
+    return Recovery(depth, rate.counted, rate.passed, interval or (0.0, 1.0))
 
 
 class _JudgeTally:
-    """What one judge, told to do one thing, said of the replies that decided."""
+    """The verdicts of one judge with one set of instructions."""
 
     def __init__(self, check: str) -> None:
         self._check = check
         self._rate = _Rate()
         self._errors = 0
 
-    def add(self, check: _Check, case: Where) -> None:
+    def add(self, check: CheckResult, case: int) -> None:
         if check.error:
             self._errors += 1
         else:
             self._rate.add(case, check.passed)
 
-    def record(self) -> Record:
+    def summary(self, target: str, digest: str) -> JudgeSummary:
         clustered = self._rate.clustered()
-        return {
-            "check": self._check,
-            "judged": self._rate.counted,
-            "passed": self._rate.passed,
-            "errors": self._errors,
-            "cases": self._rate.cases,
-            "standard_error": clustered.standard_error if clustered is not None else None,
-        }
+        return JudgeSummary(
+            target=target,
+            digest=digest,
+            check=self._check,
+            judged=self._rate.counted,
+            passed=self._rate.passed,
+            errors=self._errors,
+            cases=self._rate.cases,
+            standard_error=clustered.standard_error if clustered is not None else None,
+        )
 
 
-def _metric(by_case: dict[Where, list[float | None]]) -> Record:
-    """The mean over cases, each of which counts once however often it was repeated. An error has no score; where
-    there was one, the mean is told with it as a failure as well."""
-    known = [[score for score in scores if score is not None] for scores in by_case.values()]
+class _TargetTally(_Counts):
+    """The sums of one target's results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seconds = array("d")
+        """The duration of each reply."""
+
+    def add(self, result: Result, case: int) -> None:
+        self.count(result, case)
+        # How fast a script answers says nothing about it.
+        self._seconds.extend(turn.duration_s for turn in result.turns if turn.model is not None)
+
+    def summary(self) -> TargetSummary:
+        interval, method = self.rate.interval()
+        return TargetSummary(
+            total=self.statuses.total(),
+            passed=self.passed,
+            failed=self.failed,
+            errors=self.errors,
+            skipped=self.skipped,
+            first_try=self.first_try,
+            pass_rate=self.rate.rate,
+            pass_rate_interval=interval,
+            pass_rate_method=method,
+            cases=self.rate.cases,
+            usage=self.usage,
+            cost=self.costs.total(),
+            duration_s=round(_median(self._seconds), 6) if self._seconds else None,
+        )
+
+
+def _metric(cases: list[list[float | None]]) -> Metric:
+    """The mean over cases, each of which counts once however often it was repeated. An error has no score; where there
+    was one, a second mean counts it as a failure."""
+    known = [[score for score in scores if score is not None] for scores in cases]
     means = [fsum(scores) / len(scores) for scores in known if scores]
     n = len(means)
     mean = fsum(means) / n if n else None
-    error = sqrt(fsum((one - (mean or 0.0)) ** 2 for one in means) / (n * (n - 1))) if n > 1 else None
-    failed = [fsum(score or 0.0 for score in scores) / len(scores) for scores in by_case.values()]
-    return {
-        "mean": mean,
-        "cases": n,
-        "total_cases": len(by_case),
-        "errors": sum(scores.count(None) for scores in by_case.values()),
-        "mean_with_errors": fsum(failed) / len(failed),
-        "standard_error": error,
-        "min": min(means, default=None),
-        "max": max(means, default=None),
-    }
+    failed = [fsum(score or 0.0 for score in scores) / len(scores) for scores in cases]
+    return Metric(
+        mean=mean,
+        cases=n,
+        total_cases=len(cases),
+        errors=sum(scores.count(None) for scores in cases),
+        mean_with_errors=fsum(failed) / len(failed),
+        standard_error=sqrt(fsum((one - (mean or 0.0)) ** 2 for one in means) / (n * (n - 1))) if n > 1 else None,
+        min=min(means, default=None),
+        max=max(means, default=None),
+    )
 
 
-class _TargetTally:
-    """What one target's results add up to."""
-
-    def __init__(self) -> None:
-        self.counts: dict[str, int] = dict.fromkeys(("passed", "failed", "error", "skipped"), 0)
-        self.first_try = 0
-        self.rate = _Rate()
-        self.usage = _Tokens()
-        self.costs: list[float | None] = []
-        self.seconds: list[float] = []
-        """How long each reply took."""
-
-    def add(self, result: _Result) -> None:
-        self.counts[result.status] += 1
-        self.first_try += result.succeeded_on_turn == 1
-        if result.status != "skipped":
-            self.rate.add(result.where, result.passed)
-        self.usage.add(result.usage)
-        if result.spent:
-            self.costs.append(result.cost)
-        # How fast a script answers says nothing about it.
-        self.seconds += [turn.duration_s for turn in result.turns if turn.model is not None]
-
-    def summary(self) -> Record:
-        counts = self.counts
-        interval, method = self.rate.interval()
-        return {
-            "total": sum(counts.values()),
-            "passed": counts["passed"],
-            "failed": counts["failed"],
-            "errors": counts["error"],
-            "skipped": counts["skipped"],
-            "first_try": self.first_try,
-            "pass_rate": self.rate.rate,
-            "pass_rate_interval": interval,
-            "pass_rate_method": method,
-            "cases": self.rate.cases,
-            "usage": self.usage.record(),
-            "cost": add_costs(self.costs),
-            "duration_s": round(_median(self.seconds), 6) if self.seconds else None,
-        }
-
-
-def _median(values: list[float]) -> float:
+def _median(values: Sequence[float]) -> float:
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
-def _named(scored: tuple[float, str]) -> Record:
-    return {"id": scored[1], "score": scored[0]}

@@ -5,8 +5,9 @@ A passport holds for one judge (its model) with one set of instructions (its dig
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta, Struct
 
 from rejoinder.model.bounds import Count, Interval, Number
@@ -80,7 +81,7 @@ class Position(Struct, frozen=True, kw_only=True):
     to_second: Count
     first: FirstPlace | None
     p_value: Number | None
-    flips: Count
+    flips: Number
 
 
 class Figures(Rates, frozen=True, kw_only=True):
@@ -122,3 +123,30 @@ class PassportBrief(Struct, frozen=True):
     labels: Count
     created_at: str
     figures: Figures
+
+
+class Finding(Struct, frozen=True):
+    """What the judge said of one labelled reply, in all repeats."""
+
+    id: str
+    label: bool
+    verdicts: list[bool]
+    reasons: list[str]
+    orders: list[tuple[float, float]]
+    """For a comparison: the score of the reply when it was shown first, and when second."""
+    troubles: list[str]
+    """Why there was no verdict."""
+
+    @property
+    def is_wrong(self) -> bool:
+        return bool(self.verdicts) and self.verdicts[0] != self.label
+
+
+def describe_judge(kind: str, written: str) -> str:
+    """A judge in one line, as its author wrote it."""
+    asked: Any = msgspec.json.decode(written) if written else {}
+    criteria = asked.get("criteria") or asked.get("prompt") or ""
+    if isinstance(criteria, list):
+        texts = (item if isinstance(item, str) else item.get("criterion", item.get("outcome")) for item in criteria)
+        criteria = ", ".join(texts)
+    return " ".join(f"{kind} {criteria}".split())

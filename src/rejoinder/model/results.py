@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from rejoinder.model.bounds import Count
+from rejoinder.model.bounds import Count, Real
 from rejoinder.model.messages import ChatMessage, ToolCall
 from rejoinder.model.prices import Cost
 from rejoinder.model.prompts import Diagnostic, RawRequest
@@ -142,19 +142,19 @@ class CheckResult(Struct, frozen=True, omit_defaults=True):
     check: str
     """The kind and its value as written: `match *72*`."""
     passed: bool
-    score: float | None
+    score: Real | None
     reason: str
     name: str | None = None
     error: bool = False
     children: tuple[CheckResult, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
-    threshold: float | None = None
+    threshold: Real | None = None
     """The least score that passes, where the score is not 0 or 1."""
     judge: str | None = None
     """The target that judged."""
     judged_by: str | None = None
     """The digest of the judge's instructions."""
-    votes: tuple[float, ...] = ()
+    votes: tuple[Real, ...] = ()
     hits: tuple[str, ...] | None = None
     """None where no judge or user code was asked for hits and misses."""
     misses: tuple[str, ...] | None = None
@@ -186,8 +186,8 @@ class TurnResult(Struct, frozen=True, omit_defaults=True):
     passed: bool
     checks: tuple[CheckResult, ...]
     usage: UsageResult
-    cost: float | None
-    duration_s: float
+    cost: Real | None
+    duration_s: Real
     cost_breakdown: Cost | None = None
     unpriced: str | None = None
     """The model that has no known price."""
@@ -207,7 +207,7 @@ class TurnResult(Struct, frozen=True, omit_defaults=True):
     asked_by: AskedBy | None = None
     started_at: str | None = None
     retries: Count = 0
-    waited_s: float = 0.0
+    waited_s: Real = 0.0
 
 
 class ErrorResult(Struct, frozen=True, omit_defaults=True):
@@ -243,16 +243,16 @@ class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
     trial: Count
     status: Status
     passed: bool
-    score: float | None
+    score: Real | None
     succeeded_on_turn: Count | None
     hits: tuple[str, ...]
     misses: tuple[str, ...]
     reasoning: str | None
     turns: tuple[TurnResult, ...]
     usage: UsageResult
-    cost: float | None
+    cost: Real | None
     judge_usage: UsageResult
-    judge_cost: float | None
+    judge_cost: Real | None
     raw_request: RawRequest
     error: ErrorResult | None
     cost_breakdown: Cost | None = None

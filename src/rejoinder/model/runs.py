@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct, field
 
-from rejoinder.model.bounds import Count, Interval, Number
+from rejoinder.model.bounds import LARGEST, Count, Interval, Number
 from rejoinder.model.passports import PassportBrief
 from rejoinder.model.results import UsageResult
 
@@ -63,8 +63,11 @@ class CacheUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why some answers could not be stored."""
 
 
+Positive: TypeAlias = Annotated[int, Meta(gt=0, le=LARGEST)] | Annotated[float, Meta(gt=0, le=LARGEST)]
+
+
 class BudgetUse(Struct, frozen=True):
-    usd: Annotated[float, Meta(gt=0, le=1e15)] | None
+    usd: Positive | None
     tokens: Annotated[int, Meta(gt=0, le=1 << 53)] | None
     spent_usd: Number
     spent_tokens: Count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from rejoinder.model import Result, TurnResult, UsageResult
 
 
 def dollars(amount: float) -> str:
@@ -12,24 +12,23 @@ def dollars(amount: float) -> str:
     return f"${amount:.4f}" if amount >= 0.01 else f"${amount:.6f}"
 
 
-def describe_tokens(usage: dict[str, Any]) -> str:
+def describe_tokens(usage: UsageResult) -> str:
     """`1,204 in, 300 cached, 88 out, 40 thinking`"""
-    parts = [f"{usage['input_tokens']:,} in"]
-    if usage.get("cached_tokens"):
-        parts.append(f"{usage['cached_tokens']:,} cached")
-    parts.append(f"{usage['output_tokens']:,} out")
-    if usage.get("reasoning_tokens"):
-        parts.append(f"{usage['reasoning_tokens']:,} thinking")
+    parts = [f"{usage.input_tokens:,} in"]
+    if usage.cached_tokens:
+        parts.append(f"{usage.cached_tokens:,} cached")
+    parts.append(f"{usage.output_tokens:,} out")
+    if usage.reasoning_tokens:
+        parts.append(f"{usage.reasoning_tokens:,} thinking")
     return ", ".join(parts)
 
 
-def describe_spending(spent: dict[str, Any]) -> str:
+def describe_spending(spent: Result | TurnResult) -> str:
     """What a turn or a conversation used and cost."""
-    about = "about " if spent["usage"].get("approximate") else ""
-    text = f"{about}{spent['usage']['total_tokens']:,} tokens ({describe_tokens(spent['usage'])})"
-    if spent["cost"] is not None:
-        text += f", {about}{dollars(spent['cost'])}"
-    breakdown = spent.get("cost_breakdown")
-    if breakdown and spent["cost"] is not None:
-        text += f" ({dollars(breakdown['input'])} input, {dollars(breakdown['output'])} output)"
-    return text
+    about = "about " if spent.usage.approximate else ""
+    text = f"{about}{spent.usage.total_tokens:,} tokens ({describe_tokens(spent.usage)})"
+    if spent.cost is None:
+        return text
+    text += f", {about}{dollars(spent.cost)}"
+    parts = spent.cost_breakdown
+    return text if parts is None else f"{text} ({dollars(parts.input)} input, {dollars(parts.output)} output)"

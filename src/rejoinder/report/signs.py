@@ -6,12 +6,17 @@ from typing import TextIO
 
 from msgspec import Struct
 
+from rejoinder.model import Status
+
 
 class Signs(Struct, frozen=True):
     passed: str
     failed: str
     error: str
     skipped: str
+
+    def of(self, status: Status) -> str:
+        return str(getattr(self, status))
 
 
 UNICODE = Signs("✅ PASS", "❌ FAIL", "⚠️ ERROR", "⏭️ SKIPPED")

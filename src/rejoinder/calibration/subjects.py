@@ -1,0 +1,193 @@
+"""The judge that is tested: found in a suite by its name, its words or its digest, or made from criteria."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Struct
+
+from rejoinder.calibration.labels import LabelFile
+from rejoinder.errors import UsageError
+from rejoinder.formatting import judge_digest
+from rejoinder.model import (
+    Case,
+    Compare,
+    Judged,
+    JudgeVariable,
+    LlmJudge,
+    Rubric,
+    Suite,
+    Target,
+    walk_level,
+)
+from rejoinder.model.passports import describe_judge
+from rejoinder.roles import find_target, pair_of
+from rejoinder.suite.paths import did_you_mean
+
+
+class Subject(Struct, frozen=True):
+    """The judge that is tested, and the suite that it comes from."""
+
+    check: Judged
+    suite: Suite
+    target: Target
+    takes_criteria: bool = False
+    """Is what it is asked the case's own, so that a row may say it?"""
+    outcome: str | None = None
+    """What all cases of the suite demand, where they demand the same."""
+
+
+def plain_judge(criteria: str) -> LlmJudge:
+    """The judge that `llm_judge: {criteria: ...}` is."""
+    written = msgspec.json.encode({"criteria": criteria}).decode()
+    return LlmJudge(criteria=criteria, written=written)
+
+
+class _Asked(Struct, frozen=True):
+    """What a judge is asked in one case."""
+
+    words: str
+    """What the column `criteria` can say instead."""
+    rest: str
+    """What no column can: a rubric, a template."""
+    other: str | None
+
+
+class FoundJudge(Struct, frozen=True):
+    """A judge of a suite, the first case that it stands in, and what it is asked in all of them."""
+
+    check: Judged
+    case: Case
+    suite: Suite
+    names: set[str]
+    asked: set[_Asked]
+    outcomes: set[str | None]
+
+
+def find_judge(suites: Iterable[Suite], name: str | None) -> FoundJudge:
+    """The one judge of suites that a name means: the check's own, its words, or the beginning of its digest."""
+    known: dict[str, FoundJudge] = {}
+    for suite in suites:
+        for case in suite.cases:
+            for judge in (one for one in walk_level(case.level) if isinstance(one, Judged)):
+                one = known.setdefault(judge_digest(judge), FoundJudge(judge, case, suite, set(), set(), set()))
+                one.names.update(filter(None, _names(judge)))
+                one.asked.add(_asked(judge, case))
+                one.outcomes.add(case.outcome)
+    chosen = known
+    if name is not None:
+        words = " ".join(name.split())
+        chosen = {digest: one for digest, one in known.items() if name in one.names or words in one.names}
+        chosen = chosen or {digest: one for digest, one in known.items() if name and digest.startswith(name)}
+    if len(chosen) == 1:
+        return next(iter(chosen.values()))
+    if not known:
+        raise UsageError("the suite has no judge", "A judge is an `llm_judge`, a `rubric` or a `compare`.")
+    listed = "\n".join(f"  {digest}  {_title(one.check)}" for digest, one in list((chosen or known).items())[:20])
+    if not chosen:
+        near = did_you_mean(name or "", [one for found in known.values() for one in found.names])
+        raise UsageError(f"the suite has no judge `{name}`{near}", f"There are:\n{listed}")
+    what = f"{len(chosen)} judges" if name is None else f"{len(chosen)} judges `{name}`"
+    hint = "Its name, its criteria or the beginning of its digest will do. There are:"
+    raise UsageError(f"the suite has {what}; name one with --check", f"{hint}\n{listed}")
+
+
+def _names(judge: Judged) -> tuple[str | None, ...]:
+    """What it may be called. Its words as they are written: filled in they may hold secrets, and names are shown."""
+    kind = kind_of(judge)
+    return judge.name, kind, describe_judge(kind, judge.written), describe_judge("", judge.written)
+
+
+def _asked(judge: Judged, case: Case) -> _Asked:
+    if isinstance(judge, Rubric):
+        return _Asked("", repr(judge.criteria), None)
+    if isinstance(judge, Compare):
+        return _Asked(judge.criteria or case.outcome or "", "", judge.other)
+    assert isinstance(judge, LlmJudge)
+    if has_template(judge):
+        is_asked = JudgeVariable("expected_outcome") in (judge.prompt or ())
+        return _Asked((judge.criteria or case.outcome or "") if is_asked else "", repr(judge.prompt), None)
+    return _Asked("".join(map(str, judge.prompt or ())) or judge.criteria or case.outcome or "", "", None)
+
+
+def has_template(judge: LlmJudge) -> bool:
+    return any(isinstance(piece, JudgeVariable) for piece in judge.prompt or ())
+
+
+def subject_of(found: FoundJudge, target: str | None, file: LabelFile) -> Subject:
+    """The judge as its suite has it, or answered by another target. Raises UsageError where the labels do not do."""
+    check = found.check
+    words = {asked.words for asked in found.asked}
+    if len({asked.rest for asked in found.asked}) > 1:
+        what = "rubric" if isinstance(check, Rubric) else "prompt"
+        raise UsageError(
+            f"this judge is told something else in every case, because its {what} holds variables",
+            "There is no one judge to test then. Test it with a suite of one case.",
+        )
+    if len(words) > 1 and not all(label.outcome for label in file.labels):
+        raise UsageError(
+            "this judge is asked something else in every case",
+            "Give each row of the labels a column `criteria` with what is demanded of its reply.",
+        )
+    if isinstance(check, Compare) and not _has_others(found, check, file):
+        raise UsageError(
+            "a comparison needs the reply that each labelled one is held against",
+            "Give each row of the labels a column `other`.",
+        )
+    takes = len(words) > 1 or "{{" in check.written or not (_has_words(check) or isinstance(check, Rubric))
+    if not takes and not isinstance(check, Rubric):
+        _refuse_criteria(words.pop(), file)
+    outcome = next(iter(found.outcomes)) if len(found.outcomes) == 1 else None
+    return Subject(check, found.suite, _target_of(found, target), takes, outcome)
+
+
+def _has_words(check: Judged) -> bool:
+    """Does it say itself what is demanded? Else the case's outcome does."""
+    return bool(isinstance(check, LlmJudge | Compare) and (check.criteria or getattr(check, "prompt", None)))
+
+
+def _has_others(found: FoundJudge, check: Compare, file: LabelFile) -> bool:
+    """Is there something to compare each labelled reply with? What a target says now has no label."""
+    if check.other is not None and len({asked.other for asked in found.asked}) == 1:
+        return True
+    by_reference = check.other is None and check.other_target is None
+    return all(label.other or (by_reference and label.reference) for label in file.labels)
+
+
+def _refuse_criteria(words: str, file: LabelFile) -> None:
+    """A judge that is asked the same in every case is tested as it is: its passport says what it was asked."""
+    for label in file.labels:
+        if label.outcome and label.outcome.strip() != words.strip():
+            raise UsageError(
+                f"`{label.id}` of the labels has criteria of its own, and this judge is asked the same of every reply",
+                f"It is asked: {words}\nLeave out the column `criteria`, or test one whose criteria hold variables.",
+            )
+
+
+def _target_of(found: FoundJudge, target: str | None) -> Target:
+    case, suite = found.case, found.suite
+    name = target or found.check.target
+    if name is None and case.target is None:  # the candidate's target does not matter here
+        name = case.judge_target or suite.judge_target
+    if name is None:
+        return pair_of(suite, case, case.target).judge
+    judge = find_target(suite, name)
+    if judge is None:
+        raise UsageError(f"there is no target `{name}`{did_you_mean(name, suite.targets)}")
+    return judge
+
+
+def plain_subject(criteria: str, suite: Suite, target: Target, file: LabelFile) -> Subject:
+    """A judge that no suite has."""
+    _refuse_criteria(criteria, file)
+    return Subject(plain_judge(criteria), suite, target)
+
+
+def _title(judge: Judged) -> str:
+    words = describe_judge(kind_of(judge), judge.written)
+    return f"{judge.name}: {words}" if judge.name else words
+
+
+def kind_of(judge: Judged) -> str:
+    return "rubric" if isinstance(judge, Rubric) else "compare" if isinstance(judge, Compare) else "llm_judge"
