@@ -41,7 +41,7 @@ from rejoinder.report.sarif import write_sarif
 from rejoinder.suite.context import LoadOptions
 from rejoinder.suite.document_paths import read_path, write_path
 from rejoinder.suite.schema import check_names, read_schema
-from rejoinder.validation import FileReport, Report, validate_file
+from rejoinder.validation import validate_file
 from tests.conftest import Project
 
 spec = pytest.mark.spec
@@ -397,7 +397,7 @@ def check_file(project: Project, name: str = "evals.yaml") -> list[Problem]:
     check_places(problems, project)
     for problem in problems:
         assert all(isinstance(line, str) for line in write_problem(problem, width=50))
-    write_sarif(Report([FileReport(name, problems, [])], []), "1")
+    write_sarif(problems, "1")
     check_commands(project, name, problems=problems)
     return problems
 

@@ -40,7 +40,8 @@ def command(paths: tuple[Path, ...], form: str, targets_file: Path | None, stric
     elif form == "sarif":
         from rejoinder.report.sarif import write_sarif
 
-        write_json(write_sarif(report, __version__))
+        problems = [problem for file in report.files for problem in (*file.errors, *file.warnings)]
+        write_json(write_sarif(problems, __version__))
     else:
         _show(report)
     sys.exit(2 if report.errors or (strict and report.warnings) else 0)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 from rejoinder.errors import CODES
 from rejoinder.model import Problem
-from rejoinder.validation import Report
 
 
-def write_sarif(report: Report, version: str) -> dict[str, Any]:
-    problems = [problem for file in report.files for problem in (*file.errors, *file.warnings)]
+def write_sarif(problems: Sequence[Problem], version: str) -> dict[str, Any]:
     used = sorted({problem.code for problem in problems})
     return {
         "version": "2.1.0",
