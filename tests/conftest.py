@@ -1,80 +1,29 @@
-"""What all tests share: the command in process, and suites written to a folder of the test's own."""
+"""Fixtures that all tests share; functions and classes are in `tests/kit.py`."""
 
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import random
+import ssl
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
+import trustme
 from hypothesis import settings
 
-from rejoinder.cli.app import cli
-from rejoinder.errors import RejoinderError
+from rejoinder.errors import RejoinderError as RejoinderError
+from tests.kit import Process, Project
+from tests.kit import codes as codes
 
 # Properties try the same examples in every run, so that a run does not fail by chance; FUZZ_EXAMPLES=N tries others.
 settings.register_profile("project", derandomize="FUZZ_EXAMPLES" not in os.environ, database=None, deadline=None)
 settings.load_profile("project")
 
-
-class Project:
-    """A folder with files, and the command run in it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def write(self, name: str, content: str | bytes | dict[str, Any] | list[Any]) -> Path:
-        path = self.folder / name.lstrip("/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if isinstance(content, bytes):
-            path.write_bytes(content)
-        else:
-            # JSON is YAML; tests that care about the text write the text.
-            text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
-            path.write_text(text, encoding="utf-8", newline="")
-        return path
-
-    def run(self, *arguments: str, code: int | None = 0) -> str:
-        result = self.invoke(*arguments)
-        if result.exception and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        assert code is None or result.exit_code == code, (result.exit_code, result.output)
-        return result.stdout
-
-    def invoke(self, *arguments: str) -> Any:
-        return CliRunner().invoke(cli, list(arguments))
-
-    def validate(self, *arguments: str) -> dict[str, Any]:
-        return json.loads(self.run("validate", "--format", "json", *arguments, code=None))
-
-    def errors(self, content: Any, name: str = "evals.yaml") -> list[dict[str, Any]]:
-        self.write(name, content)
-        [file] = [file for file in self.validate(name)["files"] if file["path"] == name]
-        return file["errors"]
-
-    def warnings(self, content: Any, name: str = "evals.yaml") -> list[dict[str, Any]]:
-        """The warnings about a suite; one that names no target gets one, so that nothing is said about that."""
-        if isinstance(content, dict) and not {"target", "targets", "metadata"} & set(content):
-            content = {**content, "target": "scripted/x"}
-        self.write(name, content)
-        [file] = [file for file in self.validate(name)["files"] if file["path"] == name]
-        return file["warnings"]
-
-    def prompts(self, suite: Any, *arguments: str) -> list[dict[str, Any]]:
-        self.write("evals.yaml", suite)
-        return json.loads(self.run("prompt", "evals.yaml", "--format", "json", *arguments))
-
-    def prompt(self, case: dict[str, Any], *arguments: str, **suite: Any) -> dict[str, Any]:
-        """The one prompt of a suite with one case."""
-        graded = case if {"checks", "outcome"} & set(case) else {**case, "checks": [{"match": "*"}]}
-        [shown] = self.prompts({"evals": [graded], **suite}, *arguments)
-        return shown
+_ENDINGS = ("_API_KEY", "_BASE_URL", "_ENDPOINT", "_PROXY", "_CA_BUNDLE", "OLLAMA_HOST", "OPENAI_ORG_ID")
+_BEGINNINGS = ("AZURE_OPENAI_", "OPENAI_API_", "SSL_CERT")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -85,6 +34,14 @@ def user_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.delenv("REJOINDER_SEAL_KEY", raising=False)
         patch.delenv("REJOINDER_TRUST_ENV", raising=False)
         yield Path(os.environ["XDG_CONFIG_HOME"]) / "rejoinder"
+
+
+@pytest.fixture(autouse=True)
+def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of the machine's keys, addresses, proxies and certificates reaches a test."""
+    for name in list(os.environ):
+        if name.upper().endswith(_ENDINGS) or name.startswith(_BEGINNINGS):
+            monkeypatch.delenv(name)
 
 
 @pytest.fixture
@@ -114,8 +71,29 @@ def module(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
         sys.modules.pop(name, None)
 
 
-def codes(problems: list[dict[str, Any]]) -> list[str]:
-    return [problem["code"] for problem in problems]
+@pytest.fixture
+def start(project: Project) -> Iterator[Callable[..., Process]]:
+    """Starts the command as a process, which does not outlive the test."""
+    started: list[Process] = []
+
+    def begin(*arguments: str, **environment: str) -> Process:
+        started.append(Process(project.folder, *arguments, **environment))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        if process.process.poll() is None:
+            process.kill()
 
 
-__all__ = ["Project", "RejoinderError", "codes"]
+@pytest.fixture(scope="session")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="session")
+def server_tls(authority: trustme.CA) -> ssl.SSLContext:
+    """Of a server on this machine whose certificate the authority has issued."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1", "localhost", "models.test", "::1").configure_cert(context)
+    return context
