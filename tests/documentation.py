@@ -23,8 +23,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rejoinder.testing import Answer, FakeServer
+from tests.kit import ROOT
 
-ROOT = Path(__file__).parent.parent
 RUN = "20261115-093000-5eed"
 """What every run is called on a page."""
 _BLOCK = re.compile(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import yaml
 import rejoinder
 from rejoinder.checks.patterns import find_match
 from rejoinder.formatting import is_guideline
-from tests.conftest import Project
+from tests.kit import Project, run
 
 CASES: list[dict[str, Any]] = yaml.load(
     (Path(__file__).parent / "conformance" / "cases.yaml").read_text(encoding="utf-8"),
@@ -144,8 +143,7 @@ def conversation_suite(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_one(project: Project, given: dict[str, Any]) -> dict[str, Any]:
-    project.write("evals.yaml", conversation_suite(given))
-    document = json.loads(project.run("run", "evals.yaml", "--format", "json", "--include", "messages", code=None))
+    document = run(project, conversation_suite(given), "--include", "messages")
     [result] = document["results"]
     return result
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.documentation import ROOT
+from tests.kit import ROOT
 
 BENCHMARKS = ROOT / "benchmarks"
 

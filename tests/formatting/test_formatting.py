@@ -9,10 +9,8 @@ from toon_format import decode
 
 import rejoinder
 from rejoinder.formatting import format_case, is_guideline
-from rejoinder.model import Case, FilePart, Level, Message, OtherPart, RawRequest, TextPart, formatting_for, trim
-from tests.conftest import Project
-
-spec = pytest.mark.spec
+from rejoinder.model import Case, FilePart, Level, Message, OtherPart, TextPart, formatting_for, trim
+from tests.kit import Project, spec
 
 
 def text(role: str, content: Any) -> dict[str, Any]:
@@ -298,9 +296,8 @@ def test_files_are_looked_up_from_the_suite_upward_then_from_the_working_directo
         ]
     }
     project.write("a/b/evals.yaml", suite)
-    import json
 
-    [shown] = json.loads(project.run("prompt", "a/b/evals.yaml", "--format", "json"))
+    [shown] = project.run_json("prompt", "a/b/evals.yaml")
     bodies = [line for line in shown["question"].splitlines() if line in ("top", "mid", "nearest", "far")]
     assert bodies == ["nearest", "mid", "far", "mid"]
     assert '<file path="/other/far.txt">' in shown["question"]
@@ -343,7 +340,7 @@ def test_a_single_prompt_is_sent_as_one_user_message(project: Project) -> None:
 
 
 @spec("R36", "P11", "C10")
-def test_the_default_system_prompt_is_used_only_where_nobody_else_speaks(project: Project) -> None:
+def test_the_default_system_prompt_is_used_only_without_another_system_prompt(project: Project) -> None:
     project.write("g.instructions.md", "G")
     options = {"default_system_prompt": "D"}
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from tests.conftest import Project
-
-spec = pytest.mark.spec
+from tests.kit import Project, scripted, spec
 
 
 def shown(project: Project, pattern: str, written: str, **suite: Any) -> dict[str, Any]:
@@ -17,7 +14,7 @@ def shown(project: Project, pattern: str, written: str, **suite: Any) -> dict[st
     content = ["Hi.", {"type": "file", "value": written}]
     case = {"input_messages": [{"role": "user", "content": content}], "outcome": "o"}
     project.write("docs/evals/e.yaml", {"guideline_patterns": [pattern], "evals": [case], **suite})
-    [prompt] = json.loads(project.run("prompt", "docs/evals/e.yaml", "--format", "json"))
+    [prompt] = project.run_json("prompt", "docs/evals/e.yaml")
     return prompt
 
 
@@ -66,7 +63,7 @@ def test_code_evaluators_get_such_a_file_as_a_guideline(tree: Project) -> None:
         "input_messages": [{"role": "user", "content": ["Hi.", {"type": "file", "value": "../AGENTS.md"}]}],
         "checks": [{"code": ["python3", "../../grade.py"], "threshold": 1}],
     }
-    suite = {"target": "t", "targets": [{"name": "t", "provider": "scripted", "replies": ["x"]}], "evals": [case]}
+    suite = {"target": "t", "targets": [scripted("t", "x")], "evals": [case]}
     tree.write("docs/evals/e.yaml", {**suite, "guideline_patterns": ["docs/AGENTS.md"]})
     tree.run("run", "docs/evals/e.yaml", code=0)
 

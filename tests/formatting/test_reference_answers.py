@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from tests.conftest import Project, codes
+from tests.kit import Project, codes, scripted, spec
 
-spec = pytest.mark.spec
 TWO_FILES = [{"type": "file", "value": "./snippets/a.py"}, {"type": "file", "value": "./snippets/b.py"}]
 
 
@@ -63,7 +61,7 @@ def test_code_evaluators_get_the_boundaries_too(snippets: Project) -> None:
         "expected_messages": [{"role": "assistant", "content": TWO_FILES}],
         "checks": [{"code": ["python3", "grade.py"], "threshold": 1}],
     }
-    targets = [{"name": "t", "provider": "scripted", "replies": ["x"]}]
+    targets = [scripted("t", "x")]
     snippets.write("evals.yaml", {"targets": targets, "evals": [case]})
     snippets.run("run", code=0)
 
@@ -93,5 +91,5 @@ def test_a_reply_is_compared_with_the_files_of_the_reference(snippets: Project) 
         "checks": [{"compare": {}}],
     }
     snippets.write("evals.yaml", {"target": "scripted/x", "evals": [case]})
-    [shown] = json.loads(snippets.run("prompt", "evals.yaml", "--judge", "--reply", "R", "--format", "json"))
+    [shown] = snippets.run_json("prompt", "evals.yaml", "--judge", "--reply", "R")
     assert '<file path="./snippets/b.py">' in shown["judge_prompts"][0]["user"]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from tests.conftest import Project
+from tests.kit import Project, scripted
 
 pytestmark = pytest.mark.spec("P36")
 
@@ -18,7 +17,7 @@ def headings(project: Project, *arguments: str) -> list[str]:
 
 
 def suite_of(*cases: dict[str, Any], **suite: Any) -> dict[str, Any]:
-    target = {"name": "t", "provider": "scripted", "replies": ["x"]}
+    target = scripted("t", "x")
     return {"targets": [target], "evals": [{"checks": [{"match": "*"}], **case} for case in cases], **suite}
 
 
@@ -83,5 +82,5 @@ def test_several_suites_count_each_their_own_and_are_told_apart(project: Project
 
 def test_results_have_number_and_title(project: Project) -> None:
     project.write("evals.yaml", suite_of({"prompt": "One?"}, {"id": "b", "prompt": "Two?"}))
-    results = json.loads(project.run("run", "--case", "b", "--format", "json"))["results"]
+    results = project.run_json("run", "--case", "b")["results"]
     assert [(one["number"], one["title"], one["id_written"]) for one in results] == [(2, "Two?", True)]

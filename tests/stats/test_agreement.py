@@ -7,7 +7,7 @@ from math import comb, isclose, pi, sqrt, tan
 from statistics import NormalDist, mean, variance
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rejoinder import stats
@@ -25,13 +25,11 @@ from rejoinder.stats import (
     t_quantile,
     wilson,
 )
+from tests.kit import bounded
 
 Z = NormalDist().inv_cdf(0.975)
 
 # The same examples in every run.
-bounded = settings(
-    max_examples=150, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
-)
 
 
 def near(value: float, places: int = 3) -> object:
@@ -148,7 +146,7 @@ def delta_error(table: Confusion) -> float:
     return sqrt(sum(share * (slope - centre) ** 2 for share, slope in zip(shares, gradient, strict=True)) / n)
 
 
-@bounded
+@bounded(150)
 @given(st.builds(Confusion, *[st.integers(1, 300)] * 4))
 def test_the_standard_error_of_kappa_is_that_of_the_delta_method(table: Confusion) -> None:
     estimate, interval = kappa(table), kappa_interval(table, z=1e-3)
@@ -186,13 +184,13 @@ def test_full_agreement_has_the_wilson_interval_of_the_agreement() -> None:
     assert kappa_interval(Confusion(10, 0, 0, 10)) == pytest.approx((2 * agreed[0] - 1, 1.0))
 
 
-@bounded
+@bounded(150)
 @given(tables)
 def test_kappa_lies_in_its_interval_and_in_range(table: Confusion) -> None:
     assert holds(kappa_interval(table), kappa(table), -1)
 
 
-@bounded
+@bounded(150)
 @given(tables)
 def test_kappa_does_not_mind_names(table: Confusion) -> None:
     for other in (turned(table), exchanged(table)):
@@ -249,7 +247,7 @@ def test_alpha_is_undefined_without_pairs_or_variation(ratings: list[list[int | 
 ratings_of_any_shape = st.lists(st.lists(st.sampled_from(["a", "b", "c", None]), max_size=5), max_size=10)
 
 
-@bounded
+@bounded(150)
 @given(ratings_of_any_shape, st.randoms(use_true_random=False))
 def test_alpha_minds_neither_raters_nor_names(ratings: list[list[str | None]], chance: random.Random) -> None:
     alpha = krippendorff_alpha(ratings)
@@ -262,7 +260,7 @@ def test_alpha_minds_neither_raters_nor_names(ratings: list[list[str | None]], c
     assert alpha is None or alpha <= 1
 
 
-@bounded
+@bounded(150)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(2, 5)), min_size=1, max_size=9))
 def test_alpha_is_one_exactly_where_all_agree(units: list[tuple[str, int]]) -> None:
     assume(len({value for value, _ in units}) > 1)
@@ -314,7 +312,7 @@ def test_the_true_rate_is_clipped() -> None:
 rates = st.floats(0, 1)
 
 
-@bounded
+@bounded(150)
 @given(rates, rates, rates)
 def test_the_true_rate_is_inverted_from_the_mix(truth: float, sensitivity: float, specificity: float) -> None:
     assume(sensitivity + specificity > 1.01)
@@ -333,7 +331,7 @@ def opposite(counts: tuple[int, int]) -> tuple[int, int]:
     return counts[1] - counts[0], counts[1]
 
 
-@bounded
+@bounded(150)
 @given(some_counts, some_counts, some_counts)
 def test_the_true_rate_lies_in_its_interval(
     observed: tuple[int, int], sensitivity: tuple[int, int], specificity: tuple[int, int]
@@ -350,7 +348,7 @@ def test_the_true_rate_lies_in_its_interval(
     assert mirrored == pytest.approx((1 - interval[1], 1 - interval[0]), abs=1e-9)
 
 
-@bounded
+@bounded(150)
 @given(st.integers(1, 59), st.integers(45, 60), st.integers(45, 60))
 def test_the_interval_is_that_of_the_delta_method(seen: int, right: int, wrong: int) -> None:
     n, z = 60, 1e-4
@@ -416,7 +414,7 @@ def test_self_consistency_needs_repeats(trials: list[list[bool]]) -> None:
     assert self_consistency(trials) is None
 
 
-@bounded
+@bounded(150)
 @given(rows)
 def test_self_consistency_stays_in_range(trials: list[list[bool]]) -> None:
     found = self_consistency(trials)
@@ -482,7 +480,7 @@ def test_position_bias_without_pairs_or_without_winners() -> None:
 verdict = st.sampled_from([0.0, 0.5, 1.0])
 
 
-@bounded
+@bounded(150)
 @given(st.lists(st.tuples(verdict, verdict), min_size=1, max_size=25))
 def test_position_bias_speaks_of_positions_and_not_of_answers(pairs: list[tuple[float, float]]) -> None:
     found = position_bias(pairs)
@@ -576,7 +574,7 @@ def test_one_cluster_has_no_interval_and_no_value_no_rate() -> None:
     assert clustered_rate([[], []]) is None
 
 
-@bounded
+@bounded(150)
 @given(rows)
 def test_a_clustered_rate_lies_in_its_interval(values: list[list[bool]]) -> None:
     found = clustered_rate(values)
@@ -673,7 +671,7 @@ def test_known_exact_p_values(successes: int, trials: int, expected: float) -> N
     assert exact_binomial(successes, trials) == near(expected, 4)
 
 
-@bounded
+@bounded(150)
 @given(st.integers(1, 40).flatmap(lambda trials: st.tuples(st.integers(0, trials), st.just(trials))))
 def test_the_p_value_sums_what_is_no_more_likely(counts: tuple[int, int]) -> None:
     successes, trials = counts

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Project
+from tests.kit import Project, scripted
 
 pytestmark = pytest.mark.spec("P35")
 
@@ -149,6 +149,6 @@ def test_numbers_are_taken_as_they_are_written(project: Project, check: str, rep
 
 def test_numbers_in_rows_are_taken_as_text(project: Project) -> None:
     project.write("rows.jsonl", '{"prompt": "q", "checks": [{"contains": 42}]}\n')
-    target = {"name": "s", "provider": "scripted", "replies": ["42"]}
+    target = scripted("s", "42")
     project.write("evals.yaml", {"targets": [target], "cases": "rows.jsonl"})
     project.run("run", "evals.yaml")

@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -22,9 +20,7 @@ from rejoinder.cli.app import cli
 from rejoinder.errors import RejoinderError
 from rejoinder.formatting import is_guideline
 from rejoinder.validation import validate
-from tests.conftest import Project, codes
-
-spec = pytest.mark.spec
+from tests.kit import Ended, Project, codes, run_process, spec
 
 HEAD = "metadata: {model: scripted/x}\n"
 GOOD = f"""\
@@ -44,25 +40,16 @@ def attaching(value: str) -> dict[str, Any]:
     return {"metadata": {"model": "scripted/x"}, "evals": [case]}
 
 
-def outside(project: Project, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def outside(project: Project, *arguments: str, **environment: str) -> Ended:
     """The command as a process of its own; neither a crash nor a traceback nor a hang is let pass."""
-    done = subprocess.run(
-        [sys.executable, "-m", "rejoinder", *arguments],
-        cwd=project.folder,
-        env={**os.environ, "PYTHONUTF8": "1", **environment},
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    assert done.returncode in (0, 2), (done.returncode, done.stderr)
+    done = run_process(project.folder, *arguments, timeout_s=PATIENCE, **{"PYTHONUTF8": "1", **environment})
+    assert "Traceback" not in done.err, done.err
+    assert done.code in (0, 2), (done.code, done.err)
     return done
 
 
 def errors_outside(project: Project, name: str = "evals.yaml") -> list[dict[str, Any]]:
-    report = json.loads(outside(project, "validate", "--format", "json", name).stdout)
+    report = outside(project, "validate", "--format", "json", name).document
     return [error for file in report["files"] for error in file["errors"]]
 
 
@@ -236,7 +223,7 @@ def test_long_lines_are_read_and_shown_in_part(project: Project) -> None:
 )
 def test_long_words_anywhere_are_refused_in_time(project: Project, line: str) -> None:
     project.write("evals.yaml", GOOD + line.format(long="k-" * 200_000) + "\n")
-    assert outside(project, "validate", "evals.yaml").returncode == 2
+    assert outside(project, "validate", "evals.yaml").code == 2
 
 
 @spec("P22")
@@ -322,7 +309,7 @@ def test_links_in_a_circle_among_folders_are_passed_over(project: Project) -> No
     (project.folder / "inside").symlink_to(project.folder, target_is_directory=True)
     project.write("evals.yaml", GOOD)
     done = outside(project, "validate", ".")
-    assert done.returncode == 0
+    assert done.code == 0
 
 
 @spec("P8")
@@ -600,9 +587,9 @@ def test_a_name_that_is_no_text_is_shown_all_the_same(project: Project, form: st
     except OSError:
         pytest.skip("the file system has no such names")
     done = outside(project, "validate", "--format", form, name)
-    assert done.returncode == 2
+    assert done.code == 2
     if form != "text":
-        assert json.loads(done.stdout)
+        assert json.loads(done.out)
 
 
 @spec("P3", "P8")
@@ -634,7 +621,7 @@ def test_paths_are_found_and_shown_as_written(project: Project, written: str, wh
     (project.folder / "project" / ".rejoinder").mkdir()
     project.write(f"project/{where}", "Found.")
     project.write("project/suites/evals.yaml", attaching(written))
-    [shown] = json.loads(project.run("prompt", "project/suites/evals.yaml", "--format", "json"))
+    [shown] = project.run_json("prompt", "project/suites/evals.yaml")
     assert shown["question"] == f'See:\n\n<file path="{written}">\nFound.\n</file>'
     assert shown["diagnostics"] == []
 
@@ -653,7 +640,7 @@ def test_a_leading_slash_is_absolute_only_if_nothing_lies_below(project: Project
 def test_any_id_will_do(project: Project, case_id: str) -> None:
     suite = {"evals": [{"id": case_id, "prompt": "hi"}, {"id": "other", "prompt": "ho"}]}
     project.write("evals.yaml", suite)
-    [shown] = json.loads(project.run("prompt", "evals.yaml", "--format", "json", f"--case={case_id}"))
+    [shown] = project.run_json("prompt", "evals.yaml", f"--case={case_id}")
     assert (shown["id"], shown["question"]) == (case_id, "hi")
 
 
@@ -936,8 +923,8 @@ def test_colour_can_be_forced_and_forbidden(project: Project) -> None:
 def test_machines_get_no_colour(project: Project, form: str) -> None:
     project.write("evals.yaml", "name: a: b\n")
     done = outside(project, "validate", "--format", form, "evals.yaml", FORCE_COLOR="1", COLUMNS="20")
-    assert json.loads(done.stdout)
-    assert "\x1b" not in done.stdout
+    assert json.loads(done.out)
+    assert "\x1b" not in done.out
 
 
 @pytest.mark.parametrize("width", ["0", "1", "20", "-5", "wide"])
@@ -960,4 +947,4 @@ def test_a_terminal_that_knows_few_letters_does_no_harm(project: Project, encodi
     for form in ("text", "json"):
         arguments = ("validate", "--format", form, "evals.yaml")
         done = outside(project, *arguments, PYTHONIOENCODING=encoding, PYTHONUTF8="0")
-        assert done.returncode == 2
+        assert done.code == 2

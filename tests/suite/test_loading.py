@@ -10,11 +10,10 @@ import pytest
 
 import rejoinder
 from rejoinder.model import Quote
-from rejoinder.project.dotenv import parse_env
-from rejoinder.project.files import Finder
-from tests.conftest import Project, codes
+from rejoinder.suite.dotenv import parse_env
+from rejoinder.suite.files import Finder
+from tests.kit import Project, codes, scripted, spec
 
-spec = pytest.mark.spec
 OUTCOME = {"outcome": "o"}
 OPENAI = {"name": "a", "provider": "openai", "model": "m"}
 
@@ -386,7 +385,7 @@ def test_defaults_hold_case_keys_and_the_case_wins(project: Project) -> None:
 
 # Targets
 
-SCRIPTED = {"name": "s", "provider": "scripted", "replies": ["a"]}
+SCRIPTED = scripted("s", "a")
 
 
 def target_of(project: Project, **suite: Any) -> str | None:
@@ -579,7 +578,7 @@ def test_env_is_found_upward_and_the_environment_wins(project: Project, monkeypa
     project.write("a/.env", "INNER=near\n")
     prompt = "{{ env('OUTER') }} {{ env('MIDDLE') }} {{ env('INNER') }}"
     project.write("a/b/evals.yaml", {"evals": [{"prompt": prompt, **OUTCOME}]})
-    [shown] = json.loads(project.run("prompt", "a/b/evals.yaml", "--format", "json"))
+    [shown] = project.run_json("prompt", "a/b/evals.yaml")
     assert shown["question"] == "environment top near"
 
 
@@ -723,7 +722,7 @@ def test_every_string_of_a_suite_is_expanded(project: Project, monkeypatch: pyte
     assert (case.id, case.tags, suite.formatting.guideline_patterns) == ("x1-1", ("x",), ("x.md",))
     assert suite.targets["t"].settings["model"] == "x {{ v }} ${{ HOME }}"
     assert suite.secrets == {"s3cret-value": "{{ secret('key') }}"}
-    target = {"name": "t", "provider": "scripted", "replies": ["{{ var('v') }}"]}
+    target = scripted("t", "{{ var('v') }}")
     [error] = project.errors({"targets": [target], "evals": [{"prompt": "q", **OUTCOME}]})
     assert (error["code"], error["path"]) == ("missing-variable", "targets[0].replies[0]")
 

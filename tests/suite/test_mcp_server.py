@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Project, codes
+from tests.kit import Project, codes, scripted
 
 CASE = {"prompt": "q", "checks": [{"match": "*"}]}
 SERVER = {"name": "tickets", "url": "https://mcp.example.com"}
-SCRIPTED = {"name": "t", "provider": "scripted", "replies": ["yes"]}
+SCRIPTED = scripted("t", "yes")
 
 
 def suite(**server: Any) -> dict[str, Any]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from rejoinder.testing import Answer, FakeServer
-from tests.conftest import Project, codes
-
-spec = pytest.mark.spec
+from tests.kit import Project, codes, spec
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +74,7 @@ def test_a_run_leaves_the_setting_out(project: Project) -> None:
     with FakeServer(lambda _: Answer("Hello.")) as server:
         target = {"provider": "gemini", "api_key": "k", "base_url": server.url, "model": UNSET, "temperature": UNSET}
         project.write("evals.yaml", suite_with(**target))
-        report = json.loads(project.run("run", "--format", "json"))
+        report = project.run_json("run")
     assert report["results"][0]["turns"][0]["response"] == "Hello."
 
 
@@ -85,10 +82,10 @@ def test_a_run_leaves_the_setting_out(project: Project) -> None:
 def test_targets_says_what_is_left_out(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     target = {"name": "t", "provider": "gemini", "api_key": "k", "model": UNSET}
     project.write(".rejoinder/targets.yaml", {"targets": [target]})
-    [row] = json.loads(project.run("targets", "--format", "json"))
+    [row] = project.run_json("targets")
     assert (row["ready"], row["model"], row["left_out"]) == (True, None, {"model": "UNSET"})
     assert "ready; without `model`, because UNSET is not set" in project.run("targets")
     monkeypatch.setenv("UNSET", "gemini-2.5-pro")
-    [row] = json.loads(project.run("targets", "--format", "json"))
+    [row] = project.run_json("targets")
     assert row["left_out"] == {}
     assert "without" not in project.run("targets")

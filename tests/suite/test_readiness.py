@@ -1,4 +1,4 @@
-"""`validate` says what `run` would refuse, needs no key, and runs nobody's code."""
+"""`validate` says what `run` would refuse, needs no key, and runs no code."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from rejoinder.errors import UsageError
-from tests.conftest import Project
+from tests.kit import Project, scripted, spec
 
-spec = pytest.mark.spec
 MATCH: dict[str, Any] = {"match": "*"}
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
 
@@ -119,7 +118,7 @@ def test_no_target_is_said_once(project: Project) -> None:
 
 @spec("P34")
 def test_two_targets_and_none_chosen_are_listed_with_the_command(project: Project) -> None:
-    targets = [{"name": name, "provider": "scripted", "replies": ["a"]} for name in ("bot", "bot2")]
+    targets = [scripted(name, "a") for name in ("bot", "bot2")]
     suite = suite_of(targets=targets)
     del suite["target"]
     [warning] = project.warnings(suite)
@@ -276,6 +275,6 @@ def test_a_schema_that_is_not_known_is_named(project: Project, name: str, known:
 
 
 def test_a_suites_schema_above_targets_is_named(project: Project) -> None:
-    targets = {"$schema": "agentv-eval-v2", "targets": [{"name": "s", "provider": "scripted", "replies": ["a"]}]}
+    targets = {"$schema": "agentv-eval-v2", "targets": [scripted("s", "a")]}
     project.write(".agentv/targets.yaml", targets)
     assert ("warning", "unknown-schema", "$schema") in found(project, suite_of())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Project
+from tests.kit import Project, scripted
 
 pytestmark = pytest.mark.spec("P37")
 
@@ -92,7 +92,7 @@ def test_a_judges_template_with_a_name_that_nothing_fills_in(project: Project) -
 
 
 def test_a_run_warns_and_goes_on(project: Project) -> None:
-    suite = suite_of(prompt="Hi {{ nmae }}") | {"targets": [{"name": "s", "provider": "scripted", "replies": ["a"]}]}
+    suite = suite_of(prompt="Hi {{ nmae }}") | {"targets": [scripted("s", "a")]}
     project.write("evals.yaml", suite | {"target": "s"})
     result = project.invoke("run", "evals.yaml")
     assert result.exit_code == 0 and "unfilled-braces" in result.stderr

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from tests.conftest import Project, codes
+from tests.kit import Project, codes, spec
 
-spec = pytest.mark.spec
 SUITE = {"evals": [{"id": "q", "prompt": "{{ var('who') }} {{ env('NEAR') }} {{ env('FAR') }}", "outcome": "o"}]}
 
 
@@ -18,7 +16,7 @@ def scripted(name: str, reply: str) -> dict[str, Any]:
 
 
 def one_result(project: Project, *arguments: str) -> dict[str, Any]:
-    report = json.loads(project.run("run", *arguments, "--format", "json", code=None))
+    report = project.run_json("run", *arguments, code=None)
     [result] = report["results"]
     return result
 
@@ -70,7 +68,7 @@ def test_configuration_is_merged_key_by_key(nested: Project) -> None:
         {"role": "user", "content": "q"},
     ]
     nested.write("docs/ex/e.yaml", {"evals": [{"input_messages": messages, "outcome": "o"}]})
-    [shown] = json.loads(nested.run("prompt", "docs/ex/e.yaml", "--format", "json"))
+    [shown] = nested.run_json("prompt", "docs/ex/e.yaml")
     assert shown["question"] == "<System>\nfar near\n\n<User>\nq"
     assert nested.validate("docs/ex/e.yaml")["files"][0]["errors"] == []
 
@@ -84,7 +82,7 @@ def test_env_files_are_merged_up_to_the_repository_root(
     nested.write("docs/ex/.env", "NEAR=near\n")
     suite = nested.write("docs/ex/evals/e.yaml", {**SUITE, "vars": {"who": "I"}})
     monkeypatch.chdir(nested.folder / folder)
-    [shown] = json.loads(nested.run("prompt", str(suite), "--format", "json"))
+    [shown] = nested.run_json("prompt", str(suite))
     assert shown["question"] == "I near far"
 
 
@@ -118,7 +116,7 @@ def test_a_path_with_a_leading_slash_is_found_below_the_repository_root(
     case = {"input_messages": [{"role": "user", "content": parts}], "outcome": "o"}
     suite = nested.write("docs/ex/evals/e.yaml", {"evals": [case]})
     monkeypatch.chdir(nested.folder / folder)
-    [shown] = json.loads(nested.run("prompt", str(suite), "--format", "json"))
+    [shown] = nested.run_json("prompt", str(suite))
     assert "at the top" in shown["question"]
     assert "in the project" in shown["question"]
 

@@ -11,9 +11,7 @@ import pytest
 
 import rejoinder
 from rejoinder.suite import schema
-from tests.conftest import Project, codes
-
-spec = pytest.mark.spec
+from tests.kit import Project, codes, scripted, spec
 
 
 def found(project: Project, checks: Any, **case: Any) -> list[tuple[str, str]]:
@@ -768,7 +766,7 @@ def test_a_broken_case_still_has_its_id(project: Project, broken: dict[str, Any]
 
 @spec("P20")
 @pytest.mark.parametrize("broken", [{"weird_word": 1}, {"idd": "b"}, {"id": 1}])
-def test_a_case_whose_id_nobody_knows_has_none_that_is_taken(project: Project, broken: dict[str, Any]) -> None:
+def test_a_case_without_a_known_id_takes_no_id(project: Project, broken: dict[str, Any]) -> None:
     good = {"prompt": "q", "checks": [MATCH]}
     assert len(project.errors({"evals": [{**good, **broken}, {**good, "id": "eval-1"}]})) == 1
 
@@ -970,7 +968,7 @@ def test_scripted_verdicts_have_a_type(project: Project) -> None:
         [1],
         2,
     ]
-    target = {"name": "t", "provider": "scripted", "replies": ["a"], "judge": judge}
+    target = scripted("t", "a", judge=judge)
     assert places(project.errors({"targets": [target], "evals": [{"prompt": "q", "checks": [MATCH]}]})) == [
         ("wrong-type", "targets[0].judge[5]"),
         ("wrong-type", "targets[0].judge[6]"),
