@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rejoinder.testing import FakeServer, Fault
-from tests.conftest import Project
+from tests.kit import Project
 
 OPENAI = {"name": "gpt", "provider": "openai", "model": "gpt-5-mini"}
 
@@ -92,7 +92,7 @@ def test_a_404_shows_neither_password_nor_query(project: Project, monkeypatch: p
 
 def test_a_name_of_several_runs_lists_them(project: Project) -> None:
     project.write("evals.yaml", suite(scripted("x")))
-    ids = [json.loads(project.run("run", "--format", "json"))["run"]["id"] for _ in range(2)]
+    ids = [project.run_json("run")["run"]["id"] for _ in range(2)]
     error = error_of(project, "show", ids[0][:4])
     assert "is the beginning or end of 2 runs" in error
     assert f"They are {ids[1]}, {ids[0]}." in error
@@ -133,5 +133,5 @@ def test_a_reply_of_one_long_line_is_shortened(project: Project, check: dict[str
     assert len(printed) < 10_000
     assert "characters; --verbose shows all ...]" in printed
     assert "aaz\n" in printed
-    assert json.loads(project.run("show", "--format", "json"))["results"][0]["turns"][0]["response"] == reply
+    assert project.run_json("show")["results"][0]["turns"][0]["response"] == reply
     assert reply in project.run("show", "--verbose")

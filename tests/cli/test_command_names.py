@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Project
+from tests.kit import Project, scripted
 
 
 @pytest.fixture
 def suite(project: Project) -> dict[str, Any]:
     content = {
-        "targets": [{"name": "s", "provider": "scripted", "replies": ["a"]}],
+        "targets": [scripted("s", "a")],
         "evals": [{"id": name, "prompt": "q", "checks": [{"contains": "a"}]} for name in ("one", "two")],
     }
     project.write("evals/deep/suite.yaml", content)
@@ -24,7 +24,7 @@ FILE = "evals/deep/suite.yaml"
 
 
 def results(project: Project, *arguments: str) -> dict[str, Any]:
-    return json.loads(project.run(*arguments, "--format", "json"))
+    return project.run_json(*arguments)
 
 
 @pytest.mark.usefixtures("suite")
@@ -92,7 +92,7 @@ def test_a_misspelt_option_has_one_best_guess(project: Project, option: str, wan
 def test_patterns_in_quotes(project: Project, pattern: str) -> None:
     assert results(project, "run", pattern)["summary"]["total"] == 2
     assert [file["path"] for file in project.validate(pattern)["files"]] == [FILE]
-    assert len(json.loads(project.run("prompt", pattern, "--format", "json"))) == 2
+    assert len(project.run_json("prompt", pattern)) == 2
 
 
 @pytest.mark.usefixtures("suite")

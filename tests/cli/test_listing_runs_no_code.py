@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from typing import Any
 
 import pytest
 
-from tests.conftest import Project, RejoinderError
+from rejoinder.errors import RejoinderError
+from tests.kit import Project
 
 TRAP = "import pathlib\npathlib.Path({file!r}).write_text('ran')\n"
 FUNCTION = "def f(*values, **more):\n    pathlib.Path({file!r}).write_text('ran')\n    return 'yes'\n"
@@ -87,7 +87,7 @@ def test_no_code_of_the_project_is_run(project: Project, arguments: tuple[str, .
 
 
 def rows_of(project: Project) -> dict[str, str | None]:
-    return {row["name"]: row["missing"] for row in json.loads(project.run("targets", "--format", "json"))}
+    return {row["name"]: row["missing"] for row in project.run_json("targets")}
 
 
 def test_the_list_says_what_functions_lack_without_running_them(project: Project) -> None:

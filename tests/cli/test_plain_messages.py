@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from rejoinder.model import Reply, Request, Usage
-from tests.conftest import Project
-from tests.documentation import ROOT
+from tests.kit import ROOT, Project
 
 FORMS = {
     "sync": "def reply(messages):\n    return write(messages)\n",
@@ -34,7 +33,7 @@ def replies(project: Project, bot: str, **case: Any) -> list[Any]:
             "evals": [{"prompt": "Hi", "checks": checks, **case}],
         },
     )
-    [result] = json.loads(project.run("run", "--format", "json"))["results"]
+    [result] = project.run_json("run")["results"]
     return [json.loads(turn["response"]) for turn in result["turns"]]
 
 
@@ -62,7 +61,7 @@ def test_calls_of_tools_are_written_as_openai_takes_them(project: Project) -> No
     project.write(
         "evals.yaml", {"targets": [target], "evals": [{"input_messages": messages, "checks": [{"match": "*"}]}]}
     )
-    [result] = json.loads(project.run("run", "--format", "json"))["results"]
+    [result] = project.run_json("run")["results"]
     _, asked, told, _ = json.loads(result["turns"][0]["response"])
     assert asked["tool_calls"][0]["type"] == "function"
     assert asked["tool_calls"][0]["function"]["name"] == "search"

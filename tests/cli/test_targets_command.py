@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import subprocess
@@ -11,25 +10,11 @@ from typing import Any
 
 import pytest
 
-from rejoinder.errors import RejoinderError
-from rejoinder.providers.model_list import match_models
+from rejoinder.providers.prices import match_models
 from rejoinder.testing import Answer, FakeServer, Fault, RateLimit, Received
-from tests.conftest import Project
-
-spec = pytest.mark.spec
-
-Raw = dict[str, Any]
+from tests.kit import Project, Raw, refusal, run, scripted, spec
 
 KEY = "key-of-the-test-0123456789"
-
-
-@pytest.fixture(autouse=True)
-def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the machine's keys, addresses and proxies reaches a test."""
-    endings = ("_API_KEY", "_BASE_URL", "_PROXY", "OLLAMA_HOST", "OPENAI_ORG_ID", "OPENAI_API_VERSION")
-    for name in list(os.environ):
-        if name.upper().endswith(endings) or name.startswith("AZURE_OPENAI_"):
-            monkeypatch.delenv(name)
 
 
 def write_targets(project: Project, *targets: Raw, name: str = ".rejoinder/targets.yaml") -> None:
@@ -37,22 +22,13 @@ def write_targets(project: Project, *targets: Raw, name: str = ".rejoinder/targe
 
 
 def list_of(project: Project, *arguments: str) -> dict[str, Raw]:
-    rows = json.loads(project.run("targets", "--format", "json", *arguments))
+    rows = project.run_json("targets", *arguments)
     return {row["name"]: row for row in rows}
 
 
 def check(project: Project, *arguments: str, code: int = 0) -> dict[str, Raw]:
-    rows = json.loads(project.run("targets", "check", "--format", "json", *arguments, code=code))
+    rows = project.run_json("targets", "check", *arguments, code=code)
     return {row["name"]: row for row in rows}
-
-
-def refusal(project: Project, *arguments: str) -> str:
-    """What a command says when it refuses with exit code 2."""
-    result = project.invoke(*arguments)
-    error = result.exception
-    assert isinstance(error, RejoinderError | SystemExit), error
-    assert (error.exit_code if isinstance(error, RejoinderError) else error.code) == 2, result.output
-    return f"{result.output}{error}"
 
 
 def openai(server: FakeServer, name: str = "gpt", **more: Any) -> Raw:
@@ -91,7 +67,7 @@ def test_the_list_says_what_is_ready_and_what_each_lacks(project: Project, monke
         {"name": "gpt", "provider": "openai", "model": "gpt-5-mini"},
         {"name": "azure", "provider": "azure", "deploymentName": "mine", "endpoint": "https://x", "apiKey": KEY},
         {"name": "local", "provider": "ollama", "settings": {"model": "llama"}},
-        {"name": "demo", "provider": "scripted", "replies": ["yes"]},
+        scripted("demo", "yes"),
         {"name": "web", "provider": "http", "url": "http://127.0.0.1:9/"},
     ]
     write_targets(project, *ready, *({"name": name, **target} for name, (target, _) in NOT_READY.items()))
@@ -145,7 +121,7 @@ def test_without_targets_the_list_says_how_to_begin(project: Project) -> None:
     shown = project.run("targets")
     assert "rejoinder init" in shown
     assert "provider/model" in shown
-    assert json.loads(project.run("targets", "--format", "json")) == []
+    assert project.run_json("targets") == []
     assert "there are no targets to check" in refusal(project, "targets", "check")
 
 
@@ -275,7 +251,7 @@ def test_some_are_checked_by_name_or_as_a_model(project: Project, monkeypatch: p
         assert sorted(request.body["model"] for request in server.requests) == ["gpt-5-mini", "gpt-5-nano"]
 
 
-def test_an_unknown_name_is_refused_and_nobody_is_asked(project: Project) -> None:
+def test_an_unknown_target_is_refused_without_a_request(project: Project) -> None:
     with FakeServer() as server:
         write_targets(project, openai(server))
         said = refusal(project, "targets", "check", "gtp", "gpt")
@@ -363,8 +339,7 @@ SUITE = {"evals": [{"id": "one", "prompt": "Capital?", "checks": [{"match": "*"}
 
 def asked(project: Project, *arguments: str, suite: Raw = SUITE) -> list[str]:
     """The targets that a run is put to, in order."""
-    project.write("evals.yaml", suite)
-    document = json.loads(project.run("run", "evals.yaml", "--format", "json", *arguments))
+    document = run(project, suite, *arguments, code=0)
     names = [result["target"] for result in document["results"]]
     assert list(document["summary"]["by_target"]) == list(dict.fromkeys(names))
     return names
@@ -386,7 +361,7 @@ def asked(project: Project, *arguments: str, suite: Raw = SUITE) -> list[str]:
 )
 def test_targets_are_named_listed_and_matched(arguments: list[str], names: list[str], project: Project) -> None:
     known = ("a", "b", "c", "scripted-1", "scripted-2")
-    write_targets(project, *({"name": name, "provider": "scripted", "replies": ["yes"]} for name in known))
+    write_targets(project, *(scripted(name, "yes") for name in known))
     assert asked(project, *arguments) == names
 
 
@@ -416,7 +391,7 @@ def test_a_pattern_may_have_another_name_of_a_provider(project: Project, monkeyp
 
 
 def test_a_target_s_name_goes_before_a_model_s(project: Project, models: FakeServer) -> None:
-    write_targets(project, {"name": "openai-script", "provider": "scripted", "replies": ["yes"]})
+    write_targets(project, scripted("openai-script", "yes"))
     assert asked(project, "-m", "openai*") == ["openai-script"]
     assert models.requests == []
 
@@ -518,7 +493,7 @@ MISTAKES = {
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_choice_that_makes_no_sense_is_refused(name: str, project: Project, models: FakeServer) -> None:
     arguments, words = MISTAKES[name]
-    write_targets(project, {"name": "demo", "provider": "scripted", "replies": ["yes"]})
+    write_targets(project, scripted("demo", "yes"))
     project.write("evals.yaml", SUITE)
     said = refusal(project, "run", "evals.yaml", *arguments)
     for word in words:
@@ -528,7 +503,7 @@ def test_a_choice_that_makes_no_sense_is_refused(name: str, project: Project, mo
 
 
 def test_warnings_are_shown_once_with_a_pattern_as_without(project: Project) -> None:
-    write_targets(project, {"name": "demo", "provider": "scripted", "replies": ["yes"]})
+    write_targets(project, scripted("demo", "yes"))
     project.write("evals.yaml", {"evals": [{"prompt": "@[User]: hm", "checks": [{"match": "*"}]}]})
     for name in ("demo", "dem*"):
         result = project.invoke("run", "evals.yaml", "-m", name)
@@ -553,7 +528,7 @@ def test_a_comparison_has_a_line_a_target(project: Project, monkeypatch: pytest.
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
         project.write("evals.yaml", suite)
         arguments = ["run", "evals.yaml", "-m", ",".join(names), "-n", "2"]
-        document = json.loads(project.run(*arguments, "--format", "json", code=3))
+        document = project.run_json(*arguments, code=3)
         text = project.run(*arguments, code=3)
     by_target = document["summary"]["by_target"]
     assert list(by_target) == names
@@ -575,7 +550,7 @@ def test_a_comparison_has_a_line_a_target(project: Project, monkeypatch: pytest.
 
 
 def test_one_target_needs_no_table(project: Project) -> None:
-    write_targets(project, {"name": "demo", "provider": "scripted", "replies": ["yes"]})
+    write_targets(project, scripted("demo", "yes"))
     project.write("evals.yaml", SUITE)
     assert "rate (95 %)" not in project.run("run", "evals.yaml")
 
@@ -591,7 +566,7 @@ def test_the_command_s_target_wins_over_every_other(
     names = ("case", "execution", "suite", "metadata", "project", "default", "wanted")
     write_targets(
         project,
-        *({"name": name, "provider": "scripted", "replies": ["yes"]} for name in names),
+        *(scripted(name, "yes") for name in names),
         {"name": "needy", "provider": "openai", "model": "m", "api_key": "${{ LAB_NOBODY }}"},
     )
     project.write(".rejoinder/config.yaml", {"target": "project"})
@@ -642,5 +617,5 @@ def test_an_empty_system_prompt_of_the_command_means_none(empty: str, project: P
             project.run("run", "evals.yaml", "--system-prompt", empty)
             [request] = server.requests
             assert request.body["messages"] == [{"role": "user", "content": "q"}]
-            shown = json.loads(project.run("prompt", "evals.yaml", "--system-prompt", empty, "--format", "json"))
+            shown = project.run_json("prompt", "evals.yaml", "--system-prompt", empty)
             assert shown[0]["messages"] == [{"role": "user", "content": "q"}]

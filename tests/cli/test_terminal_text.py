@@ -12,7 +12,6 @@ import re
 import select
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,9 +21,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import Project
+from tests.kit import Project, command_line, scripted, spec
 
-spec = pytest.mark.spec
 PATIENCE = 60
 ATTACKS = {
     "title": "\x1b]0;PWN\x07",
@@ -54,7 +52,7 @@ def hostile_suite(text: Callable[[str], str] = named) -> dict[str, Any]:
         "target": text("bot"),
         "judge_target": text("judge"),
         "targets": [
-            {"name": text("bot"), "provider": "scripted", "replies": [text("reply"), text("reply"), text("reply")]},
+            scripted(text("bot"), text("reply"), text("reply"), text("reply")),
             {"name": text("judge"), "provider": "scripted", "judge": [0.2, text("words"), text("words")]},
         ],
         "evals": [
@@ -102,7 +100,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def through_pipe(root: Path, *arguments: str) -> str:
     done = subprocess.run(
-        command(*arguments), cwd=root, env=environment(), capture_output=True, timeout=PATIENCE, check=False
+        command_line(*arguments), cwd=root, env=environment(), capture_output=True, timeout=PATIENCE, check=False
     )
     return (done.stdout + done.stderr).decode()
 
@@ -111,7 +109,7 @@ def on_terminal(root: Path, *arguments: str, until: str | None = None) -> str:
     """What a terminal is sent. `until`: the words after which the command is interrupted."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        command(*arguments), cwd=root, env=environment(), stdin=theirs, stdout=theirs, stderr=theirs
+        command_line(*arguments), cwd=root, env=environment(), stdin=theirs, stdout=theirs, stderr=theirs
     )
     os.close(theirs)
     printed, deadline = b"", time.monotonic() + PATIENCE
@@ -134,10 +132,6 @@ def on_terminal(root: Path, *arguments: str, until: str | None = None) -> str:
             process.wait()
         os.close(ours)
     return printed.replace(b"\r\n", b"\n").decode()
-
-
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "rejoinder", *arguments]
 
 
 def environment() -> dict[str, str]:
@@ -228,9 +222,9 @@ def test_a_line_break_in_a_name_begins_no_line(project: Project) -> None:
 @spec("P42")
 def test_json_keeps_every_character(project: Project) -> None:
     project.write("evals.yaml", json.dumps(hostile_suite()))
-    printed = json.loads(project.run("run", "--format", "json", code=None))
+    printed = project.run_json("run", code=None)
     assert printed["results"][0]["id"] == named("case")
-    assert json.loads(project.run("prompt", "--format", "json"))[0]["id"] == named("case")
+    assert project.run_json("prompt")[0]["id"] == named("case")
 
 
 @spec("P42")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from tests.conftest import Project
+from tests.kit import PATIENCE_S, Project, command_line, wait_until
 
 SUITE = """\
 targets: [{{name: script, provider: scripted, replies: [yes it is]}}]
@@ -23,34 +21,47 @@ evals:
     prompt: Is it?
     checks: [{{contains: "{wanted}"}}]
 """
-PATIENCE_S = 60
 
 
 class Watching:
+    """A command that watches, and all that it says to both streams in its order."""
+
     def __init__(self, folder: Path, *paths: str) -> None:
         self.said = folder / "said.txt"
         with self.said.open("wb") as stream:
-            words = [sys.executable, "-m", "rejoinder", "run", "--watch", *paths]
-            self.process = subprocess.Popen(words, cwd=folder, stdout=stream, stderr=stream, env={**os.environ})
+            self.process = subprocess.Popen(
+                command_line("run", "--watch", *paths), cwd=folder, stdout=stream, stderr=stream
+            )
 
     def wait_for(self, words: str, times: int) -> str:
-        end = time.monotonic() + PATIENCE_S
-        while (text := self.said.read_text(encoding="utf-8")).count(words) < times:
-            assert self.process.poll() is None, text
-            assert time.monotonic() < end, text
-            time.sleep(0.02)
-        return text
+        def text() -> str:
+            return self.said.read_text(encoding="utf-8")
+
+        wait_until(lambda: text().count(words) >= times or self.process.poll() is not None, words)
+        assert self.process.poll() is None, text()
+        return text()
 
 
 @pytest.fixture
-def two_suites(project: Project) -> Iterator[Watching]:
+def watching(project: Project) -> Iterator[Callable[..., Watching]]:
+    begun: list[Watching] = []
+
+    def begin(*arguments: str) -> Watching:
+        begun.append(Watching(project.folder, *arguments))
+        return begun[-1]
+
+    yield begin
+    for child in begun:  # a killed one would leave its temporary file
+        if child.process.poll() is None:
+            child.process.send_signal(signal.SIGINT)
+        child.process.wait(PATIENCE_S)
+
+
+@pytest.fixture
+def two_suites(project: Project, watching: Callable[..., Watching]) -> Watching:
     project.write("one.yaml", SUITE.format(name="one", wanted="yes"))
     project.write("two.yaml", SUITE.format(name="two", wanted="yes"))
-    watching = Watching(project.folder, "one.yaml", "two.yaml")
-    yield watching
-    if watching.process.poll() is None:
-        watching.process.kill()
-    watching.process.wait()
+    return watching("one.yaml", "two.yaml")
 
 
 def test_what_a_change_touches_is_run_again(two_suites: Watching, project: Project) -> None:
@@ -158,21 +169,6 @@ DEPENDS = {
         CASE % "{contains: \"{{ env('WORD') }}\"}", {"/.env": "WORD=yes\n"}, {".env": "WORD=never\n"}, "1 failed"
     ),
 }
-
-
-@pytest.fixture
-def watching(project: Project) -> Iterator[Callable[..., Watching]]:
-    begun: list[Watching] = []
-
-    def begin(*arguments: str) -> Watching:
-        begun.append(Watching(project.folder, *arguments))
-        return begun[-1]
-
-    yield begin
-    for one in begun:
-        if one.process.poll() is None:
-            one.process.kill()
-        one.process.wait()
 
 
 def place(name: str) -> str:
