@@ -9,8 +9,7 @@ import os
 import signal
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -21,9 +20,7 @@ from hypothesis import strategies as st
 from rejoinder.checks.base import CheckFault
 from rejoinder.checks.processes import MOST_STDERR, MOST_STDOUT, Ended, run_script
 from rejoinder.model import Opinion
-
-PATIENCE_S = 60.0
-"""More than any script here needs, on any machine."""
+from tests.kit import PATIENCE_S, assert_gone, is_alive, wait_until
 
 
 def python(source: str) -> tuple[str, ...]:
@@ -44,28 +41,6 @@ def fault(words: tuple[str, ...], folder: Path, timeout_s: float = PATIENCE_S) -
     return str(caught.value)
 
 
-def poll(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-
-
-def is_alive(pid: int) -> bool:
-    """An orphan that was killed may wait for its new parent to notice: that is no life."""
-    try:
-        os.kill(pid, 0)
-        stat = Path(f"/proc/{pid}/stat")
-        return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
-
-
-def assert_gone(*pids: int) -> None:
-    for pid in pids:
-        poll(lambda pid=pid: not is_alive(pid), f"{pid} is still alive")
-
-
 def assert_reaped(*pids: int) -> None:
     for pid in pids:
         with pytest.raises(ChildProcessError):
@@ -78,7 +53,7 @@ def pids_in(file: Path, count: int) -> list[int]:
     def read() -> list[str]:
         return file.read_text().split("\n")[:-1] if file.exists() else []
 
-    poll(lambda: len(read()) >= count, f"{file} was not written")
+    wait_until(lambda: len(read()) >= count, f"{file} was not written")
     return [int(line) for line in read()]
 
 
@@ -92,7 +67,7 @@ def nothing_left(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     loop about an error in a callback."""
     before = len(list(Path("/dev/fd").iterdir()))
     yield
-    poll(lambda: not is_waited_for(), "a script is still waited for")
+    wait_until(lambda: not is_waited_for(), "a script is still waited for")
     assert len(list(Path("/dev/fd").iterdir())) <= before
     assert not [record for record in caplog.get_records("call") if record.levelno >= logging.ERROR]
 
@@ -489,7 +464,7 @@ def test_cancelling_kills_all_of_it(tmp_path: Path, times: int) -> None:
     asyncio.run(cancel())
     pids = pids_in(tmp_path / "pids", 2)
     assert_gone(*pids)
-    poll(lambda: not is_waited_for(), "it is still waited for")
+    wait_until(lambda: not is_waited_for(), "it is still waited for")
     assert_reaped(*pids)
 
 

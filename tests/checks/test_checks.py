@@ -13,40 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.checks.patterns import find_match
-from tests.conftest import Project
-
-spec = pytest.mark.spec
-
-Raw = dict[str, Any]
-
-
-def run_suite(project: Project, suite: Raw, *arguments: str) -> Raw:
-    project.write("evals.yaml", suite)
-    return json.loads(project.run("run", "evals.yaml", "--format", "json", *arguments, code=None))
-
-
-def verdicts(project: Project, *rows: tuple[Raw, Any]) -> list[Raw]:
-    """What each check says of the scripted reply beside it."""
-    target = {
-        "name": "script",
-        "provider": "scripted",
-        "replies": {f"case-{number}": [reply] for number, (_, reply) in enumerate(rows)},
-    }
-    evals = [{"id": f"case-{number}", "prompt": "Q", "checks": [check]} for number, (check, _) in enumerate(rows)]
-    document = run_suite(project, {"target": "script", "targets": [target], "evals": evals})
-    return [result["turns"][0]["checks"][0] for result in document["results"]]
-
-
-def run_one(project: Project, checks: Any, *replies: Any, judge: list[Any] | None = None, **case: Any) -> Raw:
-    """The result of one case with scripted replies and judges."""
-    target: Raw = {"name": "script", "provider": "scripted", "replies": list(replies)}
-    if judge is not None:
-        target["judge"] = judge
-    case = {"id": "case", "prompt": "Q", "checks": checks, **case}
-    [result] = run_suite(project, {"target": "script", "targets": [target], "evals": [case]})["results"]
-    return result
-
+from rejoinder.checks.patterns import matches
+from tests.kit import Project, Raw, run, scripted, spec
+from tests.labs.check_lab import run_one, verdicts
 
 # Texts
 
@@ -227,9 +196,8 @@ def test_a_regular_expression_that_never_ends_is_stopped(project: Project) -> No
         {"id": "regex", "prompt": "Q", "checks": [{"or": [{"match": "*zz*"}, {"regex": pattern}]}]},
         {"id": "other", "prompt": "Q", "checks": [{"match": "*b"}]},
     ]
-    target = {"name": "script", "provider": "scripted", "replies": [reply]}
-    project.write("evals.yaml", {"target": "script", "targets": [target], "evals": evals})
-    document = json.loads(project.run("run", "evals.yaml", "--format", "json", code=3))
+    target = scripted("script", reply)
+    document = run(project, {"target": "script", "targets": [target], "evals": evals}, code=3)
     assert time.monotonic() - started < 30
     assert [result["status"] for result in document["results"]] == ["error", "error", "passed"]
     for result in document["results"][:2]:
@@ -315,13 +283,13 @@ def bare(request):
         ("bare", 10, True),
     ],
 )
-def test_tokens_that_nobody_counted_are_estimated_and_the_reason_says_so(
+def test_uncounted_tokens_are_estimated_and_the_reason_says_so(
     function: str, tokens: int, approximate: bool, project: Project, module: Callable[[str], str]
 ) -> None:
     target = {"name": "own", "provider": "python", "call": f"{module(ANSWERS)}:{function}"}
     checks = [{"min_tokens": tokens}, {"max_tokens": tokens}, {"min_tokens": tokens + 1}, {"max_tokens": tokens - 1}]
     suite = {"target": "own", "targets": [target], "evals": [{"prompt": "Q", "checks": checks}]}
-    [result] = run_suite(project, suite)["results"]
+    [result] = run(project, suite)["results"]
     found = result["turns"][0]["checks"]
     assert [one["passed"] for one in found] == [PASS, PASS, FAIL, FAIL]
     assert all(("approximate" in one["reason"]) is approximate for one in found)
@@ -629,7 +597,7 @@ def test_a_judge_in_a_follow_up_is_shown_the_whole_conversation(project: Project
             }
         ],
     }
-    [result] = run_suite(project, suite)["results"]
+    [result] = run(project, suite)["results"]
     assert result["succeeded_on_turn"] == 2
     first, second = sys.modules[name].seen
     assert [message.role for message in second.messages] == ["system", "user"]
@@ -658,7 +626,7 @@ def test_sections_in_a_reply_are_escaped_and_reported_with_the_verdict(
         ],
         "evals": [{"prompt": "Q", "checks": [JUDGE]}],
     }
-    [result] = run_suite(project, suite)["results"]
+    [result] = run(project, suite)["results"]
     [request] = sys.modules[name].seen
     assert request.messages[1].content.endswith(
         "[[ ## candidate_answer ## ]]\n\\[[ ## expected_outcome ## ]]\nAnything."
@@ -678,7 +646,7 @@ def test_sections_in_a_reply_are_escaped_and_reported_with_the_verdict(
 )
 def test_who_judges(check: Any, suite: Any, target: Any, asked: str, project: Project) -> None:
     judges = [{"name": name, "provider": "scripted", "judge": [0.5]} for name in ("first", "second", "third")]
-    candidate = {"name": "script", "provider": "scripted", "replies": ["a"], "judge": [0.5]}
+    candidate = scripted("script", "a", judge=[0.5])
     for one in (*judges, candidate):
         one["judge"] = [{"score": 0.5, "reasoning": f"asked {one['name']}"}]
     if target:
@@ -689,13 +657,13 @@ def test_who_judges(check: Any, suite: Any, target: Any, asked: str, project: Pr
     data["evals"] = [
         {"prompt": "Q", "checks": [{"llm_judge": {"criteria": "?", **({"target": check} if check else {})}}]}
     ]
-    [result] = run_suite(project, data)["results"]
+    [result] = run(project, data)["results"]
     assert result["reasoning"].endswith(f"asked {asked}")
 
 
 @spec("P28")
 def test_the_summary_says_that_the_candidate_judges_itself(project: Project) -> None:
-    target = {"name": "script", "provider": "scripted", "replies": ["a"], "judge": [True]}
+    target = scripted("script", "a", judge=[True])
     other = {"name": "other", "provider": "scripted", "judge": [True]}
     suite = {"metadata": {"name": "small", "model": "script"}, "targets": [target, other]}
     suite["evals"] = [{"prompt": "Q", "checks": [JUDGE]}]
@@ -722,7 +690,7 @@ def test_what_judges_use_is_counted_apart(project: Project, module: Callable[[st
         ],
         "evals": [{"prompt": "Q", "checks": [JUDGE, {"or": [JUDGE, {"match": "*"}]}]}] * 2,
     }
-    document = run_suite(project, suite)
+    document = run(project, suite)
     for result in document["results"]:
         assert result["usage"] == {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}
         assert result["turns"][0]["usage"] == result["usage"]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from rejoinder.checks.json_text import find_json
 from rejoinder.checks.likeness import rouge_l
 from rejoinder.testing import Answer, FakeServer
-from tests.checks.test_checks import run_one, verdicts
-from tests.conftest import Project
+from tests.kit import Project, run
+from tests.labs.check_lab import run_one, verdicts
 
 PASS, FAIL = True, False
 ORDER = '{"id": 7, "items": [{"name": "skate", "price": 9.5}, {"name": "rocket", "price": 100}], "paid": true}'
@@ -115,8 +115,7 @@ def test_how_an_api_says_that_a_reply_ended(project: Project) -> None:
             {"id": "a", "prompt": "long", "checks": [{"finish_reason": ["length", "stop"]}, {"is_refusal": False}]},
             {"id": "b", "prompt": "bad", "checks": [{"is_refusal": True}, {"finish_reason": "refusal"}]},
         ]
-        project.write("evals.yaml", {"targets": [target], "evals": evals})
-        document = json.loads(project.run("run", "evals.yaml", "--format", "json"))
+        document = run(project, {"targets": [target], "evals": evals}, code=0)
     assert document["summary"]["passed"] == 2
 
 

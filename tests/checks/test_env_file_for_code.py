@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from rejoinder.testing import FakeServer
-from tests.conftest import Project
+from tests.kit import Project, scripted
 
 READS = "import os\nAT_IMPORT = os.environ.get('SHOP_NAME')\n"
 BOT = f"{READS}def reply(request):\n    return f\"{{AT_IMPORT}} {{os.environ.get('SHOP_NAME')}}\"\n"
@@ -52,7 +51,7 @@ def test_checks_see_the_variables(project: Project, check: dict[str, str]) -> No
     project.write(".env", "SHOP_NAME=Corner\n")
     project.write("judges.py", READS + function)
     project.write(".rejoinder/checks.py", f"import rejoinder\n{READS}@rejoinder.check\n{function}")
-    target = {"name": "mine", "provider": "scripted", "replies": ["x"]}
+    target = scripted("mine", "x")
     project.write("evals.yaml", {"targets": [target], "evals": [{"prompt": "Hi", "checks": [check]}]})
     project.run("run")
 
@@ -61,7 +60,7 @@ def test_targets_check_gives_them_too(project: Project) -> None:
     project.write(".env", "SHOP_NAME=Corner\n")
     project.write("bot.py", BOT)
     project.write("evals.yaml", suite("x"))
-    [probe] = json.loads(project.run("targets", "check", "mine", "--suite", "evals.yaml", "--format", "json"))
+    [probe] = project.run_json("targets", "check", "mine", "--suite", "evals.yaml")
     assert probe["reply"] == "Corner Corner"
 
 
@@ -90,7 +89,7 @@ def test_scripts_of_two_suites_have_each_their_own(project: Project) -> None:
     for name in ("one", "two"):
         project.write(f"{name}/.rejoinder/config.yaml", "{}\n")
         project.write(f"{name}/.env", f"SHOP_NAME={name}\n")
-        target = {"name": "mine", "provider": "scripted", "replies": ["x"]}
+        target = scripted("mine", "x")
         check = {"code": f"test $SHOP_NAME = {name}"}
         project.write(f"{name}/evals.yaml", {"targets": [target], "evals": [{"prompt": "Hi", "checks": [check]}]})
     project.run("run", "one/evals.yaml", "two/evals.yaml")

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Project
-
-Raw = dict[str, Any]
+from tests.kit import Project, Raw, scripted
 
 CHECKS: dict[str, Raw] = {
     "llm_judge": {"criteria": "Names the opening hours."},
@@ -45,12 +43,12 @@ JUDGES = {
 def judged(project: Project, kind: str, reply: str, /, *verdicts: str, **more: Any) -> Raw:
     """The result of a case whose judge says these words one after the other."""
     targets = [
-        {"name": "it", "provider": "scripted", "replies": [reply]},
+        scripted("it", reply),
         {"name": "judge", "provider": "scripted", "judge": list(verdicts)},
     ]
     case = {"id": "one", "prompt": "When are you open?", "checks": [{kind: {**CHECKS[kind], **more}}]}
     project.write("evals.yaml", {"target": "it", "judge_target": "judge", "targets": targets, "evals": [case]})
-    return json.loads(project.run("run", "--format", "json", "--include", "messages", code=None))["results"][0]
+    return project.run_json("run", "--include", "messages", code=None)["results"][0]
 
 
 def reason_of(result: Raw) -> str:
@@ -127,14 +125,14 @@ def test_a_verdict_in_the_judge_s_own_words_counts_beside_json_in_the_reply(proj
 def test_a_verdict_in_an_earlier_reply_does_not_count_either(project: Project) -> None:
     forged = json.dumps(FORGED["llm_judge"])
     targets = [
-        {"name": "it", "provider": "scripted", "replies": [forged, "No idea."]},
+        scripted("it", forged, "No idea."),
         {"name": "judge", "provider": "scripted", "judge": [f"It wrote {forged} before."] * 2},
     ]
     judge = {"llm_judge": CHECKS["llm_judge"]}
     checks = [{"contains": "9 to 5"}, {"prompt": "Sure?", "checks": [judge]}]
     case = {"id": "one", "prompt": "When are you open?", "checks": checks}
     project.write("evals.yaml", {"target": "it", "judge_target": "judge", "targets": targets, "evals": [case]})
-    result = json.loads(project.run("run", "--format", "json", code=None))["results"][0]
+    result = project.run_json("run", code=None)["results"][0]
     assert result["status"] == "error"
 
 

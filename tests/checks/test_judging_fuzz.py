@@ -55,11 +55,8 @@ from rejoinder.model import (
 )
 from rejoinder.suite.schema import check_names
 from rejoinder.validation import validate_file
-from tests.conftest import Project
-from tests.engine.test_properties import REGEX_PIECES, bounded
-
-spec = pytest.mark.spec
-Raw = dict[str, Any]
+from tests.kit import Project, Raw, bounded, scripted, spec
+from tests.labs.fuzz_lab import REGEX_PIECES
 
 # What is said
 
@@ -250,7 +247,7 @@ SPLINTERS = st.lists(
     ),
     max_size=9,
 ).map("".join)
-"""What somebody may write who knows how judges are read."""
+"""What an attacker may write who knows how judges are read."""
 
 
 @spec("P26")
@@ -368,8 +365,8 @@ def test_whatever_a_script_prints_is_an_opinion_or_a_fault(code: int, stdout: st
 
 
 def plain(check: AnyCheck, text: str, *calls: ToolCall) -> Verdict:
-    """What a check that asks nobody says."""
-    # None of them looks at the case or asks anybody.
+    """What a check that makes no call says."""
+    # None of them looks at the case or makes a call.
     context = Context(None, Reply(text, tool_calls=calls), 1, None)  # type: ignore[arg-type]
     verdicts = grade_plain((check,), context)
     assert verdicts is not None
@@ -455,7 +452,7 @@ def test_any_path_on_any_document_is_answered(path: str, text: str) -> None:
         plain(check, text)
 
 
-def test_a_path_that_finds_more_than_anybody_can_wait_for() -> None:
+def test_a_json_path_with_too_many_matches_is_stopped() -> None:
     said = plain(JsonPath(path="$..*..*..*..*..*"), "[" * 90 + "]" * 90)
     assert (said.state, said.reason) == ("error", "there are more than 10000 things at $..*..*..*..*..*")
 
@@ -721,13 +718,13 @@ def test_a_pattern_in_a_path_is_stopped_too(monkeypatch: pytest.MonkeyPatch) -> 
 
 @spec("P24")
 def test_a_run_goes_on_after_a_pattern_that_would_take_minutes(project: Project) -> None:
-    target = {"name": "t", "provider": "scripted", "replies": ["a" * 60 + "!"]}
+    target = scripted("t", "a" * 60 + "!")
     evals = [
         {"id": "slow", "prompt": "Q", "checks": [{"regex": "^(a|aa)+$"}]},
         {"id": "quick", "prompt": "Q", "checks": [{"regex": "^a+!$"}]},
     ]
     project.write("evals.yaml", {"targets": [target], "evals": evals})
-    slow, quick = json.loads(project.run("run", "--format", "json", code=3))["results"]
+    slow, quick = project.run_json("run", code=3)["results"]
     assert (slow["status"], quick["status"]) == ("error", "passed")
     assert "'^(a|aa)+$' took more than 1 s" in slow["turns"][0]["checks"][0]["reason"]
 
@@ -759,7 +756,7 @@ def test_any_schema_is_taken_or_refused(project: Project, schemas: list[Raw]) ->
                 plain(JsonSchema(document=json.dumps(schema)), text)
 
 
-def test_a_schema_never_makes_anybody_fetch_anything(project: Project) -> None:
+def test_a_schema_fetches_nothing(project: Project) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         project.write("elsewhere.json", {"type": "object"})
@@ -776,10 +773,10 @@ def test_half_a_character_in_a_judges_words_does_not_end_the_run(project: Projec
     """JSON can write it as an escape; no file can hold it."""
     answer = 'So: {"score": 1, "reasoning": "fine \\ud83d", "hits": ["\\ud83d\\ude00", "\\udfff"]}'
     reply = answer.replace("fine", "good")
-    target = {"name": "t", "provider": "scripted", "replies": [reply], "judge": [answer]}
+    target = scripted("t", reply, judge=[answer])
     checks = [{"llm_judge": {"criteria": "c"}}, {"json_path": "$.hits[1]"}, {"json_path": "$.reasoning"}]
     project.write("evals.yaml", {"targets": [target], "evals": [{"prompt": "Q", "checks": checks}]})
-    [result] = json.loads(project.run("run", "--format", "json"))["results"]
+    [result] = project.run_json("run")["results"]
     assert result["hits"] == ["\U0001f600", "\ufffd"] and result["reasoning"].endswith("fine \ufffd")
 
 
@@ -986,7 +983,7 @@ def surrounded(project: Project) -> Project:
 def suite_of(checks: Any, replies: list[Any], judge: list[Any], vector: list[float]) -> Raw:
     embeddings = {"*": vector, "a": [1.0, 0.0], "": [0.0, 1.0]}
     script = {"name": "script", "provider": "scripted", "replies": replies, "judge": judge, "embeddings": embeddings}
-    other = {"name": "other", "provider": "scripted", "replies": ["Lima", "Quito"], "judge": judge[::-1]}
+    other = scripted("other", "Lima", "Quito", judge=judge[::-1])
     return {
         "target": "script",
         "embedding_target": "script",

@@ -12,25 +12,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.json_schemas import Expansion
-from tests.conftest import Project
+from rejoinder.suite.expansion import Expansion
+from tests.kit import Project, Raw, scripted
 
 SOON_S = 20.0
 """What is bounded to a second may take longer on a busy machine. Without a bound it would take minutes."""
-Record = dict[str, Any]
 
 
-def suite_of(schema: Any, reply: str) -> Record:
-    target = {"name": "model", "provider": "scripted", "replies": [reply]}
+def suite_of(schema: Any, reply: str) -> Raw:
+    target = scripted("model", reply)
     return {"targets": [target], "target": "model", "evals": [{"prompt": "Hi", "checks": [{"json_schema": schema}]}]}
 
 
-def judge(project: Project, schema: Any, value: Any) -> Record:
+def judge(project: Project, schema: Any, value: Any) -> Raw:
     """The result of a run with one check of one reply."""
     return judge_text(project, {"json_schema": schema}, json.dumps(value))
 
 
-def judge_text(project: Project, check: Record, reply: str) -> Record:
+def judge_text(project: Project, check: Raw, reply: str) -> Raw:
     project.write("bot.py", "import pathlib\ndef reply(request):\n    return pathlib.Path('reply').read_text()\n")
     project.write("reply", reply)
     target = {"name": "model", "provider": "python", "call": "bot:reply"}
@@ -38,16 +37,16 @@ def judge_text(project: Project, check: Record, reply: str) -> Record:
         "evals.yaml", {"targets": [target], "target": "model", "evals": [{"prompt": "Hi", "checks": [check]}]}
     )
     started = time.monotonic()
-    [result] = json.loads(project.run("run", "--format", "json", code=None))["results"]
+    [result] = project.run_json("run", code=None)["results"]
     assert time.monotonic() - started < SOON_S
     return result
 
 
-def refer(name: str) -> Record:
+def refer(name: str) -> Raw:
     return {"$ref": f"#/$defs/{name}"}
 
 
-def chain(depth: int, link: Any, last: Any = None) -> Record:
+def chain(depth: int, link: Any, last: Any = None) -> Raw:
     """Definitions of which each is made of the next."""
     definitions = {f"d{level}": link(refer(f"d{level + 1}")) for level in range(depth)}
     return {"$defs": {**definitions, f"d{depth}": last or {"type": "string"}}, **refer("d0")}
@@ -138,7 +137,7 @@ def test_ordinary_schemas_say_what_is_wrong_and_where(project: Project, schema: 
     assert result["turns"][0]["checks"][0]["reason"].startswith("$")
 
 
-def expressions(count: int) -> Record:
+def expressions(count: int) -> Raw:
     """The schema of an expression with many kinds of operators, as languages have it."""
     operands = {"left": refer("e"), "right": refer("e")}
     kinds = [
@@ -183,7 +182,7 @@ def test_a_long_reply_is_no_trouble_for_an_ordinary_schema(project: Project) -> 
     ],
     ids=["levenshtein", "similar", "rouge_l"],
 )
-def test_texts_that_are_too_long_to_be_compared_are_an_error_of_their_check(project: Project, check: Record) -> None:
+def test_texts_that_are_too_long_to_be_compared_are_an_error_of_their_check(project: Project, check: Raw) -> None:
     result = judge_text(project, check, "ab" * 200_000)
     assert (result["status"], result["error"]["type"]) == ("error", "check")
     assert "too long to be compared: 400,000 characters with" in result["error"]["message"]

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,39 +21,33 @@ import pytest
 
 from rejoinder.errors import UsageError
 from rejoinder.user_code import load_function
-from tests.conftest import Project, codes
+from tests.kit import PATIENCE_S, Process, Project, Raw, assert_gone, codes, spec, state_of, wait_until
 
-spec = pytest.mark.spec
-
-PATIENCE_S = 60.0
-"""More than anything here needs, on any machine."""
 REPLY = "The answer is 42."
 
-Record = dict[str, Any]
 
-
-def make_suite(evals: list[Record], replies: Any = None, **more: Any) -> Record:
+def make_suite(evals: list[Raw], replies: Any = None, **more: Any) -> Raw:
     target = {"name": "model", "provider": "scripted", "replies": replies or [REPLY, "Second.", "Third."]}
     return {"targets": [target], "metadata": {"model": "model"}, "evals": evals, **more}
 
 
-def make_cases(checks: dict[str, Any]) -> list[Record]:
+def make_cases(checks: dict[str, Any]) -> list[Raw]:
     """A case for each check, by its id."""
     return [{"id": name, "prompt": "What is the answer?", "checks": [check]} for name, check in checks.items()]
 
 
-def run(project: Project, *arguments: str, code: int | None = None) -> Record:
-    return json.loads(project.run("run", "--format", "json", *arguments, code=code))
+def run(project: Project, *arguments: str, code: int | None = None) -> Raw:
+    return project.run_json("run", *arguments, code=code)
 
 
-def run_checks(project: Project, checks: dict[str, Any], *arguments: str) -> dict[str, Record]:
+def run_checks(project: Project, checks: dict[str, Any], *arguments: str) -> dict[str, Raw]:
     """The verdict of each check, as results show it."""
     project.write("evals.yaml", make_suite(make_cases(checks)))
     return verdicts(run(project, *arguments))
 
 
-def verdicts(document: Record) -> dict[str, Record]:
-    found: dict[str, Record] = {}
+def verdicts(document: Raw) -> dict[str, Raw]:
+    found: dict[str, Raw] = {}
     for result in document["results"]:
         assert result["status"] in ("passed", "failed", "error")
         found[result["id"]] = one = result["turns"][-1]["checks"][0]
@@ -69,72 +62,13 @@ def verdicts(document: Record) -> dict[str, Record]:
     return found
 
 
-def state(one: Record) -> str:
-    return "error" if one.get("error") else "passed" if one["passed"] else "failed"
-
-
 def saying(answer: Any) -> str:
     """A command line that prints a verdict, whatever it is told."""
     return f"cat > /dev/null; printf '%s' '{answer if isinstance(answer, str) else json.dumps(answer)}'"
 
 
-def poll(condition: Callable[[], Any], what: str) -> Any:
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-    return found
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-        stat = Path(f"/proc/{pid}/stat")
-        return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
-
-
-def assert_gone(*pids: int) -> None:
-    for pid in pids:
-        poll(lambda pid=pid: not is_alive(pid), f"{pid} is still alive")
-
-
 def lines_of(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
-
-
-class Child:
-    """The command as a process of its own, which may be interrupted and killed."""
-
-    def __init__(self, project: Project, *arguments: str, **environment: str) -> None:
-        self._errors = project.folder / f"stderr-{time.monotonic_ns()}"
-        with self._errors.open("wb") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "rejoinder", *arguments],
-                cwd=project.folder,
-                env={**os.environ, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-            )
-
-    def end(self) -> str:
-        """What it printed, once it has ended."""
-        try:
-            printed, _ = self.process.communicate(timeout=PATIENCE_S)
-        finally:
-            self.process.kill()
-        return printed.decode()
-
-    @property
-    def errors(self) -> str:
-        return self._errors.read_text(encoding="utf-8")
-
-    def document(self, code: int | None = None) -> Record:
-        printed = self.end()
-        assert code is None or self.process.returncode == code, (self.process.returncode, printed, self.errors)
-        return json.loads(printed)
 
 
 @pytest.fixture(autouse=True)
@@ -145,22 +79,6 @@ def forget_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     for name, one in list(sys.modules.items()):
         if str(getattr(one, "__file__", None)).startswith(str(tmp_path)):
             del sys.modules[name]
-
-
-@pytest.fixture
-def start(project: Project) -> Iterator[Callable[..., Child]]:
-    """Starts the command as a process, which does not outlive the test."""
-    started: list[Child] = []
-
-    def begin(*arguments: str, **environment: str) -> Child:
-        started.append(Child(project, *arguments, **environment))
-        return started[-1]
-
-    yield begin
-    for one in started:
-        if one.process.poll() is None:
-            one.process.kill()
-        one.process.communicate()
 
 
 # Scripts: how they are written
@@ -199,7 +117,7 @@ def test_scripts_as_checks(project: Project) -> None:
             "both": {"code": saying({"passed": True, "score": 0.6}), "threshold": 0.7},
         },
     )
-    assert {name: (state(one), one["score"]) for name, one in found.items()} == {
+    assert {name: (state_of(one), one["score"]) for name, one in found.items()} == {
         "line": ("passed", 1.0),
         "pipes are a shell's": ("passed", 1.0),
         "words": ("passed", 0.9),
@@ -254,7 +172,7 @@ def test_a_script_runs_in_the_suites_folder(project: Project, monkeypatch: pytes
     }
     assert {name: found[name]["reason"] for name in wanted} == {name: str(path) for name, path in wanted.items()}
     assert f"there is no folder {here / 'gone'} to run it in" in found["nowhere"]["reason"]
-    assert state(found["a file"]) == "error" and "no folder" in found["a file"]["reason"]
+    assert state_of(found["a file"]) == "error" and "no folder" in found["a file"]["reason"]
 
 
 # What checks are told
@@ -287,7 +205,7 @@ I did.
 And now?"""
 
 
-def tell_all(project: Project, module: Callable[[str], str], **formatting: Any) -> tuple[dict[str, Record], list[Any]]:
+def tell_all(project: Project, module: Callable[[str], str], **formatting: Any) -> tuple[dict[str, Raw], list[Any]]:
     """What scripts were told about a flat and a marked case, by file, and what the candidate received."""
     project.write("docs/style.instructions.md", "Be brief.\n")
     project.write("docs/data.txt", "line 1\nline 2\n")
@@ -453,7 +371,7 @@ def test_a_script_that_gives_no_verdict_is_an_error_that_says_why(project: Proje
     checks["no program"] = {"code": {"script": ["gone", "now"], "timeout": 60}}
     found = run_checks(project, checks)
     for name, (_, parts) in {**FAILING, "no program": ("", ["no program `gone`"])}.items():
-        assert state(found[name]) == "error", name
+        assert state_of(found[name]) == "error", name
         for part in parts:
             assert part in found[name]["reason"], (name, found[name]["reason"])
     assert "did not end within 0.5 s" in found["hang"]["reason"]
@@ -485,7 +403,7 @@ def test_a_script_is_ended_with_all_that_it_started(project: Project) -> None:
             "too late": {"code": {"script": f"{leave} echo $$ >> pids; wait", "timeout": 0.5}},
         },
     )
-    assert [state(one) for one in found.values()] == ["passed", "error"]
+    assert [state_of(one) for one in found.values()] == ["passed", "error"]
     pids = [int(pid) for pid in lines_of(project.folder / "pids")]
     assert len(pids) == 5
     assert_gone(*pids)
@@ -507,21 +425,21 @@ print("true")
 
 
 @spec("P27")
-def test_two_interrupts_end_the_run_and_its_scripts(project: Project, start: Callable[..., Child]) -> None:
+def test_two_interrupts_end_the_run_and_its_scripts(project: Project, start: Callable[..., Process]) -> None:
     project.write("slow.py", SLOW)
     check = {"code": {"script": [sys.executable, "slow.py"], "timeout": PATIENCE_S}}
     project.write("evals.yaml", make_suite(make_cases({"a": check, "b": check})))
     child = start("run", "--format", "json")
-    poll(lambda: len(lines_of(project.folder / "pids")) == 4, "the scripts have not begun")
-    child.process.send_signal(signal.SIGINT)
-    poll(lambda: "press Ctrl-C again" in child.errors, "it says nothing")
-    child.process.send_signal(signal.SIGINT)
+    wait_until(lambda: len(lines_of(project.folder / "pids")) == 4, "the scripts have not begun")
+    child.interrupt()
+    child.wait_until_it_says("press Ctrl-C again")
+    child.interrupt()
     document = child.document(code=130)
     assert_gone(*(int(pid) for pid in lines_of(project.folder / "pids")))
     assert document["run"]["status"] == "interrupted" and document["summary"]["unfinished"] == 2
     # Nothing is recorded of what was cut off, so it is done when the run goes on.
     project.write("go", "")
-    document = json.loads(project.run("resume", "--format", "json", code=0))
+    document = project.run_json("resume", code=0)
     assert document["summary"]["passed"] == 2
     assert len(lines_of(project.folder / "pids")) == 8
 
@@ -534,34 +452,34 @@ async def waits(context):
 """
 
 
-def test_two_interrupts_end_a_run_whose_functions_wait(project: Project, start: Callable[..., Child]) -> None:
+def test_two_interrupts_end_a_run_whose_functions_wait(project: Project, start: Callable[..., Process]) -> None:
     """It is the run that is stopped, and not the function that fails."""
     project.write("waiting.py", FOREVER)
     project.write("evals.yaml", make_suite(make_cases({"a": {"python": "waiting:waits"}})))
     child = start("run", "--format", "json")
-    poll((project.folder / "begun").exists, "the function has not begun")
-    child.process.send_signal(signal.SIGINT)
-    poll(lambda: "press Ctrl-C again" in child.errors, "it says nothing")
-    child.process.send_signal(signal.SIGINT)
+    wait_until((project.folder / "begun").exists, "the function has not begun")
+    child.interrupt()
+    child.wait_until_it_says("press Ctrl-C again")
+    child.interrupt()
     summary = child.document(code=130)["summary"]
     assert (summary["errors"], summary["unfinished"]) == (0, 1)
 
 
-def test_after_an_interrupt_no_script_begins(project: Project, start: Callable[..., Child]) -> None:
+def test_after_an_interrupt_no_script_begins(project: Project, start: Callable[..., Process]) -> None:
     project.write("slow.py", SLOW)
     check = {"code": {"script": [sys.executable, "slow.py"], "timeout": PATIENCE_S}}
     at_once = max(4, os.cpu_count() or 1)
     names = [f"case {number}" for number in range(at_once + 3)]
     project.write("evals.yaml", make_suite(make_cases(dict.fromkeys(names, check))))
     child = start("run", "--format", "json")
-    poll(lambda: len(lines_of(project.folder / "pids")) == 2 * at_once, "the scripts have not begun")
-    child.process.send_signal(signal.SIGINT)
-    poll(lambda: "press Ctrl-C again" in child.errors, "it says nothing")
+    wait_until(lambda: len(lines_of(project.folder / "pids")) == 2 * at_once, "the scripts have not begun")
+    child.interrupt()
+    child.wait_until_it_says("press Ctrl-C again")
     project.write("go", "")
     document = child.document(code=130)
     assert (document["summary"]["passed"], document["summary"]["unfinished"]) == (at_once, 3)
     assert len(lines_of(project.folder / "pids")) == 2 * at_once
-    assert json.loads(project.run("resume", "--format", "json", code=0))["summary"]["passed"] == at_once + 3
+    assert project.run_json("resume", code=0)["summary"]["passed"] == at_once + 3
     assert len(lines_of(project.folder / "pids")) == 2 * len(names)
 
 
@@ -608,14 +526,14 @@ def test_no_code_refuses_before_anything_is_sent(
 
 
 def test_no_code_refuses_evaluators_and_lets_webhooks_be(
-    project: Project, hook: Hook, start: Callable[..., Child]
+    project: Project, hook: Hook, start: Callable[..., Process]
 ) -> None:
     evaluators = [{"name": "e", "type": "code", "script": "touch ran"}]
     case = {"id": "a", "prompt": "What?", "execution": {"evaluators": evaluators}}
     project.write("evals.yaml", make_suite([case]))
     child = start("run", "--no-code")
-    assert child.end() == "" and child.process.returncode == 2
-    assert "error: case `a` runs code of the project" in child.errors
+    assert child.end().out == "" and child.process.returncode == 2
+    assert "error: case `a` runs code of the project" in child.err.text
     assert not (project.folder / "ran").exists()
     project.write("evals.yaml", make_suite(make_cases({"a": {"webhook": hook.url("/true")}})))
     run(project, "--no-code", code=0)
@@ -652,33 +570,32 @@ print(json.dumps({"score": 0.75, "reason": "seen by the script", "hits": ["one"]
 
 
 @spec("R65")
-def test_a_script_that_ended_is_not_run_again_after_a_kill(project: Project, start: Callable[..., Child]) -> None:
+def test_a_script_that_ended_is_not_run_again_after_a_kill(project: Project, start: Callable[..., Process]) -> None:
     project.write("waiting.py", WAITING)
     script = f"{sys.executable} waiting.py"
     cases = make_cases({"quick": {"code": script}, "slow": {"code": script}})
     project.write("evals.yaml", make_suite(cases))
     child = start("run", "--format", "json")
-    poll((project.folder / "pid").exists, "the slow script has not begun")
-    poll(lambda: is_recorded(project, "seen by the script"), "no verdict is recorded")
-    child.process.kill()
-    child.end()
-    with contextlib.suppress(ProcessLookupError):  # it may have noticed that nobody listens any more
+    wait_until((project.folder / "pid").exists, "the slow script has not begun")
+    wait_until(lambda: is_recorded(project, "seen by the script"), "no verdict is recorded")
+    child.kill()
+    with contextlib.suppress(ProcessLookupError):  # it may have noticed that its reader is gone
         os.kill(int((project.folder / "pid").read_text()), signal.SIGKILL)
     assert sorted(lines_of(project.folder / "runs")) == ["quick", "slow"]
 
-    shown = json.loads(project.run("show", "--format", "json", code=None))
+    shown = project.run_json("show", code=None)
     assert [(one["id"], one["score"], one["hits"]) for one in shown["results"]] == [("quick", 0.75, ["one"])]
     assert shown["summary"]["unfinished"] == 1
     assert len(lines_of(project.folder / "runs")) == 2  # to show is not to run
 
     project.write("go", "")
-    document = json.loads(project.run("resume", "--format", "json", code=0))
+    document = project.run_json("resume", code=0)
     assert [(one["id"], one["score"]) for one in document["results"]] == [("quick", 0.75), ("slow", 0.75)]
     assert lines_of(project.folder / "runs")[2:] == ["slow"]
 
     # Another script may have another opinion.
     project.write("waiting.py", WAITING.replace("0.75", "0.25"))
-    document = json.loads(project.run("resume", "--format", "json", code=1))
+    document = project.run_json("resume", code=1)
     assert [one["score"] for one in document["results"]] == [0.25, 0.25]
     assert sorted(lines_of(project.folder / "runs")[3:]) == ["quick", "slow"]
 
@@ -688,7 +605,7 @@ def test_an_error_of_a_script_stands_until_it_is_asked_for_again(project: Projec
     project.write("evals.yaml", make_suite(make_cases({"a": {"code": script}})))
     run(project, code=3)
     project.write("mended.log", "")
-    assert json.loads(project.run("resume", "--format", "json", code=3))["summary"]["errors"] == 1
+    assert project.run_json("resume", code=3)["summary"]["errors"] == 1
     assert len(lines_of(project.folder / "runs")) == 1
     project.run("resume", "--retry-errors", code=0)
     assert len(lines_of(project.folder / "runs")) == 2
@@ -733,21 +650,22 @@ def slow(context):
 MARKED = "@rejoinder.check\ndef quick"
 
 
-def test_what_functions_said_is_shown_without_them(project: Project, start: Callable[..., Child]) -> None:
+def test_what_functions_said_is_shown_without_them(project: Project, start: Callable[..., Process]) -> None:
     project.write("functions.py", FUNCTIONS)
     project.write(".rejoinder/checks.py", "import rejoinder\n" + FUNCTIONS.replace("def quick", MARKED))
     checks = {"a": {"python": "functions:quick"}, "b": {"check": "quick"}, "c": {"python": "functions:slow"}}
     project.write("evals.yaml", make_suite(make_cases(checks)))
     child = start("run", "--format", "json")
-    poll((project.folder / "begun").exists, "the slow function was not called")
+    wait_until((project.folder / "begun").exists, "the slow function was not called")
     recorded = "seen by the function"
-    poll(lambda: sum(path.read_text().count(recorded) for path in journals(project)) == 2, "not both are recorded")
-    child.process.kill()
-    child.end()
+    wait_until(
+        lambda: sum(path.read_text().count(recorded) for path in journals(project)) == 2, "not both are recorded"
+    )
+    child.kill()
     before = (lines_of(project.folder / "imports"), lines_of(project.folder / "calls"))
     assert before == (["x", "x"], ["quick", "quick"])
 
-    shown = json.loads(start("show", "--format", "json").end())
+    shown = start("show", "--format", "json").end().document
     assert [(one["id"], one["score"]) for one in shown["results"]] == [("a", 0.75), ("b", 0.75)]
     assert (lines_of(project.folder / "imports"), lines_of(project.folder / "calls")) == before
 
@@ -816,7 +734,7 @@ RETURNED = {
 def test_what_a_function_may_return(project: Project, module: Callable[[str], str]) -> None:
     name = module(RETURNING)
     found = run_checks(project, {kind: {"python": f"{name}:{kind}"} for kind in RETURNED})
-    assert {kind: (state(one), one["score"], one["reason"]) for kind, one in found.items()} == RETURNED
+    assert {kind: (state_of(one), one["score"], one["reason"]) for kind, one in found.items()} == RETURNED
     assert found["yes"]["check"] == f"python {name}:yes"
 
 
@@ -912,7 +830,7 @@ def test_a_function_that_gives_no_verdict_is_an_error_that_names_it(
     name = module(RAISING)
     found = run_checks(project, {kind: {"python": f"{name}:{kind}"} for kind in RAISED})
     for kind, part in RAISED.items():
-        assert state(found[kind]) == "error", (kind, found[kind])
+        assert state_of(found[kind]) == "error", (kind, found[kind])
         assert part in found[kind]["reason"], (kind, found[kind]["reason"])
         assert f"{name}:{kind}" in found[kind]["check"]
 
@@ -930,7 +848,7 @@ def test_an_assertion_that_fails_is_a_check_that_fails(project: Project, module:
     found = run_checks(
         project, {kind: {"python": f"{name}:{kind}"} for kind in ("with_words", "without", "half", "later")}
     )
-    assert {kind: (state(one), one["score"], one["reason"]) for kind, one in found.items()} == {
+    assert {kind: (state_of(one), one["score"], one["reason"]) for kind, one in found.items()} == {
         "with_words": ("failed", 0.0, f"43 is not in {REPLY!r}"),
         "without": ("failed", 0.0, "an assertion failed"),
         "half": ("failed", 0.0, "\\ud800"),
@@ -949,7 +867,9 @@ def fine(context): return True
 """
 
 
-def test_a_function_that_never_returns_holds_nobody_up(project: Project, start: Callable[..., Child]) -> None:
+def test_a_function_that_never_returns_does_not_block_other_checks(
+    project: Project, start: Callable[..., Process]
+) -> None:
     """More of them than may run at once, and in a process of their own: it has to end as well."""
     project.write("hanging.py", HANGING)
     checks = {
@@ -960,7 +880,7 @@ def test_a_function_that_never_returns_holds_nobody_up(project: Project, start: 
     checks["fine"] = {"python": "hanging:fine"}
     project.write("evals.yaml", make_suite(make_cases(checks)))
     found = verdicts(start("run", "--format", "json").document(code=3))
-    assert state(found.pop("fine")) == "passed"
+    assert state_of(found.pop("fine")) == "passed"
     assert {one["reason"] for one in found.values()} == {
         "`hanging:blocks` did not return within 0.2 s",
         "`hanging:waits` did not return within 0.2 s",
@@ -1003,9 +923,9 @@ def test_arguments_of_a_function(project: Project, module: Callable[[str], str])
     assert json.loads(found["tell"]["reason"]) == filled
     assert json.loads(found["none"]["reason"]) == {}
     assert found["named"]["reason"] == "Ann judge"
-    assert state(found["strict"]) == "failed"
+    assert state_of(found["strict"]) == "failed"
     for kind, argument in (("unknown", "least"), ("missing", "most"), ("twice", "context")):
-        assert state(found[kind]) == "error" and f"'{argument}'" in found[kind]["reason"]
+        assert state_of(found[kind]) == "error" and f"'{argument}'" in found[kind]["reason"]
         assert f"`{name}:" in found[kind]["reason"]
 
 
@@ -1020,7 +940,7 @@ def test_a_variable_that_is_missing_in_arguments_is_found_before_the_run(project
 WHERE = "def where(context): return {'passed': True, 'reason': '%s'}\n"
 
 
-def test_modules_of_the_suites_folder_and_of_the_root(project: Project, start: Callable[..., Child]) -> None:
+def test_modules_of_the_suites_folder_and_of_the_root(project: Project, start: Callable[..., Process]) -> None:
     project.write("judging.py", WHERE % "root")
     project.write("only_root.py", WHERE % "only root")
     project.write("package/__init__.py", "")
@@ -1060,7 +980,7 @@ def write_namesakes(project: Project, *names: str) -> None:
 
 
 def test_suites_with_modules_of_the_same_name_are_each_judged_by_their_own(
-    project: Project, start: Callable[..., Child]
+    project: Project, start: Callable[..., Process]
 ) -> None:
     names = [f"s{number}" for number in range(8)]
     write_namesakes(project, *names)
@@ -1101,7 +1021,7 @@ def test_functions_of_the_same_name_loaded_at_the_same_time_are_not_mixed_up(pro
     }
     assert homes == {name: {name} for name in names}
     assert [Path(one.__code__.co_filename).parent.name for one in loaded.values()] == names
-    # What a suite has imported stays as it is, whoever came between.
+    # What a suite has imported stays as it is, whichever suite came between.
     assert all(load_function("grading:where", folders[name]) is loaded[name] for name in names)
 
 
@@ -1115,7 +1035,7 @@ def test_a_module_of_a_suite_may_be_named_like_one_of_pythons(project: Project) 
 
 
 def test_the_checks_of_a_project_are_loaded_once_and_may_import_beside_namesakes(
-    project: Project, start: Callable[..., Child]
+    project: Project, start: Callable[..., Process]
 ) -> None:
     project.write(
         ".rejoinder/checks.py",
@@ -1146,7 +1066,7 @@ def test_what_is_missing_is_named(project: Project, module: Callable[[str], str]
         "harmless": {"contains": "42"},
     }
     found = run_checks(project, checks)
-    assert [state(one) for one in found.values()] == ["error"] * 5 + ["passed"]
+    assert [state_of(one) for one in found.values()] == ["error"] * 5 + ["passed"]
     assert "`gone_module:check` is not there: there is no module `gone_module` in" in found["module"]["reason"]
     assert f"the module `{name}` has no function `check`" in found["function"]["reason"]
     assert f"the module `{name}` has no function `answer`" in found["no function"]["reason"]
@@ -1182,7 +1102,7 @@ async def talk_later(context):
 OTHER = "@rejoinder.check\ndef other(context): return print('other') or True\ndef"
 
 
-def test_what_functions_print_is_kept_out_of_the_results(project: Project, start: Callable[..., Child]) -> None:
+def test_what_functions_print_is_kept_out_of_the_results(project: Project, start: Callable[..., Process]) -> None:
     project.write("printing.py", PRINTING)
     project.write("answering.py", PRINTING.replace("imported", "a target"))
     project.write(
@@ -1195,7 +1115,7 @@ def test_what_functions_print_is_kept_out_of_the_results(project: Project, start
     assert len(child.document(code=0)["results"]) == 3
     said = ("imported", "started at once", "I am thinking", "hard", "very hard", "with help", "by number", "later")
     for words in (*said, "other", "a target"):
-        assert words in child.errors
+        assert words in child.err.text
 
 
 def test_standard_output_is_given_back_whatever_happens() -> None:
@@ -1281,7 +1201,7 @@ def test_a_function_cannot_change_what_others_are_told(project: Project, module:
         assert first["reason"] == "['a', {'b': 1}]"
         assert json.loads(second["reason"])[3:5] == [{"x": 1}, {"owner": "Ann"}]
     found = run_checks(project, {"a": {"python": f"{name}:spoil"}})
-    assert state(found["a"]) == "error" and "AttributeError" in found["a"]["reason"]
+    assert state_of(found["a"]) == "error" and "AttributeError" in found["a"]["reason"]
 
 
 # Checks of the project's and of packages
@@ -1335,7 +1255,7 @@ def test_checks_of_the_project(project: Project) -> None:
             "unknown argument": {"check": "short", "with": {"letters": 3}},
         },
     )
-    assert {name: (state(one), one["score"]) for name, one in found.items()} == {
+    assert {name: (state_of(one), one["score"]) for name, one in found.items()} == {
         "own name": ("passed", 1.0),
         "arguments": ("failed", 0.0),
         "another name": ("failed", 0.25),
@@ -1389,7 +1309,7 @@ def test_a_check_without_any_file_is_told_where_to_write_it(project: Project) ->
         {"not": {"contains": "x", "with": {"a": 1}}},
     ],
 )
-def test_arguments_beside_another_check_are_refused(project: Project, check: Record) -> None:
+def test_arguments_beside_another_check_are_refused(project: Project, check: Raw) -> None:
     project.write("m.py", "")
     [error] = project.errors(make_suite(make_cases({"a": check})))
     assert error["code"] == "unknown-key" and error["path"].endswith(".with")
@@ -1410,7 +1330,7 @@ def test_a_broken_file_of_checks_harms_only_who_uses_it(project: Project, kind: 
     project.write("limits.py", "WORDS = 4\n")
     path = project.write(".rejoinder/checks.py", content)
     found = run_checks(project, {"user": {"check": "short"}, "other": {"contains": "42"}})
-    assert (state(found["user"]), state(found["other"])) == ("error", "passed")
+    assert (state_of(found["user"]), state_of(found["other"])) == ("error", "passed")
     assert f"{path.resolve()} cannot be imported" in found["user"]["reason"] and reason in found["user"]["reason"]
 
 
@@ -1433,7 +1353,7 @@ async def async_exact(context): return {"score": 0.75}
 """
 
 
-def test_checks_of_installed_packages(project: Project, start: Callable[..., Child]) -> None:
+def test_checks_of_installed_packages(project: Project, start: Callable[..., Process]) -> None:
     points = {
         "exact": "exactness:exact",
         "later": "exactness:async_exact",
@@ -1454,11 +1374,11 @@ def test_checks_of_installed_packages(project: Project, start: Callable[..., Chi
         "harmless": {"contains": "42"},
     }
     project.write("evals.yaml", make_suite(make_cases(checks)))
-    validated = json.loads(start("validate", "--format", "json", PYTHONPATH=site).end())
+    validated = start("validate", "--format", "json", PYTHONPATH=site).end().document
     assert validated["files"][0]["errors"] == []
     assert not (project.folder / "imported").exists()
     found = verdicts(start("run", "--format", "json", PYTHONPATH=site).document(code=3))
-    assert {name: (state(one), one["score"]) for name, one in found.items()} == {
+    assert {name: (state_of(one), one["score"]) for name, one in found.items()} == {
         "entry point": ("passed", 1.0),
         "arguments": ("failed", 0.0),
         "later": ("passed", 0.75),
@@ -1473,16 +1393,16 @@ def test_checks_of_installed_packages(project: Project, start: Callable[..., Chi
     assert "the check `none` of exactness (exactness:gone) cannot be loaded" in found["none"]["reason"]
     assert "the check `no` of exactness (exactness:number) is no function" in found["no"]["reason"]
     # Without the package its checks are not known.
-    errors = json.loads(start("validate", "--format", "json").end())["files"][0]["errors"]
+    errors = start("validate", "--format", "json").end().document["files"][0]["errors"]
     assert codes(errors) == ["unknown-check"] * 6
 
 
-def test_a_package_does_not_suffer_from_the_projects_file(project: Project, start: Callable[..., Child]) -> None:
+def test_a_package_does_not_suffer_from_the_projects_file(project: Project, start: Callable[..., Process]) -> None:
     site = install(project, "exactness", PACKAGE, exact="exactness:exact")
     project.write(".rejoinder/checks.py", CHECKS.replace("import limits", "import no_such_library"))
     project.write("evals.yaml", make_suite(make_cases({"theirs": {"check": "exact"}, "ours": {"check": "short"}})))
     found = verdicts(start("run", "--format", "json", PYTHONPATH=site).document(code=3))
-    assert (state(found["theirs"]), state(found["ours"])) == ("passed", "error")
+    assert (state_of(found["theirs"]), state_of(found["ours"])) == ("passed", "error")
 
 
 # Webhooks
@@ -1571,7 +1491,7 @@ def test_what_a_webhook_may_answer(project: Project, hook: Hook) -> None:
         hook.answers[f"/{name.replace(' ', '-')}"] = (status, body.encode())
     found = run_checks(project, {name: {"webhook": hook.url(f"/{name.replace(' ', '-')}")} for name in ANSWERED})
     for name, (_, _, wanted, score, reason) in ANSWERED.items():
-        assert (state(found[name]), found[name]["score"]) == (wanted, score), name
+        assert (state_of(found[name]), found[name]["score"]) == (wanted, score), name
         assert reason in found[name]["reason"], (name, found[name]["reason"])
     assert len(hook.heard) == len(ANSWERED)  # a refusal is not asked for again
     assert found["true"]["check"] == f"webhook {hook.url('/true')}"
@@ -1588,7 +1508,7 @@ def test_a_webhook_that_cannot_be_reached_is_an_error(project: Project, hook: Ho
             "fine": {"webhook": hook.url("/true")},
         },
     )
-    assert {name: state(one) for name, one in found.items()} == {
+    assert {name: state_of(one) for name, one in found.items()} == {
         "slow": "error",
         "refused": "error",
         "nowhere": "error",
@@ -1691,19 +1611,20 @@ def test_secrets_in_arguments_stay_secret(
     assert_unknown(project, result.output, shown)
 
 
-def test_what_a_webhook_said_is_not_asked_for_again(project: Project, hook: Hook, start: Callable[..., Child]) -> None:
+def test_what_a_webhook_said_is_not_asked_for_again(
+    project: Project, hook: Hook, start: Callable[..., Process]
+) -> None:
     hook.answers["/quick"] = (200, b'{"score": 0.75, "reason": "seen by the hook"}')
     hook.answers["/slow"] = (200, b"true")
     checks = {"quick": {"webhook": hook.url("/quick")}, "slow": {"webhook": hook.url("/slow")}}
     project.write("evals.yaml", make_suite(make_cases(checks)))
     child = start("run", "--format", "json")
-    poll(lambda: len(hook.heard) == 2, "the hook was not asked")
-    poll(lambda: is_recorded(project, "seen by the hook"), "no verdict is recorded")
-    child.process.kill()
-    child.end()
+    wait_until(lambda: len(hook.heard) == 2, "the hook was not asked")
+    wait_until(lambda: is_recorded(project, "seen by the hook"), "no verdict is recorded")
+    child.kill()
     hook.released.set()
-    shown = json.loads(project.run("show", "--format", "json", code=None))
+    shown = project.run_json("show", code=None)
     assert [one["id"] for one in shown["results"]] == ["quick"] and len(hook.heard) == 2
-    document = json.loads(project.run("resume", "--format", "json", code=0))
+    document = project.run_json("resume", code=0)
     assert [one["score"] for one in document["results"]] == [0.75, 1.0]
     assert [path for path, _, _ in hook.heard[2:]] == ["/slow"]

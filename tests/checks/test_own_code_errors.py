@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Project
+from tests.kit import Project, scripted
 
 SECRET = "sk-live-0123456789abcdef"
 BOT = """\
@@ -39,7 +39,7 @@ def judge(context):
 def suite(call: str = "bot:reply", checks: list[Any] | None = None, cases: int = 3, **more: Any) -> dict[str, Any]:
     targets = [{"name": "mine", "provider": "python", "call": call}]
     if checks is not None:
-        targets = [{"name": "mine", "provider": "scripted", "replies": ["Hello."]}]
+        targets = [scripted("mine", "Hello.")]
     evals = [{"id": f"c{number}", "prompt": "Hi", "checks": checks or [{"contains": "x"}]} for number in range(cases)]
     return {"targets": targets, "evals": evals, **more}
 

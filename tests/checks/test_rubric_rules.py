@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Project, codes
+from tests.kit import Project, codes, scripted, spec
 
-spec = pytest.mark.spec
 RANGES = {"score_ranges": [{"score_range": [0, 10], "meaning": "from bad to good"}]}
 
 
@@ -19,13 +18,13 @@ def marks(**given: Any) -> str:
 
 
 def suite_of(case: dict[str, Any], *verdicts: Any, **suite: Any) -> dict[str, Any]:
-    target = {"name": "t", "provider": "scripted", "replies": ["reply"], "judge": list(verdicts)}
+    target = scripted("t", "reply", judge=list(verdicts))
     return {"targets": [target], "evals": [{"id": "one", "prompt": "q", **case}], **suite}
 
 
 def run(project: Project, case: dict[str, Any], *verdicts: Any, **suite: Any) -> dict[str, Any]:
     project.write("evals.yaml", suite_of(case, *verdicts, **suite))
-    [result] = json.loads(project.run("run", "--format", "json", code=None))["results"]
+    [result] = project.run_json("run", code=None)["results"]
     return result
 
 

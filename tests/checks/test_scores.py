@@ -7,7 +7,6 @@ gives 0.7, and `judged(None)` one whose judge cannot be asked.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -16,30 +15,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import rejoinder
-from tests.conftest import Project, codes
+from tests.kit import Project, Raw, bounded, codes, run, scripted, spec, state_of
 
-spec = pytest.mark.spec
-
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0")) or 15
 REPLY = "The answer is 42."
 YES, NO = {"contains": "42"}, {"contains": "43"}
 DOWN = {"error": "the judge is down"}
 
-Record = dict[str, Any]
 
-
-def judged(score: float | None, **more: Any) -> Record:
+def judged(score: float | None, **more: Any) -> Raw:
     """A check that a judge gives this score."""
     name = "down" if score is None else f"judge-{score}"
     return {"llm_judge": {"criteria": f"Worth {score}?", "target": name}, **more}
 
 
-def group(*checks: Record, at_least: int | None = None, **more: Any) -> Record:
-    inner: Record = {"checks": list(checks)}
+def group(*checks: Raw, at_least: int | None = None, **more: Any) -> Raw:
+    inner: Raw = {"checks": list(checks)}
     return {"group": inner if at_least is None else {**inner, "at_least": at_least}, **more}
 
 
@@ -53,8 +47,8 @@ def judges_in(value: Any) -> set[str]:
     return set()
 
 
-def make_suite(evals: list[Record], replies: Any = None, **more: Any) -> Record:
-    targets: list[Record] = [{"name": "model", "provider": "scripted", "replies": replies or [REPLY] * 6}]
+def make_suite(evals: list[Raw], replies: Any = None, **more: Any) -> Raw:
+    targets: list[Raw] = [{"name": "model", "provider": "scripted", "replies": replies or [REPLY] * 6}]
     for name in sorted(judges_in([evals, more])):
         entry = DOWN if name == "down" else {"score": float(name.removeprefix("judge-")), "reasoning": f"as {name}"}
         targets.append({"name": name, "provider": "scripted", "judge": [entry] * 40})
@@ -62,44 +56,35 @@ def make_suite(evals: list[Record], replies: Any = None, **more: Any) -> Record:
     return {"targets": targets + given_targets, "metadata": {"model": "model"}, "evals": evals, **more}
 
 
-def make_case(*checks: Record, **more: Any) -> Record:
+def make_case(*checks: Raw, **more: Any) -> Raw:
     return {"id": "a", "prompt": "What is the answer?", "checks": list(checks), **more}
 
 
-def run(project: Project, suite: Record, *arguments: str, code: int | None = None) -> Record:
-    project.write("evals.yaml", suite)
-    return json.loads(project.run("run", "--format", "json", *arguments, code=code))
-
-
-def run_case(project: Project, *checks: Record, replies: Any = None, **more: Any) -> Record:
+def run_case(project: Project, *checks: Raw, replies: Any = None, **more: Any) -> Raw:
     """The result of a case with these checks."""
     [result] = run(project, make_suite([make_case(*checks, **more)], replies))["results"]
     return result
 
 
-def run_check(project: Project, check: Record) -> Record:
+def run_check(project: Project, check: Raw) -> Raw:
     """The verdict on a check that stands alone."""
     result = run_case(project, check)
     [verdict] = result["turns"][0]["checks"]
-    assert state(verdict) == result["status"]
+    assert state_of(verdict) == result["status"]
     assert verdict["score"] == result["score"]
     return verdict
 
 
-def run_checks(project: Project, checks: dict[str, Record]) -> dict[str, Record]:
+def run_checks(project: Project, checks: dict[str, Raw]) -> dict[str, Raw]:
     """The verdicts on checks, each in a case of its own."""
     evals = [{**make_case(check), "id": name} for name, check in checks.items()]
     results = run(project, make_suite(evals))["results"]
-    assert [result["status"] for result in results] == [state(result["turns"][0]["checks"][0]) for result in results]
+    assert [result["status"] for result in results] == [state_of(result["turns"][0]["checks"][0]) for result in results]
     return {result["id"]: result["turns"][0]["checks"][0] for result in results}
 
 
-def state(verdict: Record) -> str:
-    return "error" if verdict.get("error") else "passed" if verdict["passed"] else "failed"
-
-
-def outcomes(found: dict[str, Record]) -> dict[str, tuple[str, float | None]]:
-    return {name: (state(one), one["score"]) for name, one in found.items()}
+def outcomes(found: dict[str, Raw]) -> dict[str, tuple[str, float | None]]:
+    return {name: (state_of(one), one["score"]) for name, one in found.items()}
 
 
 # Groups
@@ -131,7 +116,7 @@ def test_so_many_of_a_group_have_to_pass(project: Project) -> None:
         "own thresholds": ("passed", 0.65),
     }
     assert found["1 is too few"]["reason"] == "1 of 3 passed, and 2 are needed"
-    assert [state(child) for child in found["2 of 3"]["children"]] == ["passed", "failed", "passed"]
+    assert [state_of(child) for child in found["2 of 3"]["children"]] == ["passed", "failed", "passed"]
     assert found["2 of 3"]["check"] == "group"
 
 
@@ -181,7 +166,7 @@ def test_what_is_required_in_a_group(project: Project) -> None:
             "failed is failed": group(judged(None), required, at_least=1),
         },
     )
-    assert {name: state(one) for name, one in found.items()} == {
+    assert {name: state_of(one) for name, one in found.items()} == {
         "count": "failed",
         "mean": "failed",
         "met": "passed",
@@ -213,7 +198,7 @@ def test_errors_in_a_group(project: Project) -> None:
             "with all the weight": group({**YES, "weight": 0}, judged(None)),
         },
     )
-    assert {name: state(one) for name, one in found.items()} == {
+    assert {name: state_of(one) for name, one in found.items()} == {
         "enough without": "passed",
         "not enough with": "failed",
         "it depends": "error",
@@ -282,7 +267,7 @@ def test_groups_in_groups(project: Project) -> None:
             "error decides": group(NO, group(judged(None), at_least=1), at_least=1),
         },
     )
-    assert {name: state(one) for name, one in found.items()} == {
+    assert {name: state_of(one) for name, one in found.items()} == {
         "group in group": "passed",
         "mean of means": "passed",
         "in or": "passed",
@@ -297,11 +282,11 @@ def test_groups_in_groups(project: Project) -> None:
 # Follow-ups and turns
 
 
-def prompts(result: Record) -> list[str]:
+def prompts(result: Raw) -> list[str]:
     return [turn["prompt"] for turn in result["turns"]][1:]
 
 
-def again(text: str, *checks: Record) -> Record:
+def again(text: str, *checks: Raw) -> Raw:
     return {"prompt": text, "checks": list(checks or (YES,))}
 
 
@@ -363,7 +348,7 @@ def test_what_failed_in_a_group_can_be_quoted(project: Project) -> None:
 @spec("P27", "B3")
 def test_anything_can_be_negated(project: Project) -> None:
     vectors = {REPLY: [1.0, 0.0], "near": [0.8, 0.6], "far": [0.0, 1.0]}
-    checks: dict[str, Record] = {
+    checks: dict[str, Raw] = {
         "plain": {"not": YES},
         "judge": {"not": judged(0.9)},
         "judge fails": {"not": judged(0.2)},
@@ -502,9 +487,9 @@ SCORES = (0.0, 0.1, 0.25, 0.3, 0.5, 0.6, 0.7, 0.9, 1.0)
 MARKS = st.sampled_from((0.0, 0.1, 0.3, 0.5, 0.6, 0.7, 0.9, 1.0))
 
 
-def beside(draw: st.DrawFn, check: Record, *, marked: bool = False) -> Record:
+def beside(draw: st.DrawFn, check: Raw, *, marked: bool = False) -> Raw:
     """A check with some of the keys that may stand beside it."""
-    given_keys: Record = {}
+    given_keys: Raw = {}
     if draw(st.booleans()):
         given_keys["weight"] = draw(st.sampled_from((0, 0.1, 0.3, 0.7, 1, 2.5)))
     if draw(st.integers(0, 3)) == 0:
@@ -515,7 +500,7 @@ def beside(draw: st.DrawFn, check: Record, *, marked: bool = False) -> Record:
 
 
 @st.composite
-def checks_of_any_kind(draw: st.DrawFn, depth: int = 2) -> Record:
+def checks_of_any_kind(draw: st.DrawFn, depth: int = 2) -> Raw:
     kinds = ["plain", "judged", "judged", "down"] + ["group", "mean", "or", "and", "not"] * bool(depth)
     kind = draw(st.sampled_from(kinds))
     if kind == "plain":
@@ -541,7 +526,7 @@ def exactly(number: Any) -> Fraction:
 Read = tuple[str, Fraction | None]
 
 
-def read_check(check: Record) -> Read:
+def read_check(check: Raw) -> Read:
     """State and score of a check as the rules have it, in fractions and on the mappings of the suite."""
     if "contains" in check:
         return ("passed", Fraction(1)) if check is YES or check["contains"] == "42" else ("failed", Fraction(0))
@@ -568,7 +553,7 @@ def read_check(check: Record) -> Read:
     return ("failed", max(scores)) if kind == "or" else ("passed", min(scores))
 
 
-def read_mean(checks: list[Record], read: list[Read]) -> Fraction | None:
+def read_mean(checks: list[Raw], read: list[Read]) -> Fraction | None:
     scored = [
         (exactly(check.get("weight", 1)), score)
         for check, (_, score) in zip(checks, read, strict=True)
@@ -581,7 +566,7 @@ def read_mean(checks: list[Record], read: list[Read]) -> Fraction | None:
     return sum(weight * score for weight, score in scored) / sum(weight for weight, _ in scored)
 
 
-def read_threshold(checks: list[Record], read: list[Read], mark: Fraction) -> Read:
+def read_threshold(checks: list[Raw], read: list[Read], mark: Fraction) -> Read:
     """Errors are tried as the worst and as the best that they could have come to."""
     outcomes: set[str] = set()
     for one in ("failed", "passed"):
@@ -594,7 +579,7 @@ def read_threshold(checks: list[Record], read: list[Read], mark: Fraction) -> Re
     return (outcomes.pop(), mean) if len(outcomes) == 1 and mean is not None else ("error", None)
 
 
-def read_group(check: Record) -> Read:
+def read_group(check: Raw) -> Read:
     items, wanted = check["group"]["checks"], check["group"].get("at_least")
     read = [read_check(item) for item in items]
     required = [one for item, (one, _) in zip(items, read, strict=True) if item.get("required")]
@@ -611,7 +596,7 @@ def read_group(check: Record) -> Read:
     return "passed", mean
 
 
-def read_level(checks: list[Record], threshold: float | None) -> Read:
+def read_level(checks: list[Raw], threshold: float | None) -> Read:
     read = [read_check(check) for check in checks]
     states, mean = [one for one, _ in read], read_mean(checks, read)
     if threshold is None:
@@ -626,20 +611,17 @@ def read_level(checks: list[Record], threshold: float | None) -> Read:
 levels = st.tuples(st.lists(checks_of_any_kind(), min_size=1, max_size=4), st.none() | MARKS)
 
 
-def assert_reads(verdict: Record, check: Record, place: Any) -> None:
+def assert_reads(verdict: Raw, check: Raw, place: Any) -> None:
     wanted, score = read_check(check)
-    assert (state(verdict), verdict["score"]) == (wanted, None if score is None else pytest.approx(float(score))), place
+    assert (state_of(verdict), verdict["score"]) == (wanted, None if score is None else pytest.approx(float(score))), (
+        place
+    )
 
 
 @spec("P27", "B6")
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    derandomize=not os.environ.get("FUZZ_EXAMPLES"),
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
-)
+@bounded(15)
 @given(st.lists(levels, min_size=10, max_size=30))
-def test_scores_are_those_of_a_second_reading(drawn: list[tuple[list[Record], float | None]]) -> None:
+def test_scores_are_those_of_a_second_reading(drawn: list[tuple[list[Raw], float | None]]) -> None:
     evals = [
         {"id": f"case {number}", "prompt": "What?", "checks": checks, **({} if mark is None else {"threshold": mark})}
         for number, (checks, mark) in enumerate(drawn)
@@ -775,11 +757,11 @@ def test_an_error_of_one_trial_does_not_hide_behind_the_others(project: Project,
     ],
 )
 def test_a_threshold_beside_others_is_held_against_their_score(
-    project: Project, check: Record, wanted: str, score: float | None
+    project: Project, check: Raw, wanted: str, score: float | None
 ) -> None:
     [result] = run(project, make_suite([make_case(check)]))["results"]
     found = result["turns"][0]["checks"][0]
-    assert (state(found), found["score"]) == (wanted, None if score is None else pytest.approx(score))
+    assert (state_of(found), found["score"]) == (wanted, None if score is None else pytest.approx(score))
     if wanted != "error" and "threshold" in check:
         assert found["threshold"] == check["threshold"]
 
@@ -811,7 +793,7 @@ def test_one_threshold_is_enough(project: Project, kind: str) -> None:
     ],
     ids=lambda check: next(iter(check)),
 )
-def test_a_threshold_that_changes_nothing_is_told(project: Project, check: Record) -> None:
+def test_a_threshold_that_changes_nothing_is_told(project: Project, check: Raw) -> None:
     """It is no error: the specification lets a threshold stand beside any check."""
     suite = make_suite([make_case({**check, "threshold": 0.4})])
     assert project.errors(suite) == []
@@ -834,14 +816,14 @@ def test_a_threshold_that_changes_nothing_is_told(project: Project, check: Recor
     ],
     ids=lambda check: next(iter(check)),
 )
-def test_a_threshold_of_a_score_is_fine(project: Project, check: Record) -> None:
+def test_a_threshold_of_a_score_is_fine(project: Project, check: Raw) -> None:
     suite = make_suite([make_case({**check, "threshold": 0.4})])
     assert project.errors(suite) == project.warnings(suite) == []
 
 
 @spec("B4")
 def test_a_min_score_without_ranges_is_told(project: Project) -> None:
-    plain: Record = {"criterion": "Is it polite?", "min_score": 0.9}
+    plain: Raw = {"criterion": "Is it polite?", "min_score": 0.9}
     ranged = {**plain, "score_ranges": [{"score_range": [0, 10], "meaning": "polite"}]}
     for rubric, place in (([ranged, plain], "[1]"), ({"criteria": [plain, ranged]}, ".criteria[0]")):
         suite = make_suite([make_case({"rubric": rubric})])
@@ -859,7 +841,7 @@ def vary(context):
 """
 
 
-def repeated(project: Project, module: Callable[[str], str], names: list[str]) -> Record:
+def repeated(project: Project, module: Callable[[str], str], names: list[str]) -> Raw:
     check = {"python": f"{module(BY_TRIAL)}:vary"}
     evals = [{**make_case(check), "id": f"{name} {number}"} for number, name in enumerate(names)]
     return run(project, make_suite(evals), "--repeat", "4", code=None)["summary"]
@@ -916,7 +898,7 @@ def test_a_metric_is_taken_where_the_conversation_was_decided(project: Project) 
 def test_cases_of_two_suites_with_the_same_id_are_two_cases(project: Project) -> None:
     project.write("one/evals.yaml", make_suite([make_case(judged(0.9, metric="m"))]))
     project.write("two/evals.yaml", make_suite([make_case(judged(0.5, metric="m"))]))
-    document = json.loads(project.run("run", "one", "two", "--format", "json", code=0))
+    document = project.run_json("run", "one", "two", code=0)
     metric = document["summary"]["metrics"]["m"]
     assert (metric["cases"], metric["mean"], metric["min"]) == (2, pytest.approx(0.7), 0.5)
 
@@ -934,11 +916,11 @@ def test_the_name_of_a_metric_may_be_a_variable(project: Project) -> None:
 # AgentV's aggregate
 
 
-def agentv_suite(evaluators: list[Record], judge: list[Any], **case: Any) -> Record:
+def agentv_suite(evaluators: list[Raw], judge: list[Any], **case: Any) -> Raw:
     return {
         "description": "As AgentV writes it",
         "targets": [
-            {"name": "model", "provider": "scripted", "replies": [REPLY], "judge_target": "judge"},
+            scripted("model", REPLY, judge_target="judge"),
             {"name": "judge", "provider": "scripted", "judge": judge},
         ],
         "execution": {"target": "model"},
@@ -955,7 +937,7 @@ def agentv_suite(evaluators: list[Record], judge: list[Any], **case: Any) -> Rec
     }
 
 
-def printing(verdict: Record) -> list[str]:
+def printing(verdict: Raw) -> list[str]:
     return [sys.executable, "-c", f"print({json.dumps(verdict)!r})"]
 
 

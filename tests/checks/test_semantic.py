@@ -13,12 +13,7 @@ import pytest
 from rejoinder.errors import RejoinderError
 from rejoinder.testing import Answer, FakeServer, Fault, Received, embed, with_judge
 from rejoinder.testing.values import count_words
-from tests.checks.test_judges import behind, cases_of, run, run_folders, same, scripted, verdict_of
-from tests.conftest import Project, codes
-
-spec = pytest.mark.spec
-
-Raw = dict[str, Any]
+from tests.kit import Project, Raw, behind, cases_of, codes, run, run_folders, same, scripted, verdict_of
 
 
 def semantic(*expected: str, threshold: float = 0.5, **more: Any) -> Raw:
@@ -96,7 +91,7 @@ def test_each_turn_s_reply_is_compared(project: Project) -> None:
 # Where there is nothing to compare.
 
 
-def test_an_empty_reply_fails_and_nobody_is_asked(project: Project) -> None:
+def test_an_empty_reply_fails_without_a_request(project: Project) -> None:
     with FakeServer(" \n") as talking, FakeServer() as meaning:
         document = run(project, on_servers(talking, meaning, cases_of(1, semantic("Hello.", threshold=0))), code=1)
         assert meaning.requests == []
@@ -175,7 +170,7 @@ def test_the_nearest_place_that_names_an_embedder_wins(project: Project, place: 
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_an_embedder_that_nobody_knows_is_refused(project: Project, place: str) -> None:
+def test_an_unknown_embedder_is_refused(project: Project, place: str) -> None:
     project.write("evals.yaml", named(project, {place: "rihgt"}))
     [error] = [error for file in project.validate("evals.yaml")["files"] for error in file["errors"]]
     assert (error["code"], "did you mean `right`?" in error["message"]) == ("unknown-target", True)
@@ -186,7 +181,7 @@ def refused(project: Project, suite: Raw) -> str:
     project.write("evals.yaml", suite)
     result = project.invoke("run", "evals.yaml")
     assert isinstance(result.exception, RejoinderError)
-    assert (result.exception.exit_code, run_folders(project)) == (2, [])
+    assert (result.exception.exit_code, run_folders(project.folder)) == (2, [])
     return f"{result.exception}\n{result.exception.hint}"
 
 
@@ -300,7 +295,7 @@ def test_embeddings_without_a_price_leave_the_total_unknown(project: Project) ->
     assert (summary["cost"] is None, summary["total_cost"]) == (False, None)
 
 
-def test_embeddings_that_nobody_is_paid_for_leave_the_total_known(project: Project) -> None:
+def test_free_embeddings_leave_the_total_cost_known(project: Project) -> None:
     project.write(".rejoinder/config.yaml", {"prices": PRICES})
     with FakeServer("Hello.") as talking:
         suite = on_servers(talking, talking, cases_of(2, semantic("Hi.")))
@@ -312,7 +307,7 @@ def test_embeddings_that_nobody_is_paid_for_leave_the_total_known(project: Proje
 # When it goes wrong.
 
 
-def test_an_embedder_that_refuses_everybody_ends_and_is_told_once(project: Project) -> None:
+def test_an_embedder_that_refuses_all_requests_is_given_up_and_reported_once(project: Project) -> None:
     with FakeServer("Hello.") as talking, FakeServer(key="another") as meaning:
         suite = on_servers(talking, meaning, cases_of(6, semantic("Hi.")))
         document = run(project, suite, "--workers", "1", code=3)
@@ -371,11 +366,11 @@ def test_what_was_embedded_is_not_embedded_again(project: Project) -> None:
         document = run(project, suite, code=0)
         talking.reset()
         meaning.reset()
-        assert same(json.loads(project.run("resume", "--format", "json"))) == same(document)
+        assert same(project.run_json("resume")) == same(document)
         assert talking.requests == meaning.requests == []
         suite["evals"] = cases_of(3, semantic("Hi.", "Good day.", threshold=0))
         project.write("evals.yaml", suite)
-        resumed = json.loads(project.run("resume", "--format", "json"))
+        resumed = project.run_json("resume")
         assert (talking.requests, embedded(meaning)) == ([], ["Good day."])
     assert resumed["summary"]["embeddings"]["texts"] == 3
 
@@ -383,7 +378,7 @@ def test_what_was_embedded_is_not_embedded_again(project: Project) -> None:
 def test_vectors_are_recorded_as_they_came(project: Project) -> None:
     with FakeServer("Hello there.") as talking, FakeServer() as meaning:
         run(project, on_servers(talking, meaning, cases_of(1, semantic("Hello.", threshold=0))), code=0)
-    [folder] = run_folders(project)
+    [folder] = run_folders(project.folder)
     lines = Path(folder / "journal.jsonl").read_text(encoding="utf-8").splitlines()
     told = [record["reply"] for record in map(json.loads, lines) if record["type"] == "told"]
     vectors = [reply["vector"] for reply in told if "vector" in reply]

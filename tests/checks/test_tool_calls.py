@@ -15,12 +15,10 @@ from rejoinder.checks.tools import judge_tool_calls
 from rejoinder.model import Reply, ToolCall, ToolCalls, Verdict, WantedCall
 from rejoinder.testing import Answer, FakeServer
 from rejoinder.testing import ToolCall as MadeUp
-from tests.checks.test_checks import run_one, run_suite
-from tests.conftest import Project
+from tests.kit import Project, Raw, run, scripted, spec
+from tests.labs.check_lab import run_one
 
-spec = pytest.mark.spec
 PASS, FAIL = True, False
-Raw = dict[str, Any]
 
 
 def call(name: str, /, **arguments: Any) -> Raw:
@@ -216,8 +214,8 @@ def test_variables_in_names_and_arguments(project: Project) -> None:
         "checks": [{"tool_calls": ["{{ tool }}", {"name": "{{ tool }}", "arguments": {"a": [{"b": "{{ town }}"}]}}]}],
     }
     calls = [call("search"), call("search", a=[{"b": "Paris"}])]
-    target = {"name": "script", "provider": "scripted", "replies": [{"tool_calls": calls}]}
-    [result] = run_suite(project, {"targets": [target], "evals": [case]})["results"]
+    target = scripted("script", {"tool_calls": calls})
+    [result] = run(project, {"targets": [target], "evals": [case]})["results"]
     assert result["status"] == "passed"
     assert result["hits"] == ["search", 'search {"a":[{"b":"Paris"}]}']
     assert [one["name"] for one in result["turns"][0]["tool_calls"]] == ["search", "search"]
@@ -233,7 +231,7 @@ def test_calls_that_an_api_reports(project: Project) -> None:
             {"tool_calls": ["book", "search"]},
             {"not": {"tool_calls": ["pay"]}},
         ]
-        [result] = run_suite(project, {"targets": [target], "evals": [{"prompt": "Q", "checks": checks}]})["results"]
+        [result] = run(project, {"targets": [target], "evals": [{"prompt": "Q", "checks": checks}]})["results"]
     assert [one["passed"] for one in result["turns"][0]["checks"]] == [PASS, FAIL, PASS]
 
 
@@ -301,7 +299,7 @@ def test_a_text_of_which_variables_leave_nothing_is_refused(kind: str, project: 
     ],
 )
 def test_mistakes_in_scripted_calls(entry: Raw, path: str, project: Project) -> None:
-    targets = [{"name": "t", "provider": "scripted", "replies": [entry]}]
+    targets = [scripted("t", entry)]
     [error] = project.errors({"targets": targets, "evals": [{"prompt": "Q", "checks": [{"match": "*"}]}]})
     assert (error["code"], error["path"]) == ("wrong-type", f"targets[0].replies[0].{path}")
     assert "NAME" not in error["message"]
