@@ -9,11 +9,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations
@@ -25,27 +20,26 @@ import pytest
 
 from rejoinder.errors import UsageError
 from rejoinder.testing import Answer, FakeServer, Fault, Received, judge
-from tests.conftest import Project
-from tests.labs.crash_lab import Life
+from tests.kit import (
+    KILLED,
+    PATIENCE_S,
+    Process,
+    Project,
+    Raw,
+    only_run,
+    run_folders,
+    run_process,
+    scripted,
+    spec,
+    told_in,
+)
 
-spec = pytest.mark.spec
-
-Raw = dict[str, Any]
 Script = Callable[[Received], Any]
 
 Z = 1.959963984540054
-PATIENCE_S = 60.0
 CRITERIA = "Does it name the capital?"
 ASKED = {"llm_judge": {"criteria": CRITERIA}}
 LABELS = "id,prompt,reply,label\na,Capital of Italy?,right: Rome,pass\nb,Capital of Italy?,wrong: Milan,fail\n"
-
-
-@pytest.fixture(autouse=True)
-def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the machine's keys, addresses and proxies reaches a test."""
-    for name in list(os.environ):
-        if name.upper().endswith(("_API_KEY", "_BASE_URL", "_PROXY")):
-            monkeypatch.delenv(name)
 
 
 # What a judge is shown, and what it says
@@ -101,7 +95,7 @@ def suite_with(*checks: Raw, **more: Any) -> Raw:
     """A suite whose candidate is a script and whose judge is the server."""
     return {
         "targets": [
-            {"name": "candidate", "provider": "scripted", "replies": ["right: Rome"]},
+            scripted("candidate", "right: Rome"),
             {"name": "judge", "provider": "openai", "model": "judge-1"},
         ],
         "target": "candidate",
@@ -113,7 +107,7 @@ def suite_with(*checks: Raw, **more: Any) -> Raw:
 
 def judged(project: Project, *arguments: str, labels: str = "labels.csv", code: int = 0) -> Raw:
     """What `judge test` says as JSON, which stands alone on standard output."""
-    return json.loads(project.run("judge", "test", "--labels", labels, "--format", "json", *arguments, code=code))
+    return project.run_json("judge", "test", "--labels", labels, *arguments, code=code)
 
 
 def refused(project: Project, *arguments: str, labels: str = "labels.csv") -> UsageError:
@@ -158,16 +152,12 @@ def about(value: float) -> Any:
     return pytest.approx(value, rel=1e-9, abs=1e-12)
 
 
-def runs_of(project: Project) -> list[Path]:
-    return sorted(path for path in (project.folder / ".rejoinder/runs").iterdir() if path.is_dir())
-
-
 def passports_of(project: Project) -> list[Path]:
     return sorted((project.folder / ".rejoinder/passports").iterdir())
 
 
 def run(project: Project, *arguments: str, code: int | None = 0) -> Raw:
-    return json.loads(project.run("run", "evals.yaml", "--format", "json", *arguments, code=code))
+    return project.run_json("run", "evals.yaml", *arguments, code=code)
 
 
 def judge_lines(text: str) -> list[str]:
@@ -202,7 +192,9 @@ def test_labels_as_csv_and_as_jsonl_say_the_same(project: Project, serve: Callab
     assert section(server.requests[1], "question") == "(not given)"
     assert found[0]["figures"] == found[1]["figures"]
     assert found[0]["labels"]["rows"] == found[0]["labels"]["scored"] == 3
-    results = [json.loads(line) for line in (runs_of(project)[0] / "results.jsonl").read_text("utf-8").splitlines()]
+    results = [
+        json.loads(line) for line in (run_folders(project.folder)[0] / "results.jsonl").read_text("utf-8").splitlines()
+    ]
     assert [result["id"] for result in results] == ["eins", "row-2", "drei"]
 
 
@@ -678,7 +670,7 @@ def test_the_judge_is_shown_what_it_is_shown_in_a_run(
     row = {"prompt": question, "reply": reply, "reference": "Rome it is", "label": "pass"}
     project.write("labels.jsonl", json.dumps(row))
     judged(project, labels="labels.jsonl")
-    shown_before = json.loads(project.run("prompt", "--judge", "--reply", reply, "--format", "json"))
+    shown_before = project.run_json("prompt", "--judge", "--reply", reply)
     [wanted] = shown_before[0]["judge_prompts"]
     system, user = server.requests[0].body["messages"]
     assert (system["content"], user["content"]) == (wanted["system"], wanted["user"])
@@ -967,7 +959,7 @@ def test_the_whole_report_on_a_terminal(project: Project, serve: Callable[..., F
     assert told["disagrees on"].endswith(", which it passes: I read: right: \N{REPLACEMENT CHARACTER}[31mred")
     assert "\x1b" not in result.stdout
     assert told["passport"] == str(passports_of(project)[0].relative_to(project.folder))
-    assert told["run"] == str(runs_of(project)[0].relative_to(project.folder))
+    assert told["run"] == str(run_folders(project.folder)[0].relative_to(project.folder))
 
 
 # Exit codes, and verdicts that are missing
@@ -1030,12 +1022,12 @@ def test_a_judge_that_cannot_be_asked_at_all(project: Project, serve: Callable[.
     assert "401" in result.stdout
     assert "  passport     none, because the judge gave no verdict at all\n" in result.stdout
     assert not (project.folder / ".rejoinder/passports").exists()
-    run_id = runs_of(project)[0].name
+    run_id = run_folders(project.folder)[0].name
     assert f"--resume {run_id}" in result.stderr
     faults["on"] = False
     found = judged(project, "--resume", run_id)
     assert (found["figures"]["agreement"], found["run"], found["without_verdict"]) == (1.0, run_id, [])
-    assert len(runs_of(project)) == 1
+    assert len(run_folders(project.folder)) == 1
 
 
 def test_a_repeat_without_a_verdict_counts_as_one(project: Project, serve: Callable[..., FakeServer]) -> None:
@@ -1120,10 +1112,10 @@ def test_show_of_an_older_run_knows_a_new_passport(project: Project, serve: Call
     project.write("evals.yaml", suite_with())
     project.write("labels.csv", table_of(7, 2, 1, 4))
     assert "uncalibrated" in project.run("run")
-    [older] = runs_of(project)
+    [older] = run_folders(project.folder)
     judged(project)
     assert "agrees with people on 79%" in judge_lines(project.run("show", older.name))[0]
-    document = json.loads(project.run("show", older.name, "--format", "json"))
+    document = project.run_json("show", older.name)
     assert document["summary"]["judges"][0]["passport"]["labels"] == 14
     for path in passports_of(project):
         path.unlink()
@@ -1242,7 +1234,7 @@ def test_a_folder_in_the_place_of_a_passport_is_none(project: Project, serve: Ca
     assert f"{path} cannot be written: is a directory" in error.message
     server.reset()
     path.rmdir()
-    judged(project, "--resume", runs_of(project)[-1].name)
+    judged(project, "--resume", run_folders(project.folder)[-1].name)
     assert (path.is_file(), server.requests) == (True, [])
 
 
@@ -1382,57 +1374,32 @@ class Held:
         return honest(received)
 
 
-@pytest.fixture
-def spawn(project: Project) -> Iterator[Callable[..., Life]]:
-    """Starts `judge test` in a process of its own."""
-    lives: list[Life] = []
-
-    def start(*arguments: str) -> Life:
-        command = [sys.executable, "-m", "rejoinder", "judge", "test", "--labels", "labels.csv", *arguments]
-        pipes: Raw = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        lives.append(Life(len(lives) + 1, subprocess.Popen(command, cwd=project.folder, **pipes)))
-        return lives[-1]
-
-    yield start
-    for life in lives:
-        if life.process.poll() is None:
-            life.kill()
+TEST = ("judge", "test", "--labels", "labels.csv")
 
 
-def told_in(folder: Path) -> list[str]:
-    """The keys of the answers that a journal holds, judges' and the script's; a torn line is none."""
-    path = folder / "journal.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
-    records = [json.loads(line) for line in lines if line.endswith("\n")]
-    return [one["key"] for one in records if one["type"] == "told" and "-" in one["key"]]
+def asked_in(folder: Path) -> set[str]:
+    """The keys of the answers of judges and of the script that a journal holds."""
+    return {key for key in told_in(folder) if "-" in key}
 
 
-def wait_until(true: Callable[[], bool], life: Life) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not true():
-        assert life.process.poll() is None, life.end()
-        assert time.monotonic() < end, "it never came about"
-        time.sleep(0.01)
-
-
-def wait_for_answers(project: Project, server: FakeServer, life: Life, answers: int) -> Path:
+def wait_for_answers(project: Project, server: FakeServer, life: Process, answers: int) -> Path:
     """The run's folder once so many answers are recorded and further ones are waited for."""
-    wait_until(lambda: (project.folder / ".rejoinder/runs").exists() and bool(runs_of(project)), life)
-    [folder] = runs_of(project)
-    wait_until(lambda: len(told_in(folder)) >= answers and len(server.requests) > answers, life)
+    life.wait_for(lambda: run_folders(project.folder))
+    folder = only_run(project.folder)
+    life.wait_for(lambda: len(asked_in(folder)) >= answers and len(server.requests) > answers)
     return folder
 
 
 def test_a_killed_test_goes_on_without_asking_again(
-    project: Project, serve: Callable[..., FakeServer], spawn: Callable[..., Life]
+    project: Project, serve: Callable[..., FakeServer], start: Callable[..., Process]
 ) -> None:
     held = Held(5)
     server = serve(held)
     project.write("evals.yaml", suite_with())
     project.write("labels.csv", table_of(6, 2, 1, 3))
-    life = spawn("--repeat", "2", "--workers", "3")
+    life = start(*TEST, "--repeat", "2", "--workers", "3")
     folder = wait_for_answers(project, server, life, 5)
-    assert life.kill().code == -signal.SIGKILL
+    assert life.kill().code == KILLED
     assert not (project.folder / ".rejoinder/passports").exists()
     before = Counter(reply_in(one) for one in server.requests)
     held.left = 1000
@@ -1453,13 +1420,13 @@ def test_a_killed_test_goes_on_without_asking_again(
 
 
 def test_two_interrupts_stop_a_test_and_it_goes_on(
-    project: Project, serve: Callable[..., FakeServer], spawn: Callable[..., Life]
+    project: Project, serve: Callable[..., FakeServer], start: Callable[..., Process]
 ) -> None:
     held = Held(2)
     server = serve(held)
     project.write("evals.yaml", suite_with())
     project.write("labels.csv", table_of(3, 0, 0, 3))
-    life = spawn("--workers", "2", "--format", "json")
+    life = start(*TEST, "--workers", "2", "--format", "json")
     folder = wait_for_answers(project, server, life, 2)
     life.interrupt()
     life.wait_until_it_says("finishing")
@@ -1491,7 +1458,7 @@ def test_the_budget_of_a_suite_holds_for_the_test_of_its_judge(
     asked = len(server.requests)
     assert 0 < asked < 10
     project.write("evals.yaml", suite)
-    assert judged(project, "--resume", runs_of(project)[0].name)["figures"]["agreement"] == 1.0
+    assert judged(project, "--resume", run_folders(project.folder)[0].name)["figures"]["agreement"] == 1.0
     assert len(server.requests) == 10
 
 
@@ -1504,7 +1471,7 @@ def test_only_a_test_of_the_same_judge_and_labels_is_gone_on_with(
     project.write("labels.csv", LABELS)
     project.write("others.csv", LABELS)
     run(project)
-    [plain_run] = runs_of(project)
+    [plain_run] = run_folders(project.folder)
     found = judged(project)
     kept = {path.name: path.read_bytes() for path in plain_run.iterdir()}
     wrong: list[tuple[str, list[str]]] = [
@@ -1565,13 +1532,9 @@ def test_nothing_is_written_outside_the_projects_own_folder(project: Project, se
     project.write("deep/evals.yaml", suite_with())
     project.write("elsewhere/labels.csv", LABELS)
     before = files_of(project.folder)
-    process = subprocess.run(
-        [sys.executable, "-m", "rejoinder", "judge", "test", "evals.yaml", "--labels", "../elsewhere/labels.csv"],
-        cwd=project.folder / "deep",
-        capture_output=True,
-        check=False,
-    )
-    assert process.returncode == 0, process.stderr
+    given = ("judge", "test", "evals.yaml", "--labels", "../elsewhere/labels.csv")
+    ended = run_process(project.folder / "deep", *given)
+    assert ended.code == 0, ended.err
     after = files_of(project.folder)
     assert {name: after[name] for name in before} == before
     new = {Path(name).parts[:2] for name in set(after) - set(before)}
@@ -1601,6 +1564,6 @@ def test_a_test_of_a_judge_is_a_run_like_any_other(project: Project, serve: Call
     found = judged(project)
     assert "judge test of labels.csv" in project.run("runs")
     assert "judge test of labels.csv on labelled replies: 2 conversations" in project.run("show", found["run"])
-    document = json.loads(project.run("resume", found["run"], "--format", "json", code=1))
+    document = project.run_json("resume", found["run"], code=1)
     assert [one["metadata"]["label"] for one in document["results"]] == [True, False]
     assert json.loads(passports_of(project)[0].read_text(encoding="utf-8"))["figures"] == found["figures"]
