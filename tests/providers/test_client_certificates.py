@@ -17,17 +17,10 @@ from cryptography.hazmat.primitives import serialization
 
 from rejoinder.errors import UsageError
 from rejoinder.testing import FakeServer
-from tests.conftest import Project, codes
-
-Raw = dict[str, Any]
+from tests.kit import Project, Raw, codes
 
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 PASSWORD = "open-0123456789-sesame"
-
-
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +57,7 @@ def suite_of(server: FakeServer, client_cert: Any = None, **settings: Any) -> Ra
 
 def run(project: Project, suite: Raw, code: int | None = 0, name: str = "evals.yaml") -> Raw:
     project.write(name, suite)
-    [result] = json.loads(project.run("run", name, "--format", "json", code=code))["results"]
+    [result] = project.run_json("run", name, code=code)["results"]
     return result
 
 

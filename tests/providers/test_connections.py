@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import json
 import os
@@ -14,7 +13,6 @@ import sys
 import time
 import tracemalloc
 from asyncio import sslproto
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,34 +21,9 @@ import trustme
 import truststore
 
 from rejoinder.testing import FakeServer
-from tests.conftest import Project
-
-spec = pytest.mark.spec
-
-Raw = dict[str, Any]
+from tests.kit import PATIENCE_S, Project, Raw, deaf, run, spec, wait_until
 
 REJOINDER = Path(sys.executable).with_name("rejoinder")
-PATIENCE_S = 60.0
-
-
-@pytest.fixture(autouse=True)
-def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the machine's proxies and certificates reaches a test."""
-    for name in list(os.environ):
-        if name.upper().endswith(("_PROXY", "_CA_BUNDLE")) or name.startswith("SSL_CERT"):
-            monkeypatch.delenv(name)
-
-
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
-@pytest.fixture(scope="module")
-def server_tls(authority: trustme.CA) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
-    return context
 
 
 def suite_of(base_url: str, count: int = 1, **settings: Any) -> Raw:
@@ -59,26 +32,7 @@ def suite_of(base_url: str, count: int = 1, **settings: Any) -> Raw:
     return {"targets": [target], "target": "model", "evals": cases}
 
 
-def run(project: Project, suite: Raw, *arguments: str, code: int = 0) -> Raw:
-    project.write("evals.yaml", suite)
-    return json.loads(project.run("run", "evals.yaml", "--format", "json", *arguments, code=code))
-
-
 # Addresses
-
-
-@contextlib.contextmanager
-def deaf(port: int = 0, host: str = "127.0.0.1") -> Iterator[int]:
-    """A port where no connection comes about: as many wait to be taken as the system lets wait."""
-    with socket.socket() as listener, contextlib.ExitStack() as stack:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(0)
-        for _ in range(4):
-            waiting = stack.enter_context(socket.socket())
-            waiting.setblocking(False)
-            waiting.connect_ex(listener.getsockname())
-        yield listener.getsockname()[1]
 
 
 def test_a_dead_first_address_is_not_waited_for(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +48,7 @@ def test_a_dead_first_address_is_not_waited_for(project: Project, monkeypatch: p
         port = int(server.url.rpartition(":")[2])
         with deaf(port, "127.0.0.2"):
             suite = suite_of(f"http://models.test:{port}/v1", 3)
-            document = run(project, suite, "--timeout", "6", "--max-retries", "0")
+            document = run(project, suite, "--timeout", "6", "--max-retries", "0", code=0)
     assert document["summary"]["passed"] == 3
 
 
@@ -120,7 +74,7 @@ def test_networks_without_a_proxy(networks: str, project: Project, monkeypatch: 
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("NO_PROXY", networks)
     with FakeServer("OK") as server:
-        assert run(project, suite_of(server.openai_url), "--max-retries", "0")["summary"]["passed"] == 1
+        assert run(project, suite_of(server.openai_url), "--max-retries", "0", code=0)["summary"]["passed"] == 1
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -167,7 +121,7 @@ def test_the_system_is_asked_which_certificates_it_trusts(
     monkeypatch.setattr(truststore, "SSLContext", Store)
     monkeypatch.setattr(sys, "platform", "darwin")
     with FakeServer("OK", tls=server_tls) as server:
-        assert run(project, suite_of(server.openai_url, 2))["summary"]["passed"] == 2
+        assert run(project, suite_of(server.openai_url, 2), code=0)["summary"]["passed"] == 2
     assert opened == [ssl.PROTOCOL_TLS_CLIENT]
 
 
@@ -201,7 +155,7 @@ def test_the_buffers_of_tls_connections_are_bounded(
         gc.collect()
         tracemalloc.start()
         try:
-            run(project, suite_of(server.openai_url, count), "-w", str(count))
+            run(project, suite_of(server.openai_url, count), "-w", str(count), code=0)
         finally:
             tracemalloc.stop()
         assert server.connections == count
@@ -232,13 +186,6 @@ class Stopped:
     def end(self) -> None:
         self.process.kill()
         self.process.communicate()
-
-
-def wait_until(done: Any) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not done():
-        assert time.monotonic() < end, "it takes too long"
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("size", [10, 3_000_000], ids=["short", "long"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Callable, Iterator
 from math import fsum
@@ -15,23 +14,10 @@ import pytest
 import rejoinder
 from rejoinder.errors import RejoinderError
 from rejoinder.testing import Answer, FakeServer, Fault, Received, with_judge
-from tests.conftest import Project, codes
-
-spec = pytest.mark.spec
-
-Raw = dict[str, Any]
+from tests.kit import Project, Raw, codes, journal_of, run_folders, scripted, spec
 
 USAGE = Answer("yes", input_tokens=1000, output_tokens=100)
 """At 1 dollar for a million tokens of input and 10 of output: a tenth of a cent each."""
-
-
-@pytest.fixture(autouse=True)
-def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the machine's keys, addresses and proxies reaches a test."""
-    endings = ("_API_KEY", "_BASE_URL", "_PROXY", "OLLAMA_HOST", "OPENAI_ORG_ID", "OPENAI_API_VERSION")
-    for name in list(os.environ):
-        if name.upper().endswith(endings) or name.startswith("AZURE_OPENAI_"):
-            monkeypatch.delenv(name)
 
 
 @pytest.fixture
@@ -81,11 +67,7 @@ def shown(project: Project, suite: Raw, *arguments: str, code: int | None = 0) -
 
 
 def latest(project: Project) -> Path:
-    return sorted(path for path in (project.folder / ".rejoinder" / "runs").iterdir() if path.is_dir())[-1]
-
-
-def journal_of(folder: Path) -> list[Raw]:
-    return [json.loads(line) for line in (folder / "journal.jsonl").read_text(encoding="utf-8").splitlines()]
+    return run_folders(project.folder)[-1]
 
 
 def about(amount: float) -> Any:
@@ -311,8 +293,8 @@ def test_a_judge_without_a_price_is_told(project: Project, serve: Any) -> None:
     assert line.endswith("and no price for what judges used")
 
 
-def test_scripts_cost_nothing_that_anybody_knows(project: Project) -> None:
-    target = {"name": "it", "provider": "scripted", "replies": ["yes"]}
+def test_the_cost_of_scripts_is_unknown(project: Project) -> None:
+    target = scripted("it", "yes")
     assert run(project, {"targets": [target], "evals": [case()]})["summary"]["cost"] is None
     assert shown(project, {"targets": [target], "evals": [case()]}) == ""
 
@@ -421,7 +403,7 @@ def test_a_reply_may_cost_so_much_and_no_more(limit: float, status: str, project
 
 
 @spec("B8", "P27")
-def test_where_nobody_knows_the_cost_the_check_is_an_error(project: Project, serve: Any) -> None:
+def test_an_unknown_cost_makes_the_cost_check_an_error(project: Project, serve: Any) -> None:
     server = serve()
     document = run(project, suite_on("openai/nobody-s-model", case("one", {"cost": 1}, FOLLOWED[1])), code=3)
     [result] = document["results"]
@@ -491,9 +473,9 @@ def test_resuming_prices_nothing_again(project: Project, serve: Any) -> None:
     before = run(project, suite, "-n", "2", code=None)
     asked = len(server.requests)
     project.write(".rejoinder/config.yaml", {"prices": {"gpt-5-mini": {"input": 99, "output": 99}}})
-    again = json.loads(project.run("resume", "--format", "json", code=None))
+    again = project.run_json("resume", code=None)
     assert timeless(again) == timeless(before)
-    assert timeless(json.loads(project.run("show", "--format", "json", code=None))) == timeless(before)
+    assert timeless(project.run_json("show", code=None)) == timeless(before)
     assert len(server.requests) == asked
 
 
@@ -503,5 +485,5 @@ def test_a_run_whose_suite_is_gone_goes_on_with_the_project_s_prices(project: Pr
     project.write(".rejoinder/config.yaml", {"prices": {"gpt-5-mini": OWN}})
     run(project, suite_on("openai/gpt-5-mini", case("one"), case("two")), "-w", "1", code=3)
     (project.folder / "evals.yaml").unlink()
-    document = json.loads(project.run("resume", "--retry-errors", "--format", "json"))
+    document = project.run_json("resume", "--retry-errors")
     assert [result["cost"] for result in document["results"]] == [about(0.002)] * 2

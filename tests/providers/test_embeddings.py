@@ -23,9 +23,8 @@ from rejoinder.providers.shared import Exchange
 from rejoinder.providers.vector_bytes import pack_vector, read_vector
 from rejoinder.testing import FakeServer, Fault, Received, embed
 from rejoinder.testing.gemini import EMBED_FIELDS
-from tests.providers.test_wire_formats import BIG, KEY, ODD, Lab, assert_same
-
-Raw = dict[str, Any]
+from tests.kit import Raw
+from tests.labs.wire_lab import BIG, KEY, ODD, Lab, assert_same
 
 TEXTS = {
     "plain": "What is the capital of France?",
@@ -600,7 +599,7 @@ def test_azure_needs_no_model_in_the_body_of_a_deployment(lab: Lab) -> None:
 
 
 def test_the_fields_known_here_are_all_that_the_client_knows() -> None:
-    """A client that learns a new field makes this test fail, and not the tests of whoever uses the field."""
+    """A client that learns a new field makes this test fail, and not the tests of users who use the field."""
     from google.genai import types
 
     of_vertex = {"mime_type", "auto_truncate", "document_ocr", "audio_track_extraction"}

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import socket
 import ssl
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
@@ -20,11 +16,7 @@ import trustme
 from rejoinder.errors import UsageError
 from rejoinder.providers import http_client
 from rejoinder.testing import Answer, FakeServer, Fault, Received
-from tests.conftest import Project
-
-spec = pytest.mark.spec
-
-Raw = dict[str, Any]
+from tests.kit import Project, Raw, journal_of, run, run_folders, run_process, spec
 
 KEY = "sk-fault-0123456789"
 SOON: Raw = {"retry_initial_delay_ms": 1, "retry_max_delay_ms": 20}
@@ -65,11 +57,6 @@ def suite_of(target: Raw, cases: int = 1, *others: Raw, **more: Any) -> Raw:
     return {"target": named["name"], "targets": [named, *others], "evals": evals, **more}
 
 
-def run(project: Project, suite: Raw, *arguments: str, code: int | None = None) -> Raw:
-    project.write("evals.yaml", suite)
-    return json.loads(project.run("run", "evals.yaml", "--format", "json", *arguments, code=code))
-
-
 def run_one(project: Project, target: Raw, *arguments: str, code: int | None = 3) -> Raw:
     """The one result of a suite with one case."""
     document = run(project, suite_of(target), *arguments, code=code)
@@ -83,9 +70,7 @@ def counts(document: Raw) -> Counter[str]:
 
 def told(project: Project) -> list[Raw]:
     """What the latest run's journal says came of its calls."""
-    folder = sorted((project.folder / ".rejoinder" / "runs").iterdir())[-1]
-    lines = (folder / "journal.jsonl").read_text(encoding="utf-8").splitlines()
-    return [record for record in map(json.loads, lines) if record["type"] == "told"]
+    return [record for record in journal_of(run_folders(project.folder)[-1]) if record["type"] == "told"]
 
 
 def attempts(project: Project) -> list[int]:
@@ -148,7 +133,7 @@ def test_ways_to_say_how_long_to_wait(headers: dict[str, str], project: Project)
         assert second.at - first.at >= 0.4
 
 
-def test_everybody_who_shares_the_key_waits(project: Project) -> None:
+def test_all_targets_that_share_the_key_wait(project: Project) -> None:
     with FakeServer(faults=[status(429, retry_after=0.4)]) as server:
         run(project, suite_of(openai(server), 8), "-w", "1", code=0)
         assert server.requests[2].at - server.requests[0].at >= 0.4
@@ -311,7 +296,7 @@ def test_a_redirection_is_not_followed(project: Project) -> None:
     assert "a redirection to http://127.0.0.1:1/elsewhere" in result["error"]["message"]
 
 
-# Nobody is there
+# No server
 
 
 def assert_given_up(project: Project, document: Raw, kind: str, workers: int = 10) -> str:
@@ -333,7 +318,7 @@ def assert_given_up(project: Project, document: Raw, kind: str, workers: int = 1
     return given_up["message"]
 
 
-def test_nobody_listens(project: Project) -> None:
+def test_a_refused_connection(project: Project) -> None:
     with FakeServer() as server:
         target = openai(server)
     document = run(project, suite_of({**target, "max_retries": 2}, 40), code=3)
@@ -354,16 +339,8 @@ def test_a_host_that_cannot_be_found(make: Make, project: Project, monkeypatch: 
     assert assert_given_up(project, document, "dns").startswith("the host `models.invalid` cannot be found")
 
 
-@pytest.fixture
-def server_tls() -> tuple[ssl.SSLContext, trustme.CA]:
-    authority = trustme.CA()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
-    return context, authority
-
-
-def test_a_certificate_that_nobody_trusts(project: Project, server_tls: tuple[ssl.SSLContext, trustme.CA]) -> None:
-    with FakeServer(tls=server_tls[0]) as server:
+def test_a_certificate_that_is_not_trusted(project: Project, server_tls: ssl.SSLContext) -> None:
+    with FakeServer(tls=server_tls) as server:
         document = run(project, suite_of(openai(server), 40), code=3)
         assert server.requests == []
     message = assert_given_up(project, document, "tls")
@@ -372,15 +349,14 @@ def test_a_certificate_that_nobody_trusts(project: Project, server_tls: tuple[ss
 
 
 def test_a_certificate_that_the_environment_trusts(
-    project: Project, server_tls: tuple[ssl.SSLContext, trustme.CA], monkeypatch: pytest.MonkeyPatch
+    project: Project, authority: trustme.CA, server_tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    context, authority = server_tls
     authority.cert_pem.write_to_path(str(project.folder / "authority.pem"))
     monkeypatch.setenv("SSL_CERT_FILE", str(project.folder / "authority.pem"))
-    with FakeServer(tls=context) as server:
+    with FakeServer(tls=server_tls) as server:
         assert counts(run(project, suite_of(openai(server), 4), code=0)) == {"passed": 4}
     monkeypatch.setenv("SSL_CERT_FILE", str(project.folder / "nothing.pem"))
-    with FakeServer(tls=context) as server:
+    with FakeServer(tls=server_tls) as server:
         document = run(project, suite_of(openai(server), 40), code=3)
     assert "nothing.pem cannot be read" in assert_given_up(project, document, "tls")
 
@@ -484,17 +460,9 @@ def expired(received: Received) -> Fault | str:
 def test_an_expired_key_is_told_once_by_a_real_command(project: Project) -> None:
     with FakeServer(status(401)) as server:
         project.write("evals.yaml", suite_of(openai(server), 200))
-        ended = subprocess.run(
-            [sys.executable, "-m", "rejoinder", "run", "evals.yaml", "--workers", "10"],
-            cwd=project.folder,
-            env=dict(os.environ),
-            capture_output=True,
-            check=False,
-            timeout=120,
-        )
+        code, out, err = run_process(project.folder, "run", "evals.yaml", "--workers", "10")
         assert len(server.requests) <= 20
-    out, err = ended.stdout.decode(), ended.stderr.decode()
-    assert ended.returncode == 3
+    assert code == 3
     assert "Traceback" not in out + err
     assert (out + err).count("openai answered 401 (invalid_api_key): Incorrect API key provided.") == 1
     assert " skipped" in out
@@ -550,7 +518,7 @@ def test_a_run_goes_on_when_the_key_is_mended(project: Project) -> None:
         assert done["skipped"] >= 25
         server.reset()
         broken = False
-        resumed = json.loads(project.run("resume", "--retry-errors", "--format", "json", code=0))
+        resumed = project.run_json("resume", "--retry-errors", code=0)
         assert counts(resumed) == {"passed": 40}
         assert len(server.requests) == 35  # what was answered is not asked again
         assert resumed["run"]["given_up"] == []
@@ -567,15 +535,15 @@ def test_a_run_goes_on_when_the_server_is_back(project: Project) -> None:
         document = run(project, suite_of({**openai(server), "max_retries": 0}, 10), code=3)
         assert counts(document) == {"error": 10}
         healthy = True
-        kept = json.loads(project.run("resume", "--format", "json", code=3))
+        kept = project.run_json("resume", code=3)
         assert counts(kept) == {"error": 10}  # an error is an answer, unless it is wanted otherwise
-        resumed = json.loads(project.run("resume", "--retry-errors", "--format", "json", code=0))
+        resumed = project.run_json("resume", "--retry-errors", code=0)
         assert counts(resumed) == {"passed": 10}
 
 
 @pytest.mark.parametrize("make", APIS)
 @pytest.mark.parametrize("code", [429, 503])
-def test_nobody_waits_for_an_hour(make: Make, code: int, project: Project) -> None:
+def test_a_retry_after_an_hour_is_not_waited_for(make: Make, code: int, project: Project) -> None:
     with FakeServer(status(code, retry_after=3600)) as server:
         document = run(project, suite_of(make(server), 30), code=3)
         assert len(server.requests) <= 10
@@ -684,14 +652,14 @@ def test_how_often_for_failures_and_refusals_together(most: int, project: Projec
     assert attempts(project) == [most + 1]
 
 
-def test_failures_and_refusals_are_counted_apart_where_nobody_says(project: Project) -> None:
+def test_failures_and_rate_limits_are_counted_apart_by_default(project: Project) -> None:
     with FakeServer(faults=[status(500), status(429), status(429)] * 3) as server:
         result = run_one(project, openai(server), code=0)
         assert len(server.requests) == 10
     assert result["status"] == "passed"
 
 
-def test_three_times_where_nobody_says(project: Project) -> None:
+def test_three_retries_by_default(project: Project) -> None:
     with FakeServer(status(500)) as server:
         run_one(project, openai(server))
         assert len(server.requests) == 4

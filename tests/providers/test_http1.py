@@ -14,7 +14,7 @@ import subprocess
 import threading
 import zlib
 from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,12 +28,11 @@ from rejoinder.providers import ProviderError, http1, http_client
 from rejoinder.providers.http1 import AnswerReader, HttpAnswer, NotHttp, TooLarge, write_request
 from rejoinder.providers.http_client import Transport
 from rejoinder.testing import FakeServer, Fault
+from tests.kit import PATIENCE_S, deaf
 
 T = TypeVar("T")
 
 BODY = b'{"model": "m", "messages": [{"role": "user", "content": "Hello?"}]}'
-PATIENCE_S = 60.0
-"""No test waits so long, unless something hangs."""
 
 
 # Answers as bytes
@@ -204,7 +203,7 @@ def test_an_answer_that_is_cut_off_is_never_taken_for_whole(written: Written, da
 
 @given(answers(), st.binary(min_size=1, max_size=20))
 @settings(max_examples=100, deadline=None)
-def test_what_nobody_asked_for_ends_the_connection(written: Written, more: bytes) -> None:
+def test_an_unrequested_answer_ends_the_connection(written: Written, more: bytes) -> None:
     if written.until_close:
         return
     reader = AnswerReader()
@@ -603,18 +602,6 @@ def saying(data: bytes, heard: list[Heard] | None = None) -> Talk:
     return talk
 
 
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
-@pytest.fixture(scope="module")
-def server_tls(authority: trustme.CA) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1", "localhost", "models.test", "::1").configure_cert(context)
-    return context
-
-
 @pytest.fixture
 def bundle(authority: trustme.CA, tmp_path: Path) -> Path:
     path = tmp_path / "authority.pem"
@@ -700,7 +687,7 @@ def test_an_idle_connection_that_the_server_closes_is_not_used_again() -> None:
 
 
 def test_nothing_is_written_where_the_server_has_hung_up_before_the_event_loop_knows() -> None:
-    """It would be lost, and nobody could say whether it was."""
+    """It might be lost, with no way to tell."""
     heard: list[bytes] = []
     hung_up = threading.Event()
 
@@ -819,7 +806,7 @@ def test_a_thousand_requests_in_flight() -> None:
 # What goes wrong on the way
 
 
-def test_nobody_listens() -> None:
+def test_a_refused_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
     error = refused(f"http://127.0.0.1:{port}/v1")
@@ -907,9 +894,9 @@ def test_another_protocol_is_named() -> None:
     go(work())
 
 
-def test_a_connection_that_nobody_takes(monkeypatch: pytest.MonkeyPatch, server_tls: ssl.SSLContext) -> None:
-    """Whoever listens and says nothing cannot be told from a dead host; TLS shows it without a real one."""
-    monkeypatch.setattr(http_client, "CONNECT_TIMEOUT_S", 0.3)
+def test_a_connection_that_is_not_accepted(monkeypatch: pytest.MonkeyPatch, server_tls: ssl.SSLContext) -> None:
+    """A server that listens and says nothing cannot be told from a dead host; TLS shows it without a real one."""
+    monkeypatch.setattr(transport, "CONNECT_TIMEOUT_S", 0.3)
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
@@ -1123,7 +1110,7 @@ def test_a_dead_address_is_passed_over() -> None:
     heard: list[Heard] = []
 
     async def work() -> None:
-        # Nobody listens at 127.0.0.2.
+        # No server listens at 127.0.0.2.
         async with listening(saying(OK, heard)) as port, opened(resolver=at("127.0.0.2", "127.0.0.1")) as client:
             assert (await post(client, f"http://models.test:{port}/")).body == b"ok"
             assert heard[0].headers["host"] == f"models.test:{port}"
@@ -1133,26 +1120,12 @@ def test_a_dead_address_is_passed_over() -> None:
     go(work())
 
 
-@contextlib.contextmanager
-def deaf(port: int, host: str = "127.0.0.2") -> Iterator[None]:
-    """An address that does not answer: what waits to be taken is as much as the system lets wait."""
-    with socket.socket() as listener, contextlib.ExitStack() as stack:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(0)
-        for _ in range(4):
-            waiting = stack.enter_context(socket.socket())
-            waiting.setblocking(False)
-            waiting.connect_ex((host, port))
-        yield
-
-
 def test_an_address_that_does_not_answer_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not waited for: there is no time for that before the connection has to stand."""
     monkeypatch.setattr(http_client, "CONNECT_TIMEOUT_S", 7.0)
 
     async def work(port: int) -> None:
-        with deaf(port):
+        with deaf(port, "127.0.0.2"):
             async with opened(resolver=at("127.0.0.2", "127.0.0.1")) as client:
                 url = f"http://models.test:{port}/v1/chat/completions"
                 assert (await post(client, url)).status == 200
@@ -1188,7 +1161,7 @@ def test_a_folder_of_authorities(variable: str, server_tls: ssl.SSLContext, bund
         assert ask(chat(server), {variable: str(folder)}).status == 200
 
 
-def test_a_certificate_that_nobody_trusts(server_tls: ssl.SSLContext) -> None:
+def test_a_certificate_that_is_not_trusted(server_tls: ssl.SSLContext) -> None:
     with FakeServer(tls=server_tls) as server:
         error = refused(chat(server))
         place = server.url.removeprefix("https://")

@@ -20,7 +20,7 @@ import aiohttp
 import httpx
 import pytest
 
-from tests.conftest import Project
+from tests.kit import Project
 
 REPLY = {"choices": [{"message": {"role": "assistant", "content": "It is Rome."}, "finish_reason": "stop"}]}
 BODY = json.dumps(REPLY).encode()
@@ -102,7 +102,7 @@ ROWS = {
     "cut off in a chunk": refused(chunked()[:-60], "broke off in the middle of the answer"),
     # The connection is not used again.
     "more than was asked for": read(plain() + b"HTTP/1.1 200 OK"),
-    # Bodies are not expected to be packed on the way; nobody but curl reads them.
+    # Bodies are not expected to be packed on the way; of the other clients only curl reads them.
     "gzip, chunked": refused(
         head(b"transfer-encoding: gzip, chunked") + chunks(gzipped(BODY)) + b"\r\n", "sent as", "error", "other", "ok"
     ),
@@ -121,7 +121,7 @@ ROWS = {
     "encoding none": read(plain(BODY, b"content-encoding: none")),
     "encoding identity": read(plain(BODY, b"content-encoding: identity")),
     "encoding utf-8": read(plain(BODY, b"content-encoding: utf-8"), curl="error"),
-    # Nobody asked for them, and a body that is not decoded is no reply.
+    # They were not asked for, and a body that is not decoded is no reply.
     "br": refused(plain(BROTLI, b"content-encoding: br"), "'br', which was not asked for", "other", "error", "ok"),
     "zstd": refused(plain(ZSTD, b"content-encoding: zstd"), "'zstd', which was not asked for", "other", "error", "ok"),
     # Others give what they have of it, without a check of its end.
@@ -164,7 +164,7 @@ ROWS = {
         "ok",
         "ok",
     ),
-    # Nobody asked for a stream.
+    # A stream was not asked for.
     "a stream of events": refused(
         plain(b"data: {}\n\n").replace(b"application/json", b"text/event-stream"), "which is no reply", *("other",) * 3
     ),
@@ -227,7 +227,7 @@ def test_ours(name: str, server: Server, project: Project) -> None:
     target |= {"max_retries": 0, "timeout_seconds": PATIENCE_S}
     case = {"prompt": "What is the capital of Italy?", "checks": [{"match": "It is Rome."}]}
     project.write("evals.yaml", {"targets": [target], "evals": [case]})
-    document = json.loads(project.run("run", "--format", "json", code=0 if row.ours == "ok" else 3))
+    document = project.run_json("run", code=0 if row.ours == "ok" else 3)
     [result] = document["results"]
     if row.ours == "ok":
         assert (result["status"], result["turns"][0]["response"]) == ("passed", "It is Rome.")

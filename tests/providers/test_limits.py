@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 
 from rejoinder.providers.limits import BELOW, Limiter, Sent, retry_after
 from rejoinder.testing import FakeServer, Fault, Received
-from tests.conftest import Project
+from tests.kit import Project, Raw, run
 from tests.labs.storm_lab import (
     CASES,
     PER_SECOND,
@@ -34,10 +33,8 @@ from tests.labs.storm_lab import (
     simulate,
 )
 
-Raw = dict[str, Any]
-
 BACK_OFF = (1.0, 60.0)
-"""The first and the longest pause, as they are where nobody sets them."""
+"""The first and the longest pause, as they are by default."""
 NOTHING_LEFT = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "30s"}
 
 
@@ -71,7 +68,7 @@ class Lab:
         return self._loop.create_task(enter())
 
     async def calls(self, *names: str) -> None:
-        """Whoever of them may go in at once is in."""
+        """Those of them that may go in at once are in."""
         for name in names:
             self.call(name)
         await settle()
@@ -96,7 +93,7 @@ class Lab:
 
 
 async def settle() -> None:
-    """Let everybody do what can be done now."""
+    """Let every task do what can be done now."""
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -397,7 +394,7 @@ def test_nothing_is_said_about_how_long_to_wait(headers: dict[str, str]) -> None
 
 
 @pytest.mark.parametrize("pressure", ["rate", "overload"])
-def test_a_pause_is_for_everybody(pressure: str) -> None:
+def test_a_pause_holds_for_all_calls(pressure: str) -> None:
     async def work(lab: Lab) -> None:
         await lab.calls(*numbered(10))
         lab.refuse("call 0", pressure=pressure, retry_after_s=7)
@@ -495,7 +492,7 @@ def test_after_a_cut_calls_go_out_one_by_one() -> None:
     moments = [moment for _, moment in lab.inside]
     assert len(moments) == 27
     assert 1 <= moments[0] <= 1.1
-    # Nobody answers, so the rate does not grow.
+    # No call is answered, so the rate does not grow.
     steps = [later - earlier for earlier, later in pairwise(moments)]
     assert min(steps[1:]) == pytest.approx(1 / (10 * BELOW))
     assert max(steps) == pytest.approx(1 / (10 * BELOW))
@@ -522,7 +519,7 @@ def test_the_rate_grows_while_calls_wait_for_it() -> None:
     in_lab(work)
 
 
-def test_a_rate_that_nobody_uses_up_does_not_grow() -> None:
+def test_an_unused_rate_does_not_grow() -> None:
     async def work(lab: Lab) -> None:
         await lab.cut(passed=10, refused=10)
         await asyncio.sleep(5)
@@ -785,7 +782,7 @@ def test_after_a_lock_out_one_call_goes_ahead() -> None:
 
 
 def test_a_trial_that_was_refused_is_over() -> None:
-    """Where pauses are short, nobody waits for longer than they last."""
+    """Where pauses are short, no call waits for longer than they last."""
 
     async def work(lab: Lab) -> None:
         for number in range(5):
@@ -815,7 +812,7 @@ def test_who_was_refused_goes_before_those_who_wait() -> None:
     assert in_lab(work).names[3:] == ["b again", "a again", "c again", "later 0", "later 1", "later 2"]
 
 
-def test_who_goes_away_while_waiting_loses_nobody_a_place() -> None:
+def test_a_cancelled_wait_takes_no_place_from_other_calls() -> None:
     async def work(lab: Lab) -> None:
         await lab.calls("first", "second")
         lab.refuse("second", pressure="overload")  # one at a time from now on
@@ -883,7 +880,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 @settings(deadline=None, max_examples=200)
-def test_whatever_happens_everybody_gets_in_and_every_place_is_given_back(steps: list[tuple[str, Any]]) -> None:
+def test_every_call_gets_a_place_and_every_place_is_given_back(steps: list[tuple[str, Any]]) -> None:
     async def work(lab: Lab) -> None:
         limiter, tasks, gone = lab.limiter, dict[str, asyncio.Task[None]](), set[str]()
 
@@ -951,15 +948,10 @@ def refuse_each_key_once() -> Callable[[Received], str | Fault]:
     return reply
 
 
-def run(project: Project, suite: Raw, *arguments: str) -> Raw:
-    project.write("evals.yaml", suite)
-    return json.loads(project.run("run", "evals.yaml", "--format", "json", *arguments))
-
-
 def test_targets_with_one_key_share_a_limiter(project: Project) -> None:
     with FakeServer(refuse_each_key_once()) as server:
         targets = [{"name": "a", "api_key": "one"}, {"name": "b", "api_key": "one", "model": "another"}]
-        document = run(project, suite_of(server, targets), "--target", "a", "--target", "b")
+        document = run(project, suite_of(server, targets), "--target", "a", "--target", "b", code=0)
         asked = {request.body["model"] for request in server.requests}
     assert asked == {"some-model", "another"}
     assert [(one["requests"], one["refused"]) for one in document["run"]["limits"]] == [(7, 1)]
@@ -968,7 +960,7 @@ def test_targets_with_one_key_share_a_limiter(project: Project) -> None:
 def test_targets_with_different_keys_do_not(project: Project) -> None:
     with FakeServer(refuse_each_key_once()) as server:
         targets = [{"name": "a", "api_key": "one"}, {"name": "b", "api_key": "two"}]
-        document = run(project, suite_of(server, targets), "--target", "a", "--target", "b")
+        document = run(project, suite_of(server, targets), "--target", "a", "--target", "b", code=0)
     assert [(one["requests"], one["refused"]) for one in document["run"]["limits"]] == [(4, 1), (4, 1)]
 
 
@@ -985,7 +977,7 @@ def test_another_target_with_the_key_waits_as_well(project: Project) -> None:
 
 def test_a_run_without_limits_tells_none(project: Project) -> None:
     with FakeServer() as server:
-        document = run(project, suite_of(server, [{"name": "a", "api_key": "one"}]), "--target", "a")
+        document = run(project, suite_of(server, [{"name": "a", "api_key": "one"}]), "--target", "a", code=0)
     assert document["run"]["limits"] == []
     assert document["summary"]["limits"] == []
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.kit import Ended, run_process
 
 SUITE = """\
 targets: [{{name: parrot, provider: {provider}, phrase: "hello"}}]
@@ -56,26 +54,24 @@ def package(tmp_path: Path) -> Path:
     return site
 
 
-def rejoinder(tmp_path: Path, package: Path, provider: str, *command: str) -> subprocess.CompletedProcess[str]:
+def rejoinder(tmp_path: Path, package: Path, provider: str, *command: str) -> Ended:
     project = tmp_path / "project"
     (project / ".rejoinder").mkdir(parents=True, exist_ok=True)
     (project / "evals.yaml").write_text(SUITE.format(provider=provider))
-    environment = {**os.environ, "PYTHONPATH": str(package)}
-    words = [sys.executable, "-m", "rejoinder", *command]
-    return subprocess.run(words, cwd=project, env=environment, capture_output=True, text=True, check=False)
+    return run_process(project, *command, PYTHONPATH=str(package))
 
 
 @pytest.mark.parametrize("provider", ["parrot", "function"])
 def test_a_package_brings_a_provider(provider: str, tmp_path: Path, package: Path) -> None:
     ran = rejoinder(tmp_path, package, provider, "run", "--format", "json")
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    document = json.loads(ran.stdout)
+    assert ran.code == 0, ran.out + ran.err
+    document = ran.document
     assert document["results"][0]["turns"][0]["response"].startswith("hello")
 
 
 def test_a_provider_of_a_package_is_no_unknown_one(tmp_path: Path, package: Path) -> None:
-    assert "unknown-provider" not in rejoinder(tmp_path, package, "parrot", "validate", "evals.yaml").stdout
-    assert "unknown-provider" in rejoinder(tmp_path, package, "parot", "validate", "evals.yaml").stdout
+    assert "unknown-provider" not in rejoinder(tmp_path, package, "parrot", "validate", "evals.yaml").out
+    assert "unknown-provider" in rejoinder(tmp_path, package, "parot", "validate", "evals.yaml").out
 
 
 @pytest.mark.parametrize(
@@ -90,13 +86,13 @@ def test_a_broken_provider_is_named_before_anything_is_sent(
     provider: str, words: str, tmp_path: Path, package: Path
 ) -> None:
     ran = rejoinder(tmp_path, package, provider, "run")
-    assert ran.returncode == 2
-    assert f"the provider `{provider}` of parrots (parrots:" in ran.stderr
-    assert words in ran.stderr
-    assert "rejoinder/" not in ran.stderr  # the package's own frames, and none of ours
+    assert ran.code == 2
+    assert f"the provider `{provider}` of parrots (parrots:" in ran.err
+    assert words in ran.err
+    assert "rejoinder/" not in ran.err  # the package's own frames, and none of ours
 
 
-def test_a_broken_provider_disturbs_nobody_who_does_not_use_it(tmp_path: Path, package: Path) -> None:
+def test_a_broken_provider_does_not_disturb_other_providers(tmp_path: Path, package: Path) -> None:
     (package / "parrots.py").write_text(PLUGIN.replace("def broken", "def broken(:"))
     ran = rejoinder(tmp_path, package, "mock", "run")
-    assert "parrots" not in ran.stdout + ran.stderr
+    assert "parrots" not in ran.out + ran.err

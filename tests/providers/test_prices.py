@@ -31,10 +31,8 @@ from rejoinder.providers.prices import (
     match_models,
     select_models,
 )
-from rejoinder.suite import read_prices
-from tests.conftest import Project
-
-spec = pytest.mark.spec
+from rejoinder.suite.prices import read_prices
+from tests.kit import Project, spec
 
 TABLE_NAMES = {"gemini": "google", "xai": "x-ai"}
 """The only two whose names differ."""

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
-import subprocess
-import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,12 +17,8 @@ import rejoinder
 from rejoinder.errors import UsageError
 from rejoinder.providers.price_list import PriceList
 from rejoinder.testing import Answer, FakeServer, Fault, Received, with_judge
-from tests.conftest import Project
-from tests.labs.crash_lab import PATIENCE_S, Life
-
-spec = pytest.mark.spec
-
-Raw = dict[str, Any]
+from tests import kit
+from tests.kit import PATIENCE_S, Process, Project, Raw, journal_of, run_folders, scripted, spec, statuses
 
 KEY = "sk-edge-0123456789"
 SOON: Raw = {"retry_initial_delay_ms": 1, "retry_max_delay_ms": 20}
@@ -35,15 +27,6 @@ OWN = {"input": 1, "output": 10}
 """A tenth of a cent for a thousand tokens of input, and for a hundred of output."""
 USAGE = Answer("yes", input_tokens=1000, output_tokens=100)
 VERDICT = json.dumps({"score": 1, "hits": [], "misses": [], "reasoning": "right"})
-
-
-@pytest.fixture(autouse=True)
-def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the machine's keys, addresses and proxies reaches a test."""
-    endings = ("_API_KEY", "_BASE_URL", "_PROXY", "OLLAMA_HOST", "OPENAI_ORG_ID", "OPENAI_API_VERSION")
-    for name in list(os.environ):
-        if name.upper().endswith(endings) or name.startswith("AZURE_OPENAI_"):
-            monkeypatch.delenv(name)
 
 
 def openai(server: FakeServer, **more: Any) -> Raw:
@@ -65,12 +48,11 @@ def suite_of(target: Raw, *evals: Raw, **more: Any) -> Raw:
 
 
 def run(project: Project, suite: Raw, *arguments: str, code: int | None = 0) -> Raw:
-    project.write("evals.yaml", suite)
-    return json.loads(project.run("run", "evals.yaml", "--format", "json", *arguments, code=code))
+    return kit.run(project, suite, *arguments, code=code)
 
 
 def resume(project: Project, *arguments: str, code: int | None = 0) -> Raw:
-    return json.loads(project.run("resume", "--format", "json", *arguments, code=code))
+    return project.run_json("resume", *arguments, code=code)
 
 
 def run_text(project: Project, suite: Raw, *arguments: str, code: int | None = 0) -> str:
@@ -83,10 +65,6 @@ def error_of(project: Project, target: Raw, *arguments: str) -> Raw:
     [result] = run(project, suite_of(target), *arguments, code=3)["results"]
     assert result["status"] == "error"
     return result["error"]
-
-
-def statuses(document: Raw) -> dict[str, str]:
-    return {result["id"]: result["status"] for result in document["results"]}
 
 
 def line_of(text: str, title: str) -> str:
@@ -120,7 +98,7 @@ def test_two_projects_keep_their_keys_and_prices(project: Project, monkeypatch: 
         project.write(f"{name}/evals.yaml", {"metadata": {"model": "openai/gpt-5-mini"}, "evals": [case(name)]})
     with FakeServer(USAGE) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
-        document = json.loads(project.run("run", "a/evals.yaml", "b/evals.yaml", "--format", "json"))
+        document = project.run_json("run", "a/evals.yaml", "b/evals.yaml")
         keys = {
             request.body["messages"][-1]["content"]: request.headers["authorization"] for request in server.requests
         }
@@ -208,41 +186,15 @@ def test_resume_has_options_of_its_own(option: str, project: Project) -> None:
 # Interrupted
 
 
-@contextmanager
-def child(project: Project, server_url: str, *arguments: str) -> Iterator[Life]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rejoinder", *arguments],
-        cwd=project.folder,
-        env={**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server_url},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    life = Life(1, process)
-    try:
-        yield life
-    finally:
-        if process.poll() is None:
-            life.kill()
-
-
-def wait_until(holds: Callable[[], bool], life: Life) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert life.process.poll() is None, life.end()
-        assert time.monotonic() < end, "it never came to that"
-        time.sleep(0.01)
-
-
 def journal_types(project: Project) -> Counter[str]:
     """How many records of each type are in the journal of the only run."""
-    paths = list((project.folder / ".rejoinder" / "runs").glob("*/journal.jsonl"))
-    whole = paths[0].read_text(encoding="utf-8").rpartition("\n")[0] if paths else ""
-    return Counter(json.loads(line)["type"] for line in whole.splitlines())
+    return Counter(record["type"] for run in run_folders(project.folder) for record in journal_of(run))
 
 
 @pytest.mark.parametrize("how", ["interrupted", "killed"])
-def test_refused_calls_are_not_in_doubt_and_those_under_way_are(how: str, project: Project) -> None:
+def test_refused_calls_are_not_in_doubt_and_those_under_way_are(
+    how: str, project: Project, start: Callable[..., Process]
+) -> None:
     def answer(request: Received) -> Fault:
         if "slow" in request.body["messages"][-1]["content"]:
             return Fault("slow_headers", seconds=PATIENCE_S)
@@ -254,11 +206,12 @@ def test_refused_calls_are_not_in_doubt_and_those_under_way_are(how: str, projec
 
     evals = [case("slow-1"), case("slow-2"), case("refused-1"), case("refused-2")]
     project.write("evals.yaml", {"metadata": {"model": "openai/gpt-5-mini"}, "evals": evals})
-    with FakeServer(answer) as server, child(project, server.openai_url, "run", "--format", "json", "-w", "4") as life:
-        wait_until(has_settled, life)
+    with FakeServer(answer) as server:
+        life = start("run", "--format", "json", "-w", "4", OPENAI_API_KEY=KEY, OPENAI_BASE_URL=server.openai_url)
+        life.wait_for(has_settled)
         if how == "killed":
             life.kill()
-            document = json.loads(project.run("show", "--format", "json", code=None))
+            document = project.run_json("show", code=None)
         else:
             life.interrupt()
             life.wait_until_it_says("finishing what is under way")
@@ -270,7 +223,7 @@ def test_refused_calls_are_not_in_doubt_and_those_under_way_are(how: str, projec
 
 @pytest.mark.parametrize("fault", ["status 500", "connection refused"])
 def test_one_interrupt_ends_the_waiting_for_another_attempt(
-    fault: str, project: Project, monkeypatch: pytest.MonkeyPatch
+    fault: str, project: Project, start: Callable[..., Process], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Delays are far longer than the patience of the test: only the interrupt can end them."""
     later = {"retry_initial_delay_ms": 3_600_000, "retry_max_delay_ms": 3_600_000}
@@ -280,12 +233,12 @@ def test_one_interrupt_ends_the_waiting_for_another_attempt(
         closed = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
     with FakeServer(Fault("status", status=500, retry_after=500)) as server:
         url = server.openai_url if fault == "status 500" else closed
-        with child(project, url, "run", "--format", "json", "-w", "3") as life:
-            wait_until(lambda: journal_types(project)["asked"] >= 3, life)
-            if url == server.openai_url:
-                wait_until(lambda: len(server.requests) == 3 and server.in_flight == 0, life)
-            life.interrupt()
-            ended = life.end()
+        life = start("run", "--format", "json", "-w", "3", OPENAI_API_KEY=KEY, OPENAI_BASE_URL=url)
+        life.wait_for(lambda: journal_types(project)["asked"] >= 3)
+        if url == server.openai_url:
+            life.wait_for(lambda: len(server.requests) == 3 and server.in_flight == 0)
+        life.interrupt()
+        ended = life.end()
         assert len(server.requests) == (3 if url == server.openai_url else 0)
     document = ended.document
     assert (ended.code, document["run"]["status"]) == (130, "interrupted")
@@ -429,7 +382,7 @@ def test_an_answer_that_can_be_read_is_a_reply(api: str, oddity: str, project: P
     assert turn["response"] == ("yes \ufffd, \ufffd." if oddity == "halves" else "yes #")
     if api != "http":
         assert turn["usage"] == {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}
-    [answer] = json.loads(project.run("show", "--format", "json"))["results"]
+    [answer] = project.run_json("show")["results"]
     assert answer["turns"] == result["turns"]
 
 
@@ -506,7 +459,7 @@ def test_gemini_may_say_nothing_at_all(content: Any, project: Project) -> None:
 
 
 def test_what_is_no_text_is_no_reply(project: Project) -> None:
-    """Nobody knows what it was meant to say, and an empty reply would be graded."""
+    """What it was meant to say is unknown, and an empty reply would be graded."""
     for content in (b"5", b'{"a": NaN}', b'[{"text": 5}]'):
         body = b'{"choices": [{"message": {"content": %b}}], "usage": {"prompt_tokens": 7.0}}' % content
         with FakeServer(ok(body)) as server:
@@ -679,17 +632,14 @@ def test_connections_that_are_closed_behind_our_back_lose_nothing(project: Proje
 # What is said on a terminal
 
 
-def scripted(name: str, replies: Any) -> Raw:
-    return {"name": name, "provider": "scripted", "replies": replies}
-
-
 def test_failures_are_shown_before_recoveries(project: Project) -> None:
     names = [f"{'bad' if number % 5 == 4 and number < 35 else 'slow'}-{number}" for number in range(37)]
     bad = [name for name in names if name.startswith("bad")]
     assert (len(bad), len(names) - len(bad)) == (7, 30)
     replies = {"*": ["no", "yes"], **{name: ["no", "no"] for name in bad}}
     followed = [{"match": "yes"}, {"prompt": "Sure?", "checks": [{"match": "yes"}]}]
-    text = run_text(project, suite_of(scripted("demo", replies), *(case(name, *followed) for name in names)), code=1)
+    demo = scripted("demo", replies=replies)
+    text = run_text(project, suite_of(demo, *(case(name, *followed) for name in names)), code=1)
     blocks, _, reasons = text.partition("Not passed:\n")
     for name in bad:
         assert f": Question {name}\n" in blocks
@@ -702,7 +652,7 @@ def test_failures_are_shown_before_recoveries(project: Project) -> None:
 
 
 def test_each_line_of_what_did_not_pass_names_its_target(project: Project) -> None:
-    suite = {"targets": [scripted("left", ["no"]), scripted("right", ["never"])], "evals": [case("one"), case("two")]}
+    suite = {"targets": [scripted("left", "no"), scripted("right", "never")], "evals": [case("one"), case("two")]}
     text = run_text(project, suite, "--target", "left", "--target", "right", code=1)
     lines = [line.strip() for line in text.partition("Not passed:\n")[2].partition("\n\n")[0].splitlines()]
     named = [(number, name, target) for number, name in ((1, "one"), (2, "two")) for target in ("left", "right")]
@@ -712,11 +662,11 @@ def test_each_line_of_what_did_not_pass_names_its_target(project: Project) -> No
 
 
 def test_what_to_do_next_after_errors(project: Project) -> None:
-    suite = suite_of(scripted("demo", {"one": [{"error": "no"}], "two": ["yes"]}), case("one"), case("two"))
+    suite = suite_of(scripted("demo", replies={"one": [{"error": "no"}], "two": ["yes"]}), case("one"), case("two"))
     text = run_text(project, suite, code=3)
     [folder] = (project.folder / ".rejoinder" / "runs").glob("*-*")
     assert text.splitlines()[-1] == f"Next: rejoinder resume {folder.name} --retry-errors"
-    passed = run_text(project, suite_of(scripted("demo", ["yes"])))
+    passed = run_text(project, suite_of(scripted("demo", "yes")))
     assert "--retry-errors" not in passed
 
 
@@ -774,7 +724,7 @@ def test_tokens_of_all_kinds_are_added_up(project: Project) -> None:
     assert line_of(text, "tokens") == "tokens    2,200 (2,000 in, 1,200 cached, 200 out, 80 thinking)"
 
 
-def test_tokens_that_nobody_counted_are_told_from_others(project: Project) -> None:
+def test_uncounted_tokens_are_told_from_counted_ones(project: Project) -> None:
     with FakeServer(faults=[None, ok(completion())], reply=USAGE) as server:
         suite = suite_of(openai(server), *cases(2))
         document = run(project, suite, "-w", "1")
@@ -797,7 +747,7 @@ def test_what_a_conversation_used_is_shown_for_models_and_not_for_scripts(projec
     assert "  Turn 1 used 1,100 tokens (1,000 in, 100 out), $0.000450 ($0.000250 input, $0.000200 output)" in text
     assert "  Used: 2,200 tokens (2,000 in, 200 out), $0.000900 ($0.000500 input, $0.000400 output)" in text
     counted = {"text": "yes", "input_tokens": 5, "output_tokens": 5}
-    text = run_text(project, suite_of(scripted("demo", [counted])), "--verbose")
+    text = run_text(project, suite_of(scripted("demo", counted)), "--verbose")
     assert "Eval 1: " in text
     assert "used" not in text.lower()
 

@@ -3,37 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
-import time
 from collections import Counter
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from rejoinder.errors import RejoinderError
 from rejoinder.testing import Answer, FakeServer, Fault, Received
-from tests.conftest import Project
-
-spec = pytest.mark.spec
-
-Raw = dict[str, Any]
+from tests.kit import Process, Project, Raw, journal_of, only_run, run_folders, run_refusal, spec, told_in
 
 KEY = "key-of-the-test-0123456789"
-PATIENCE_S = 60.0
-"""How long anything may take before a test gives up, on a busy machine too."""
-
-
-@pytest.fixture(autouse=True)
-def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the machine's keys, addresses and proxies reaches a test."""
-    endings = ("_API_KEY", "_BASE_URL", "_PROXY", "OLLAMA_HOST", "OPENAI_ORG_ID", "OPENAI_API_VERSION")
-    for name in list(os.environ):
-        if name.upper().endswith(endings) or name.startswith("AZURE_OPENAI_"):
-            monkeypatch.delenv(name)
 
 
 def case(case_id: str = "one", *checks: Raw, prompt: str = "Capital of France?") -> Raw:
@@ -48,27 +28,6 @@ def run(project: Project, suite: Raw | str, *arguments: str, code: int | None = 
     project.write("evals.yaml", suite)
     given = ("--format", "json", "--max-retries", "0")
     return json.loads(project.run("run", "evals.yaml", *given, *arguments, code=code))
-
-
-def refusal(project: Project, suite: Raw | str, *arguments: str) -> str:
-    """What the command says when it refuses with exit code 2, having left nothing behind."""
-    project.write("evals.yaml", suite)
-    result = project.invoke("run", "evals.yaml", *arguments)
-    error = result.exception
-    assert isinstance(error, RejoinderError | SystemExit), error
-    assert (error.exit_code if isinstance(error, RejoinderError) else error.code) == 2, result.output
-    assert run_folders(project) == []
-    return f"{result.output}{error}"
-
-
-def run_folders(project: Project) -> list[Path]:
-    runs = project.folder / ".rejoinder" / "runs"
-    return sorted(path for path in runs.iterdir() if path.is_dir()) if runs.is_dir() else []
-
-
-def journal_of(folder: Path) -> list[Raw]:
-    """The whole lines of a journal; the last one may be torn."""
-    return [json.loads(line) for line in (folder / "journal.jsonl").read_bytes().split(b"\n")[:-1]]
 
 
 def error_of(document: Raw) -> str:
@@ -218,7 +177,7 @@ def test_without_a_key_nothing_is_sent(provider: str, project: Project, monkeypa
     with FakeServer() as server:
         monkeypatch.setenv("HTTPS_PROXY", server.url)
         monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", server.url)
-        said = refusal(project, {"metadata": {"model": f"{provider}/m"}, "evals": [case()]})
+        said = run_refusal(project, {"metadata": {"model": f"{provider}/m"}, "evals": [case()]})
         assert server.requests == []
     assert f"target `{provider}/m` has no key" in said
     assert variable in said
@@ -226,7 +185,7 @@ def test_without_a_key_nothing_is_sent(provider: str, project: Project, monkeypa
 
 def test_without_an_endpoint_azure_is_not_asked(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
-    said = refusal(project, {"metadata": {"model": "azure/m"}, "evals": [case()]})
+    said = run_refusal(project, {"metadata": {"model": "azure/m"}, "evals": [case()]})
     assert "needs an `endpoint`" in said
     assert "AZURE_OPENAI_ENDPOINT" in said
 
@@ -265,7 +224,7 @@ def test_a_setting_wins_over_the_environment_and_that_over_a_file(
 
 def test_a_key_that_cannot_be_sent_is_refused_and_not_shown(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "schlüssel-0123456789")
-    said = refusal(project, {"metadata": {"model": "openai/m"}, "evals": [case()]})
+    said = run_refusal(project, {"metadata": {"model": "openai/m"}, "evals": [case()]})
     assert "characters that cannot be sent" in said
     assert "OPENAI_API_KEY" in said
     assert "schlüssel" not in said
@@ -285,7 +244,7 @@ def test_keys_reach_neither_the_run_folder_nor_the_output(project: Project, monk
         }
         shown = json.dumps(run(project, suite_for(target)))
         assert only(server).headers["x-auth-token"] == "another-secret-123"
-    [folder] = run_folders(project)
+    [folder] = run_folders(project.folder)
     kept = b"".join(path.read_bytes() for path in folder.iterdir())
     for text in (shown, kept.decode()):
         assert KEY not in text
@@ -513,7 +472,7 @@ def test_a_setting_that_cannot_be_used_is_refused_before_anything_is_sent(
     for variable, value in (("LAB_WARM", "warm"), ("LAB_NAN", "nan"), ("LAB_HALF", "1.5")):
         monkeypatch.setenv(variable, value)
     with FakeServer() as server:
-        said = refusal(project, suite_for({**target, "base_url": f"{server.url}/v1"}))
+        said = run_refusal(project, suite_for({**target, "base_url": f"{server.url}/v1"}))
         assert server.requests == []
     assert "target `it` has" in said
     for word in words:
@@ -624,7 +583,7 @@ def test_the_target_s_system_prompt_comes_last(provider: str, project: Project) 
 
 
 def answers(*bodies: Any, content_type: str | None = None) -> FakeServer:
-    """A server that is no API of anybody's: one answer a request."""
+    """A server that is no vendor's API: one answer a request."""
     headers = {} if content_type is None else {"content-type": content_type}
     return FakeServer(faults=[Fault("status", status=200, body=body, headers=headers) for body in bodies])
 
@@ -846,7 +805,7 @@ def test_an_answer_that_is_not_as_said_is_explained(name: str, project: Project)
 def test_a_service_that_is_described_wrongly_is_not_asked(
     target: Raw, words: tuple[str, ...], project: Project
 ) -> None:
-    said = refusal(project, suite_for({"provider": "http", "url": "http://127.0.0.1:9/", **target}))
+    said = run_refusal(project, suite_for({"provider": "http", "url": "http://127.0.0.1:9/", **target}))
     assert "target `it`" in said
     for word in words:
         assert word in said
@@ -867,7 +826,7 @@ def test_what_is_no_address_is_said_once_for_all(url: str, project: Project) -> 
     assert "is not an address" in ended["message"]
 
 
-def test_nobody_at_the_address_is_told_in_plain_words(project: Project) -> None:
+def test_a_refused_connection_is_reported_in_plain_words(project: Project) -> None:
     with FakeServer() as server:
         url = server.url  # free again once the server is gone
     message = error_of(run(project, suite_for({"provider": "http", "url": url}), code=3))
@@ -891,7 +850,9 @@ def test_nobody_at_the_address_is_told_in_plain_words(project: Project) -> None:
         ({"settings": {"delayMs": 30}}, 0.025),
     ],
 )
-def test_a_mock_says_the_same_to_everybody_after_a_while(settings: Raw, least_s: float, project: Project) -> None:
+def test_a_mock_gives_every_request_the_same_reply_after_its_delay(
+    settings: Raw, least_s: float, project: Project
+) -> None:
     target = {"provider": "mock", "response": "Paris it is", **settings}
     cases = [case("one", {"equals": "Paris it is"}), case("two", {"equals": "Paris it is"})]
     document = run(project, suite_for(target, *cases))
@@ -986,7 +947,7 @@ def test_a_request_carries_the_journal_s_name_for_the_call(project: Project) -> 
         project.write("evals.yaml", suite)
         project.run("run", "evals.yaml", "-n", "3", "-w", "1", "--max-retries", "2", code=1)
         sent = [request.headers["x-client-request-id"] for request in server.requests]
-    [folder] = run_folders(project)
+    [folder] = run_folders(project.folder)
     asked = [record["key"] for record in journal_of(folder) if record["type"] == "asked"]
     assert sent == asked, "each call, in order"
     assert len(asked) == 3 * 3 + 1, "one was made again, under the same name"
@@ -997,36 +958,23 @@ def test_a_request_carries_the_journal_s_name_for_the_call(project: Project) -> 
 
 
 @spec("R64", "R65")
-def test_after_a_kill_no_recorded_reply_is_asked_for_again(project: Project) -> None:
+def test_after_a_kill_no_recorded_reply_is_asked_for_again(project: Project, start: Callable[..., Process]) -> None:
     cases = [case(f"case-{number}", {"match": "*right*"}, RETRY) for number in range(12)]
     with FakeServer(second_is_right, latency_s=0.15) as server:
         project.write("evals.yaml", {"metadata": {"model": "openai/gpt-5-mini"}, "evals": cases})
-        environment = {**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{server.url}/v1"}
-        command = [sys.executable, "-m", "rejoinder", "run", "evals.yaml", "-w", "4"]
-        process = subprocess.Popen(
-            command, cwd=project.folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        try:
-            wait_for_replies(project, 5)
-        finally:
-            process.kill()
-            process.wait(PATIENCE_S)
-        [folder] = run_folders(project)
+        environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{server.url}/v1"}
+        life = start("run", "evals.yaml", "-w", "4", **environment)
+        life.wait_for(lambda: any(len(told_in(run)) >= 5 for run in run_folders(project.folder)))
+        life.kill()
+        folder = only_run(project.folder)
         before = journal_of(folder)
         told = {record["key"] for record in before if record["type"] == "told"}
         doubtful = {record["key"] for record in before if record["type"] == "asked"} - told
-        ended = subprocess.run(
-            [sys.executable, "-m", "rejoinder", "resume", "--format", "json"],
-            cwd=project.folder,
-            env=environment,
-            capture_output=True,
-            check=False,
-            timeout=PATIENCE_S,
-        )
+        ended = start("resume", "--format", "json", **environment).end()
         asked = Counter(request.headers["x-client-request-id"] for request in server.requests)
     assert 5 <= len(told) < 24
-    document = json.loads(ended.stdout)
-    assert (ended.returncode, document["run"]["status"], document["run"]["in_doubt"]) == (0, "completed", len(doubtful))
+    document = ended.document
+    assert (ended.code, document["run"]["status"], document["run"]["in_doubt"]) == (0, "completed", len(doubtful))
     assert [result["succeeded_on_turn"] for result in document["results"]] == [2] * 12
     assert len(asked) == 24
     assert all(asked[key] == 1 for key in told)
@@ -1041,15 +989,3 @@ RETRY = {"prompt": "Try again.", "checks": [{"match": "*right*"}]}
 def second_is_right(request: Received) -> Answer:
     right = len(request.body["messages"]) > 1
     return Answer("right" if right else "wrong", input_tokens=100, output_tokens=10)
-
-
-def wait_for_replies(project: Project, number: int) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        for folder in run_folders(project):
-            if (folder / "journal.jsonl").exists() and (folder / "journal.jsonl").read_bytes().count(
-                b'"told"'
-            ) >= number:
-                return
-        time.sleep(0.002)
-    raise AssertionError(f"{number} replies were never recorded")

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
-from typing import Any
-
 import pytest
 
 from rejoinder.testing import FakeServer, Fault
-from tests.conftest import Project
-
-Raw = dict[str, Any]
+from tests.kit import Project, Raw
 
 TEXT = "The parcel is on its way, and it will be there on Monday at noon."
 
@@ -69,21 +63,13 @@ def usage_of(api: str, kind: str) -> Raw | None:
     }[kind]
 
 
-@pytest.fixture(autouse=True)
-def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the machine's keys, addresses and proxies reaches a test."""
-    for name in list(os.environ):
-        if name.upper().endswith(("_API_KEY", "_BASE_URL", "_PROXY", "_ENDPOINT")):
-            monkeypatch.delenv(name)
-
-
 def run(project: Project, server: FakeServer, api: str, *arguments: str, code: int, cases: int = 1) -> Raw:
     evals = [
         {"id": f"c{n}", "prompt": f"Where is parcel {n}?", "checks": [{"contains": "parcel"}]} for n in range(cases)
     ]
     project.write(".rejoinder/config.yaml", {"prices": {"m": {"input": 10, "output": 30}}})
     project.write("evals.yaml", {"target": "it", "targets": [target(server, api)], "evals": evals})
-    return json.loads(project.run("run", "--format", "json", *arguments, code=code))
+    return project.run_json("run", *arguments, code=code)
 
 
 @pytest.mark.parametrize("kind", UNTOLD)

@@ -10,12 +10,8 @@ import pytest
 
 from rejoinder.formatting.judge import COMPARE_SYSTEM_TEXT, RUBRIC_SYSTEM_TEXT, SYSTEM_TEXT
 from rejoinder.testing import Answer, FakeServer, Fault, Received, is_judging, judge, with_judge
-from tests.conftest import Project
-from tests.providers.test_wire_formats import APIS, TARGETS, Lab, system, user
-
-spec = pytest.mark.spec
-
-Raw = dict[str, Any]
+from tests.kit import Project, Raw, spec, verdict_of
+from tests.labs.wire_lab import APIS, TARGETS, Lab, system, user
 
 JUDGES = {"llm_judge": SYSTEM_TEXT, "rubric": RUBRIC_SYSTEM_TEXT, "compare": COMPARE_SYSTEM_TEXT}
 DEMAND = "Reply with one JSON object and nothing else:"
@@ -27,7 +23,7 @@ def run(project: Project, server: FakeServer, api: str, *checks: Raw, code: int 
     target = {"name": "both", "api_key": KEY, "retry_initial_delay_ms": 1, **TARGETS[api](server)}
     case = {"prompt": "What is the capital of Italy?", "checks": list(checks)}
     project.write("evals.yaml", {"targets": [target], "judge_target": "both", "evals": [case]})
-    [result] = json.loads(project.run("run", "--format", "json", code=code))["results"]
+    [result] = project.run_json("run", code=code)["results"]
     return result
 
 
@@ -35,11 +31,6 @@ def run(project: Project, server: FakeServer, api: str, *checks: Raw, code: int 
 def lab() -> Iterator[Lab]:
     with Lab() as lab:
         yield lab
-
-
-def verdict_of(result: Raw) -> Raw:
-    [check] = result["turns"][-1]["checks"]
-    return check
 
 
 @spec("A15")
@@ -80,7 +71,7 @@ def test_judges_of_all_kinds_are_known_by_their_system_text(lab: Lab, api: str, 
     [[user("Hello")], [system("Be brief."), user("Hello")], [user(SYSTEM_TEXT)], [system("Be brief."), user(DEMAND)]],
     ids=["no system", "another system", "the user's words", "the user's words beside a system's"],
 )
-def test_whoever_else_is_asked_is_no_judge(lab: Lab, api: str, messages: list[Raw]) -> None:
+def test_other_requests_are_not_taken_for_a_judge(lab: Lab, api: str, messages: list[Raw]) -> None:
     received, refused = lab.ask(api, messages)
     assert (is_judging(received), refused) == (False, False)
 

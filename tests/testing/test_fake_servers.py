@@ -31,8 +31,7 @@ from rejoinder.testing.limits import duration, keep
 from rejoinder.testing.openai_chat import CHAT_FIELDS
 from rejoinder.testing.openai_embeddings import EMBEDDINGS_FIELDS, embed
 from rejoinder.testing.openai_responses import RESPONSES_FIELDS
-
-Raw = dict[str, Any]
+from tests.kit import Raw
 
 APIS = ("openai", "responses", "azure", "anthropic", "gemini")
 FAR = 3600.0
@@ -805,7 +804,7 @@ def test_fields_that_only_similar_servers_have_can_be_let_in() -> None:
 
 
 def test_the_fields_known_here_are_all_that_the_clients_know() -> None:
-    """A client that learns a new field makes this test fail, and not the tests of whoever uses the field."""
+    """A client that learns a new field makes this test fail, and not the tests of users who use the field."""
     from anthropic.types.message_create_params import MessageCreateParamsBase
     from google.genai import types
     from openai.types.chat.completion_create_params import CompletionCreateParamsBase
@@ -841,7 +840,7 @@ def test_the_fields_known_here_are_all_that_the_clients_know() -> None:
         ("DELETE", "/v1/models", 405),
     ],
 )
-def test_paths_and_methods_that_nobody_has(method: str, path: str, status: int) -> None:
+def test_unknown_paths_and_methods(method: str, path: str, status: int) -> None:
     with FakeServer() as server:
         connection = connect(server)
         connection.request(method, path)
