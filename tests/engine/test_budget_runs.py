@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 import re
-import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,35 +26,12 @@ from rejoinder.errors import RejoinderError
 from rejoinder.model import ChatMessage, Reply, Request, Suite, Target, ToolCall, Usage
 from rejoinder.model.prices import Price
 from rejoinder.testing import Answer, FakeServer, Fault
-from tests.conftest import Project
-from tests.labs.paid_lab import (
-    KILLED,
-    PRICES,
-    Child,
-    PaidServer,
-    comparable,
-    journal_of,
-    make_suite,
-    make_targets,
-    runs_of,
-    told_in,
-    wait_until,
-)
-
-spec = pytest.mark.spec
-
-Raw = dict[str, Any]
+from tests import kit
+from tests.kit import KILLED, Process, Project, Raw, journal_of, refused, run_folders, spec, told_in, wait_until
+from tests.labs.paid_lab import PRICES, PaidServer, comparable, make_suite, make_targets
 
 SLACK = 1e-12
 """Dollars that adding in another order makes."""
-
-
-@pytest.fixture(autouse=True)
-def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the machine's keys, addresses and proxies reaches a test."""
-    for name in list(os.environ):
-        if name.upper().endswith(("_API_KEY", "_BASE_URL", "_PROXY")):
-            monkeypatch.delenv(name)
 
 
 @pytest.fixture
@@ -72,21 +47,18 @@ def priced(project: Project) -> Project:
 
 
 def run(project: Project, content: Raw, *arguments: str, code: int | None = 4) -> Raw:
-    project.write("evals.yaml", content)
-    return json.loads(project.run("run", "evals.yaml", "--format", "json", *arguments, code=code))
+    return kit.run(project, content, *arguments, code=code)
 
 
 def resume(project: Project, *arguments: str, code: int | None = 4) -> Raw:
-    return json.loads(project.run("resume", "--format", "json", *arguments, code=code))
+    return project.run_json("resume", *arguments, code=code)
 
 
 def refusal(project: Project, content: Raw, *arguments: str) -> RejoinderError:
     project.write("evals.yaml", content)
-    result = project.invoke("run", "evals.yaml", *arguments)
-    assert isinstance(result.exception, RejoinderError), result.output
-    assert result.exception.exit_code == 2
-    assert runs_of(project.folder) == [], "no run was begun"
-    return result.exception
+    error = refused(project, "run", "evals.yaml", *arguments)
+    assert (error.exit_code, run_folders(project.folder)) == (2, [])
+    return error
 
 
 def most_in(run_folder: Path) -> list[Amount]:
@@ -118,7 +90,7 @@ def test_the_cap_is_never_overshot_and_what_is_left_does_not_suffice_for_a_call(
         document = run(priced, make_suite(server.fake.url, 60, embeds=True), *caps[cap], "--workers", "20")
     budget = document["run"]["budget"]
     assert budget["spent_tokens"] == server.tokens
-    [folder] = runs_of(priced.folder)
+    [folder] = run_folders(priced.folder)
     left = [True]
     if cap != "tokens":
         assert budget["spent_usd"] == pytest.approx(server.usd)
@@ -136,6 +108,7 @@ def test_the_cap_is_never_overshot_and_what_is_left_does_not_suffice_for_a_call(
     assert server.fake.peak_in_flight > 1
 
 
+@pytest.mark.slow
 @spec("B11", "R67")
 @pytest.mark.parametrize("seed", range(3))
 def test_the_cap_holds_when_calls_fail_time_out_break_and_are_refused(seed: int, priced: Project) -> None:
@@ -193,7 +166,7 @@ def test_a_budget_that_does_not_suffice_for_the_first_call_sends_nothing(priced:
 def test_the_user_is_told_how_to_go_on(priced: Project, server: PaidServer) -> None:
     priced.write("evals.yaml", make_suite(server.fake.url, 30))
     result = priced.invoke("run", "evals.yaml", "--budget-usd", "0.02", "--budget-tokens", "900000")
-    [folder] = runs_of(priced.folder)
+    [folder] = run_folders(priced.folder)
     assert result.exit_code == 4
     command = f"rejoinder resume {folder.name} --budget-usd 0.04 --budget-tokens 1800000"
     assert result.stdout.endswith(f"Next: {command}\n")
@@ -214,7 +187,7 @@ def test_a_run_that_is_given_more_goes_on_and_asks_nothing_twice(priced: Project
     whole = run(priced, content, code=None)
     cost = server.usd
     server.forget()
-    for path in runs_of(priced.folder):
+    for path in run_folders(priced.folder):
         (path / "run.json").unlink()
     budget = cost / 3
     document = run(priced, content, "--workers", "20", "--budget-usd", str(budget))
@@ -279,10 +252,10 @@ def test_calls_in_doubt_count_for_the_most_that_they_can_have_cost(priced: Proje
         priced.write("evals.yaml", content)
         server.fault = lambda _request, number: Fault("slow_headers", seconds=60) if number > 10 else None
         given = ("run", "evals.yaml", "--budget-usd", "1", "--budget-tokens", "9000000", "--workers", "6")
-        child = Child(priced.folder, *given)
+        child = Process(priced.folder, *given)
         wait_until(lambda: server.fake.in_flight >= 6 and len(server.keys) >= 16)
         child.kill()
-        [folder] = runs_of(priced.folder)
+        [folder] = run_folders(priced.folder)
         told = {record["key"]: record for record in journal_of(folder) if record["type"] == "told"}
         doubtful = [
             Amount(*record["most"])
@@ -314,7 +287,7 @@ def test_calls_in_doubt_count_also_when_the_budget_comes_later(first: tuple[str,
     with PaidServer(latency_s=0.0) as server:
         priced.write("evals.yaml", make_suite(server.fake.url, 12))
         server.fault = lambda _request, number: Fault("slow_headers", seconds=60) if number > 10 else None
-        child = Child(priced.folder, "run", "evals.yaml", "--workers", "6", "--max-tokens", "50", *first)
+        child = Process(priced.folder, "run", "evals.yaml", "--workers", "6", "--max-tokens", "50", *first)
         wait_until(lambda: server.fake.in_flight >= 6 and len(server.keys) >= 16)
         child.kill()
         server.fault = lambda _request, _number: None
@@ -363,6 +336,7 @@ ATTEMPTS: dict[str, tuple[Fault, bool]] = {
 """What happens to the first attempt, and whether it may have been carried out."""
 
 
+@pytest.mark.slow
 @spec("B11")
 @pytest.mark.parametrize("name", ATTEMPTS)
 def test_an_attempt_that_may_have_been_carried_out_counts_in_full(name: str, priced: Project) -> None:
@@ -370,7 +344,7 @@ def test_an_attempt_that_may_have_been_carried_out_counts_in_full(name: str, pri
     with PaidServer() as server:
         server.fault = lambda _request, number: fault if number == 1 else None
         document = run(priced, one_case(server.fake.url, timeout_seconds=1), "--budget-usd", "1", code=0)
-        [folder] = runs_of(priced.folder)
+        [folder] = run_folders(priced.folder)
         first, second = most_in(folder)
         assert first == second
         answered = server.charges[-1]
@@ -390,7 +364,7 @@ def test_a_call_that_fails_for_good_counts_where_it_may_have_been_carried_out(na
         server.fault = lambda _request, _number: fault
         content = one_case(server.fake.url, timeout_seconds=1, max_retries=0)
         document = run(priced, content, "--budget-usd", "1", code=3)
-        [folder] = runs_of(priced.folder)
+        [folder] = run_folders(priced.folder)
         [most] = most_in(folder)
         assert document["run"]["budget"]["spent_tokens"] == (0 if name == "400" else most.tokens)
         again = resume(priced, code=3)
@@ -398,11 +372,11 @@ def test_a_call_that_fails_for_good_counts_where_it_may_have_been_carried_out(na
 
 
 def test_an_answer_without_a_count_of_tokens_counts_in_full(priced: Project) -> None:
-    """Nobody knows what it has cost; an estimate may be too low."""
+    """What it has cost is unknown; an estimate may be too low."""
     reply = {"choices": [{"message": {"role": "assistant", "content": "right"}, "finish_reason": "stop"}]}
     with FakeServer(Fault("status", status=200, body=reply)) as server:
         document = run(priced, one_case(server.url), "--budget-usd", "1", code=0)
-        [most] = most_in(runs_of(priced.folder)[0])
+        [most] = most_in(run_folders(priced.folder)[0])
         assert document["summary"]["usage"]["approximate"] is True
         assert document["run"]["budget"]["spent_tokens"] == most.tokens
         assert resume(priced, code=0)["run"]["budget"] == document["run"]["budget"]
@@ -420,7 +394,7 @@ def test_embeddings_are_paid_from_the_same_purse(priced: Project, server: PaidSe
     assert [charge.model for charge in server.charges].count("text-embedding-3-small") == 3
     assert document["run"]["budget"]["spent_tokens"] == server.tokens
     assert document["run"]["budget"]["spent_usd"] == pytest.approx(server.usd)
-    [folder] = runs_of(priced.folder)
+    [folder] = run_folders(priced.folder)
     assert len(most_in(folder)) == 4
     # Enough for the reply and for nothing else.
     reply = server.charges[0]
@@ -485,14 +459,14 @@ def test_the_command_to_go_on_with_helps(project: Project) -> None:
     result = project.invoke("run", "--budget-tokens", "10", "--budget-usd", "0.000001")
     assert result.exit_code == 4
     command = next(line for line in result.output.splitlines() if line.startswith("Next: rejoinder "))
-    assert json.loads(project.run(*command.split()[2:], "--format", "json", code=0))["summary"]["passed"] == 1
+    assert project.run_json(*command.split()[2:], code=0)["summary"]["passed"] == 1
 
 
 @pytest.mark.parametrize("cap", [0.02, 0.3])
 def test_a_deployment_that_is_dearer_than_its_target_says_is_found_out_by_one_call(
     cap: float, project: Project
 ) -> None:
-    """Nobody can know before the first reply; so it is asked for alone."""
+    """It cannot be known before the first reply; so it is asked for alone."""
     answer = Answer("yes", input_tokens=100, output_tokens=400, model="gpt-4-32k")
     with FakeServer(lambda _: answer) as fake:
         target = {"name": "it", "provider": "azure", "endpoint": fake.azure_url, "api_key": "k", "deployment": "d"}
@@ -619,7 +593,7 @@ def test_the_longest_reply_is_sent_to_every_api(name: str, project: Project, mon
         assert sent("--max-tokens", "77", max_output_tokens="") == 77, "an empty one is none"
         document = run(project, wired(name, server.url, max_tokens="${{ LIMIT }}"), "--budget-tokens", "9000", code=0)
         assert document["run"]["budget"]["spent_tokens"] == document["summary"]["total_tokens"]
-        [reserved] = most_in(runs_of(project.folder)[-1])
+        [reserved] = most_in(run_folders(project.folder)[-1])
         body = server.requests[-1].raw
         assert len(body) + 35 <= reserved.tokens <= len(body) + 35 + 100
 
@@ -635,7 +609,7 @@ def test_what_an_author_adds_to_the_body_is_counted(name: str, project: Project)
             run(
                 project, wired(name, server.url, max_tokens=50, extra_body=extra), "--budget-tokens", "90000", code=None
             )
-            return most_in(runs_of(project.folder)[-1])[0].tokens
+            return most_in(run_folders(project.folder)[-1])[0].tokens
 
         plain = reserved()
         assert reserved(**limits.get(name, {field: 900})) - plain >= 850
@@ -694,6 +668,7 @@ def tokens_by_bytes(messages: tuple[ChatMessage, ...]) -> int:
     return count
 
 
+@pytest.mark.slow
 @spec("B11")
 @pytest.mark.parametrize("name", WIRES)
 def test_the_most_is_never_below_what_bytes_make(name: str, tmp_path: Path) -> None:
@@ -800,17 +775,18 @@ def test_the_ledger_counts_what_the_run_did(calls: list[tuple[list[str], str]], 
 # An interrupt
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_sends_nothing_of_what_waits_for_the_budget(priced: Project) -> None:
     with PaidServer(latency_s=1.5) as server:
         priced.write("evals.yaml", make_suite(server.fake.url, 20))
         given = ("run", "evals.yaml", "--format", "json", "--budget-tokens", "500", "--workers", "20")
-        child = Child(priced.folder, *given)
+        child = Process(priced.folder, *given)
         wait_until(lambda: server.keys)
-        child.process.send_signal(signal.SIGINT)
+        child.interrupt()
         document = child.document(code=130)
         assert document["run"]["status"] == "interrupted"
         assert document["run"]["budget"]["spent_tokens"] <= 500
-        [folder] = runs_of(priced.folder)
+        [folder] = run_folders(priced.folder)
         assert len(told_in(folder)) == len(server.keys) == server.fake.peak_in_flight, "what was under way, and no more"
 
 
@@ -841,7 +817,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Paid
     folder = tmp_path_factory.mktemp("undisturbed")
     with PaidServer(seed=5) as server:
         prepare(folder, server)
-        document = Child(folder, "run", "evals.yaml", "--format", "json", *ALL_ON).document(code=1)
+        document = Process(folder, "run", "evals.yaml", "--format", "json", *ALL_ON).document(code=1)
         yield server, folder, document, Counter(server.keys)
 
 
@@ -852,6 +828,7 @@ def prepare(folder: Path, server: PaidServer) -> None:
     (folder / "evals.yaml").write_text(json.dumps(content), encoding="utf-8")
 
 
+@pytest.mark.slow
 @spec("R64", "R65", "B11", "B14")
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_run_with_budget_cassettes_and_cache_survives_its_death(
@@ -860,14 +837,17 @@ def test_a_run_with_budget_cassettes_and_cache_survives_its_death(
     server, whole, document, calls = undisturbed
     server.forget()
     prepare(tmp_path, server)
-    assert Child(tmp_path, "run", "evals.yaml", "--format", "json", *ALL_ON, kill_at=moment).end()[0] == KILLED
-    [folder] = runs_of(tmp_path)
+    assert (
+        Process(tmp_path, "run", "evals.yaml", "--format", "json", *ALL_ON, REJOINDER_KILL_AT=moment).end().code
+        == KILLED
+    )
+    [folder] = run_folders(tmp_path)
     records = journal_of(folder) if (folder / "journal.jsonl").exists() else []
     told = {record["key"] for record in records if record["type"] == "told"}
     reserved = {record["key"]: Amount(*record["most"]) for record in records if record["type"] == "asked"}
     before = len(server.keys)
     assert set(server.keys) <= set(reserved), "what was sent had been reserved, and says so"
-    resumed = Child(tmp_path, "resume", "--format", "json").document(code=1)
+    resumed = Process(tmp_path, "resume", "--format", "json").document(code=1)
     assert not told & set(server.keys[before:]), "nothing that is recorded is asked again"
     assert set(server.keys) == set(calls)
     assert resumed["run"]["status"] == "completed"

@@ -1,4 +1,4 @@
-"""The cache: what was answered in an earlier run is not asked again, and nobody is told that it was paid for twice.
+"""The cache: what was answered in an earlier run is not asked again, and is not reported as paid for twice.
 
 The server of these tests gives another answer each time that it is asked. So two runs that come to the same did not
 ask twice.
@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -24,32 +21,10 @@ from rejoinder.engine.cache import FILE, Cache
 from rejoinder.engine.secrets import Mask
 from rejoinder.model import Reply
 from rejoinder.testing import Answer, FakeServer, Fault, Received, is_judging
-from tests.conftest import Project
-from tests.labs.paid_lab import (
-    KILLED,
-    PRICES,
-    Child,
-    PaidServer,
-    comparable,
-    journal_of,
-    make_suite,
-    runs_of,
-    told_in,
-)
-
-spec = pytest.mark.spec
-
-Raw = dict[str, Any]
+from tests.kit import KILLED, Process, Project, Raw, journal_of, run_folders, run_process, scripted, spec, told_in
+from tests.labs.paid_lab import PRICES, PaidServer, comparable, make_suite
 
 KEY = "sk-the-key-of-the-first-run"
-
-
-@pytest.fixture(autouse=True)
-def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the machine's keys, addresses and proxies reaches a test."""
-    for name in list(os.environ):
-        if name.upper().endswith(("_API_KEY", "_BASE_URL", "_PROXY")):
-            monkeypatch.delenv(name)
 
 
 def different() -> Callable[[Received], Answer]:
@@ -97,7 +72,7 @@ def suite(server: FakeServer, *cases: Raw, **more: Any) -> Raw:
 
 def run(project: Project, content: Raw, *arguments: str, code: int | None = None) -> Raw:
     project.write("evals.yaml", content)
-    return json.loads(project.run("run", "evals.yaml", "--cache", "--format", "json", *arguments, code=code))
+    return project.run_json("run", "evals.yaml", "--cache", *arguments, code=code)
 
 
 def replies_of(document: Raw) -> list[list[str]]:
@@ -122,7 +97,7 @@ def everything(project: Project) -> bytes:
 
 
 @spec("A19", "A21", "B14")
-def test_a_second_run_asks_nobody_and_comes_to_the_same(project: Project, server: FakeServer) -> None:
+def test_a_second_run_is_answered_from_the_cache_with_equal_results(project: Project, server: FakeServer) -> None:
     cases = [
         case("plain"),
         case("followed", *FOLLOWED),
@@ -177,6 +152,7 @@ MATTERS: dict[str, Callable[[Raw], Any]] = {
 }
 
 
+@pytest.mark.slow
 @spec("A19")
 @pytest.mark.parametrize("change", MATTERS)
 def test_what_an_answer_depends_on_is_asked_anew(change: str, project: Project, server: FakeServer) -> None:
@@ -202,7 +178,7 @@ NO_MATTER: dict[str, Callable[[Raw], Any]] = {
 
 @spec("A19")
 @pytest.mark.parametrize("change", NO_MATTER)
-def test_what_no_answer_depends_on_is_no_reason_to_ask(change: str, project: Project, server: FakeServer) -> None:
+def test_settings_that_do_not_affect_answers_keep_the_cache(change: str, project: Project, server: FakeServer) -> None:
     content = suite(server)
     run(project, content)
     NO_MATTER[change](content)
@@ -210,7 +186,7 @@ def test_what_no_answer_depends_on_is_no_reason_to_ask(change: str, project: Pro
     assert len(server.requests) == 1
 
 
-def test_options_of_the_command_that_no_answer_depends_on(project: Project, server: FakeServer) -> None:
+def test_command_options_that_do_not_affect_answers_keep_the_cache(project: Project, server: FakeServer) -> None:
     run(project, suite(server), "--workers", "3")
     more = ("--workers", "1", "--timeout", "9", "--max-retries", "0", "--include", "messages", "--limit", "1")
     assert replies_of(run(project, suite(server), *more)) == [["answer 1"]]
@@ -302,21 +278,14 @@ def test_answers_repeated_within_a_run_are_not_said_to_come_from_earlier_runs(pr
         assert "cache     4 answers from earlier runs, 1 answer repeated within this run; 5,500" in project.run("show")
 
 
+@pytest.mark.slow
 def test_answers_repeated_before_and_after_a_kill_count_as_of_the_same_run(project: Project) -> None:
     cases = [{"id": f"case-{number}", "prompt": "The same", "checks": [{"contains": "answer"}]} for number in range(6)]
     with FakeServer(different()) as server:
         project.write("evals.yaml", suite(server, *cases))
-        arguments = ("run", "evals.yaml", "--cache", "--workers", "1")
-        ended = subprocess.run(
-            [sys.executable, "-m", "rejoinder", *arguments],
-            cwd=project.folder,
-            env={**os.environ, "REJOINDER_KILL_AT": "conversation.finished:3"},
-            capture_output=True,
-            check=False,
-            timeout=60,
-        )
-        assert ended.returncode < 0
-        resumed = json.loads(project.run("resume", "--format", "json", code=0))
+        given = ("run", "evals.yaml", "--cache", "--workers", "1")
+        assert run_process(project.folder, *given, REJOINDER_KILL_AT="conversation.finished:3").code == KILLED
+        resumed = project.run_json("resume", code=0)
         assert len(server.requests) == 1
     assert (resumed["run"]["from_cache"]["answers"], resumed["run"]["from_cache"]["repeated"]) == (5, 5)
 
@@ -329,7 +298,7 @@ def test_who_waits_for_an_equal_call_that_fails_asks_itself(project: Project) ->
     assert [result["status"] for result in document["results"]].count("error") == 2
 
 
-def test_a_vector_is_kept_for_whoever_asks_for_it(project: Project) -> None:
+def test_a_cached_vector_serves_every_target_that_asks_for_it(project: Project) -> None:
     """In which trial a text is said first is an accident, and what it means is the same in all."""
     replies = iter(["alpha", "beta", "beta"])
     with FakeServer(lambda _: next(replies)) as server:
@@ -376,7 +345,7 @@ def test_scripts_and_functions_of_one_s_own_are_not_kept(project: Project, modul
         "from itertools import count\nnumbers = count(1)\n\ndef reply(request):\n    return f'answer {next(numbers)}'\n"
     )
     targets = [
-        {"name": "script", "provider": "scripted", "replies": ["answer"]},
+        scripted("script", "answer"),
         {"name": "own", "provider": "python", "call": f"{name}:reply"},
     ]
     content = {"targets": targets, "target": "script", "evals": [case()]}
@@ -392,7 +361,7 @@ def test_without_the_option_nothing_is_kept_and_nothing_is_used(project: Project
     project.run("run", "evals.yaml")
     assert not cache_file(project).exists()
     run(project, suite(server))
-    document = json.loads(project.run("run", "evals.yaml", "--format", "json"))
+    document = project.run_json("run", "evals.yaml")
     assert replies_of(document) == [["answer 3"]]
     assert "from_cache" not in document["run"]
 
@@ -413,7 +382,7 @@ def test_an_answer_that_is_too_old_is_asked_for_again(project: Project, server: 
     project.write("evals.yaml", suite(server))
 
     def replies(*arguments: str) -> list[list[str]]:
-        return replies_of(json.loads(project.run("run", "evals.yaml", "--format", "json", *arguments)))
+        return replies_of(project.run_json("run", "evals.yaml", *arguments))
 
     assert replies("--cache") == [["answer 1"]], "nothing is too old unless somebody says so"
     assert replies("--cache-ttl", "4h") == [["answer 1"]], "it stands for --cache, too"
@@ -441,12 +410,12 @@ def test_a_span_of_time_that_is_none_is_refused(span: str, project: Project, ser
 def test_the_command_shows_what_there_is(project: Project, server: FakeServer) -> None:
     assert project.run("cache") == "the cache is empty; `rejoinder run --cache` fills it\n"
     nothing = {"replies": 0, "bytes": 0, "oldest": None, "by_target": {}}
-    assert json.loads(project.run("cache", "--format", "json")) == nothing
+    assert project.run_json("cache") == nothing
     assert not cache_file(project).exists(), "whoever looks writes nothing"
 
     before = time.time()
     run(project, suite(server, case("one", JUDGED), case("two")), "--repeat", "2")
-    shown = json.loads(project.run("cache", "--format", "json"))
+    shown = project.run_json("cache")
     assert (shown["replies"], shown["by_target"]) == (10, {"it": 10})
     assert shown["bytes"] > 500
     assert before <= shown["oldest"] <= time.time()
@@ -475,7 +444,7 @@ def test_a_cache_may_be_deleted_at_any_time(project: Project, server: FakeServer
     assert replies_of(run(project, suite(server))) == [["answer 2"]]
 
 
-# Answers that nobody could read
+# Answers that could not be read
 
 
 def mumbling(project: Project) -> Callable[[Received], Answer]:
@@ -494,7 +463,7 @@ SETTLED = {"or": [{"contains": "answer"}, ALONE]}
 
 
 @pytest.mark.parametrize("check", [ALONE, SETTLED], ids=["alone", "another check decides"])
-def test_a_judge_that_nobody_could_read_is_asked_again_by_the_next_run(check: Raw, project: Project) -> None:
+def test_an_unreadable_judge_is_asked_again_by_the_next_run(check: Raw, project: Project) -> None:
     with FakeServer(mumbling(project)) as server:
         content = suite(server, case("one", check))
         first = run(project, content, code=0 if check is SETTLED else 3)
@@ -519,7 +488,7 @@ def test_errors_are_retried_and_not_taken_from_the_cache(project: Project) -> No
         project.write("evals.yaml", content)
         server.reset()
         (project.folder / "mended").touch()
-        poisoned = runs_of(project.folder)[0]
+        poisoned = run_folders(project.folder)[0]
         project.run("resume", poisoned.name, "--retry-errors", code=0)
         assert len(server.requests) == 1
 
@@ -538,7 +507,7 @@ def test_a_judge_that_was_read_at_the_second_chance_is_kept(project: Project) ->
 
 def test_a_fork_keeps_and_uses_what_it_asks(project: Project, server: FakeServer) -> None:
     project.write("evals.yaml", suite(server, case("one", *FOLLOWED)))
-    first = json.loads(project.run("run", "evals.yaml", "--format", "json", code=1))
+    first = project.run_json("run", "evals.yaml", code=1)
     given = ("run", "--fork", first["run"]["id"], "--case", "one", "--turn", "2", "--cache", "--format", "json")
     forks = [json.loads(project.run(*given, code=1)) for _ in range(2)]
     assert len(server.requests) == 3
@@ -560,7 +529,7 @@ def test_a_damaged_cache_is_told_before_anything_is_sent(damage: str, project: P
         path.mkdir()
     else:
         path.write_bytes(b"not a database, but a text\n" * 100 if damage == "text" else b"\0" * 90 + whole[90:])
-    runs = runs_of(project.folder)
+    runs = run_folders(project.folder)
     project.write("evals.yaml", suite(server))
     commands = [("run", "evals.yaml", "--cache"), *([("cache",), ("cache", "clear")] if damage != "folder" else [])]
     for command in commands:
@@ -569,7 +538,7 @@ def test_a_damaged_cache_is_told_before_anything_is_sent(damage: str, project: P
         assert f"the cache {path} cannot be used: " in result.exception.message
         assert "Delete the file" in result.exception.hint
     assert len(server.requests) == 1
-    assert runs_of(project.folder) == runs, "no run was begun"
+    assert run_folders(project.folder) == runs, "no run was begun"
 
 
 def test_damage_that_shows_later_ends_conversations_and_asks_for_nothing_twice(
@@ -615,7 +584,7 @@ def test_a_cache_that_cannot_be_written_loses_no_answer(project: Project, server
 
 
 def test_what_was_not_paid_again_is_said(project: Project, server: FakeServer) -> None:
-    """A reply costs what it costs, so that checks of cost come to the same. That nobody paid for it now is said."""
+    """A reply costs what it costs, so that checks of cost come to the same. That it was not billed now is said."""
     project.write(".rejoinder/config.yaml", {"prices": {"gpt-5-mini": {"input": 1, "output": 10}}})
     content = suite(server, case("one", {"cost": 0.001}))
     first = run(project, content, code=1)
@@ -644,7 +613,7 @@ def test_no_budget_is_charged_for_what_was_kept(project: Project, server: FakeSe
     stopped = run(project, content, *given, "1", code=4)
     assert (stopped["run"]["status"], stopped["summary"]["unfinished"]) == ("budget", 1)
     asked = len(server.requests)
-    resumed = json.loads(project.run("resume", "--format", "json", "--budget-tokens", "5000", code=None))
+    resumed = project.run_json("resume", "--budget-tokens", "5000", code=None)
     assert len(server.requests) == asked + 1
     assert resumed["run"]["status"] == "completed"
     assert resumed["run"]["budget"]["spent_tokens"] == 1100, "what was kept is not counted when a run is taken up again"
@@ -730,7 +699,7 @@ def test_two_processes_share_a_cache(project: Project) -> None:
         content = suite(server, *cases)
         project.write("evals.yaml", content)
         given = ("run", "evals.yaml", "--cache", "--format", "json", "--workers", "10")
-        children = [Child(project.folder, *given) for _ in range(3)]
+        children = [Process(project.folder, *given) for _ in range(3)]
         documents = [child.document(code=1) for child in children]
         asked = len(server.requests)
         assert all(document["summary"]["errors"] == 0 for document in documents)
@@ -742,6 +711,7 @@ def test_two_processes_share_a_cache(project: Project) -> None:
 MOMENTS = ["told.queued:16", "batch.written:2", "batch.torn:3", "conversation.finished:3", "results.before_rename:1"]
 
 
+@pytest.mark.slow
 @spec("R64", "A19")
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_after_a_kill_nothing_that_was_answered_is_asked_again(moment: str, project: Project) -> None:
@@ -750,16 +720,16 @@ def test_after_a_kill_nothing_that_was_answered_is_asked_again(moment: str, proj
         project.write(".rejoinder/config.yaml", {"prices": PRICES})
         project.write("evals.yaml", make_suite(server.fake.url, 4, embeds=True))
         given = ("run", "evals.yaml", "--cache", "--format", "json", "--workers", "4")
-        assert Child(project.folder, *given, kill_at=moment).end()[0] == KILLED
-        [folder] = runs_of(project.folder)
+        assert Process(project.folder, *given, REJOINDER_KILL_AT=moment).end().code == KILLED
+        [folder] = run_folders(project.folder)
         told, before = told_in(folder), len(server.keys)
         assert told
-        resumed = json.loads(project.run("resume", "--format", "json", code=None))
+        resumed = project.run_json("resume", code=None)
         assert not told & set(server.keys[before:])
         assert resumed["run"]["status"] == "completed"
         asked = len(server.keys)
         another = json.loads(project.run(*given, code=None))
-        missing = {record["key"] for record in journal_of(runs_of(project.folder)[1]) if record["type"] == "asked"}
+        missing = {record["key"] for record in journal_of(run_folders(project.folder)[1]) if record["type"] == "asked"}
         # A reply is in the journal before it is in the cache; so those of the last moment may be missing there.
         assert set(server.keys[asked:]) == missing <= told
         assert len(missing) <= 4 * 4, "of each conversation a reply, or two votes and two vectors"
@@ -782,7 +752,7 @@ def is_open(connection: sqlite3.Connection) -> bool:
 def test_no_command_leaves_the_database_open(
     project: Project, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], damaged: bool
 ) -> None:
-    target = {"name": "bot", "provider": "scripted", "replies": ["x"]}
+    target = scripted("bot", "x")
     project.write("evals.yaml", {"targets": [target], "evals": [{"prompt": "Hi", "checks": [{"match": "*"}]}]})
     project.run("run", "--cache")
     if damaged:

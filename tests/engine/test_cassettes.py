@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import stat
@@ -23,22 +22,25 @@ from rejoinder.cassettes.file import suite_folder
 from rejoinder.model import ChatMessage, Failure, Reply, ToolCall, Usage
 from rejoinder.suite.yaml import parse_yaml
 from rejoinder.testing import Answer, FakeServer, Received
-from tests.checks.test_judges import behind, scripted
-from tests.conftest import Project
-from tests.documentation import ROOT
-from tests.engine.test_properties import bounded
-from tests.engine.test_replay import SIMPLE, by_case, essence, play, refused, sockets_blocked, suites
-
-Raw = dict[str, Any]
+from tests.kit import (
+    KILLED,
+    ROOT,
+    Project,
+    Raw,
+    behind,
+    bounded,
+    by_case,
+    essence,
+    file_contents,
+    refused,
+    run_process,
+    scripted,
+    without,
+)
+from tests.labs.replay_lab import SIMPLE, play, sockets_blocked, suites
 
 EXAMPLES = ROOT / "examples"
 SECRET = "sk-7eC0ffee51b6A9d2"
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
-    }
 
 
 def record(project: Project, suite: Raw, *arguments: str, code: int | None = None) -> Raw:
@@ -65,14 +67,7 @@ def change(path: Path, old: str, new: str) -> None:
 def plain(document: Raw) -> Any:
     """Results without times and the names of calls: cassettes keep times to the millisecond, and no names."""
 
-    def strip(value: Any) -> Any:
-        if isinstance(value, list):
-            return [strip(one) for one in value]
-        if isinstance(value, dict):
-            return {name: strip(one) for name, one in value.items() if name not in ("duration_s", "request_id")}
-        return value
-
-    return strip(document["results"]), strip(document["summary"])
+    return without((document["results"], document["summary"]), lambda key: key in ("duration_s", "request_id"))
 
 
 # What stands in a file.
@@ -101,6 +96,7 @@ RECORDINGS = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(calls=st.lists(RECORDINGS, max_size=4), name=ANY_TEXT)
 @bounded(300)
 @example(calls=[Recording(asked="judge", of="1e5", turn=1, text="0o17", reply=Reply("no"))], name="~")
@@ -113,7 +109,7 @@ def test_whatever_is_recorded_is_read_again(
     write_cassette(path, cassette)
     assert read_cassette(path) == cassette
     written = path.read_bytes()
-    assert yaml.safe_load(written) == parse_yaml(written.decode()).data  # whoever reads it
+    assert yaml.safe_load(written) == parse_yaml(written.decode()).data  # by any reader
     write_cassette(path, cassette)
     assert path.read_bytes() == written
 
@@ -170,8 +166,8 @@ def test_what_is_said_twice_is_written_twice(project: Project) -> None:
     suite["targets"][0]["judge"] = [1, 1]
     record(project, suite, "--repeat", "3", code=0)
     folder = project.folder / "cassettes"
-    assert list(files(folder)) == [f"evals/one.it{trial}.yaml" for trial in (".trial-2", ".trial-3", "")]
-    for content in files(folder).values():
+    assert list(file_contents(folder)) == [f"evals/one.it{trial}.yaml" for trial in (".trial-2", ".trial-3", "")]
+    for content in file_contents(folder).values():
         assert not re.search(rb"[&*]id\d", content)
         assert [call["asked"] for call in yaml.safe_load(content)["calls"]] == [
             "candidate",
@@ -216,7 +212,7 @@ def test_recording_the_same_again_changes_nothing(project: Project, module: Call
 
 
 def test_two_recordings_of_the_same_are_the_same_in_two_folders(project: Project) -> None:
-    """Whoever asked first at the same time is an accident, and so is nothing in a file."""
+    """Which of several calls at the same time came first is an accident, and so stands in no file."""
     vectors = scripted("vectors", embeddings={"*": [1, 0]})
     checks = [
         {"compare": {"reply_of": "it"}},
@@ -230,7 +226,10 @@ def test_two_recordings_of_the_same_are_the_same_in_two_folders(project: Project
     for folder in ("one", "two"):
         play(project, "run", "evals.yaml", "--record", folder)
     one, two = (
-        {name: re.sub(rb"\n *latency_s: .*", b"", content) for name, content in files(project.folder / folder).items()}
+        {
+            name: re.sub(rb"\n *latency_s: .*", b"", content)
+            for name, content in file_contents(project.folder / folder).items()
+        }
         for folder in ("one", "two")
     )
     assert one == two
@@ -255,11 +254,11 @@ def test_a_conversation_that_took_another_course_is_recorded_whole(project: Proj
 
 def test_an_edited_case_changes_its_own_file_alone(project: Project) -> None:
     record(project, SIMPLE, code=0)
-    before = files(project.folder / "cassettes")
+    before = file_contents(project.folder / "cassettes")
     suite = json.loads(json.dumps(SIMPLE))
     suite["evals"][2]["prompt"] = "And who are you?"
     record(project, suite, code=0)
-    after = files(project.folder / "cassettes")
+    after = file_contents(project.folder / "cassettes")
     assert before.keys() == after.keys()
     assert [name for name in before if before[name] != after[name]] == ["evals/three.it.yaml"]
 
@@ -286,6 +285,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.slow
 def test_every_conversation_has_a_file_of_its_own(tmp_path: Path) -> None:
     """Names that no file can have, that are too long, or that differ only in what some file systems do not see."""
     paths = {
@@ -309,7 +309,7 @@ def test_odd_names_are_recorded_and_played(project: Project) -> None:
     cases = [{"id": name, "prompt": name, "checks": [{"match": "yes"}]} for name in names]
     given = ("--target", "it", "--target", "IT", "--target", "a/b: c", "--repeat", "2")
     first = record(project, {"targets": targets, "evals": cases}, *given, code=0)
-    assert len(first["results"]) == len(files(project.folder / "cassettes")) == len(names) * 6
+    assert len(first["results"]) == len(file_contents(project.folder / "cassettes")) == len(names) * 6
     assert plain(replay(project, *given, code=0)) == plain(first)
 
 
@@ -317,14 +317,14 @@ def test_two_suites_of_one_name_do_not_meet(project: Project) -> None:
     for folder, reply in (("here", "yes"), ("there", "no")):
         project.write(f"{folder}/evals.yaml", {"metadata": {"name": "colours"}, **one_case(reply)})
     first = play(project, "run", ".", "--record", "cassettes", code=0)
-    assert list(files(project.folder / "cassettes")) == ["here/evals/one.it.yaml", "there/evals/one.it.yaml"]
+    assert list(file_contents(project.folder / "cassettes")) == ["here/evals/one.it.yaml", "there/evals/one.it.yaml"]
     again = play(project, "run", ".", "--replay", "cassettes", code=0)
     assert [result["turns"][0]["response"] for result in again["results"]] == ["yes", "no"]
     assert plain(again) == plain(first)
     # Of the suites that do not run, nothing is said.
     assert "stale" not in play(project, "run", "here", "--replay", "cassettes", code=0)["run"]
     # A folder of cassettes is no folder of suites.
-    assert len(json.loads(project.run("validate", ".", "--format", "json"))["files"]) == 2
+    assert len(project.run_json("validate", ".")["files"]) == 2
 
 
 # Secrets.
@@ -354,7 +354,7 @@ def test_no_secret_is_in_a_cassette_and_it_plays_all_the_same(
         targets = [behind(server, "it") | {"api_key": "${{ SHOP_KEY }}"}]
         case = {"id": "one", "prompt": "What is {{ secret('code') }}?", "checks": checks}
         first = record(project, {"target": "it", "targets": targets, "evals": [case]}, code=0)
-    written = files(project.folder / "cassettes")["evals/one.it.yaml"]
+    written = file_contents(project.folder / "cassettes")["evals/one.it.yaml"]
     assert b"7eC0ffee51b6A9d2" not in written
     assert b"What is <<{{ secret('code') }}>>?" in written
     assert yaml.safe_load(written)["calls"][0]["asked"] == "candidate"
@@ -382,7 +382,7 @@ def test_no_secret_is_in_a_cassette_and_it_plays_all_the_same(
 def test_words_of_ours_are_never_taken_for_secrets(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REJOINDER_SECRET_CODE", "candidate")
     first = record(project, one_case("the candidate", prompt="{{ secret('code') }}"), code=0)
-    written = yaml.safe_load(files(project.folder / "cassettes")["evals/one.it.yaml"])
+    written = yaml.safe_load(file_contents(project.folder / "cassettes")["evals/one.it.yaml"])
     assert (written["calls"][0]["asked"], written["calls"][0]["messages"][0]["role"]) == ("candidate", "user")
     assert "candidate" not in written["calls"][0]["reply"]["text"]
     assert plain(replay(project, code=0)) == plain(first)
@@ -391,6 +391,7 @@ def test_words_of_ours_are_never_taken_for_secrets(project: Project, monkeypatch
 # What they answer.
 
 
+@pytest.mark.slow
 def test_what_any_run_records_plays_like_it(project: Project, module: Callable[[str], str]) -> None:
     name = module(
         "def either(context): return {'score': len(context.reply) % 3 / 2, 'reason': context.reply or 'nothing'}\n"
@@ -405,9 +406,9 @@ def test_what_any_run_records_plays_like_it(project: Project, module: Callable[[
         again = replay(project, *options)
         assert plain(again) == plain(first)
         assert "stale" not in again["run"]
-        written = files(project.folder / "cassettes")
+        written = file_contents(project.folder / "cassettes")
         play(project, "run", "evals.yaml", "--record", "cassettes", *options)
-        assert files(project.folder / "cassettes") == written
+        assert file_contents(project.folder / "cassettes") == written
         shutil.rmtree(project.folder / "cassettes")
         shutil.rmtree(project.folder / ".rejoinder" / "runs")
 
@@ -446,7 +447,7 @@ def test_a_failure_is_recorded_with_its_attempts(project: Project) -> None:
     suite = one_case(busy, busy, busy, busy)
     suite["targets"][0] |= {"max_retries": 2, "retry_initial_delay_ms": 0}
     first = record(project, suite, code=3)
-    [call] = yaml.safe_load(files(project.folder / "cassettes")["evals/one.it.yaml"])["calls"]
+    [call] = yaml.safe_load(file_contents(project.folder / "cassettes")["evals/one.it.yaml"])["calls"]
     assert (call["attempts"], call["failure"]["message"]) == (3, "busy (tried 3 times)")
     assert plain(replay(project, code=3)) == plain(first)
 
@@ -457,7 +458,7 @@ def test_checks_of_ones_own_run_again(project: Project, module: Callable[[str], 
     project.write("check.py", "import pathlib\nprint('{\"score\": %d}' % (not pathlib.Path('no').exists()))\n")
     checks = [{"python": f"{name}:either"}, {"code": f"{sys.executable} check.py"}]
     record(project, one_case("yes", checks=checks), code=0)
-    assert b"work" not in files(project.folder / "cassettes")["evals/one.it.yaml"]
+    assert b"work" not in file_contents(project.folder / "cassettes")["evals/one.it.yaml"]
     project.write("no", "")
     [result] = replay(project, code=1)["results"]
     assert [check["passed"] for check in result["turns"][0]["checks"]] == [False, False]
@@ -534,10 +535,8 @@ def test_stale_recordings_are_named(project: Project) -> None:
     ]
     text = project.run("run", "evals.yaml", "--replay", "cassettes")
     assert "  stale     evals/one.it.yaml: turn 2 of `it`\n            evals/two.it.yaml: turn 1" in text
-    assert (
-        json.loads(project.run("show", again["run"]["id"], "--format", "json"))["run"]["stale"] == again["run"]["stale"]
-    )
-    # Whoever asks for a part says nothing about the rest.
+    assert project.run_json("show", again["run"]["id"])["run"]["stale"] == again["run"]["stale"]
+    # A run of a part says nothing about the rest.
     for part in (("--case", "two"), ("--limit", "1"), ("--target", "it")):
         assert all("nobody" not in one for one in replay(project, *part, code=0)["run"]["stale"])
     assert "stale" not in first["run"]
@@ -594,6 +593,7 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGED)
 def test_a_file_that_is_no_cassette_is_an_error_of_its_conversation(project: Project, damage: str) -> None:
     content, reason = DAMAGED[damage]
@@ -660,7 +660,9 @@ def test_what_was_answered_is_not_lost_where_a_cassette_cannot_be_written(projec
     place.rmdir()
     done = play(project, "resume", code=0)
     assert done["summary"]["passed"] == 3
-    assert list(files(project.folder / "cassettes")) == [f"evals/{name}.it.yaml" for name in ("one", "three", "two")]
+    assert list(file_contents(project.folder / "cassettes")) == [
+        f"evals/{name}.it.yaml" for name in ("one", "three", "two")
+    ]
     assert plain(replay(project, code=0)) == plain(done)
 
 
@@ -670,13 +672,12 @@ def test_a_recording_that_was_cut_off_is_completed_by_resume(project: Project, m
     target = {"name": "it", "provider": "python", "call": f"{name}:reply"}
     suite = {**SIMPLE, "targets": [target, scripted("judge", judge=[1])], "judge_target": "judge"}
     project.write("evals.yaml", suite)
-    environment = {**os.environ, "REJOINDER_KILL_AT": "conversation.finished:2"}
-    command = [sys.executable, "-m", "rejoinder", "run", "evals.yaml", "--workers", "1", "--record", "cassettes"]
-    ended = subprocess.run(command, cwd=project.folder, env=environment, capture_output=True, timeout=60, check=False)
-    assert ended.returncode < 0
+    given = ("--workers", "1", "--record", "cassettes")
+    ended = run_process(project.folder, "run", "evals.yaml", *given, REJOINDER_KILL_AT="conversation.finished:2")
+    assert ended.code == KILLED
     shutil.rmtree(project.folder / "cassettes")
     done = play(project, "resume")
-    assert len(files(project.folder / "cassettes")) == 3
+    assert len(file_contents(project.folder / "cassettes")) == 3
     assert plain(replay(project)) == plain(done)
 
 
@@ -699,7 +700,7 @@ def test_a_run_from_cassettes_is_a_run_like_any_other(project: Project) -> None:
     kept = place.read_bytes()
     place.unlink()
     broken = replay(project, code=3)
-    # Taken up, it asks its cassettes and nobody else; and what it was told stands, even where they are gone.
+    # Taken up, it asks nothing but its cassettes; and what it was told stands, even where they are gone.
     assert play(project, "resume", code=3)["results"] == broken["results"]
     place.write_bytes(kept)
     mended = play(project, "resume", code=0)
@@ -834,20 +835,20 @@ def test_suites_of_two_projects_do_not_share_a_cassette(project: Project) -> Non
         project.write(f"{name}/evals.yaml", saying(name))
     both = ("one/evals.yaml", "two/evals.yaml")
     play(project, "run", *both, "--record", "cassettes", code=0)
-    assert len(files(project.folder / "cassettes")) == 2
+    assert len(file_contents(project.folder / "cassettes")) == 2
     for names in (both, both[:1], both[1:], both[::-1]):
         assert "stale" not in play(project, "run", *names, "--replay", "cassettes", code=0)["run"]
     # Recorded again alone, it is written where it is found.
-    before = files(project.folder / "cassettes")
+    before = file_contents(project.folder / "cassettes")
     play(project, "run", both[1], "--record", "cassettes", code=0)
-    assert files(project.folder / "cassettes") == before
+    assert file_contents(project.folder / "cassettes") == before
 
 
 def test_one_project_has_its_cassettes_by_the_names_of_its_suites(project: Project) -> None:
     project.write("evals.yaml", saying("one"))
     project.write("sub/evals.yaml", saying("two"))
     play(project, "run", "evals.yaml", "sub/evals.yaml", "--record", "cassettes", code=0)
-    assert list(files(project.folder / "cassettes")) == ["evals/one.it.yaml", "sub/evals/one.it.yaml"]
+    assert list(file_contents(project.folder / "cassettes")) == ["evals/one.it.yaml", "sub/evals/one.it.yaml"]
 
 
 def test_projects_of_the_same_name_are_refused_before_anything_is_asked(project: Project) -> None:
@@ -857,7 +858,7 @@ def test_projects_of_the_same_name_are_refused_before_anything_is_asked(project:
     both = ("here/shop/evals.yaml", "there/shop/evals.yaml")
     error = refused(project, "run", *both, "--record", "cassettes")
     assert (error.exit_code, "would share their cassettes" in error.message) == (2, True)
-    assert files(project.folder / "cassettes") == {}
+    assert file_contents(project.folder / "cassettes") == {}
     play(project, "run", *both, code=0)
 
 
@@ -877,7 +878,7 @@ def test_a_cassette_names_the_model_that_was_asked(project: Project, monkeypatch
     [result] = replay(project, code=3)["results"]
     assert "-model gpt-5-mini\n+model gpt-5" in result["error"]["message"]
     monkeypatch.delenv("MODEL")
-    replay(project, code=0)  # nobody says which one is meant, so it is the one that was asked
+    replay(project, code=0)  # no name says which one is meant, so it is the one that was asked
     change(path, "  model: gpt-5-mini\n  turn", "  model: ${{ MODEL }}\n  turn")
     monkeypatch.setenv("MODEL", "gpt-5")
     replay(project, code=0)  # as older ones were written
@@ -932,6 +933,7 @@ def cut_off(document: Raw, answers: int) -> None:
     (folder / "run.json").write_text(json.dumps({**run, "status": "running"}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["cassettes", "target", "fork"])
 def test_votes_that_were_played_before_a_crash_are_not_played_again(project: Project, way: str) -> None:
     checks = [{"llm_judge": {"criteria": "Good?", "votes": 4}}, {"prompt": "More?", "checks": [{"contains": "x"}]}]
@@ -961,7 +963,7 @@ def test_all_examples_run_from_cassettes_without_a_network(project: Project, mon
     shutil.copytree(EXAMPLES, project.folder / "examples", ignore=shutil.ignore_patterns("runs"))
     monkeypatch.chdir(project.folder / "examples")
     first = play(project, "run", ".", "--record", "cassettes")
-    assert len(files(project.folder / "examples" / "cassettes")) == len(first["results"]) > 5
+    assert len(file_contents(project.folder / "examples" / "cassettes")) == len(first["results"]) > 5
     with sockets_blocked():
         again = play(project, "run", ".", "--replay", "cassettes")
         assert plain(again) == plain(first)

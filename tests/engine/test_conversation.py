@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 import re
 import tempfile
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import rejoinder
@@ -28,15 +27,11 @@ from rejoinder.formatting import format_case
 from rejoinder.model import ChatMessage, Failure, Outcome, Prompt, Reply
 from rejoinder.suite.document_paths import read_path
 from rejoinder.validation import validate_file
-from tests.conftest import Project
+from tests.kit import Project, Raw, bounded, follow, spec
 
-spec = pytest.mark.spec
-
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
 FOREVER = 40
 """No conversation of these tests may have so many turns."""
 
-Raw = dict[str, Any]
 Judge = Callable[[int, str], Reply | Failure]
 """Told the turn and the text that the judge is shown."""
 
@@ -66,7 +61,7 @@ class Had:
 
 
 def have(case: Raw, replies: Callable[[int], Reply | Failure], judge: Judge, suite: Raw | None = None) -> Had:
-    """Have the conversation of a case: the real loader, machine and checks, with somebody else's answers."""
+    """Have the conversation of a case: the real loader, machine and checks, with given answers."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "evals.yaml")
         data = {"metadata": {"model": "scripted/x"}, "evals": [case], **(suite or {})}
@@ -151,10 +146,6 @@ def refused(checks: Any, **case: Any) -> list[tuple[str, str]]:
 
 def match(word: str, **more: Any) -> Raw:
     return {"match": f"*{word}*", **more}
-
-
-def follow(prompt: str, *checks: Raw, **more: Any) -> Raw:
-    return {"prompt": prompt, "checks": list(checks), **more}
 
 
 # Turns
@@ -949,14 +940,9 @@ def trees(draw: Any) -> tuple[Raw, list[Raw], Script, list[str]]:
     return case, everywhere, script, tree.leaves
 
 
+@pytest.mark.slow
 @spec("R56", "R57", "R58", "R59", "R60", "R61", "R62", "R64", "C23", "C25", "C27", "C29", "P14", "P25", "P26", "P27")
-@settings(
-    max_examples=EXAMPLES or 600,
-    derandomize=not EXAMPLES,
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+@bounded(600)
 @given(trees())
 def test_the_machine_agrees_with_a_second_reading_of_the_rules(drawn: tuple[Raw, list[Raw], Script, list[str]]) -> None:
     case, everywhere, script, leaves = drawn
@@ -989,14 +975,9 @@ def test_the_machine_agrees_with_a_second_reading_of_the_rules(drawn: tuple[Raw,
     assert all(depth <= 5 for _, depth, *_ in found)
 
 
+@pytest.mark.slow
 @spec("C24", "P18", "P25")
-@settings(
-    max_examples=EXAMPLES or 300,
-    derandomize=not EXAMPLES,
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+@bounded(300)
 @given(trees(), st.booleans())
 def test_a_follow_up_that_is_called_unreachable_is_never_sent(
     drawn: tuple[Raw, list[Raw], Script, list[str]], shared: bool

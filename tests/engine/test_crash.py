@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from rejoinder.engine.crash_points import POINTS
+from tests.kit import KILLED, Ended, comparable, spec
 from tests.labs.crash_lab import (
     CASES,
     TRIALS,
@@ -28,11 +29,9 @@ from tests.labs.crash_lab import (
     Audit,
     Call,
     CountingServer,
-    Ended,
     Heard,
     Lab,
     check_histories,
-    comparable,
     expected_messages,
     kill_at_random,
     make_case,
@@ -42,9 +41,7 @@ from tests.labs.crash_lab import (
     right_turn,
 )
 
-spec = pytest.mark.spec
-
-KILLED = -signal.SIGKILL
+pytestmark = pytest.mark.slow
 
 LATER_HITS = {
     "asked.written": (2, 75, 180),
@@ -61,7 +58,7 @@ CHUNKS, KILLS_A_CHUNK, KILLS_A_RUN = 10, 10, 5
 
 
 class Undisturbed(NamedTuple):
-    """A run that nobody disturbed."""
+    """A run that was not disturbed."""
 
     document: dict[str, Any]
     calls: list[Call]
@@ -171,7 +168,7 @@ def test_a_call_that_was_under_way_is_in_doubt_and_said_to_be(lab: Lab) -> None:
 
 
 def test_every_call_that_reached_the_server_is_in_the_journal_when_the_process_dies(lab: Lab) -> None:
-    """Else it would be made again without anybody saying so."""
+    """Else it would be made again without a word."""
     with lab.server.holding():
         life = lab.start()
         assert lab.server.wait_for(WORKERS, life)

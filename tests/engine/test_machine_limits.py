@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import errno
 import json
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,9 +14,10 @@ from typing import Any
 import pytest
 
 from rejoinder.errors import remedy_for
-from tests.conftest import Project
+from tests.kit import Ended, Project, command_line, run_process, scripted
 
-PATIENCE_S = 120.0
+pytestmark = pytest.mark.slow
+
 ANSWER = {
     "model": "m",
     "choices": [{"index": 0, "message": {"role": "assistant", "content": "x"}, "finish_reason": "stop"}],
@@ -58,10 +57,9 @@ def address() -> Iterator[str]:
         server.shutdown()
 
 
-def run_limited(project: Project, limit: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_limited(project: Project, limit: str, *arguments: str) -> Ended:
     line = f'ulimit {limit}; exec "$@"'
-    command = ["sh", "-c", line, "sh", sys.executable, "-m", "rejoinder", *arguments]
-    return subprocess.run(command, cwd=project.folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    return run_process(project.folder, command=["sh", "-c", line, "sh", *command_line(*arguments)])
 
 
 @pytest.mark.parametrize("check", [{"contains": "x"}, {"code": "echo true"}, {"python": "own:check"}], ids=str)
@@ -71,29 +69,29 @@ def test_too_many_open_files_are_an_error_of_a_conversation(project: Project, ad
     cases = [{"id": f"case {number}", "prompt": "Hi", "checks": [check]} for number in range(80)]
     project.write("evals.yaml", {"targets": [target], "target": "m", "evals": cases})
     ended = run_limited(project, "-n 40", "run", "--workers", "80", "--max-retries", "0", "--format", "json")
-    assert ended.returncode == 3, ended.stderr
-    document = json.loads(ended.stdout)
+    assert ended.code == 3, ended.err
+    document = ended.document
     assert document["run"]["status"] == "completed"
     errors = [result["error"]["message"] for result in document["results"] if result["status"] == "error"]
     assert errors
     remedy = "raise the limit (`ulimit -n 4096`) or use fewer --workers"
     assert all("too many open files" in one.lower() for one in errors)
     assert any(remedy in one for one in errors)
-    assert "Make room" not in ended.stdout + ended.stderr
+    assert "Make room" not in ended.out + ended.err
     resumed = run_limited(project, "-n 1000", "resume", "--retry-errors", "--format", "json")
-    assert json.loads(resumed.stdout)["summary"]["passed"] == 80, resumed.stderr
+    assert resumed.document["summary"]["passed"] == 80, resumed.err
 
 
 @pytest.mark.parametrize("record", [(), ("--record", "cassettes")], ids=["plain", "recording"])
 def test_files_that_may_not_grow_are_named_with_the_right_remedy(project: Project, record: tuple[str, ...]) -> None:
-    target = {"name": "m", "provider": "scripted", "replies": ["x" * 10_000]}
+    target = scripted("m", "x" * 10_000)
     cases = [{"id": f"case {number}", "prompt": "Hi", "checks": [{"contains": "x"}]} for number in range(200)]
     project.write("evals.yaml", {"targets": [target], "target": "m", "evals": cases})
     ended = run_limited(project, "-f 1000", "run", *record)
-    assert ended.returncode == 3
-    assert "cannot be written: file too large" in ended.stderr
-    assert "Everything recorded is safe. Now raise the limit for the size of files" in ended.stderr
-    assert json.loads(project.run("resume", "--format", "json"))["summary"]["passed"] == 200
+    assert ended.code == 3
+    assert "cannot be written: file too large" in ended.err
+    assert "Everything recorded is safe. Now raise the limit for the size of files" in ended.err
+    assert project.run_json("resume")["summary"]["passed"] == 200
 
 
 def test_a_folder_that_is_deleted_during_the_run_is_not_said_to_be_safe(project: Project) -> None:
@@ -104,10 +102,10 @@ def test_a_folder_that_is_deleted_during_the_run_is_not_said_to_be_safe(project:
     suite = {"targets": [target], "target": "bot", "evals": [{"prompt": "Hi", "checks": [{"contains": "x"}]}]}
     project.write("evals.yaml", suite)
     ended = run_limited(project, "-n 1000", "run")
-    assert ended.returncode == 3
-    assert "is gone: it was deleted or moved during the run" in ended.stderr
-    assert "What was recorded in it is lost" in ended.stderr
-    assert "safe" not in ended.stderr and "resume" not in ended.stderr and "Traceback" not in ended.stderr
+    assert ended.code == 3
+    assert "is gone: it was deleted or moved during the run" in ended.err
+    assert "What was recorded in it is lost" in ended.err
+    assert "safe" not in ended.err and "resume" not in ended.err and "Traceback" not in ended.err
 
 
 @pytest.mark.parametrize(

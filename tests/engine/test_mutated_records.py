@@ -18,9 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.errors import RejoinderError
-from tests.conftest import Project
-from tests.engine.test_properties import bounded
+from tests.kit import Project, bounded
 from tests.labs.stranger_lab import suite
+
+pytestmark = pytest.mark.slow
 
 LONGEST_S = 60
 FILES = ("run.json", "suite.json", "cases.jsonl", "journal.jsonl", "results.jsonl", "summary.json", "seal", "lock")

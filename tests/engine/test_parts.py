@@ -19,27 +19,14 @@ from rejoinder.engine.options import RunOptions
 from rejoinder.engine.plan import plan
 from rejoinder.review import load_suites
 from rejoinder.testing import Answer, FakeServer, Received, is_judging, judge
-from tests.conftest import Project, RejoinderError
-from tests.engine.test_properties import bounded
-from tests.labs.paid_lab import KILLED, Child, comparable
-
-spec = pytest.mark.spec
-
-Raw = dict[str, Any]
+from tests.kit import KILLED, Process, Project, Raw, bounded, refusal, scripted, spec
+from tests.labs.paid_lab import came_to
 
 EMBEDDER = "text-embedding-3-small"
 
 
-@pytest.fixture(autouse=True)
-def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the machine's keys, addresses and proxies reaches a test."""
-    for name in list(os.environ):
-        if name.upper().endswith(("_API_KEY", "_BASE_URL", "_PROXY")):
-            monkeypatch.delenv(name)
-
-
 class Model:
-    """What it says depends on what it is asked alone, and it can be made to please everybody or nobody."""
+    """What it says depends on what it is asked alone, and it can be made to please every judge or none."""
 
     def __init__(self) -> None:
         self.pleases: bool | None = None
@@ -60,7 +47,7 @@ class Model:
 
     @property
     def asked(self) -> Counter[str]:
-        """Who was asked how often since somebody wanted to know."""
+        """Who was asked how often since this was last read."""
         kinds = Counter(_kind(request) for request in self.fake.requests)
         self.fake.reset()
         return kinds
@@ -106,22 +93,12 @@ def many(count: int) -> list[Raw]:
 
 
 def run(project: Project, *arguments: str, code: int | None = None) -> Raw:
-    return json.loads(project.run("run", "--format", "json", *arguments, code=code))
+    return project.run_json("run", *arguments, code=code)
 
 
 def merge(project: Project, *documents: Raw, code: int | None = None) -> Raw:
     folders = [document["run"]["folder"] for document in documents]
-    return json.loads(project.run("merge", "--format", "json", *folders, code=code))
-
-
-def refusal(project: Project, *arguments: str) -> str:
-    """Why a command is refused."""
-    result = project.invoke(*arguments)
-    if isinstance(result.exception, RejoinderError):
-        assert result.exception.exit_code == 2
-        return f"{result.exception.message} {result.exception.hint}"
-    assert result.exit_code == 2, (result.exit_code, result.output)
-    return " ".join(result.output.split())
+    return project.run_json("merge", *folders, code=code)
 
 
 def shards(project: Project, parts: int, *arguments: str) -> list[Raw]:
@@ -135,11 +112,6 @@ def shards(project: Project, parts: int, *arguments: str) -> list[Raw]:
 
 def ids(document: Raw) -> list[str]:
     return [result["id"] for result in document["results"]]
-
-
-def came_to(document: Raw) -> Raw:
-    plain = comparable(document)
-    return {"results": plain["results"], "summary": plain["summary"]}
 
 
 # Parts
@@ -238,7 +210,7 @@ def test_all_parts_together_are_the_whole(project: Project, model: Model) -> Non
     assert together["run"]["options"]["shard"] is None
     assert came_to(merge(project, *parts[::-1], parts[0])) == came_to(whole)
     for command in ("replay", "resume"):
-        again = json.loads(project.run(command, together["run"]["id"], "--format", "json", code=None))
+        again = project.run_json(command, together["run"]["id"], code=None)
         assert came_to(again) == came_to(whole)
     assert not model.asked
 
@@ -254,7 +226,7 @@ def test_what_no_part_has_is_left_open_and_only_that_is_asked(project: Project, 
     assert ids(some) == [one["id"] for one in RICH if one["id"] in {*ids(parts[0]), *ids(parts[1])}]
     assert some["summary"]["unfinished"] == len(ids(parts[2]))
     name = some["run"]["id"]
-    resumed = json.loads(project.run("resume", name, "--format", "json", code=None))
+    resumed = project.run_json("resume", name, code=None)
     asked = {_case_of(request) for request in model.fake.requests if _kind(request) == "candidate"}
     assert asked == {f"Question {name}" for name in ids(parts[2])}
     assert came_to(resumed) == came_to(whole)
@@ -337,6 +309,7 @@ def test_what_is_no_part_of_the_same_is_refused(project: Project, model: Model) 
 MOMENTS = ["run.created", "batch.torn:1", "conversation.finished:2", "results.before_rename", "summary.written"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_merge_that_was_killed_asks_for_nothing_that_its_parts_have(
     project: Project, model: Model, moment: str
@@ -346,12 +319,12 @@ def test_a_merge_that_was_killed_asks_for_nothing_that_its_parts_have(
     elsewhere = shutil.move(parts[0]["run"]["folder"], project.folder / "copied")
     folders = [str(elsewhere), parts[1]["run"]["folder"]]
     model.fake.reset()
-    assert Child(project.folder, "merge", *folders, kill_at=moment).end()[0] == KILLED
-    resumed = json.loads(project.run("resume", "--format", "json", code=None))
+    assert Process(project.folder, "merge", *folders, REJOINDER_KILL_AT=moment).end().code == KILLED
+    resumed = project.run_json("resume", code=None)
     assert not model.asked
     assert came_to(resumed) == came_to(whole)
     shutil.rmtree(elsewhere)  # now it has everything itself
-    assert came_to(json.loads(project.run("resume", "--format", "json", code=None))) == came_to(whole)
+    assert came_to(project.run_json("resume", code=None)) == came_to(whole)
 
 
 def test_a_merge_that_was_killed_asks_what_no_part_has(project: Project, model: Model) -> None:
@@ -359,8 +332,8 @@ def test_a_merge_that_was_killed_asks_what_no_part_has(project: Project, model: 
     whole, parts = run(project), shards(project, 3)
     model.fake.reset()
     folders = [part["run"]["folder"] for part in parts[:2]]
-    assert Child(project.folder, "merge", *folders, kill_at="run.created").end()[0] == KILLED
-    resumed = json.loads(project.run("resume", "--format", "json", code=None))
+    assert Process(project.folder, "merge", *folders, REJOINDER_KILL_AT="run.created").end().code == KILLED
+    resumed = project.run_json("resume", code=None)
     asked = {_case_of(request) for request in model.fake.requests if _kind(request) == "candidate"}
     assert asked == {f"Question {name}" for name in ids(parts[2])}
     assert came_to(resumed) == came_to(whole)
@@ -371,8 +344,11 @@ def test_a_merge_of_replayed_parts_goes_on_with_the_cassettes(project: Project, 
     whole = run(project, "--record", "cassettes")
     parts = shards(project, 2, "--replay", "cassettes")
     model.fake.reset()
-    assert Child(project.folder, "merge", parts[0]["run"]["folder"], kill_at="run.created").end()[0] == KILLED
-    resumed = json.loads(project.run("resume", "--format", "json", code=None))
+    assert (
+        Process(project.folder, "merge", parts[0]["run"]["folder"], REJOINDER_KILL_AT="run.created").end().code
+        == KILLED
+    )
+    resumed = project.run_json("resume", code=None)
     assert not model.asked
     assert [one["status"] for one in resumed["results"]] == [one["status"] for one in whole["results"]]
 
@@ -381,7 +357,7 @@ def test_a_merge_that_was_killed_and_has_lost_a_part_says_so(project: Project, m
     project.write("evals.yaml", suite(model, *many(8)))
     parts = shards(project, 2)
     folders = [part["run"]["folder"] for part in parts]
-    assert Child(project.folder, "merge", *folders, kill_at="run.created").end()[0] == KILLED
+    assert Process(project.folder, "merge", *folders, REJOINDER_KILL_AT="run.created").end().code == KILLED
     shutil.move(folders[1], project.folder / "away")
     model.fake.reset()
     assert f"one of its parts is gone: {folders[1]}" in refusal(project, "resume")
@@ -407,12 +383,12 @@ def test_errors_of_parts_are_asked_again_where_that_is_wanted(project: Project, 
             line["failure"] = {"type": "connection", "message": f"nobody there: {line.pop('reply')['text']}"}
     (folder / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     for moment in ("run.created", "results.before_rename"):
-        assert Child(project.folder, "merge", str(folder), kill_at=moment).end()[0] == KILLED
+        assert Process(project.folder, "merge", str(folder), REJOINDER_KILL_AT=moment).end().code == KILLED
         model.fake.reset()
-        assert json.loads(project.run("resume", "--format", "json", code=3))["summary"]["errors"] == 1
+        assert project.run_json("resume", code=3)["summary"]["errors"] == 1
         assert not model.asked
-        assert Child(project.folder, "merge", str(folder), kill_at=moment).end()[0] == KILLED
-        mended = json.loads(project.run("resume", "--retry-errors", "--format", "json", code=0))
+        assert Process(project.folder, "merge", str(folder), REJOINDER_KILL_AT=moment).end().code == KILLED
+        mended = project.run_json("resume", "--retry-errors", code=0)
         assert (mended["summary"]["passed"], model.asked) == (1, {"candidate": 1})
 
 
@@ -438,7 +414,7 @@ def test_what_did_not_pass_is_run_again_and_nothing_else(project: Project, model
     bad = {"contains": "never"}
     broken = {"llm_judge": {"criteria": "?", "target": "silent"}}
     content = suite(model, case("good"), case("bad", bad), case("broken", broken), case("fine"), case("worse", bad))
-    content["targets"].append({"name": "silent", "provider": "scripted", "replies": [], "judge": []})
+    content["targets"].append(scripted("silent", judge=[]))
     project.write("evals.yaml", content)
     model.pleases = True
     first = run(project, code=3)
@@ -498,7 +474,7 @@ def test_where_all_passed_nothing_is_run(project: Project, model: Model) -> None
 
 
 def estimate(project: Project, *arguments: str) -> Raw:
-    return json.loads(project.run("run", "--dry-run", "--format", "json", *arguments, code=0))
+    return project.run_json("run", "--dry-run", *arguments, code=0)
 
 
 def calls(found: Raw, which: int) -> Counter[str]:
@@ -694,6 +670,7 @@ _CASES = st.lists(
 )
 
 
+@pytest.mark.slow
 @bounded(25)
 @given(cases=_CASES)
 def test_any_run_is_within_its_estimate_and_the_sum_of_its_parts(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import re
 import traceback
 import unicodedata
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from toon_format import decode
 
@@ -41,23 +40,11 @@ from rejoinder.report.sarif import write_sarif
 from rejoinder.suite.context import LoadOptions
 from rejoinder.suite.document_paths import read_path, write_path
 from rejoinder.suite.schema import check_names, read_schema
-from rejoinder.validation import validate_file
-from tests.conftest import Project
+from rejoinder.validation import FileReport, Report, validate_file
+from tests.kit import Project, bounded, scripted, spec
+from tests.labs.fuzz_lab import REGEX_PIECES
 
-spec = pytest.mark.spec
-
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
-
-
-def bounded(examples: int) -> settings:
-    return settings(
-        max_examples=EXAMPLES or examples,
-        derandomize=not EXAMPLES,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-
+pytestmark = pytest.mark.slow
 
 # Files that are allowed to be anything
 
@@ -300,7 +287,7 @@ def suite_trees() -> list[Any]:
         "formatting": {"profile": "legacy", "marker": "[{Role}]:"},
         "guideline_patterns": ["*.md"],
         "vars": {"city": "Oslo"},
-        "targets": [{"name": "x", "provider": "scripted", "replies": ["a"]}],
+        "targets": [scripted("x", "a")],
         "execution": {"evaluators": [{"name": "e", "type": "code", "script": ["run"]}]},
         "evals": [
             {
@@ -467,29 +454,6 @@ def test_line_ends_make_no_difference(surrounded: Project, text: str) -> None:
 def test_values_of_wrong_types_are_refused_in_words(surrounded: Project, tree: Any) -> None:
     surrounded.write("evals.yaml", json.dumps(tree, ensure_ascii=False))
     check_file(surrounded)
-
-
-REGEX_PIECES = [
-    *("(", ")", "[", "]", "{", "}", "?", "*", "+", "|", "\\", "^", "$", ".", "-", ",", "a", "b", "1", "é"),
-    *(
-        "(?i)",
-        "(?L)",
-        "(?a)",
-        "(?u)",
-        "(?V0)",
-        "(?V1)",
-        "(?x)",
-        "(?r)",
-        "(?e)",
-        "(?:",
-        "(?=",
-        "(?<!",
-        "(?P<n>",
-        "(?P=n)",
-    ),
-    *("(?R)", "(?1)", "(?&n)", "(?(1)", "(?>", "(?|", "\\p{L}", "\\N{DIGIT ONE}", "\\L<n>", "\\g<1>", "\\1", "{2,1}"),
-    *("{99999}", "{e<=1}", "[[:alpha:]]", "[a--b]", "\\K", "\\m", "\\X", "(*SKIP)", "(*FAIL)", "#", "(?#", "\\u12"),
-]
 
 
 @spec("P19")

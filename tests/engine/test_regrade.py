@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from itertools import count
@@ -28,21 +27,10 @@ from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.retrace import recorded_conversation
 from rejoinder.review import load_suites
 from rejoinder.testing import Answer, FakeServer, Received, is_judging, judge
-from tests.conftest import Project, RejoinderError
-from tests.engine.test_properties import bounded
-from tests.labs.paid_lab import comparable
-
-Raw = dict[str, Any]
+from tests.kit import Project, Raw, bounded, case, refusal, scripted, statuses
+from tests.labs.paid_lab import came_to, comparable
 
 WORDS = ("red", "green", "blue")
-
-
-@pytest.fixture(autouse=True)
-def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the machine's keys, addresses and proxies reaches a test."""
-    for name in list(os.environ):
-        if name.upper().endswith(("_API_KEY", "_BASE_URL", "_PROXY")):
-            monkeypatch.delenv(name)
 
 
 class Talker:
@@ -54,8 +42,8 @@ class Talker:
         self.scores: list[float | str] = []
         """What judges say next, before they go on by themselves; a text is sent as it is."""
         self.unreadable: set[str] = set()
-        """Whoever is asked about one of these first mumbles, once. Judges that are asked at the same time come in any
-        order, so `scores` cannot say which of them is meant."""
+        """The judge that is asked about one of these first mumbles, once. Judges that are asked at the same time come
+        in any order, so `scores` cannot say which of them is meant."""
 
     def _reply(self, request: Received) -> Answer:
         number = next(self._numbers)
@@ -73,7 +61,7 @@ class Talker:
 
     @property
     def asked(self) -> list[Received]:
-        """What was asked since the last time that somebody wanted to know."""
+        """What was asked since this was last read."""
         found = list(self.fake.requests)
         self.fake.reset()
         return found
@@ -104,10 +92,6 @@ def suite(talker: Talker, *cases: Raw, **more: Any) -> Raw:
     return {"target": "it", "judge_target": "judge", "targets": targets, "evals": list(cases), **more}
 
 
-def case(case_id: str, *checks: Raw, **more: Any) -> Raw:
-    return {"id": case_id, "prompt": f"Question {case_id}", "checks": list(checks), **more}
-
-
 def chain(*prompts: str, **check: Any) -> list[Raw]:
     """Checks that never pass, and what is said after each."""
     level: list[Raw] = [check or {"contains": "never"}]
@@ -120,39 +104,19 @@ def run(project: Project, content: Raw | None, *arguments: str, code: int | None
     if content is not None:
         project.write("evals.yaml", content)
     names = () if "--fork" in arguments else ("evals.yaml",)
-    return json.loads(project.run("run", *names, "--format", "json", *arguments, code=code))
+    return project.run_json("run", *names, *arguments, code=code)
 
 
 def grade(project: Project, *arguments: str, code: int | None = None) -> Raw:
-    return json.loads(project.run("grade", "--format", "json", *arguments, code=code))
-
-
-def refusal(project: Project, *arguments: str) -> str:
-    """Why a command is refused."""
-    result = project.invoke(*arguments)
-    if isinstance(result.exception, RejoinderError):
-        assert result.exception.exit_code == 2
-        return f"{result.exception.message} {result.exception.hint}"
-    assert result.exit_code == 2, (result.exit_code, result.output)
-    return " ".join(result.output.split())
+    return project.run_json("grade", *arguments, code=code)
 
 
 def said(document: Raw) -> list[list[str]]:
     return [[turn["response"] for turn in result["turns"]] for result in document["results"]]
 
 
-def statuses(document: Raw) -> dict[str, str]:
-    return {result["id"]: result["status"] for result in document["results"]}
-
-
 def folder_of(document: Raw) -> Path:
     return Path(document["run"]["folder"])
-
-
-def came_to(document: Raw) -> Raw:
-    """What a run came to, wherever its answers came from."""
-    plain = comparable(document)
-    return {"results": plain["results"], "summary": plain["summary"]}
 
 
 JUDGED = {"llm_judge": {"criteria": "Is it right?"}}
@@ -333,7 +297,7 @@ def test_a_judge_without_a_key_is_an_error_where_only_the_errors_are_asked_again
     graded = folder_of(grade(project, code=3))
     monkeypatch.delenv("JUDGE_API_KEY")
     talker.fake.reset()
-    again = json.loads(project.run("resume", str(graded), "--retry-errors", "--format", "json", code=3))
+    again = project.run_json("resume", str(graded), "--retry-errors", code=3)
     assert "JUDGE_API_KEY" in json.dumps(again["results"])
     assert talker.asked == []
 
@@ -358,8 +322,8 @@ def test_grading_under_a_budget_says_how_to_go_on(project: Project, talker: Talk
     assert result.exit_code == 4, result.output
     assert "gone" not in result.output, "what is yet to be graded is not gone"
     command = next(line for line in result.output.splitlines() if line.startswith("Next: rejoinder resume "))
-    assert statuses(json.loads(project.run(*command.split()[2:], "--format", "json", code=None)))
-    done = json.loads(project.run(*command.split()[2:4], "--budget-tokens", "99999", "--format", "json", code=0))
+    assert statuses(project.run_json(*command.split()[2:], code=None))
+    done = project.run_json(*command.split()[2:4], "--budget-tokens", "99999", code=0)
     assert statuses(done) == statuses(first)
 
 
@@ -393,7 +357,7 @@ def test_new_grades_that_were_cut_off_are_resumed_without_asking_candidates(proj
     now = grade(project, code=1)
     talker.fake.reset()
     kill(folder_of(now), lines=2)
-    document = json.loads(project.run("resume", str(folder_of(now)), "--format", "json", code=1))
+    document = project.run_json("resume", str(folder_of(now)), code=1)
     asked = talker.asked
     assert len(asked) <= 2
     assert all(map(is_judging, asked))
@@ -456,7 +420,7 @@ def test_checks_of_another_file_are_compared_with_the_suite_s_own(project: Proje
 def test_what_was_skipped_is_skipped_by_the_checks_of_another_file(project: Project, talker: Talker) -> None:
     content = suite(talker, *(case(name, {"contains": "never"}) for name in "abc"))
     project.write("evals.yaml", content)
-    first = json.loads(project.run("run", "evals.yaml", "--fail-fast", "--workers", "1", "--format", "json", code=None))
+    first = project.run_json("run", "evals.yaml", "--fail-fast", "--workers", "1", code=None)
     assert statuses(first) == {"a": "failed", "b": "skipped", "c": "skipped"}
     project.write("strict.yaml", content)
     now = grade(project, "--suite", "strict.yaml", code=1)
@@ -597,8 +561,8 @@ def test_a_fork_is_a_run_like_any_other(project: Project, talker: Talker, record
     forked = fork(project, recorded, 2, "--prompt", "Are you joking?")
     talker.fake.reset()
     name = forked["run"]["id"]
-    resumed = json.loads(project.run("resume", name, "--format", "json", code=1))
-    replayed = json.loads(project.run("replay", name, "--format", "json", code=1))
+    resumed = project.run_json("resume", name, code=1)
+    replayed = project.run_json("replay", name, code=1)
     graded = grade(project, name, code=1)
     for other in (resumed, replayed, graded):
         assert came_to(other) == came_to(forked)
@@ -637,9 +601,7 @@ def test_whose_conversation_is_taken_up_is_said(project: Project, talker: Talker
 
 
 def test_a_turn_that_ended_in_an_error_can_be_asked_anew(project: Project, talker: Talker) -> None:
-    content = suite(
-        talker, case("a", *chain("Sure?")), targets=[{"name": "it", "provider": "scripted", "replies": ["one"]}]
-    )
+    content = suite(talker, case("a", *chain("Sure?")), targets=[scripted("it", "one")])
     first = run(project, {**content, "judge_target": "it"}, code=3)
     assert statuses(first) == {"a": "error"}
     content["targets"] = [target(talker, "other"), *content["targets"]]
@@ -722,6 +684,7 @@ def named(cases: list[Raw]) -> list[Raw]:
     return [{"id": "a", **cases[0]}, *cases[1:]]
 
 
+@pytest.mark.slow
 @bounded(30)
 @given(cases=_CASES)
 def test_grading_by_the_same_checks_changes_nothing(project: Project, talker: Talker, cases: list[Raw]) -> None:
@@ -735,6 +698,7 @@ def test_grading_by_the_same_checks_changes_nothing(project: Project, talker: Ta
     shutil.rmtree(folder_of(first))
 
 
+@pytest.mark.slow
 @bounded(30)
 @given(cases=_CASES)
 def test_whatever_was_said_before_a_turn_stays(project: Project, talker: Talker, cases: list[Raw]) -> None:

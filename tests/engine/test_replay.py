@@ -3,13 +3,9 @@ what is recorded where something else is asked."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import shutil
 import signal
-import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,173 +13,16 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
-from rejoinder.errors import RejoinderError
 from rejoinder.testing import Answer, FakeServer, Fault, Received
-from tests.checks.test_judges import scripted
-from tests.conftest import Project
-from tests.engine.test_properties import bounded
+from tests.kit import Project, Raw, bounded, by_case, essence, journal_of, refused, run_process, scripted
 from tests.labs.crash_lab import CountingServer, Lab
-
-Raw = dict[str, Any]
-
+from tests.labs.replay_lab import SIMPLE, play, sockets_blocked, suites
 
 # Looking at runs.
 
 
-def play(project: Project, *arguments: str, code: int | None = None) -> Raw:
-    result = project.invoke(*arguments, "--format", "json")
-    assert code in (None, result.exit_code), (result.exit_code, result.output)
-    assert isinstance(result.exception, SystemExit | None), result.exception
-    assert result.stdout, result.stderr
-    return json.loads(result.stdout)
-
-
-def essence(document: Raw) -> Raw:
-    """A document without the name of the run, its times, and whose replay it is. How long replies took is recorded."""
-    apart = ("id", "folder", "started_at", "finished_at", "replay_of")
-    run = {name: value for name, value in document["run"].items() if name not in apart}
-    summary = {name: value for name, value in document["summary"].items() if name != "duration_s"}
-    return {**document, "run": run, "summary": summary}
-
-
-def refused(project: Project, *arguments: str) -> RejoinderError:
-    """Why a command is not carried out."""
-    result = project.invoke(*arguments)
-    assert isinstance(result.exception, RejoinderError), result.output
-    return result.exception
-
-
-def by_case(document: Raw) -> dict[str, Raw]:
-    return {result["id"]: result for result in document["results"]}
-
-
-def journal_of(project: Project, run: str) -> list[Raw]:
-    path = project.folder / ".rejoinder" / "runs" / run / "journal.jsonl"
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-@contextlib.contextmanager
-def sockets_blocked() -> Iterator[None]:
-    """Nobody is reached; and that somebody tried is not forgotten, even where the attempt counts as an error."""
-    tried: list[Any] = []
-
-    def refuse(_: socket.socket, address: Any) -> None:
-        tried.append(address)
-        raise ConnectionRefusedError(f"{address} is not to be reached")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(socket.socket, "connect", refuse)
-        patch.setattr(socket.socket, "connect_ex", refuse)
-        patch.setattr(socket, "getaddrinfo", lambda host, *_, **__: refuse(None, host))  # type: ignore[arg-type]
-        yield
-    assert tried == []
-
-
-@pytest.fixture(autouse=True)
-def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.upper().endswith(("_API_KEY", "_BASE_URL", "_PROXY")):
-            monkeypatch.delenv(name)
-
-
 # Any suite at all.
-
-SAID = st.sampled_from(["yes", "no", "yes and no", "", "Grüße\nan  alle\n", "{{ no", "<<secret>>", "a: b # c"])
-REPLY = st.one_of(
-    SAID,
-    st.fixed_dictionaries({"text": SAID, "input_tokens": st.integers(0, 9), "output_tokens": st.integers(0, 9)}),
-    st.fixed_dictionaries({"error": st.just("busy"), "retryable": st.just(True)}),
-    st.sampled_from([{"error": "gone"}, {"text": "yes", "tool_calls": [{"name": "look", "arguments": {"for": "é"}}]}]),
-)
-VERDICT = st.one_of(
-    st.sampled_from([0, 1, 0.4, 0.6]),
-    st.sampled_from(["I would rather not say.", "", '{"score": "high"}', 'Well: {"score": 1, "reasoning": "fine"}']),
-    st.sampled_from([{"score": 0.7, "hits": ["a"], "misses": ["b", "c"], "reasoning": "so so"}, {"score": 0}]),
-    st.sampled_from(['{"criteria": [{"id": "1", "met": true}, {"id": "2", "met": false}]}', '{"better": "1"}']),
-    st.sampled_from([{"error": "busy", "retryable": True}, {"error": "gone"}]),
-)
-OPTIONAL: dict[str, st.SearchStrategy[Any]] = {
-    "metric": st.sampled_from(["tone", "sense"]),
-    "required": st.booleans(),
-    "weight": st.integers(0, 3),
-}
-JUDGING = st.one_of(
-    st.builds(
-        lambda votes, how, invalid: {
-            "llm_judge": {"criteria": "Is it polite?", "votes": votes, "combine": how, "on_invalid": invalid}
-        },
-        st.integers(1, 3),
-        st.sampled_from(["mean", "majority"]),
-        st.sampled_from(["error", "zero"]),
-    ),
-    st.just({"rubric": {"criteria": ["It greets.", {"criterion": "It is short.", "required": True}], "votes": 2}}),
-    st.sampled_from(
-        [{"compare": {"reply": "no"}}, {"compare": {"reply_of": "other"}}, {"compare": {"reply_of": "it"}}]
-    ),
-    st.just({"semantic": {"expected": ["yes", "no"], "threshold": 0.9}}),
-    st.just({"semantic": {"expected": "of which there is no vector", "threshold": 0.5}}),
-)
-
-
-def checks(module: str, depth: int = 2) -> st.SearchStrategy[list[Raw]]:
-    leaf = st.one_of(
-        st.sampled_from([{"match": "*yes*"}, {"contains": "no"}, {"min_words": 2}, {"latency": 5}, {"is_json": True}]),
-        JUDGING,
-        st.sampled_from([{"python": f"{module}:either"}, {"python": f"{module}:fails"}]),
-    )
-    one = leaf if not depth else st.one_of(leaf, leaf, leaf, _inner(module, depth))
-    named = st.builds(lambda check, more: {**check, **more}, one, st.fixed_dictionaries({}, optional=OPTIONAL))
-    plain = st.lists(named, min_size=1, max_size=3)
-    return plain if not depth else st.builds(_with_follow_up, plain, st.none() | checks(module, depth - 1))
-
-
-def _inner(module: str, depth: int) -> st.SearchStrategy[Raw]:
-    inner = st.lists(checks(module, 0), min_size=1, max_size=2).map(
-        lambda lists: [one for some in lists for one in some]
-    )
-    return st.one_of(
-        inner.map(lambda some: {"or": some}),
-        inner.map(lambda some: {"group": {"at_least": 1, "checks": some}}),
-        inner.map(lambda some: {"not": {name: value for name, value in some[0].items() if name not in OPTIONAL}}),
-    )
-
-
-def _with_follow_up(plain: list[Raw], below: list[Raw] | None) -> list[Raw]:
-    if below is None:
-        return plain
-    return [*plain, {"prompt": 'You said "{{ response }}"; {{ failed }}\nTry again.', "checks": below}]
-
-
-@st.composite
-def suites(draw: st.DrawFn, module: str) -> tuple[Raw, list[str]]:
-    """A suite of scripted targets, and the options of a run."""
-    vectors = draw(st.sampled_from([{"yes": [1, 0], "no": [0, 1], "*": [1, 1]}, {"yes": [1, 0], "no": [0.5, 1]}]))
-    patient = {"max_retries": draw(st.integers(0, 2)), "retry_initial_delay_ms": 0}
-    targets = [
-        scripted(name, *draw(st.lists(REPLY, max_size=6)), judge=draw(st.lists(VERDICT, max_size=8)), **patient)
-        for name in ("it", "other", "judge")
-    ]
-    cases = [
-        {
-            **({"id": f"case {number}"} if draw(st.booleans()) else {}),
-            "prompt": f"{draw(SAID)} ({number})",
-            "checks": draw(checks(module)),
-            **draw(st.fixed_dictionaries({}, optional={"max_turns": st.integers(1, 4), "threshold": st.just(0.5)})),
-            "followups": draw(st.sampled_from(["first", "all"])),
-        }
-        for number in range(draw(st.integers(1, 3)))
-    ]
-    suite = {
-        "target": "it",
-        "embedding_target": "vectors",
-        **({"judge_target": "judge"} if draw(st.booleans()) else {}),
-        "targets": [*targets, scripted("vectors", embeddings=vectors)],
-        "evals": cases,
-    }
-    options = ["--repeat", str(draw(st.integers(1, 2))), "--workers", str(draw(st.integers(1, 4)))]
-    return suite, options + draw(st.sampled_from([[], ["--target", "it", "--target", "other"]]))
 
 
 CHANGING = """
@@ -199,6 +38,7 @@ def fails(context):
 """Checks that say something else each time they are asked: what is played again has what was said the first time."""
 
 
+@pytest.mark.slow
 def test_the_replay_of_any_run_is_that_run(project: Project, module: Callable[[str], str]) -> None:
     name = module(CHANGING)
 
@@ -306,7 +146,7 @@ def colours(received: Received) -> Answer | str | Fault:
 
 @pytest.fixture
 def served(project: Project, monkeypatch: pytest.MonkeyPatch) -> Raw:
-    """A run on a server that is gone by now, with a key that nobody knows any more."""
+    """A run on a server that is gone by now, with a key that is not known any more."""
     monkeypatch.setenv("SHOP_KEY", "sk-7eC0ffee51b6A9d2")
     monkeypatch.setenv("JUDGE_MODEL", "a-judge")
     with FakeServer(colours, key="sk-7eC0ffee51b6A9d2", faults=[Fault("status", status=500)]) as server:
@@ -377,10 +217,9 @@ def test_in_a_process_of_its_own_too(project: Project, served: Raw) -> None:
         "main()\n"
     )
     for arguments in (["replay", served["run"]["id"]], ["run", "evals.yaml", "--replay", "cassettes"]):
-        command = [sys.executable, "-c", code, *arguments, "--format", "json"]
-        ended = subprocess.run(command, capture_output=True, text=True, cwd=project.folder, timeout=60, check=False)
-        assert ended.returncode == 3, ended.stderr
-        assert json.loads(ended.stdout)["summary"]["passed"] == 2
+        ended = run_process(project.folder, command=[sys.executable, "-c", code, *arguments, "--format", "json"])
+        assert ended.code == 3, ended.err
+        assert ended.document["summary"]["passed"] == 2
 
 
 def test_nothing_is_opened_to_play_a_run(project: Project, module: Callable[[str], str]) -> None:
@@ -453,21 +292,6 @@ def test_what_resume_asked_plays_as_well(project: Project, module: Callable[[str
     assert sys.modules[name].calls == ["a", "b", "c", "b"]
 
 
-SIMPLE: Raw = {
-    "target": "it",
-    "targets": [scripted("it", "no", "yes", "maybe", judge=[1, 1, 1])],
-    "evals": [
-        {
-            "id": "one",
-            "prompt": "First line.\nSecond line.\nThird line.",
-            "checks": [{"match": "*yes*"}, {"prompt": "Think again.", "checks": [{"match": "*yes*"}]}],
-        },
-        {"id": "two", "prompt": "Hello?", "checks": [{"llm_judge": {"criteria": "Is it polite?"}}]},
-        {"id": "three", "prompt": "And you?", "checks": [{"contains": "no"}]},
-    ],
-}
-
-
 def edited(*path: Any, to: Any) -> Raw:
     """The simple suite with something else at a place."""
     suite = json.loads(json.dumps(SIMPLE))
@@ -487,7 +311,7 @@ def test_a_replayed_run_can_be_shown_and_taken_up_like_any_other(project: Projec
     assert by_case(again)["three"]["error"]["type"] == "no-recording"
     assert play(project, "show", name) == again
     assert name in project.run("runs")
-    # Taken up, it still asks nobody: what is missing is missing.
+    # Taken up, it still sends nothing: what is missing is missing.
     taken_up = play(project, "resume", name, code=3)
     assert essence(taken_up)["results"] == again["results"]
     assert essence(play(project, "resume", name, "--retry-errors", code=3))["results"] == again["results"]
@@ -506,7 +330,7 @@ def test_the_journal_of_a_replay_is_enough_to_derive_it_again(project: Project) 
         (folder / name).unlink()
     shutil.rmtree(project.folder / ".rejoinder" / "runs" / first["run"]["id"])
     assert play(project, "show", again["run"]["id"], code=None)["results"] == first["results"]
-    assert {record["key"] for record in journal_of(project, again["run"]["id"]) if record["type"] == "told"}
+    assert {record["key"] for record in journal_of(Path(again["run"]["folder"])) if record["type"] == "told"}
 
 
 def test_a_run_whose_recording_is_gone_says_so(project: Project) -> None:
@@ -612,7 +436,7 @@ def test_a_new_case_is_missed_and_named(project: Project) -> None:
         assert (error["type"], error["turn"]) == ("no-recording", 1)
         text = project.run(*arguments, code=3)
         assert "Eval 4, four: " in text
-        assert "resume" not in text  # there is nobody to ask
+        assert "resume" not in text  # there is no target to ask
     assert "has no recording for turn 1 of `it`" in by_case(play(project, "replay", code=3))["four"]["error"]["message"]
 
 
@@ -744,11 +568,11 @@ def test_retries_are_counted_as_they_were(project: Project) -> None:
         "evals.yaml", {"target": "it", "targets": [target], "evals": [{"id": "one", "prompt": "Hi!", "checks": checks}]}
     )
     first = play(project, "run", "evals.yaml", code=0)
-    told = [record for record in journal_of(project, first["run"]["id"]) if record["type"] == "told"]
+    told = [record for record in journal_of(Path(first["run"]["folder"])) if record["type"] == "told"]
     assert [record.get("attempts", 1) for record in told] == [3, 2]
     again = play(project, "replay", code=0)
     assert essence(again) == essence(first)
-    retold = [record for record in journal_of(project, again["run"]["id"]) if record["type"] == "told"]
+    retold = [record for record in journal_of(Path(again["run"]["folder"])) if record["type"] == "told"]
     assert retold == told
 
 
@@ -787,7 +611,7 @@ def test_many_who_miss_at_the_same_time_are_all_shown_the_nearest(project: Proje
     """Judges make the earlier run be played in steps, in between which others come to the same question."""
     judge = {"llm_judge": {"criteria": "kind"}}
     suite = {
-        "targets": [{"name": "it", "provider": "scripted", "replies": ["yes"], "judge": [1]}],
+        "targets": [scripted("it", "yes", judge=[1])],
         "evals": [{"id": f"c{number}", "prompt": f"Old {number}?", "checks": [judge]} for number in range(12)],
     }
     project.write("evals.yaml", suite)
@@ -795,7 +619,7 @@ def test_many_who_miss_at_the_same_time_are_all_shown_the_nearest(project: Proje
     for case in suite["evals"]:
         case["prompt"] = case["prompt"].replace("Old", "New")
     project.write("evals.yaml", suite)
-    results = json.loads(project.run("replay", "--format", "json", code=3))["results"]
+    results = project.run_json("replay", code=3)["results"]
     assert len(results) == 12
     for number, result in enumerate(results):
         assert f"-Old {number}?" in result["error"]["message"]
@@ -840,7 +664,7 @@ def decided(check: Raw, how: str) -> Raw:
 def test_what_a_check_misses_is_an_error_even_where_others_decide(
     project: Project, way: str, what: str, how: str
 ) -> None:
-    """Else a recording that is out of date would pass in silence, for as long as nobody looks."""
+    """Else a recording that is out of date would pass in silence, for as long as it is not looked at."""
     before, after, difference = CHANGED[what]
     project.write("evals.yaml", decided(before, how))
     play(project, "run", "evals.yaml", "--record", "cassettes")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import Project
+from tests.kit import Project
 
 JUDGE = """\
 from pathlib import Path
@@ -52,21 +51,21 @@ def asked(project: Project) -> list[str]:
 
 
 @pytest.mark.parametrize("rubbish", ["what a nice answer", '{"passed": true}', '{"better": "maybe"}'])
-def test_a_judge_that_nobody_could_read_is_asked_again_and_no_other(
+def test_only_an_unreadable_judge_is_asked_again(
     project: Project, monkeypatch: pytest.MonkeyPatch, rubbish: str
 ) -> None:
     monkeypatch.setattr("sys.dont_write_bytecode", True)
     project.write("answers.py", JUDGE % rubbish)
     project.write("evals.yaml", suite({"llm_judge": {"criteria": "kind"}}))
-    first = json.loads(project.run("run", "--format", "json", code=3))
+    first = project.run_json("run", code=3)
     assert [one["status"] for one in first["results"]] == ["passed", "error"]
     once = [f"{who} {case}" for who in ("candidate", "judge", "judge") for case in ("never", "second-chance")]
     assert sorted(asked(project)) == sorted(once)
-    again = json.loads(project.run("resume", "--retry-errors", "--format", "json", code=3))
+    again = project.run_json("resume", "--retry-errors", code=3)
     assert again["results"][0] == first["results"][0]
     assert asked(project) == ["judge never", "judge never"]
     Path(project.folder, "mended").touch()
-    mended = json.loads(project.run("resume", "--retry-errors", "--format", "json"))
+    mended = project.run_json("resume", "--retry-errors")
     assert [one["status"] for one in mended["results"]] == ["passed", "passed"]
     assert asked(project) == ["judge never"]
     project.run("resume", "--retry-errors")

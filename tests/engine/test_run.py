@@ -14,7 +14,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,11 +21,20 @@ import yaml
 
 import rejoinder
 from rejoinder.errors import RejoinderError
-from tests.conftest import Project
-
-spec = pytest.mark.spec
-
-Raw = dict[str, Any]
+from tests.kit import (
+    Project,
+    Raw,
+    case,
+    follow,
+    journal_of,
+    only_run,
+    run,
+    run_folders,
+    run_process,
+    run_refusal,
+    spec,
+    statuses,
+)
 
 RUN_KEYS = {
     *("id", "status", "started_at", "finished_at", "version", "format", "folder", "suites", "targets", "options"),
@@ -50,62 +58,12 @@ def match(word: str) -> Raw:
     return {"match": f"*{word}*"}
 
 
-def follow(prompt: str, *checks: Raw) -> Raw:
-    return {"prompt": prompt, "checks": list(checks)}
-
-
 def scripted(replies: Any, name: str = "script", **more: Any) -> Raw:
     return {"name": name, "provider": "scripted", "replies": replies, **more}
 
 
 def suite_of(evals: list[Raw], *targets: Raw, **more: Any) -> Raw:
     return {"target": targets[0]["name"], "targets": list(targets), "evals": evals, **more}
-
-
-def case(case_id: str, /, *checks: Raw, **more: Any) -> Raw:
-    return {"id": case_id, "prompt": f"Question {case_id}", "checks": list(checks), **more}
-
-
-def run(project: Project, suite: Raw, *arguments: str, code: int | None = None) -> Raw:
-    project.write("evals.yaml", suite)
-    return json.loads(project.run("run", "evals.yaml", "--format", "json", *arguments, code=code))
-
-
-def statuses(document: Raw) -> dict[str, str]:
-    return {result["id"]: result["status"] for result in document["results"]}
-
-
-def run_folders(project: Project) -> list[Path]:
-    runs = project.folder / ".rejoinder" / "runs"
-    return sorted(path for path in runs.iterdir() if path.is_dir()) if runs.is_dir() else []
-
-
-def refuse(project: Project, suite: Raw, *arguments: str) -> str:
-    """What the command says when it refuses with exit code 2, having sent and left nothing."""
-    project.write("evals.yaml", suite)
-    result = project.invoke("run", "evals.yaml", *arguments)
-    error = result.exception
-    assert (error.exit_code if isinstance(error, RejoinderError) else result.exit_code) == 2, result.output
-    assert isinstance(error, RejoinderError | SystemExit)
-    assert run_folders(project) == []
-    return f"{result.output}{error}"
-
-
-def journal_of(project: Project) -> list[Raw]:
-    [folder] = run_folders(project)
-    return [json.loads(line) for line in (folder / "journal.jsonl").read_text(encoding="utf-8").splitlines()]
-
-
-def command(project: Project, *arguments: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    """The command in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "rejoinder", *arguments],
-        cwd=project.folder,
-        env={**os.environ, **environment},
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
 
 
 def own(call: str, **more: Any) -> Raw:
@@ -207,7 +165,7 @@ def test_equal_runs_differ_in_their_ids_and_times_alone(project: Project) -> Non
 
 
 @spec("R65")
-def test_results_stand_in_document_order_whoever_finishes_first(project: Project) -> None:
+def test_results_stand_in_document_order_not_in_the_order_of_finishing(project: Project) -> None:
     names = [f"case-{number}" for number in range(8)]
     replies = {name: [{"text": "yes", "delay_ms": 10 * (8 - place)}] for place, name in enumerate(names)}
     document = run(
@@ -216,10 +174,10 @@ def test_results_stand_in_document_order_whoever_finishes_first(project: Project
     assert [(one["id"], one["trial"]) for one in document["results"]] == [
         (name, trial) for name in names for trial in (1, 2)
     ]
-    [folder] = run_folders(project)
+    [folder] = run_folders(project.folder)
     lines = (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line) for line in lines] == document["results"]
-    told = [one for one in journal_of(project) if one["type"] == "asked"]
+    told = [one for one in journal_of(only_run(project.folder)) if one["type"] == "asked"]
     assert len(told) == 16
 
 
@@ -247,7 +205,7 @@ def test_usage_adds_up_from_turns_to_totals_and_to_the_journal(project: Project)
     summary = document["summary"]["usage"]
     counts = {"input_tokens": 3 * 43, "output_tokens": 3 * 17, "total_tokens": 3 * 60}
     assert {key: summary[key] for key in USAGE_KEYS} == counts
-    told = [one["reply"].get("usage", {}) for one in journal_of(project) if "reply" in one]
+    told = [one["reply"].get("usage", {}) for one in journal_of(only_run(project.folder)) if "reply" in one]
     for key in ("input_tokens", "output_tokens"):
         assert sum(usage.get(key, 0) for usage in told) == summary[key]
 
@@ -299,13 +257,13 @@ def test_running_out_of_replies_is_an_error_that_says_so(project: Project) -> No
 
 def test_the_command_itself_refuses_without_a_traceback(project: Project) -> None:
     project.write("evals.yaml", suite_of([ANY], scripted(["yes"])))
-    done = command(project, "run", "evals.yaml", "--case", "nobody", "--format", "json")
-    assert done.returncode == 2
-    assert done.stdout == b""
-    assert b"no case" in done.stderr and b"Traceback" not in done.stderr
-    assert run_folders(project) == []
-    done = command(project, "run", "evals.yaml", "--format", "json")
-    assert done.returncode == 0 and json.loads(done.stdout)["summary"]["passed"] == 1
+    done = run_process(project.folder, "run", "evals.yaml", "--case", "nobody", "--format", "json")
+    assert done.code == 2
+    assert done.out == ""
+    assert "no case" in done.err and "Traceback" not in done.err
+    assert run_folders(project.folder) == []
+    done = run_process(project.folder, "run", "evals.yaml", "--format", "json")
+    assert done.code == 0 and done.document["summary"]["passed"] == 1
 
 
 # What is run
@@ -343,12 +301,12 @@ def test_cases_are_selected(arguments: list[str], ids: list[str], project: Proje
 
 @pytest.mark.parametrize("arguments", [["--case", "five"], ["--tag", "old"], ["--case", "four", "--tag", "new"]])
 def test_no_case_selected_is_a_mistake(arguments: list[str], project: Project) -> None:
-    assert re.search(r"no (case|tag)", refuse(project, TAGGED, *arguments))
+    assert re.search(r"no (case|tag)", run_refusal(project, TAGGED, *arguments))
 
 
 def test_a_misspelt_case_or_tag_is_refused_beside_a_right_one(project: Project) -> None:
-    assert "did you mean `three`" in refuse(project, TAGGED, "--case", "one", "--case", "thre")
-    assert "did you mean `slow`" in refuse(project, TAGGED, "--tag", "new", "--tag", "slo")
+    assert "did you mean `three`" in run_refusal(project, TAGGED, "--case", "one", "--case", "thre")
+    assert "did you mean `slow`" in run_refusal(project, TAGGED, "--tag", "new", "--tag", "slo")
 
 
 def test_repeat_has_trials(project: Project) -> None:
@@ -374,7 +332,7 @@ def test_fail_fast_skips_the_rest(project: Project, monkeypatch: pytest.MonkeyPa
     summary = document["summary"]
     assert (summary["passed"], summary["failed"], summary["skipped"], summary["unfinished"]) == (1, 1, 2, 0)
     assert summary["pass_rate"] == 0.5, "what never started is no failure"
-    [folder] = run_folders(project)
+    [folder] = run_folders(project.folder)
     for path in folder.iterdir():
         assert "open-sesame" not in path.read_text(encoding="utf-8"), path.name
 
@@ -430,7 +388,7 @@ def test_the_command_line_decides_on_target_and_system_prompt(project: Project) 
 def test_several_suites_run_together(project: Project) -> None:
     for name, reply in (("a", "yes"), ("b", "no")):
         project.write(f"suites/{name}.yaml", suite_of([ANY], scripted([reply]), metadata={"name": name}))
-    document = json.loads(project.run("run", "suites", "--format", "json", code=1))
+    document = project.run_json("run", "suites", code=1)
     assert [(one["suite"], one["id"], one["status"]) for one in document["results"]] == [
         ("a", "any", "passed"),
         ("b", "any", "failed"),
@@ -468,6 +426,7 @@ def blocking(request):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "settings", "threads", "most"),
     [
@@ -536,6 +495,7 @@ async def slow_once(request):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", ["calm", "blocking"])
 @spec("P26")
 def test_a_request_that_takes_too_long_is_an_error(
@@ -564,8 +524,8 @@ def test_a_function_that_hangs_does_not_hold_up_the_end_of_the_command(project: 
     project.write("hanging.py", "import time\ndef answer(request):\n    time.sleep(60)\n    return 'yes'\n")
     project.write("evals.yaml", suite_of([ANY], own("hanging:answer")))
     started = time.monotonic()
-    done = command(project, "run", "evals.yaml", "--timeout", "0.1", "--max-retries", "0")
-    assert done.returncode == 3
+    done = run_process(project.folder, "run", "evals.yaml", "--timeout", "0.1", "--max-retries", "0")
+    assert done.code == 3
     assert time.monotonic() - started < 45, "it waited for the function"
 
 
@@ -593,7 +553,7 @@ def test_what_may_help_is_tried_again(
     [result] = run(project, suite_of([ANY], scripted(replies)), *arguments)["results"]
     assert result["status"] == status
     assert len(result["turns"]) == 1
-    assert sum(one["type"] == "asked" for one in journal_of(project)) == attempts
+    assert sum(one["type"] == "asked" for one in journal_of(only_run(project.folder))) == attempts
 
 
 def test_a_retry_uses_up_a_scripted_reply(project: Project, impatient: None) -> None:
@@ -722,7 +682,7 @@ def test_a_wrong_answer_is_an_error_of_its_own_conversation(
     error = document["results"][1]["error"]
     assert error["type"] != "internal", error
     assert error["turn"] == 1 and error["message"]
-    assert json.loads(project.run("show", "--format", "json")) == document
+    assert project.run_json("show") == document
     if name == "exception":
         assert "ValueError" in error["message"] and "no idea" in error["message"]
 
@@ -733,9 +693,9 @@ def test_a_function_that_ends_the_process_ends_its_own_conversation_only(project
         "import sys\ndef answer(request):\n    return sys.exit(7) if request.case_id == 'b' else 'yes'\n",
     )
     project.write("evals.yaml", suite_of([case(name, match("yes")) for name in "abc"], own("leaving:answer")))
-    done = command(project, "run", "evals.yaml", "--format", "json", "-w", "1")
-    assert done.returncode == 3, done.stderr.decode()[-500:]
-    assert statuses(json.loads(done.stdout)) == {"a": "passed", "b": "error", "c": "passed"}
+    done = run_process(project.folder, "run", "evals.yaml", "--format", "json", "-w", "1")
+    assert done.code == 3, done.err[-500:]
+    assert statuses(done.document) == {"a": "passed", "b": "error", "c": "passed"}
 
 
 @pytest.mark.parametrize(
@@ -752,7 +712,7 @@ def test_a_function_that_cannot_be_had_is_refused(
     call: str, words: str, project: Project, module: Callable[[str], str]
 ) -> None:
     call = call.format(module=module(FORMS), broken=module("def answer(:\n"))
-    assert words in refuse(project, suite_of([ANY], own(call)))
+    assert words in run_refusal(project, suite_of([ANY], own(call)))
 
 
 def test_modules_of_two_folders_may_have_the_same_name(project: Project, module: Callable[[str], str]) -> None:
@@ -762,7 +722,7 @@ def test_modules_of_two_folders_may_have_the_same_name(project: Project, module:
         project.write(f"{folder}/{name}.py", f"def answer(request):\n    return 'from {folder}'\n")
         project.write(f"{folder}/evals.yaml", suite_of([case(folder, match(f"from {folder}"))], own(f"{name}:answer")))
     importlib.invalidate_caches()
-    document = json.loads(project.run("run", "a/evals.yaml", "b/evals.yaml", "--format", "json", code=None))
+    document = project.run_json("run", "a/evals.yaml", "b/evals.yaml", code=None)
     assert statuses(document) == {"a": "passed", "b": "passed"}
 
 
@@ -804,11 +764,13 @@ JUDGE = {"llm_judge": {"criteria": "kind?"}}
     ids=["unknown", "plain", "follow-up", "or", "or-follow-up", "not", "deep", "and-in-or-follow-up", "deeper"],
 )
 def test_checks_that_cannot_be_carried_out_are_refused(checks: list[Raw], words: str, project: Project) -> None:
-    assert words in refuse(project, suite_of([case("a", *checks)], scripted(["no"] * 5)))
+    assert words in run_refusal(project, suite_of([case("a", *checks)], scripted(["no"] * 5)))
 
 
 def test_a_target_without_embeddings_is_refused(project: Project) -> None:
-    said = refuse(project, suite_of([case("a", SEMANTIC)], {"name": "own", "provider": "mock"}, embedding_target="own"))
+    said = run_refusal(
+        project, suite_of([case("a", SEMANTIC)], {"name": "own", "provider": "mock"}, embedding_target="own")
+    )
     assert "target `own` has the provider `mock`, which gives no embeddings" in said
 
 
@@ -829,7 +791,7 @@ def test_a_target_without_embeddings_is_refused(project: Project) -> None:
     ids=["vscode", "codex", "model", "judge", "judge-in-follow-up", "judge-deep-in-follow-up"],
 )
 def test_providers_that_cannot_run_are_refused(suite: Raw, project: Project) -> None:
-    assert "cannot run" in refuse(project, suite)
+    assert "cannot run" in run_refusal(project, suite)
 
 
 def test_a_judge_deep_in_a_follow_up_is_asked(project: Project) -> None:
@@ -842,8 +804,8 @@ def test_a_judge_deep_in_a_follow_up_is_asked(project: Project) -> None:
 @spec("P28")
 def test_a_judge_that_does_not_exist_is_refused(project: Project) -> None:
     target = scripted(["yes"], judge_target="nobody")
-    assert "nobody" in refuse(project, suite_of([case("a", JUDGE)], target))
-    assert "nobody" in refuse(project, suite_of([case("a", JUDGE)], scripted(["yes"]), judge_target="nobody"))
+    assert "nobody" in run_refusal(project, suite_of([case("a", JUDGE)], target))
+    assert "nobody" in run_refusal(project, suite_of([case("a", JUDGE)], scripted(["yes"]), judge_target="nobody"))
 
 
 @pytest.mark.parametrize("place", ["candidate", "judge", "judge-in-follow-up", "evaluator"])
@@ -856,22 +818,22 @@ def test_no_code_refuses_the_code_of_the_project(place: str, project: Project, m
     else:
         checks = [JUDGE] if place == "judge" else [match("x"), follow("more", {"and": [JUDGE]})]
         suite = suite_of([case("a", *checks)], scripted(["yes"]), python, judge_target="own")
-    assert "code" in refuse(project, suite, "--no-code")
+    assert "code" in run_refusal(project, suite, "--no-code")
     run(project, suite_of([ANY], scripted(["yes"])), "--no-code", code=0)
 
 
 def test_a_suite_with_mistakes_is_refused(project: Project) -> None:
-    assert "empty-checks" in refuse(project, suite_of([{"prompt": "Q", "checks": []}], scripted(["yes"])))
-    assert "nobody" in refuse(project, suite_of([ANY], scripted(["yes"])), "--target", "nobody")
-    assert "nobody" in refuse(project, suite_of([ANY], scripted(["yes"])), "-m", "script", "-m", "nobody")
+    assert "empty-checks" in run_refusal(project, suite_of([{"prompt": "Q", "checks": []}], scripted(["yes"])))
+    assert "nobody" in run_refusal(project, suite_of([ANY], scripted(["yes"])), "--target", "nobody")
+    assert "nobody" in run_refusal(project, suite_of([ANY], scripted(["yes"])), "-m", "script", "-m", "nobody")
     file = {"role": "user", "content": [{"type": "file", "value": "gone.md"}]}
     evals = [{"input_messages": [file], "checks": [match("x")]}]
-    assert "file-not-found" in refuse(project, suite_of(evals, scripted(["yes"])))
+    assert "file-not-found" in run_refusal(project, suite_of(evals, scripted(["yes"])))
 
 
 def test_a_result_file_that_cannot_be_written_is_refused_before_anything_is_sent(project: Project) -> None:
     project.write("file", "")
-    refuse(project, suite_of([ANY], scripted(["yes"])), "--out", "file/results.json")
+    run_refusal(project, suite_of([ANY], scripted(["yes"])), "--out", "file/results.json")
 
 
 # How it is written
@@ -924,7 +886,7 @@ def test_results_are_written_to_a_file_as_well(arguments: list[str], kind: str, 
         found = list(yaml.safe_load_all(text))
     else:
         found = [json.loads(line) for line in text.splitlines()]
-    assert found == json.loads(project.run("show", "--format", "json"))["results"]
+    assert found == project.run_json("show")["results"]
     assert printed == text if "--format" in arguments else "Overall" in printed
 
 
@@ -1097,20 +1059,23 @@ def test_trials_and_targets_are_told_apart(project: Project) -> None:
     assert all("Question any" in header for header in headers)
 
 
+@pytest.mark.slow
 @spec("R67")
 def test_signs_are_plain_where_the_output_cannot_show_them(project: Project) -> None:
     evals = [{"prompt": "¿Cómo?", "checks": [match("sí"), follow("Sure?", match("sí"))]}]
     project.write("evals.yaml", suite_of(evals, scripted(["nö", "sí"])))
-    done = command(project, "run", "evals.yaml", "--verbose", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
-    assert done.returncode == 0, done.stderr
-    signs = re.findall(rb"^    (\S+) (FAIL|PASS) match", done.stdout, re.MULTILINE)
-    assert [word for _, word in signs] == [b"FAIL", b"PASS"]
+    done = run_process(project.folder, "run", "evals.yaml", "--verbose", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert done.code == 0, done.err
+    signs = re.findall(r"^    (\S+) (FAIL|PASS) match", done.out, re.MULTILINE)
+    assert [word for _, word in signs] == ["FAIL", "PASS"]
     assert all(sign.isascii() for sign, _ in signs)
-    assert b"PASS (succeeded on turn 2)" in done.stdout
-    done = command(project, "run", "evals.yaml", "--verbose", PYTHONIOENCODING="utf-8")
-    assert "    ❌ FAIL match" in done.stdout.decode("utf-8")
-    done = command(project, "run", "evals.yaml", "--format", "json", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
-    assert json.loads(done.stdout)["results"][0]["turns"][0]["response"] == "nö"
+    assert "PASS (succeeded on turn 2)" in done.out
+    done = run_process(project.folder, "run", "evals.yaml", "--verbose", PYTHONIOENCODING="utf-8")
+    assert "    ❌ FAIL match" in done.out
+    done = run_process(
+        project.folder, "run", "evals.yaml", "--format", "json", PYTHONIOENCODING="ascii", PYTHONUTF8="0"
+    )
+    assert done.document["results"][0]["turns"][0]["response"] == "nö"
 
 
 # Figures
@@ -1155,7 +1120,9 @@ def test_intervals_are_those_of_wilson(project: Project) -> None:
     text = (run(project, suite, code=1), project.run("show"))[1]
     assert "59.6% to 98.2%" in text
     run(project, suite, "--case", "case-1", "-n", "6", code=0)
-    [latest] = [path for path in run_folders(project) if json.loads((path / "summary.json").read_text())["total"] == 6]
+    [latest] = [
+        path for path in run_folders(project.folder) if json.loads((path / "summary.json").read_text())["total"] == 6
+    ]
     assert "61.0% to 100.0%" in project.run("show", str(latest))
 
 
@@ -1202,7 +1169,7 @@ def test_show_gives_the_same_document(project: Project) -> None:
     document = run(project, MIXED, "--include", "messages")
     identity, folder = document["run"]["id"], document["run"]["folder"]
     for name in ([], [identity], [identity[:-2]], [identity[-4:]], [folder], [os.path.relpath(folder)]):
-        assert json.loads(project.run("show", *name, "--format", "json")) == document
+        assert project.run_json("show", *name) == document
     printed = project.run("show", "--format", "jsonl")
     assert [json.loads(line) for line in printed.splitlines()] == document["results"]
     assert "Eval 1: First [passes]" in project.run("show", "--verbose")
@@ -1226,40 +1193,40 @@ def test_the_latest_run_is_the_one_that_was_started_last(project: Project) -> No
     started: list[str] = []
     for _ in range(8):
         started.append(run(project, suite)["run"]["id"])
-        assert json.loads(project.run("show", "--format", "json"))["run"]["id"] == started[-1]
-    listed = json.loads(project.run("runs", "--format", "json"))
+        assert project.run_json("show")["run"]["id"] == started[-1]
+    listed = project.run_json("runs")
     assert [row["id"] for row in listed] == started[::-1]
 
 
 def test_runs_are_listed_and_pruned(project: Project) -> None:
     assert "no runs" in project.run("runs")
-    assert json.loads(project.run("runs", "--format", "json")) == []
+    assert project.run_json("runs") == []
     assert "nothing" in project.run("runs", "prune", "--yes")
     documents = [run(project, MIXED) for _ in range(3)]
     ids = {document["run"]["id"] for document in documents}
-    rows = json.loads(project.run("runs", "--format", "json"))
+    rows = project.run_json("runs")
     assert {row["id"] for row in rows} == ids
     assert all(row["status"] == "completed" for row in rows)
     assert rows[0]["summary"] == documents[0]["summary"] | {"duration_s": rows[0]["summary"]["duration_s"]}
     text = project.run("runs")
     assert all(one in text for one in ids) and "mixed" in text and "2 passed, 1 failed, 1 error" in text
-    assert len(json.loads(project.run("runs", "--format", "json", "--limit", "2"))) == 2
+    assert len(project.run_json("runs", "--limit", "2")) == 2
     assert "deleted 2 runs" in project.run("runs", "prune", "--keep", "1", "--yes")
-    [left] = run_folders(project)
+    [left] = run_folders(project.folder)
     assert left.name in ids
-    assert json.loads(project.run("show", "--format", "json"))["run"]["id"] == left.name
+    assert project.run_json("show")["run"]["id"] == left.name
     assert "nothing" in project.run("runs", "prune", "--keep", "1", "--yes")
 
 
 def test_pruning_asks_first(project: Project) -> None:
     run(project, MIXED)
     assert project.invoke("runs", "prune", "--keep", "0").exit_code == 2, "nobody is there to be asked"
-    assert len(run_folders(project)) == 1
+    assert len(run_folders(project.folder)) == 1
 
 
 def test_what_a_run_folder_holds(project: Project) -> None:
     document = run(project, MIXED)
-    [folder] = run_folders(project)
+    [folder] = run_folders(project.folder)
     assert str(folder) == document["run"]["folder"] and folder.name == document["run"]["id"]
     names = {path.name for path in folder.iterdir()}
     assert names >= {"run.json", "suite.json", "cases.jsonl", "journal.jsonl", "results.jsonl", "summary.json"}
@@ -1275,7 +1242,7 @@ def test_what_a_run_folder_holds(project: Project) -> None:
     assert [json.loads(line) for line in lines] == document["results"]
     cases = [json.loads(line) for line in (folder / "cases.jsonl").read_text(encoding="utf-8").splitlines()]
     assert len(cases) == 4
-    told = [one for one in journal_of(project) if one["type"] == "told"]
+    told = [one for one in journal_of(only_run(project.folder)) if one["type"] == "told"]
     assert len(told) == sum(len(result["turns"]) for result in document["results"])
 
 
@@ -1286,21 +1253,21 @@ def test_a_run_folder_needs_nothing_outside(project: Project) -> None:
     document = run(project, suite_of(evals, scripted(["milk"])), code=0)
     (project.folder / "notes.md").unlink()
     (project.folder / "evals.yaml").unlink()
-    assert json.loads(project.run("show", "--format", "json")) == document
-    [folder] = run_folders(project)
+    assert project.run_json("show") == document
+    [folder] = run_folders(project.folder)
     assert "Remember the milk." in (folder / "cases.jsonl").read_text(encoding="utf-8")
 
 
 def test_a_run_that_was_killed_is_shown_without_a_traceback(project: Project) -> None:
     target = scripted(["yes"], judge=[True, True])
     project.write("evals.yaml", suite_of([case("a", JUDGE, {"llm_judge": {"criteria": "brief?"}})], target))
-    done = command(project, "run", "evals.yaml", REJOINDER_KILL_AT="told.queued:2")
-    assert done.returncode == -9
-    done = command(project, "show", "--format", "json")
-    assert json.loads(done.stdout)["summary"]["unfinished"] == 1
-    assert b"Traceback" not in done.stderr, done.stderr.decode()
-    done = command(project, "resume", "--format", "json")
-    assert statuses(json.loads(done.stdout)) == {"a": "passed"}
+    done = run_process(project.folder, "run", "evals.yaml", REJOINDER_KILL_AT="told.queued:2")
+    assert done.code == -9
+    done = run_process(project.folder, "show", "--format", "json")
+    assert done.document["summary"]["unfinished"] == 1
+    assert "Traceback" not in done.err, done.err
+    done = run_process(project.folder, "resume", "--format", "json")
+    assert statuses(done.document) == {"a": "passed"}
 
 
 def test_the_python_interface_gives_the_same_results(project: Project) -> None:
@@ -1370,6 +1337,6 @@ def test_a_terminal_shows_how_the_run_goes_on(project: Project) -> None:
 
 def test_plain_output_has_no_changing_line(project: Project) -> None:
     project.write("evals.yaml", suite_of([ANY], scripted(["yes"])))
-    done = command(project, "run", "evals.yaml", "--repeat", "30")
-    assert b"\r" not in done.stdout + done.stderr
-    assert b"\x1b" not in done.stdout + done.stderr
+    done = run_process(project.folder, "run", "evals.yaml", "--repeat", "30")
+    assert "\r" not in done.out + done.err
+    assert "\x1b" not in done.out + done.err

@@ -9,7 +9,6 @@ import json
 import random
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -19,8 +18,7 @@ from hypothesis import strategies as st
 
 from rejoinder.engine.secrets import Mask
 from rejoinder.testing import FakeServer, Received
-from tests.conftest import Project
-from tests.documentation import ROOT
+from tests.kit import ROOT, Project, file_contents
 
 PAGE = ROOT / "docs" / "security.md"
 EXAMPLE = 'sk/51b6A9d2+"7eC0ff'
@@ -176,6 +174,7 @@ def test_a_long_value_is_found_by_its_lines() -> None:
     assert mask.hide_text(ordinary) == ordinary
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["a" * 200, "ab" * 100, "x" * 20_000], ids=["a", "ab", "long"])
 def test_a_value_that_repeats_itself_takes_no_longer(value: str) -> None:
     mask = Mask({value: "env X"})
@@ -226,6 +225,7 @@ def masks_and_texts(draw: st.DrawFn) -> tuple[dict[str, str], str]:
     return secrets, "".join(draw(st.lists(parts, max_size=6)))
 
 
+@pytest.mark.slow
 @given(masks_and_texts())
 @example(({"a" * 16: "env X"}, f"<{'a' * 40}>>"))
 @example(({"env X": "env X"}, "<<env X>><<env X; 0 to 3>>"))
@@ -247,6 +247,7 @@ def test_a_record_comes_back_as_it_was(given: tuple[dict[str, str], str], more: 
     assert json.loads(mask.reveal(mask.hide(record))) == json.loads(record)
 
 
+@pytest.mark.slow
 @given(
     st.text("abcdefghijklmnopqrstuvwxyzABCDEF0123456789-_+/=\"\\'", min_size=18, max_size=80),
     st.sampled_from(list(SPELLINGS)),
@@ -269,10 +270,6 @@ def suite(server: FakeServer) -> dict[str, Any]:
     checks = [{"contains": "never"}, {"prompt": "You said {{ response }}", "checks": [{"contains": "never"}]}]
     judged = {"id": "judged", "prompt": "Hello", "checks": [{"llm_judge": {"criteria": "Is it fine?"}}]}
     return {"target": "model", "targets": [target], "evals": [{"id": "a", "prompt": "Hello", "checks": checks}, judged]}
-
-
-def written_files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def shown(results: dict[str, Any]) -> list[Any]:
@@ -311,7 +308,7 @@ def test_no_spelling_reaches_a_file_or_the_terminal(project: Project, monkeypatc
         command("targets", "check", "model", "--suite", "evals.yaml", "--format", "json")
         command("validate", "evals.yaml", "--format", "sarif")
         command("resume", "--retry-errors")
-    everything = {**said, **written_files(project.folder)}
+    everything = {**said, **file_contents(project.folder)}
     assert {"out.yaml", ".rejoinder/cache.sqlite"} < set(everything)
     assert any(name.startswith("tapes") for name in everything)
     for name, content in everything.items():

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -19,9 +16,9 @@ from rejoinder.providers.openai_chat import OpenAiChat
 from rejoinder.providers.shared import Exchange
 from rejoinder.testing import Answer, FakeServer, Fault, Received
 from rejoinder.testing.values import Reply
-from tests.conftest import Project
+from tests.kit import Project, Raw, run, run_process
 
-Raw = dict[str, Any]
+pytestmark = pytest.mark.slow
 
 CORE = "7eC0ffee51b6A9d2"
 """What every secret here is made of; nothing else has it, so wherever it stands, a secret has leaked."""
@@ -132,14 +129,6 @@ VARIABLES = {
     "gemini": "GEMINI_API_KEY",
 }
 WIRES = ("openai", "responses", "azure", "anthropic", "gemini")
-
-
-@pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine's own keys and proxies have no part in this."""
-    for name in list(os.environ):
-        if name.endswith(("_API_KEY", "_BASE_URL")) or name.lower().endswith("_proxy"):
-            monkeypatch.delenv(name)
 
 
 def suite_of(target: Raw, *others: Raw, cases: int = 2) -> Raw:
@@ -492,10 +481,9 @@ def test_a_masked_reply_is_put_back_when_a_run_is_resumed(
     """What is asked in turn 2 depends on the very words of turn 1: were they not the same, it would be asked again."""
     monkeypatch.setenv("OPENAI_API_KEY", key)
     with FakeServer(reply_echo) as server:
-        project.write("evals.yaml", suite_of(make_target("openai", server)))
-        first = json.loads(project.run("run", "evals.yaml", "--format", "json", code=1))
+        first = run(project, suite_of(make_target("openai", server)), code=1)
         assert len(server.requests) == 4
-        again = json.loads(project.run("resume", "--format", "json", code=1))
+        again = project.run_json("resume", code=1)
         assert len(server.requests) == 4
         for each in (first, again):
             each["results"] = [{**result, "duration_s": None} for result in each["results"]]
@@ -591,11 +579,11 @@ def test_a_word_in_the_place_of_a_key_is_no_secret(
         suite = suite_of(make_target("openai", server))
         suite["evals"] = [{"id": f"{word}-1", "prompt": "Hello", "checks": checks}]
         project.write("evals.yaml", suite)
-        first = json.loads(project.run("run", "--record", "cassettes", "--format", "json", code=0))
+        first = project.run_json("run", "--record", "cassettes", code=0)
         monkeypatch.setenv("OPENAI_API_KEY", PLAIN)
         asked = len(server.requests)
         for arguments in (("replay",), ("run", "--replay", "cassettes"), ("grade",), ("resume", first["run"]["id"])):
-            again = json.loads(project.run(*arguments, "--format", "json", code=0))
+            again = project.run_json(*arguments, code=0)
             turns = [[turn["response"] for turn in one["turns"]] for one in (first["results"][0], again["results"][0])]
             assert turns[0] == turns[1] == [f"This is {word}, and no other."] * 2
         assert again["results"][0]["id"] == f"{word}-1"
@@ -605,7 +593,7 @@ def test_a_word_in_the_place_of_a_key_is_no_secret(
 
 
 def test_another_key_is_not_put_where_one_was_hidden(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would be sent out as a part of the conversation, to whoever judges it."""
+    """It would be sent out as a part of the conversation, to the target that judges it."""
     other = f"sk-another-{CORE[::-1]}"
     monkeypatch.setenv("OPENAI_API_KEY", PLAIN)
     with FakeServer(lambda _: Answer(f"You sent {PLAIN}.")) as server:
@@ -613,7 +601,7 @@ def test_another_key_is_not_put_where_one_was_hidden(project: Project, monkeypat
         follow_up = {"prompt": "Sure?", "checks": [{"contains": "never"}]}
         suite["evals"] = [{"id": "a", "prompt": "Hello", "checks": [{"contains": "never"}, follow_up]}]
         project.write("evals.yaml", suite)
-        run = json.loads(project.run("run", "--format", "json", code=1))["run"]["id"]
+        run = project.run_json("run", code=1)["run"]["id"]
         monkeypatch.setenv("OPENAI_API_KEY", other)
         server.reset()
         assert project.invoke("run", "--fork", run, "--case", "a", "--turn", "2").exception is not None
@@ -661,18 +649,11 @@ def test_what_is_no_secret_is_not_masked() -> None:
 
 
 def real(project: Project, *arguments: str, **environment: str) -> list[tuple[str, bytes]]:
-    ended = subprocess.run(
-        [sys.executable, "-m", "rejoinder", *arguments],
-        cwd=project.folder,
-        env={**os.environ, **environment},
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
-    assert ended.returncode in (0, 1, 2, 3), ended
-    assert b"Traceback" not in ended.stdout + ended.stderr
+    ended = run_process(project.folder, *arguments, **environment)
+    assert ended.code in (0, 1, 2, 3), ended
+    assert "Traceback" not in ended.out + ended.err
     name = " ".join(arguments)
-    return [(f"stdout of {name}", ended.stdout), (f"stderr of {name}", ended.stderr)]
+    return [(f"stdout of {name}", ended.out.encode()), (f"stderr of {name}", ended.err.encode())]
 
 
 @pytest.mark.parametrize("behaviour", ["reply", "400", "401", "no-json"])
@@ -682,7 +663,7 @@ def test_real_commands(behaviour: str, project: Project) -> None:
         project.write("evals.yaml", suite_of(make_target("openai", server), cases=12))
         said = real(project, "run", "evals.yaml", "-v", **environment)
         said += real(project, "show", "-v", **environment)
-        said += real(project, "show", "--format", "json")  # nobody knows the key any more
+        said += real(project, "show", "--format", "json")  # the key is not known any more
         said += real(project, "resume", "--retry-errors", **environment)
         said += real(project, "targets", "check", "model", "--suite", "evals.yaml", **environment)
         assert len(server.requests) >= 3
@@ -693,14 +674,7 @@ def test_a_killed_run_is_shown_without_the_key(project: Project) -> None:
     environment = {"OPENAI_API_KEY": PLAIN, "REJOINDER_KILL_AT": "told.queued:6"}
     with FakeServer(reply_echo) as server:
         project.write("evals.yaml", suite_of(make_target("openai", server), cases=8))
-        subprocess.run(
-            [sys.executable, "-m", "rejoinder", "run", "evals.yaml"],
-            cwd=project.folder,
-            env={**os.environ, **environment},
-            capture_output=True,
-            check=False,
-            timeout=120,
-        )
+        run_process(project.folder, "run", "evals.yaml", **environment)
         assert run_files(project)
         assert leaks(run_files(project)) == []
         said = real(project, "show", "-v")

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
@@ -18,7 +17,7 @@ import pytest
 
 from rejoinder.errors import RejoinderError
 from rejoinder.testing import Answer, FakeServer
-from tests.conftest import Project
+from tests.kit import Process, Project, run, scripted
 from tests.labs.stranger_lab import MARK, READ_ONLY, WATCH, Stranger, edit, mutations, suite, tree
 
 COMMANDS = (
@@ -95,7 +94,7 @@ def try_all_commands(desk: Desk, run: str) -> None:
 
 @pytest.mark.spec("P40")
 @pytest.mark.parametrize("name", mutations())
-def test_a_strangers_folder_starts_nothing_asks_nobody_and_changes_nothing(
+def test_a_strangers_folder_starts_nothing_sends_nothing_and_changes_nothing(
     name: str, desk: Desk, stranger: Stranger, far: FakeServer
 ) -> None:
     outside = stranger.copy(desk.project.folder.parent / "mail" / ID)
@@ -124,7 +123,7 @@ def test_one_bad_folder_does_not_hide_the_others(desk: Desk, stranger: Stranger)
     for number, spoil in enumerate(mutations().values()):
         spoil(stranger.copy(desk.project.folder / ".rejoinder" / "runs" / f"20260101-000000-{number:04x}"), desk.victim)
     stranger.copy(desk.project.folder / ".rejoinder" / "runs" / "20260201-000000-0000")
-    rows = json.loads(desk.project.run("runs", "--format", "json", "--limit", "1000"))
+    rows = desk.project.run_json("runs", "--limit", "1000")
     assert len(rows) == len(mutations()) + 1
     assert rows[0]["summary"]["passed"] == 2
     assert {row["status"] for row in rows} >= {"completed", "damaged", "killed"}
@@ -140,8 +139,7 @@ def killed(run: Path) -> None:
 
 
 def start(project: Project, content: Any) -> Path:
-    project.write("evals.yaml", content)
-    return Path(json.loads(project.run("run", "evals.yaml", "--format", "json", code=None))["run"]["folder"])
+    return Path(run(project, content)["run"]["folder"])
 
 
 @pytest.mark.spec("P40")
@@ -173,7 +171,7 @@ def test_an_edited_copy_is_a_strangers(file: str, desk: Desk, far: FakeServer) -
 @pytest.mark.spec("P40")
 def test_trust_uses_the_copy_of_a_stranger_and_makes_unsealed_runs(desk: Desk, stranger: Stranger) -> None:
     folder = stranger.copy(desk.project.folder.parent / ID)
-    document = json.loads(desk.project.run("replay", str(folder), "--trust", "--format", "json"))
+    document = desk.project.run_json("replay", str(folder), "--trust")
     made = Path(document["run"]["folder"])
     assert made.parent == desk.project.folder / ".rejoinder" / "runs"
     assert not (made / "seal").exists()
@@ -232,7 +230,7 @@ def test_answers_come_from_the_folder_and_suites_from_the_project(desk: Desk, st
     mine["evals"][1]["checks"] = [{"contains": "maybe"}]
     desk.project.write("evals.yaml", mine)
     folder = stranger.copy(desk.project.folder.parent / ID)
-    document = json.loads(desk.project.run("replay", str(folder), "--format", "json", code=1))
+    document = desk.project.run_json("replay", str(folder), code=1)
     assert [one["status"] for one in document["results"]] == ["passed", "failed"]
     assert document["results"][1]["turns"][0]["response"] == "no"
 
@@ -244,11 +242,11 @@ def test_new_grades_of_a_foreign_folder_lie_in_the_project_and_can_be_resumed_by
     desk.project.write("evals.yaml", suite("http://127.0.0.1:9/v1"))
     folder = stranger.copy(desk.project.folder.parent / ID)
     before = tree(folder)
-    document = json.loads(desk.project.run("grade", str(folder), "--format", "json"))
+    document = desk.project.run_json("grade", str(folder))
     grades = Path(document["run"]["folder"])
     assert grades.parent == desk.project.folder / ".rejoinder" / "grades" / ID
     killed(grades)
-    rows = json.loads(desk.project.run("runs", "--format", "json"))
+    rows = desk.project.run_json("runs")
     assert [(row["id"], row["status"], row["grade_of"]) for row in rows] == [(grades.name, "killed", ID)]
     assert f"(grades of {ID})" in desk.project.run("runs")
     desk.project.run("resume", grades.name)
@@ -259,7 +257,7 @@ def test_new_grades_of_a_foreign_folder_lie_in_the_project_and_can_be_resumed_by
 @pytest.mark.parametrize("command", ["resume", "replay", "grade"])
 def test_no_code_is_decided_by_the_command(command: str, desk: Desk) -> None:
     content = {
-        "targets": [{"name": "bot", "provider": "scripted", "replies": ["yes"]}],
+        "targets": [scripted("bot", "yes")],
         "evals": [{"id": "a", "prompt": "x", "checks": [{"code": {"script": [sys.executable, "check.py"]}}]}],
     }
     desk.project.write("check.py", "print('{\"score\": 1}')\n")
@@ -373,17 +371,12 @@ def judge(request):
 """
 
 
-def waiting(project: Project, *arguments: str) -> subprocess.Popen[str]:
+def waiting(project: Project, *arguments: str) -> Process:
     """A command that has asked the slow bot and waits for it."""
     (project.folder / "asked").unlink(missing_ok=True)
-    command = [sys.executable, "-m", "rejoinder", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    for _ in range(1500):
-        if (project.folder / "asked").exists():
-            return process
-        time.sleep(0.02)
-    process.kill()
-    raise AssertionError(process.communicate()[0])
+    process = Process(project.folder, *arguments)
+    process.wait_for((project.folder / "asked").exists)
+    return process
 
 
 def slow_suite(*checks: dict[str, Any], provider: str = "python") -> dict[str, Any]:
@@ -408,8 +401,8 @@ def test_a_run_that_is_being_graded_is_not_pruned(desk: Desk) -> None:
         assert "stayed" in desk.project.invoke("runs", "prune", "--keep", "0", "--yes").stderr
     finally:
         desk.project.write("go", "")
-        output = grading.communicate(timeout=60)[0]
-    assert grading.returncode == 0, output
+        ended = grading.end()
+    assert ended.code == 0, ended
     assert run.is_dir()
     assert "deleted 1 run" in desk.project.run("runs", "prune", "--keep", "0", "--yes")
     assert not (desk.project.folder / ".rejoinder" / "grades" / run.name).exists()
@@ -423,12 +416,12 @@ def test_an_open_run_can_be_shown_but_not_replayed_graded_or_pruned(desk: Desk) 
         for command in ("replay", "grade", "resume"):
             assert "is open in another process" in str(desk.project.invoke(command).exception), command
         assert "running" in desk.project.run("runs")
-        assert json.loads(desk.project.run("show", "--format", "json"))["run"]["status"] == "running"
+        assert desk.project.run_json("show")["run"]["status"] == "running"
         assert "stayed" in desk.project.invoke("runs", "prune", "--keep", "0", "--yes").stderr
     finally:
         desk.project.write("go", "")
-        output = running.communicate(timeout=60)[0]
-    assert running.returncode == 0, output
+        ended = running.end()
+    assert ended.code == 0, ended
 
 
 # Addresses from a `.env` file.

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -22,12 +20,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from tests.kit import PATIENCE_S, Ended, Process, command_line, comparable, run_folders
 
 WORKERS = 50
 CASES, TRIALS = 16, 4
-PATIENCE_S = 60.0
-"""How long anything may take before a test gives up, on a busy machine too."""
 
 SYSTEM = "Answer in one line."
 
@@ -275,72 +273,12 @@ def _judge(heard: Heard) -> str:
 # Child processes
 
 
-class Ended(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> dict[str, Any]:
-        assert self.out.startswith("{"), (self.code, self.err[-2000:])
-        return json.loads(self.out)
-
-
-class Stream:
-    """Everything that a process writes to a pipe, read as it comes."""
-
-    def __init__(self, pipe: IO[bytes]) -> None:
-        self._pipe = pipe
-        self._data = b""
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
-
-    def _read(self) -> None:
-        with self._pipe:
-            while data := os.read(self._pipe.fileno(), 65536):
-                self._data += data
-
-    @property
-    def text(self) -> str:
-        return self._data.decode()
-
-    def end(self) -> str:
-        self._thread.join()
-        return self.text
-
-
-class Life:
+class Life(Process):
     """One process that works on a run."""
 
-    def __init__(self, number: int, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdout is not None
-        assert process.stderr is not None
+    def __init__(self, number: int, folder: Path, **options: Any) -> None:
+        super().__init__(folder, **options)
         self.number = number
-        self.process = process
-        self.out, self.err = Stream(process.stdout), Stream(process.stderr)
-
-    def end(self, patience_s: float = PATIENCE_S) -> Ended:
-        """Wait for the end of the process."""
-        try:
-            code = self.process.wait(patience_s)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise
-        return Ended(code, self.out.end(), self.err.end())
-
-    def kill(self) -> Ended:
-        self.process.kill()
-        return self.end()
-
-    def interrupt(self) -> None:
-        self.process.send_signal(signal.SIGINT)
-
-    def wait_until_it_says(self, text: str) -> None:
-        end = time.monotonic() + PATIENCE_S
-        while text not in self.err.text:
-            assert self.process.poll() is None, self.end()
-            assert time.monotonic() < end, f"it never said {text!r}"
-            time.sleep(0.005)
 
 
 class Journal(NamedTuple):
@@ -380,18 +318,11 @@ class Lab:
         self, *arguments: str, kill_at: str = "", file_limit: int | None = None, env: dict[str, str] | None = None
     ) -> Life:
         self.lives += 1
-        command = [sys.executable, "-m", "rejoinder", *arguments]
+        command = command_line(*arguments)
         if file_limit is not None:
             command = [sys.executable, "-c", LIMITED, str(file_limit), *command[1:]]
-        process = subprocess.Popen(
-            command,
-            cwd=self.folder,
-            env={**os.environ, **(env or {}), "LAB_LIFE": str(self.lives), "REJOINDER_KILL_AT": kill_at},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        self._last = Life(self.lives, process)
+        environment = {**(env or {}), "LAB_LIFE": str(self.lives), "REJOINDER_KILL_AT": kill_at}
+        self._last = Life(self.lives, self.folder, command=command, **environment)
         return self._last
 
     def command(self, *arguments: str, **options: Any) -> Ended:
@@ -412,8 +343,7 @@ class Lab:
 
     @property
     def run_folders(self) -> list[Path]:
-        runs = self.folder / ".rejoinder" / "runs"
-        return sorted(path for path in runs.iterdir() if path.is_dir()) if runs.is_dir() else []
+        return run_folders(self.folder)
 
     @property
     def run_folder(self) -> Path:
@@ -453,26 +383,6 @@ def read_journal(data: bytes) -> Journal:
 
 
 # What must hold
-
-
-def comparable(document: dict[str, Any]) -> dict[str, Any]:
-    """A run's document without what may differ between two equal runs: the run's name, times and calls in doubt."""
-    plain = _without_times(document)
-    for name in ("id", "folder", "in_doubt"):
-        del plain["run"][name]
-    return plain
-
-
-def _without_times(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_without_times(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _without_times(item) for key, item in value.items() if not _is_time(key)}
-    return value
-
-
-def _is_time(key: str) -> bool:
-    return key.endswith("_at") or key.startswith(("duration", "latency"))
 
 
 def check_histories(heard: Iterable[Heard]) -> None:

@@ -7,25 +7,14 @@ twice is found.
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
 import zlib
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
 from random import Random
 from typing import Any, NamedTuple
 
 from rejoinder.testing import Answer, FakeServer, Fault, Received, is_judging, judge
+from tests.kit import Raw, is_time, without
 
-Raw = dict[str, Any]
-
-PATIENCE_S = 60.0
-"""How long anything may take before a test gives up, on a busy machine too."""
-KILLED = -signal.SIGKILL
 MODEL, JUDGE = "paid-large", "paid-judge"
 PRICES = {
     MODEL: {"input": 3, "output": 15, "cached": 0.3},
@@ -177,24 +166,9 @@ def make_suite(url: str, cases: int = 6, *, embeds: bool = False, **more: Any) -
 # What a run leaves
 
 
-def runs_of(folder: Path) -> list[Path]:
-    runs = folder / ".rejoinder" / "runs"
-    return sorted(path for path in runs.iterdir() if path.is_dir()) if runs.is_dir() else []
-
-
-def journal_of(run: Path) -> list[Raw]:
-    """The records of a journal; a last line that was torn by a kill is none."""
-    lines = (run / "journal.jsonl").read_bytes().split(b"\n")[:-1]
-    return [json.loads(line) for line in lines]
-
-
-def told_in(run: Path) -> set[str]:
-    return {record["key"] for record in journal_of(run) if record["type"] == "told"}
-
-
 def comparable(document: Raw) -> Raw:
     """What two runs of a suite have in common when they come to the same: all but names, times and what was spent."""
-    plain = _without(document, ("cached", "request_id"))
+    plain = without(document, lambda key: key in ("cached", "request_id") or is_time(key))
     plain["run"] = {name: value for name, value in plain["run"].items() if name not in _OF_THE_RUN}
     plain["summary"].pop("limits", None)
     return plain
@@ -203,56 +177,7 @@ def comparable(document: Raw) -> Raw:
 _OF_THE_RUN = ("id", "folder", "suites", "in_doubt", "options", "from_cache", "budget", "limits")
 
 
-def _without(value: Any, names: tuple[str, ...]) -> Any:
-    if isinstance(value, list):
-        return [_without(item, names) for item in value]
-    if isinstance(value, dict):
-        return {key: _without(item, names) for key, item in value.items() if key not in names and not _is_time(key)}
-    return value
-
-
-def _is_time(key: str) -> bool:
-    return key.endswith("_at") or key.startswith(("duration", "latency"))
-
-
-# Child processes
-
-
-class Child:
-    """A rejoinder in a process of its own."""
-
-    def __init__(self, folder: Path, *arguments: str, kill_at: str = "", env: Mapping[str, str] | None = None) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "rejoinder", *arguments],
-            cwd=folder,
-            env={**os.environ, **(env or {}), "REJOINDER_KILL_AT": kill_at},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-
-    def end(self) -> tuple[int, str, str]:
-        try:
-            out, err = self.process.communicate(timeout=PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.communicate()
-            raise
-        return self.process.returncode, out.decode(), err.decode()
-
-    def document(self, code: int | None = None) -> Raw:
-        ended, out, err = self.end()
-        assert out.startswith("{"), (ended, err[-2000:])
-        assert code is None or ended == code, (ended, err[-2000:])
-        return json.loads(out)
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.end()
-
-
-def wait_until(condition: Any) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, "it never came to pass"
-        time.sleep(0.01)
+def came_to(document: Raw) -> Raw:
+    """What a run came to, wherever its answers came from."""
+    plain = comparable(document)
+    return {"results": plain["results"], "summary": plain["summary"]}

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import Project
+from tests.kit import Project, scripted
 
 MARK = "PWNED"
 """The file that code of a stranger creates."""
@@ -95,7 +95,7 @@ def suite(address: str) -> dict[str, Any]:
     return {
         "metadata": {"name": "stranger"},
         "targets": [
-            {"name": "bot", "provider": "scripted", "replies": ["no", "yes"], "judge": [1.0]},
+            scripted("bot", "no", "yes", judge=[1.0]),
             {
                 "name": "far",
                 "provider": "openai",
@@ -118,7 +118,7 @@ def suite(address: str) -> dict[str, Any]:
 
 
 class Stranger:
-    """A finished run that was made elsewhere, by somebody else, and copies of it with something wrong."""
+    """A finished run that was made elsewhere, by another user, and copies of it with something wrong."""
 
     def __init__(self, home: Path, address: str) -> None:
         self.home = home
@@ -127,7 +127,7 @@ class Stranger:
         with _elsewhere(home):
             project = Project(home)
             project.write("evals.yaml", suite(address))
-            document = json.loads(project.run("run", "evals.yaml", "--format", "json"))
+            document = project.run_json("run", "evals.yaml")
         self.run = Path(document["run"]["folder"])
 
     def copy(self, place: Path) -> Path:
