@@ -1419,6 +1419,7 @@ def test_a_killed_test_goes_on_without_asking_again(
     assert again["figures"] == found["figures"]
 
 
+@pytest.mark.slow
 def test_two_interrupts_stop_a_test_and_it_goes_on(
     project: Project, serve: Callable[..., FakeServer], start: Callable[..., Process]
 ) -> None:
@@ -1527,6 +1528,7 @@ def files_of(folder: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
+@pytest.mark.slow
 def test_nothing_is_written_outside_the_projects_own_folder(project: Project, serve: Callable[..., FakeServer]) -> None:
     serve()
     project.write("deep/evals.yaml", suite_with())

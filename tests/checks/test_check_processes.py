@@ -380,6 +380,7 @@ def test_a_script_is_asked_to_end_before_it_is_killed(tmp_path: Path) -> None:
     assert said.endswith("cleaned up")
 
 
+@pytest.mark.slow
 def test_a_script_that_ignores_being_asked_is_killed(tmp_path: Path) -> None:
     source = """
 import os, pathlib, signal, time
@@ -392,6 +393,7 @@ while True: time.sleep(1)
         assert_reaped(*pids_in(tmp_path / "pid", 1))
 
 
+@pytest.mark.slow
 def test_what_a_hanging_script_started_ends_with_it(tmp_path: Path) -> None:
     line = "(trap '' TERM; sh -c 'echo $$ > grandchild; exec sleep 600') & echo $! > child; wait"
     fault((line,), tmp_path, timeout_s=1.5)
@@ -425,6 +427,7 @@ os._exit(0)
         assert_gone(pid)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="only Linux shows the environment of others")
 @pytest.mark.parametrize("end", ["sys.exit('broken')", "time.sleep(600)", "print('x' * (2 << 20), flush=True)"])
 def test_a_process_that_left_the_group_ends_with_a_script_that_does_not_end_well(tmp_path: Path, end: str) -> None:

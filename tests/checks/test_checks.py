@@ -186,6 +186,7 @@ def test_checks_on_words(check: Raw, reply: str, passed: bool, project: Project)
     assert found["reason"]
 
 
+@pytest.mark.slow
 @spec("P24")
 def test_a_regular_expression_that_never_ends_is_stopped(project: Project) -> None:
     reply = "a" * 80 + "b"

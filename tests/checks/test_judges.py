@@ -1552,6 +1552,7 @@ def die(project: Project, server: FakeServer, moment: str) -> set[str]:
     return told_in(folder)
 
 
+@pytest.mark.slow
 @spec("R64", "R65")
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_run_with_judges_survives_its_death(project: Project, undisturbed: Any, moment: str) -> None:

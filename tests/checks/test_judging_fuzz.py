@@ -58,6 +58,8 @@ from rejoinder.validation import validate_file
 from tests.kit import Project, Raw, bounded, scripted, spec
 from tests.labs.fuzz_lab import REGEX_PIECES
 
+pytestmark = pytest.mark.slow
+
 # What is said
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=40)

@@ -173,6 +173,7 @@ def test_a_long_reply_is_no_trouble_for_an_ordinary_schema(project: Project) -> 
     assert judge(project, schema, [{"a": number, "b": "x"} for number in range(100_000)])["status"] == "passed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "check",
     [
@@ -215,6 +216,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(SCHEMAS, min_size=4, max_size=4), VALUES)
 def test_what_is_within_the_bounds_is_validated_soon(definitions: list[Any], value: Any) -> None:

@@ -650,6 +650,7 @@ def slow(context):
 MARKED = "@rejoinder.check\ndef quick"
 
 
+@pytest.mark.slow
 def test_what_functions_said_is_shown_without_them(project: Project, start: Callable[..., Process]) -> None:
     project.write("functions.py", FUNCTIONS)
     project.write(".rejoinder/checks.py", "import rejoinder\n" + FUNCTIONS.replace("def quick", MARKED))
@@ -1353,6 +1354,7 @@ async def async_exact(context): return {"score": 0.75}
 """
 
 
+@pytest.mark.slow
 def test_checks_of_installed_packages(project: Project, start: Callable[..., Process]) -> None:
     points = {
         "exact": "exactness:exact",

@@ -76,6 +76,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS.keys())
 def test_no_code_of_the_project_is_run(project: Project, arguments: tuple[str, ...]) -> None:
     write_traps(project)

@@ -450,6 +450,7 @@ def test_more_than_five_models_need_consent(project: Project, models: FakeServer
     assert asked(project, "-m", f"{five},{found[5]}", "-y") == found[:6]
 
 
+@pytest.mark.slow
 @spec("V7")
 @pytest.mark.parametrize(("answer", "code"), [(b"n\n", 2), (b"y\n", 0)], ids=["no", "yes"])
 def test_at_a_terminal_consent_is_asked_for(answer: bytes, code: int, project: Project, models: FakeServer) -> None:

@@ -23,6 +23,8 @@ from hypothesis import strategies as st
 
 from tests.kit import Project, command_line, scripted, spec
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 60
 ATTACKS = {
     "title": "\x1b]0;PWN\x07",

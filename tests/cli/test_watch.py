@@ -13,6 +13,8 @@ import pytest
 
 from tests.kit import PATIENCE_S, Project, command_line, wait_until
 
+pytestmark = pytest.mark.slow
+
 SUITE = """\
 targets: [{{name: script, provider: scripted, replies: [yes it is]}}]
 target: script

@@ -9,6 +9,8 @@ import pytest
 
 from tests.kit import ROOT
 
+pytestmark = pytest.mark.slow
+
 BENCHMARKS = ROOT / "benchmarks"
 
 

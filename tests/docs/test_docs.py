@@ -12,6 +12,7 @@ from rejoinder.suite.schema import schema_for
 from tests.documentation import ROOT, follow, pages
 
 
+@pytest.mark.slow
 @pytest.mark.spec("R69")
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples_are_true(page: Path) -> None:

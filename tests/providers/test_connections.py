@@ -136,6 +136,7 @@ def test_a_certificate_that_the_system_does_not_trust(
     assert "is not trusted" in result["error"]["message"]
 
 
+@pytest.mark.slow
 def test_the_buffers_of_tls_connections_are_bounded(
     project: Project, authority: trustme.CA, server_tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,6 +189,7 @@ class Stopped:
         self.process.communicate()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [10, 3_000_000], ids=["short", "long"])
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 def test_answers_that_came_while_the_process_was_stopped_are_read(
@@ -220,6 +222,7 @@ def test_answers_that_came_while_the_process_was_stopped_are_read(
     assert document["run"]["in_doubt"] == 0
 
 
+@pytest.mark.slow
 def test_a_call_without_an_answer_ends_although_the_process_was_stopped(project: Project) -> None:
     with FakeServer("OK", latency_s=PATIENCE_S) as server:
         stopped = Stopped(project, server, 1.0)

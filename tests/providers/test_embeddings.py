@@ -141,6 +141,7 @@ def as_32_bits(values: list[float]) -> list[float]:
 # What is sent.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_text_is_sent_as_the_vendors_client_sends_it(lab: Lab, api: str, name: str) -> None:

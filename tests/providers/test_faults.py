@@ -94,6 +94,7 @@ def assert_final(project: Project, server: FakeServer, result: Raw, **error: Any
 # Faults that pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [408, 409, 429, 500, 502, 503, 504, 529])
 @pytest.mark.parametrize("make", APIS)
 def test_what_may_pass_is_tried_again(make: Make, code: int, project: Project) -> None:
@@ -115,6 +116,7 @@ def test_a_connection_that_breaks_is_tried_again(make: Make, kind: Any, project:
     assert sum(attempts(project)) == 6 + 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", APIS)
 @pytest.mark.parametrize("code", [429, 503])
 def test_the_server_says_how_long_to_wait(make: Make, code: int, project: Project) -> None:
@@ -179,6 +181,7 @@ def test_what_does_not_pass_is_given_up_in_the_end(
 # Too slow, too long
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["slow_headers", "stall_in_body", "endless_body"])
 @pytest.mark.parametrize("make", [openai, anthropic, gemini])
 def test_patience_ends(make: Make, kind: Any, project: Project) -> None:
@@ -193,6 +196,7 @@ def test_patience_ends(make: Make, kind: Any, project: Project) -> None:
     assert attempts(project) == [2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["slow_headers", "stall_in_body", "endless_body"])
 def test_what_is_slow_once_is_tried_again(kind: Any, project: Project) -> None:
     with FakeServer(faults=[Fault(kind)]) as server:
@@ -403,6 +407,7 @@ ENDINGS: list[tuple[Make, Fault, str]] = [
 ]
 
 
+@pytest.mark.slow
 @spec("P27")
 @pytest.mark.parametrize(("make", "fault", "kind"), ENDINGS)
 def test_what_every_other_call_would_get_ends_the_target(make: Make, fault: Fault, kind: str, project: Project) -> None:
@@ -414,6 +419,7 @@ def test_what_every_other_call_would_get_ends_the_target(make: Make, fault: Faul
     assert {result["error"]["status"] for result in document["results"] if result["error"]} == {fault.status}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", [b"", b"<html>", b'{"error": "who are you?"}', b'{"detail": "who are you?"}'])
 @pytest.mark.parametrize("code", [401, 404])
 @pytest.mark.parametrize("make", [openai, anthropic, gemini])
@@ -457,6 +463,7 @@ def expired(received: Received) -> Fault | str:
     return status(401) if received.body["model"] == "expired" else "OK"
 
 
+@pytest.mark.slow
 def test_an_expired_key_is_told_once_by_a_real_command(project: Project) -> None:
     with FakeServer(status(401)) as server:
         project.write("evals.yaml", suite_of(openai(server), 200))
@@ -623,6 +630,7 @@ def without_delays(suite: Raw) -> Raw:
     return suite
 
 
+@pytest.mark.slow
 @camel_or_snake
 @pytest.mark.parametrize("code", [429, 500, 503])
 @pytest.mark.parametrize("most", [0, 1, 4])
@@ -643,6 +651,7 @@ def test_how_often_for_connections(project: Project) -> None:
     assert "broke off" in result["error"]["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_how_often_for_failures_and_refusals_together(most: int, project: Project) -> None:
     with FakeServer(faults=[status(500), status(429)] * 6) as server:
@@ -652,6 +661,7 @@ def test_how_often_for_failures_and_refusals_together(most: int, project: Projec
     assert attempts(project) == [most + 1]
 
 
+@pytest.mark.slow
 def test_failures_and_rate_limits_are_counted_apart_by_default(project: Project) -> None:
     with FakeServer(faults=[status(500), status(429), status(429)] * 3) as server:
         result = run_one(project, openai(server), code=0)

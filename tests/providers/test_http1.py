@@ -168,6 +168,7 @@ def read(pieces: list[bytes], most_body: int = http1.MOST_BODY) -> HttpAnswer | 
     return reader.answer
 
 
+@pytest.mark.slow
 @given(answers(), cuts)
 @settings(max_examples=200, deadline=None)
 def test_an_answer_reads_the_same_however_it_is_cut(written: Written, places: list[int]) -> None:
@@ -188,6 +189,7 @@ def test_an_answer_reads_the_same_byte_by_byte(written: Written) -> None:
     assert read([bytes([byte]) for byte in written.data]) == written.answer
 
 
+@pytest.mark.slow
 @given(answers(), st.data())
 @settings(max_examples=150, deadline=None)
 def test_an_answer_that_is_cut_off_is_never_taken_for_whole(written: Written, data: st.DataObject) -> None:
@@ -201,6 +203,7 @@ def test_an_answer_that_is_cut_off_is_never_taken_for_whole(written: Written, da
         assert outcome == "incomplete"
 
 
+@pytest.mark.slow
 @given(answers(), st.binary(min_size=1, max_size=20))
 @settings(max_examples=100, deadline=None)
 def test_an_unrequested_answer_ends_the_connection(written: Written, more: bytes) -> None:
@@ -245,12 +248,14 @@ nonsense = (
 )
 
 
+@pytest.mark.slow
 @given(nonsense, cuts)
 @settings(max_examples=300, deadline=None)
 def test_whatever_comes_is_read_or_refused_and_cuts_do_not_matter(data: bytes, places: list[int]) -> None:
     assert read(cut(data, places), most_body=1000) == read([data], most_body=1000)
 
 
+@pytest.mark.slow
 @given(answers(), st.binary(max_size=4), st.integers(0, 10_000), st.integers(0, 6), cuts)
 @settings(max_examples=200, deadline=None)
 def test_a_damaged_answer_is_read_or_refused(
@@ -451,6 +456,7 @@ def test_keep_alive(first: str, headers: str, keep_alive: bool) -> None:
 # Requests
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=8) | names, st.text(max_size=12) | values, max_size=5), st.none() | st.binary())
 @settings(max_examples=200, deadline=None)
 def test_headers_arrive_as_they_are_or_are_refused(headers: dict[str, str], body: bytes | None) -> None:
@@ -771,6 +777,7 @@ def test_cancelling_closes_the_connection() -> None:
     go(work())
 
 
+@pytest.mark.slow
 def test_a_thousand_requests_in_flight() -> None:
     count = 1000
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

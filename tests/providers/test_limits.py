@@ -329,6 +329,7 @@ LEFT_NAMES = [
 ]
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(LEFT_NAMES + RESET_NAMES + ["retry-after", "retry-after-ms"]), NUMBERS))
 @settings(deadline=None, max_examples=300)
 def test_no_headers_stop_it_for_longer_than_a_minute(headers: dict[str, str]) -> None:
@@ -878,6 +879,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(STEPS)
 @settings(deadline=None, max_examples=200)
 def test_every_call_gets_a_place_and_every_place_is_given_back(steps: list[tuple[str, Any]]) -> None:
@@ -985,6 +987,7 @@ def test_a_run_without_limits_tells_none(project: Project) -> None:
 # Storms
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "calls", "ideal_s"),
     [
@@ -1013,6 +1016,7 @@ STORMS = (
 )
 
 
+@pytest.mark.slow
 def test_storms_are_weathered(tmp_path: Path) -> None:
     """400 conversations against a server that lets 40 requests a second through; four storms at the same time."""
     folders = [tmp_path / str(number) for number in range(len(STORMS))]

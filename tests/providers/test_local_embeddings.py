@@ -1039,6 +1039,7 @@ def test_weights_that_are_all_zero(tmp_path: Path) -> None:
     assert vectors(write_model(tmp_path / "tiny", parts), "the cat") == [[0.0] * WIDTH]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on memory that is kept")
 def test_weights_that_do_not_fit_into_memory(model: Path) -> None:
     """A file of four gigabytes that takes no room on the disk, in a process that may have two."""

@@ -61,6 +61,7 @@ def rejoinder(tmp_path: Path, package: Path, provider: str, *command: str) -> En
     return run_process(project, *command, PYTHONPATH=str(package))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", ["parrot", "function"])
 def test_a_package_brings_a_provider(provider: str, tmp_path: Path, package: Path) -> None:
     ran = rejoinder(tmp_path, package, provider, "run", "--format", "json")
@@ -69,11 +70,13 @@ def test_a_package_brings_a_provider(provider: str, tmp_path: Path, package: Pat
     assert document["results"][0]["turns"][0]["response"].startswith("hello")
 
 
+@pytest.mark.slow
 def test_a_provider_of_a_package_is_no_unknown_one(tmp_path: Path, package: Path) -> None:
     assert "unknown-provider" not in rejoinder(tmp_path, package, "parrot", "validate", "evals.yaml").out
     assert "unknown-provider" in rejoinder(tmp_path, package, "parot", "validate", "evals.yaml").out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("provider", "words"),
     [

@@ -238,6 +238,7 @@ def draw_usage(random: random.Random) -> Usage:
     return Usage(sent, received, random.randint(0, received), cached_tokens=cached, cache_write_tokens=written)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", INSTANTS, ids=str)
 def test_every_price_is_the_library_s(moment: datetime) -> None:
     """Most prices are reckoned here, with plain numbers; each has to be what the library says."""
@@ -480,6 +481,7 @@ def test_the_list_as_json(project: Project) -> None:
     }
 
 
+@pytest.mark.slow
 @spec("V8", "V18")
 def test_filters_of_the_list(project: Project) -> None:
     def ids(*arguments: str) -> list[str]:

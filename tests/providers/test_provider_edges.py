@@ -191,6 +191,7 @@ def journal_types(project: Project) -> Counter[str]:
     return Counter(record["type"] for run in run_folders(project.folder) for record in journal_of(run))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["interrupted", "killed"])
 def test_refused_calls_are_not_in_doubt_and_those_under_way_are(
     how: str, project: Project, start: Callable[..., Process]
@@ -221,6 +222,7 @@ def test_refused_calls_are_not_in_doubt_and_those_under_way_are(
     assert document["summary"]["unfinished"] == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["status 500", "connection refused"])
 def test_one_interrupt_ends_the_waiting_for_another_attempt(
     fault: str, project: Project, start: Callable[..., Process], monkeypatch: pytest.MonkeyPatch

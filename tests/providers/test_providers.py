@@ -339,6 +339,7 @@ SAMPLING_WAYS: dict[str, Raw] = {
 }
 
 
+@pytest.mark.slow
 @spec("A6", "A7")
 @pytest.mark.parametrize("inner", [False, True], ids=["flat", "settings"])
 @pytest.mark.parametrize("name", SAMPLED)
@@ -957,6 +958,7 @@ def test_a_request_carries_the_journal_s_name_for_the_call(project: Project) -> 
 # Killed
 
 
+@pytest.mark.slow
 @spec("R64", "R65")
 def test_after_a_kill_no_recorded_reply_is_asked_for_again(project: Project, start: Callable[..., Process]) -> None:
     cases = [case(f"case-{number}", {"match": "*right*"}, RETRY) for number in range(12)]

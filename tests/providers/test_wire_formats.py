@@ -180,6 +180,7 @@ CONVERSATIONS: dict[str, Conversation] = {
 }
 
 
+@pytest.mark.slow
 @spec("R21", "R22", "R24", "R25", "R27", "R28", "R29", "R30", "R31", "R33", "R34")
 @spec("C6", "C8", "C9", "C10", "C11", "C12", "C13", "C14", "P2", "P11", "P12", "P13")
 @pytest.mark.parametrize("api", APIS)
@@ -205,6 +206,7 @@ def test_a_prompt_is_one_message_of_the_user(lab: Lab, project: Project, api: st
     assert result["raw_request"]["chat_prompt"] is None
 
 
+@pytest.mark.slow
 @spec("R64", "P14", "R58")
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize(
@@ -296,6 +298,7 @@ PARAMETERS["openai"]["texts of the environment"][1]["max_completion_tokens"] = 3
 PARAMETERS["azure"] = PARAMETERS["azure v1"] = PARAMETERS["openai"]
 
 
+@pytest.mark.slow
 @spec("P11")
 @pytest.mark.parametrize(("api", "name"), [(api, name) for api in APIS for name in PARAMETERS[api]])
 def test_parameters_are_sent_as_the_vendors_client_sends_them(lab: Lab, project: Project, api: str, name: str) -> None:
@@ -585,6 +588,7 @@ ANY_MESSAGE = st.one_of(
 )
 
 
+@pytest.mark.slow
 @bounded(60)
 @given(messages=st.lists(ANY_MESSAGE, min_size=1, max_size=7))
 def test_calls_and_results_in_any_order_are_accepted(lab: Lab, project: Project, messages: list[Raw]) -> None:
@@ -621,6 +625,7 @@ ANSWERS = st.builds(
 )
 
 
+@pytest.mark.slow
 @spec("R9", "R21", "R23", "R25", "R27", "R30", "R31", "R64", "P1", "P2", "P12", "P13", "P14", "C8", "C9", "C14")
 @bounded(80)
 @given(messages=conversations(), answer=ANSWERS)
@@ -768,6 +773,7 @@ def test_a_refusal_is_marked(lab: Lab, project: Project, api: str) -> None:
     assert turn["response"] == ("" if api == "anthropic" else "I will not say.")
 
 
+@pytest.mark.slow
 @spec("P23")
 @pytest.mark.parametrize("api", APIS)
 def test_checks_of_length_leave_out_what_was_thought(lab: Lab, project: Project, api: str) -> None:

@@ -102,6 +102,7 @@ def test_merges_of_merges_end(project: Project, merge: str, first: str) -> None:
 DEEP = 100_000
 
 
+@pytest.mark.slow
 @spec("P22")
 @pytest.mark.parametrize("opening", ["[", "- ", "{a: ", "? ", "[{a: ", "- ? ", "--- - "])
 def test_deep_nesting_is_refused(project: Project, opening: str) -> None:
@@ -151,6 +152,7 @@ DEEP_VALUES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", DEEP_VALUES)
 @pytest.mark.parametrize("depth", [150, 450, 900, DEEP])
 def test_deep_rows_of_data_sets_are_refused(project: Project, kind: str, depth: int) -> None:
@@ -218,6 +220,7 @@ def test_long_lines_are_read_and_shown_in_part(project: Project) -> None:
     assert all(len(line) <= 120 for line in shown if not line.startswith("  fix |"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line", ["{long}", "? {long}\n: 1", "{long}: 1", "'{long}", "- - - {long}", "*{long}", "&{long}"]
 )
@@ -226,6 +229,7 @@ def test_long_words_anywhere_are_refused_in_time(project: Project, line: str) ->
     assert outside(project, "validate", "evals.yaml").code == 2
 
 
+@pytest.mark.slow
 @spec("P22")
 @pytest.mark.parametrize(
     "line",
@@ -255,6 +259,7 @@ def test_many_duplicate_keys_are_refused_in_time(project: Project) -> None:
     assert (found[0]["path"], found[0]["first_line"], found[0]["line"]) == ("k0", 1, 10_001)
 
 
+@pytest.mark.slow
 @spec("P9")
 @pytest.mark.parametrize(
     "pattern",
@@ -335,6 +340,7 @@ def test_a_folder_is_no_data_set(project: Project) -> None:
     assert codes(all_errors(project)) == ["unreadable-file"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
 @pytest.mark.parametrize("command", ["validate", "prompt"])
 @pytest.mark.parametrize(
@@ -579,6 +585,7 @@ def test_any_name_will_do_for_a_suite(project: Project, name: str) -> None:
     assert json.loads(project.run("prompt", "--format", "json", "--", name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["text", "json", "sarif"])
 def test_a_name_that_is_no_text_is_shown_all_the_same(project: Project, form: str) -> None:
     name = os.fsdecode(b"evals-\xff.yaml")
@@ -941,6 +948,7 @@ def test_a_terminal_is_not_given_orders(project: Project, key: str) -> None:
         assert all(unicodedata.category(character) not in ("Cc", "Cf") for character in line), ascii(line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
 def test_a_terminal_that_knows_few_letters_does_no_harm(project: Project, encoding: str) -> None:
     project.write("evals.yaml", "name: 漢字é: x\n")

@@ -508,6 +508,7 @@ CLASSES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("status", "api"), CLASSES)
 def test_each_error_is_of_the_class_that_the_client_has_for_it(status: int, api: str) -> None:
     with FakeServer(faults=[Fault("status", status=status)]) as server:
@@ -566,6 +567,7 @@ def test_a_body_of_ones_own_is_sent_as_it_is() -> None:
     assert blocked.sdk_http_response.headers["x-mine"] == "yes"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("api", "status", "said"),
     [
@@ -1240,6 +1242,7 @@ def test_tls_is_spoken(tls: ssl.SSLContext, trusting: ssl.SSLContext) -> None:
         assert ([text_of("openai", one) for one in answers], server.connections) == (["Yes"] * 3, 1)
 
 
+@pytest.mark.slow
 def test_a_client_that_does_not_trust_the_certificate_goes_away(tls: ssl.SSLContext) -> None:
     with FakeServer(tls=tls) as server:
         for _ in range(20):
