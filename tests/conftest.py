@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import random
 import ssl
 import sys
+import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,9 +17,8 @@ import pytest
 import trustme
 from hypothesis import settings
 
-from rejoinder.errors import RejoinderError as RejoinderError
 from tests.kit import Process, Project
-from tests.kit import codes as codes
+from tests.labs.leak_lab import leaks
 
 # Properties try the same examples in every run, so that a run does not fail by chance; FUZZ_EXAMPLES=N tries others.
 settings.register_profile("project", derandomize="FUZZ_EXAMPLES" not in os.environ, database=None, deadline=None)
@@ -24,6 +26,21 @@ settings.load_profile("project")
 
 _ENDINGS = ("_API_KEY", "_BASE_URL", "_ENDPOINT", "_PROXY", "_CA_BUNDLE", "OLLAMA_HOST", "OPENAI_ORG_ID")
 _BEGINNINGS = ("AZURE_OPENAI_", "OPENAI_API_", "SSL_CERT")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_left_behind(user_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """After all tests: no process, no listening port and no temporary folder is left of them."""
+    folder = tmp_path_factory.mktemp("temporary")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(folder))
+        patch.setattr(tempfile, "tempdir", str(folder))
+        yield
+    deadline = time.monotonic() + 10
+    while (left := leaks(user_folder, folder)) and time.monotonic() < deadline:
+        gc.collect()  # what rejoinder keeps in temporary files goes with its objects
+        time.sleep(0.1)
+    assert not left, "tests left behind: " + "; ".join(left)
 
 
 @pytest.fixture(scope="session", autouse=True)
