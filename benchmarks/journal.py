@@ -19,7 +19,7 @@ import msgspec
 import rejoinder
 from rejoinder.engine import worker
 from rejoinder.engine.journal import Asked, Told
-from rejoinder.engine.options import Pace, RunOptions
+from rejoinder.engine.options import RunOptions
 from rejoinder.engine.run import start_run
 
 SUITE = """\

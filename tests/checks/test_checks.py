@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.checks.patterns import matches
+from rejoinder.checks.patterns import find_match
 from tests.kit import Project, Raw, run, scripted, spec
 from tests.labs.check_lab import run_one, verdicts
 

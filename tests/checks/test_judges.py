@@ -1662,3 +1662,12 @@ def test_scripted_verdicts_that_fail_for_a_moment_are_counted_after_a_resume_too
     checks = document["results"][0]["turns"][0]["checks"]
     assert (sorted(checks[0]["votes"]), checks[1]["score"]) in (([0.25, 1], 0.5), ([0.5, 1], 0.25))
     assert same(project.run_json("resume", code=None)) == same(document)
+
+
+def without_calls(value: Any) -> Any:
+    """A key of a call holds the case's id."""
+    if isinstance(value, list):
+        return [without_calls(one) for one in value]
+    if isinstance(value, dict):
+        return {key: without_calls(one) for key, one in value.items() if key != "calls"}
+    return value

@@ -35,8 +35,7 @@ from rejoinder.checks.processes import Ended
 from rejoinder.checks.registry import grade_plain
 from rejoinder.checks.rubric import read_marks
 from rejoinder.checks.user_verdicts import read_opinion
-from rejoinder.codes import CODES
-from rejoinder.errors import RejoinderError
+from rejoinder.errors import CODES, RejoinderError
 from rejoinder.model import (
     AnyCheck,
     Criterion,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.suite.expansion import Expansion
+from rejoinder.json_schemas import Expansion
 from tests.kit import Project, Raw, scripted
 
 SOON_S = 20.0

@@ -40,7 +40,7 @@ from rejoinder.report.sarif import write_sarif
 from rejoinder.suite.context import LoadOptions
 from rejoinder.suite.document_paths import read_path, write_path
 from rejoinder.suite.schema import check_names, read_schema
-from rejoinder.validation import FileReport, Report, validate_file
+from rejoinder.validation import validate_file
 from tests.kit import Project, bounded, scripted, spec
 from tests.labs.fuzz_lab import REGEX_PIECES
 

@@ -903,7 +903,7 @@ def test_another_protocol_is_named() -> None:
 
 def test_a_connection_that_is_not_accepted(monkeypatch: pytest.MonkeyPatch, server_tls: ssl.SSLContext) -> None:
     """A server that listens and says nothing cannot be told from a dead host; TLS shows it without a real one."""
-    monkeypatch.setattr(transport, "CONNECT_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(http_client, "CONNECT_TIMEOUT_S", 0.3)
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()

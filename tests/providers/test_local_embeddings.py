@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rejoinder.providers.local_embeddings import LocalEmbeddings, erfc
+from rejoinder.providers.wordpiece import TokenizerConfig, WordPiece, read_tokenizer
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Reply, Request, Target
 from rejoinder.providers.base import ProviderError
-from rejoinder.providers.local_embeddings import LocalEmbeddings, erfc
-from rejoinder.providers.wordpiece import TokenizerConfig, WordPiece, read_tokenizer
 from tests.kit import Raw, spec
 
 Tensors = dict[str, tuple[tuple[int, ...], list[float]]]

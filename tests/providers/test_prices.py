@@ -23,15 +23,10 @@ from rejoinder.cli.models import command
 from rejoinder.errors import UsageError
 from rejoinder.model.calls import NO_USAGE, Usage
 from rejoinder.model.prices import Cost, Price
-from rejoinder.model.replies import NO_USAGE, Usage
-from rejoinder.providers.prices import (
-    PRICED_PROVIDERS,
-    PriceList,
-    known_models,
-    match_models,
-    select_models,
-)
-from rejoinder.suite.prices import read_prices
+from rejoinder.providers.model_list import known_models, match_models, select_models
+from rejoinder.providers.price_list import PriceList
+from rejoinder.providers.price_table import SOURCES
+from rejoinder.suite import read_prices
 from tests.kit import Project, spec
 
 TABLE_NAMES = {"gemini": "google", "xai": "x-ai"}
@@ -295,8 +290,8 @@ def test_the_table_is_imported_when_a_price_is_asked_for_and_not_before() -> Non
     source = """
 import sys
 import rejoinder.cli.models
-from rejoinder.model.replies import Usage
-from rejoinder.providers.prices import PriceList
+from rejoinder.model.calls import Usage
+from rejoinder.providers.price_list import PriceList
 from rejoinder.suite import read_prices
 prices = PriceList(read_prices({"prices": {"mine": {"input": 1, "output": 1}}}))
 assert prices.price("ollama", "mine", Usage(1, 1)) and prices.price("ollama", "other", Usage(1, 1)) is None

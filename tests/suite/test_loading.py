@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rejoinder.suite.dotenv import parse_env
 
 import rejoinder
 from rejoinder.model import Quote
-from rejoinder.suite.dotenv import parse_env
-from rejoinder.suite.files import Finder
+from rejoinder.project.files import Finder
 from tests.kit import Project, codes, scripted, spec
 
 OUTCOME = {"outcome": "o"}

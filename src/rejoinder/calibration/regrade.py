@@ -10,7 +10,6 @@ from msgspec import Struct
 from rejoinder.engine.earlier import renamed_suites
 from rejoinder.engine.plan import Place
 from rejoinder.engine.run import RunReport
-from rejoinder.engine.sources import Place
 from rejoinder.model import Result
 
 
@@ -31,7 +30,7 @@ class Change(Struct, frozen=True, kw_only=True):
 def compare_grades(before: RunReport, now: RunReport) -> list[Change]:
     """Every conversation whose status or deciding checks differ, in document order."""
     suites = [[result.suite for result in report.results] for report in (before, now)]
-    names = same_suites(*suites)  # the checks may be those of another file
+    names = renamed_suites(*suites)  # the checks may be those of another file
     old = {_place(result, names): _grade(result) for result in before.results}
     changes: list[Change] = []
     for result in now.results:
@@ -46,7 +45,7 @@ def compare_grades(before: RunReport, now: RunReport) -> list[Change]:
 
 
 def _place(result: Result, names: Mapping[str, str] = MappingProxyType({})) -> Place:
-    return names.get(result.suite, result.suite), result.id, result.target, result.trial
+    return Place(names.get(result.suite, result.suite), result.id, result.target, result.variant or "", result.trial)
 
 
 def _change(place: Place, before: str | None, now: str | None, checks: list[str]) -> Change:

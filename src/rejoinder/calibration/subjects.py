@@ -23,7 +23,7 @@ from rejoinder.model import (
 )
 from rejoinder.model.passports import describe_judge
 from rejoinder.roles import find_target, pair_of
-from rejoinder.suite.paths import did_you_mean
+from rejoinder.spelling import did_you_mean
 
 
 class Subject(Struct, frozen=True):

@@ -12,9 +12,8 @@ from rejoinder.checks.base import Context, error_verdict, scored_verdict, verdic
 from rejoinder.checks.json_paths import MOST_STEPS, TooFar, follow
 from rejoinder.checks.json_text import Found, equal_as_json, find_json, read_json
 from rejoinder.checks.registry import grade_plain, judges
+from rejoinder.json_schemas import Expansion, compile_schema
 from rejoinder.model import ContainsJson, IsJson, JsonPath, JsonSchema, Reply, Verdict
-from rejoinder.suite.expansion import Expansion
-from rejoinder.suite.schema import compile_schema
 
 MOST_FOUND = 10_000
 """Values at a path; one with several `..` may find far more of them."""

@@ -80,7 +80,7 @@ class BoundedPattern:
     @staticmethod
     def of(pattern: str, build: Callable[[str], Any]) -> BoundedPattern | None:
         """A pattern that was not checked before: one that takes too long to compile is refused."""
-        from rejoinder.suite.patterns import refuse_endless
+        from rejoinder.pattern_size import refuse_endless
 
         try:
             refuse_endless(pattern)

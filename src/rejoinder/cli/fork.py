@@ -12,11 +12,9 @@ from rejoinder.cli.output import echo, width_of
 from rejoinder.cli.recorded import open_recorded
 from rejoinder.engine import run as engine
 from rejoinder.engine.conversation import Fork
-from rejoinder.engine.earlier import recorded_conversation
-from rejoinder.engine.plan import RunOptions, plan
-from rejoinder.engine.run import RunReport, show_run, start_run
-from rejoinder.engine.sources import Tape
-from rejoinder.errors import UsageError
+from rejoinder.engine.options import RunOptions
+from rejoinder.engine.plan import plan
+from rejoinder.engine.run import RunReport, show_run
 
 
 def fork_run(

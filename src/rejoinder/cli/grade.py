@@ -6,18 +6,16 @@ import sys
 from pathlib import Path
 
 import click
-from msgspec import structs
 
 from rejoinder.calibration.regrade import Change, compare_grades
 from rejoinder.cli.live import LiveDisplay
-from rejoinder.cli.loading import load_suites
+from rejoinder.cli.loading import load_or_exit
 from rejoinder.cli.output import count, echo, width_of, write_machine
 from rejoinder.cli.recorded import open_recorded
 from rejoinder.cli.results import next_command, relative, tracebacks
 from rejoinder.cli.spans import DOLLARS
 from rejoinder.cli.trust_options import no_code_option, trust_env_option, trust_option
 from rejoinder.engine.run import RunReport, grade_run
-from rejoinder.errors import UsageError
 from rejoinder.report.formats import write_json
 from rejoinder.report.summary import write_summary
 

@@ -15,7 +15,7 @@ from rejoinder.errors import SuiteError, UsageError
 if TYPE_CHECKING:
     from rejoinder.calibration.labels import LabelFile
     from rejoinder.calibration.subjects import Subject
-    from rejoinder.engine.plan import RunOptions
+    from rejoinder.engine.options import RunOptions
     from rejoinder.engine.run import RunReport
     from rejoinder.model.passports import Finding, Passport
 
@@ -134,14 +134,14 @@ def _subject(
     options: RunOptions,
 ) -> Subject:
     from rejoinder.calibration.subjects import find_judge, subject_of
+    from rejoinder.cli.loading import load_or_exit
 
     if criteria is not None:
         if suite is not None or name is not None:
             raise UsageError("--criteria is a judge of its own; leave out the suite and --check")
         return _plain_subject(criteria, target, file, options)
-    from rejoinder.cli.loading import load_or_exit
 
-    suites = load_suites((suite,) if suite else (), options, warn=False, labelled=True)
+    suites = load_or_exit((suite,) if suite else (), options, warn=False, labelled=True)
     return subject_of(find_judge(suites, name), target, file)
 
 

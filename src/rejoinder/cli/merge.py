@@ -12,10 +12,7 @@ from rejoinder.cli.output import width_of
 from rejoinder.cli.recorded import open_recorded
 from rejoinder.cli.results import check_out, output_options, write_report
 from rejoinder.cli.trust_options import trust_option
-from rejoinder.engine.earlier import Earlier
-from rejoinder.engine.recorded import RecordedRun
-from rejoinder.engine.run import start_run
-from rejoinder.errors import UsageError
+from rejoinder.engine.run import merge_runs
 
 
 @click.command("merge")
@@ -33,24 +30,3 @@ def command(runs: tuple[str, ...], trust: bool, form: str, out: Path | None, ver
     report = merge_runs(parts, LiveDisplay(sys.stderr, width_of(sys.stderr)))
     write_report(report, form, out, verbose=verbose, corrected=corrected)
     sys.exit(report.summary.exit_code)
-
-
-def _refuse_other(part: RecordedRun, first: RecordedRun) -> None:
-    """Parts of one run are of the same suites, wherever those lay, and were begun with the same options."""
-    ids = part.folder.id, first.folder.id
-    if part.files != first.files:
-        raise UsageError(f"run {ids[0]} is of other suites than run {ids[1]}")
-    options = part.stored.options, first.stored.options
-    for name in _SELECTING:
-        if getattr(options[0], name) != getattr(options[1], name):
-            raise UsageError(
-                f"run {ids[0]} was begun with another --{name.removesuffix('s').replace('_', '-')} than {ids[1]}"
-            )
-    models = [Earlier((one,)).models() for one in (part, first)]
-    for target in models[0].keys() & models[1].keys():
-        asked = models[0][target], models[1][target]
-        if None not in asked and asked[0] != asked[1]:  # a variable may name it, and differ from machine to machine
-            raise UsageError(
-                f"run {ids[0]} has asked the model `{asked[0]}` as target `{target}`, and run {ids[1]} `{asked[1]}`",
-                "Parts of one run ask the same models. Have one of them again.",
-            )

@@ -13,13 +13,8 @@ import msgspec
 from rejoinder.cli.output import count, echo, show_problems, words, write_json
 from rejoinder.errors import UsageError
 from rejoinder.model.prices import Price
-from rejoinder.providers.prices import (
-    KnownModel,
-    filter_models,
-    known_models,
-    select_models,
-    table_version,
-)
+from rejoinder.providers.model_list import KnownModel, filter_models, known_models, select_models
+from rejoinder.providers.price_table import table_version
 from rejoinder.suite import open_project, read_prices
 
 _HEADER = ("model", "context", "$ in", "$ out", "price", "")

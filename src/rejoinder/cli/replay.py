@@ -12,10 +12,7 @@ from rejoinder.cli.output import width_of
 from rejoinder.cli.recorded import open_recorded
 from rejoinder.cli.results import check_out, output_options, write_report
 from rejoinder.cli.trust_options import no_code_option, trust_option
-from rejoinder.engine.earlier import Earlier
-from rejoinder.engine.folder import RunBusy
-from rejoinder.engine.run import start_run
-from rejoinder.errors import UsageError
+from rejoinder.engine.run import replay_run
 
 
 @click.command("replay")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from rejoinder.cli.live import LiveDisplay
-from rejoinder.cli.loading import load_suites
+from rejoinder.cli.loading import load_or_exit
 from rejoinder.cli.output import AliasedOption, echo, width_of, words
 from rejoinder.cli.results import check_out, output_options, write_report
 from rejoinder.cli.spans import DOLLARS, LIFETIME, SHARD
@@ -222,7 +222,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         report = fork_run(fork, options, turn or 1, prompt, system, trust=trust)
         write_report(report, form, out, out_form=output_format, verbose=verbose, corrected=corrected)
         sys.exit(report.summary.exit_code)
-    suites = load_suites(paths, options, asks=not dry_run)
+    suites = load_or_exit(paths, options, asks=not dry_run)
     if dry_run:
         from rejoinder.cli.estimate import show_estimate
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 from rejoinder.cli.output import count, echo, write_json
 from rejoinder.engine.folder import RunFolder, list_grades, list_runs, prune_runs
 from rejoinder.model import Summary
+from rejoinder.project import find_root
 from rejoinder.run_files import RunDamaged, refuse_special_files
 
 

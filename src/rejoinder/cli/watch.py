@@ -19,8 +19,7 @@ from rejoinder.model import Code, Custom, Problem, PythonCheck, Suite, walk_leve
 from rejoinder.model.providers import row_of
 from rejoinder.project import env_folders, folders_above, recording_files
 from rejoinder.review import load_suites
-from rejoinder.user_code import forget_modules
-from rejoinder.user_modules import folder_for
+from rejoinder.user_code import folder_for, forget_modules
 
 EVERY_S = 0.5
 INTERRUPTED = 130

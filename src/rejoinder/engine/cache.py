@@ -22,12 +22,13 @@ from msgspec import Meta, Struct, structs
 from rejoinder.engine.calls import Call, Source
 from rejoinder.engine.conversation import Stop
 from rejoinder.engine.journal import History, Told
-from rejoinder.engine.results import Record, add_costs
+from rejoinder.engine.results import add_costs
 from rejoinder.engine.seal import code_of
 from rejoinder.engine.secrets import Mask
 from rejoinder.engine.targets import OpenTargets
 from rejoinder.errors import UsageError
 from rejoinder.model import Failure, Reply
+from rejoinder.model.runs import CacheUse
 
 FILE = ".rejoinder/cache.sqlite"
 _CODED = b"coded "
@@ -260,21 +261,20 @@ class RunCache:
             else:
                 self._store.forget(key)
 
-    def use(self, history: History | None) -> Record:
+    def use(self, history: History | None) -> CacheUse:
         """How many answers came from the cache, and what of the run's tokens and cost was not spent for that reason."""
         told = history.told.values() if history is not None else ()
         before = [answer.reply for answer in told if answer.reply is not None]
         hits = [without_text(reply) for reply in before if reply.cached] + self.lookup.hits
         asked = {without_text(reply) for reply in before if not reply.cached}
         asked.update(self._fill.misses if self._fill is not None else ())
-        trouble = self._fill.trouble if self._fill is not None else None
-        return {
-            "answers": len(hits),
-            "repeated": sum(reply in asked for reply in hits),
-            "tokens": sum(reply.usage.total_tokens for reply in hits),
-            "cost": add_costs(sorted(reply.cost for reply in hits if reply.cost is not None)),
-            **({"trouble": trouble} if trouble else {}),
-        }
+        return CacheUse(
+            answers=len(hits),
+            repeated=sum(reply in asked for reply in hits),
+            tokens=sum(reply.usage.total_tokens for reply in hits),
+            cost=add_costs(sorted(reply.cost for reply in hits if reply.cost is not None)),
+            trouble=self._fill.trouble if self._fill is not None else None,
+        )
 
     def close(self) -> None:
         self._store.close()

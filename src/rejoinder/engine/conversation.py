@@ -21,6 +21,7 @@ from msgspec import Struct, structs
 from rejoinder.model import (
     And,
     AnyCheck,
+    AskedBy,
     ChatMessage,
     Failure,
     FollowUp,
@@ -95,6 +96,7 @@ class _Next(Struct, frozen=True):
 
     follow_up: FollowUp
     depth: int
+    asked_by: AskedBy
 
 
 def converse(opening: Opening) -> Conversation:
@@ -104,7 +106,7 @@ def converse(opening: Opening) -> Conversation:
     history, turns = list(opening.messages), list[Turn]()
     replies, prompts = list[str](), list[str]()
     waiting: list[_Next] = []
-    level, prompt, depth = opening.level, opening.question, 0
+    level, prompt, depth, asked_by = opening.level, opening.question, 0, None
     score: float | None = None
     while True:
         number = len(turns) + 1
@@ -118,7 +120,8 @@ def converse(opening: Opening) -> Conversation:
         if isinstance(reply, Stop):
             reply = Failure("not-recorded", reply.reason)
         if isinstance(reply, Failure):
-            turns.append(Turn(turn=number, depth=depth, prompt=prompt, passed=False, messages=sent))
+            turn = Turn(turn=number, depth=depth, prompt=prompt, passed=False, messages=sent, asked_by=asked_by)
+            turns.append(turn)
             return _error(turns, Trouble(type=reply.type, message=reply.message, status=reply.status, turn=number))
         assert isinstance(reply, Reply)
         replies.append(reply.text)
@@ -126,17 +129,31 @@ def converse(opening: Opening) -> Conversation:
         verdicts = yield Grade(number, checks, reply, tuple(prompts), tuple(replies))
         assert isinstance(verdicts, tuple)
         state = level_state(level, checks, verdicts)
-        turns.append(_turn(number, depth, prompt, reply, state, verdicts, sent))
+        turns.append(
+            Turn(
+                turn=number,
+                depth=depth,
+                prompt=prompt,
+                passed=state == "passed",
+                reply=reply,
+                verdicts=verdicts,
+                messages=sent,
+                asked_by=asked_by,
+            )
+        )
         score = level_score(checks, verdicts)
         if state == "passed":
             return Outcome(status="passed", turns=tuple(turns), score=score, succeeded_on_turn=number)
         if state == "error":
             return _error(turns, _judge_trouble(verdicts, number))
-        applicable = [_Next(follow_up, depth + 1) for follow_up in applicable_follow_ups(level, verdicts)]
+        applicable = [
+            _Next(follow_up, depth + 1, AskedBy(number, check))
+            for follow_up, check in applicable_follow_ups(level, verdicts)
+        ]
         waiting = applicable[:1] if opening.followups == "first" else applicable + waiting
         if not waiting or (limit is not None and number >= limit):
             return Outcome(status="failed", turns=tuple(turns), score=score)
-        follow_up, depth = waiting[0].follow_up, waiting[0].depth
+        follow_up, depth, asked_by = waiting[0].follow_up, waiting[0].depth, waiting[0].asked_by
         waiting = waiting[1:]
         prompt = say(follow_up, replies, verdicts)
         level = Level(persistent + follow_up.level.items, follow_up.level.threshold)
@@ -191,27 +208,33 @@ def level_score(
     return weighted / weights if weights else plain / count
 
 
-def applicable_follow_ups(level: Level, verdicts: tuple[Verdict, ...]) -> list[FollowUp]:
-    """The follow-ups of a failed level that may be sent, in document order."""
-    found: list[FollowUp] = []
-    _collect(level.items, verdicts, found)
-    return found
+CheckPath: TypeAlias = tuple[int, ...]
+"""The place of a check among a turn's checks, as an index path."""
 
 
-def _collect(items: tuple[Item, ...], verdicts: tuple[Verdict, ...], found: list[FollowUp]) -> None:
-    """`items` are those of a list that failed; a follow-up standing alone in it applies to all of it."""
-    position = 0
+def applicable_follow_ups(level: Level, verdicts: tuple[Verdict, ...]) -> list[tuple[FollowUp, CheckPath]]:
+    """The follow-ups of a failed level that may be sent, in document order, each with the check whose failure sends it:
+    its own check, or the first failed one of its list."""
+    return list(_collect(level.items, verdicts, ()))
+
+
+def _collect(
+    items: tuple[Item, ...], verdicts: tuple[Verdict, ...], path: CheckPath
+) -> Iterator[tuple[FollowUp, CheckPath]]:
+    """`items` are those of a list that failed; a follow-up without a check of its own applies to the whole list."""
+    first = next((place for place, verdict in enumerate(verdicts) if verdict.state == "failed"), 0)
+    position = -1
     for item in items:
-        check = item.check
+        check, place = item.check, first
         if check is not None:
+            position = place = position + 1
             verdict = verdicts[position]
-            position += 1
             if verdict.state != "failed":
                 continue
             if isinstance(check, Or | And | Group):
-                _collect(check.items, verdict.children, found)
+                yield from _collect(check.items, verdict.children, (*path, position))
         if item.follow_up is not None:
-            found.append(item.follow_up)
+            yield item.follow_up, (*path, place)
 
 
 def persistent_items(level: Level) -> tuple[Item, ...]:
@@ -258,26 +281,6 @@ def _all(verdicts: tuple[Verdict, ...]) -> State:
         if verdict.state == "error":
             state = "error"
     return state
-
-
-def _turn(
-    number: int,
-    depth: int,
-    prompt: str,
-    reply: Reply,
-    state: State,
-    verdicts: tuple[Verdict, ...],
-    sent: tuple[ChatMessage, ...],
-) -> Turn:
-    return Turn(
-        turn=number,
-        depth=depth,
-        prompt=prompt,
-        passed=state == "passed",
-        reply=reply,
-        verdicts=verdicts,
-        messages=sent,
-    )
 
 
 def _judge_trouble(verdicts: tuple[Verdict, ...], turn: int) -> Trouble:

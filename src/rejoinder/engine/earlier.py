@@ -23,8 +23,8 @@ class EarlierRuns(Struct, frozen=True):
 
     def models(self) -> dict[str, str | None]:
         """The model that each target asked for, as it was filled in then."""
-        runs = (one.folder.read_receipt() for one in self.recorded)
-        return {target.name: target.model for run in runs if run is not None for target in run.targets}
+        receipts = (run.folder.read_receipt() for run in self.recorded)
+        return {target.name: target.model for run in receipts if run is not None for target in run.targets}
 
     def changed_models(self, targets: Iterable[tuple[Suite, Target]], mask: Mask) -> set[str]:
         """The targets that name their model by a variable, and ask for another one now."""
@@ -36,13 +36,13 @@ class EarlierRuns(Struct, frozen=True):
         """Conversations that never started: a target was given up, or the first failure ended the run."""
         paths = [run.folder.results for run in self.recorded if run.folder.results.is_file()]
         names: dict[str, None] = {}
-        found: list[tuple[str, str, str, int]] = []
-        for one in (one for path in paths for one in read_results(path)):
-            names[one.suite] = None
-            if one.status == "skipped":
-                found.append((one.suite, one.id, one.target, one.trial))
-        now = same_suites(names, [suite.name or file_of(suite) for suite in suites])
-        return {(now.get(suite, suite), case, target, trial) for suite, case, target, trial in found}
+        places: list[Place] = []
+        for result in (result for path in paths for result in read_results(path)):
+            names[result.suite] = None
+            if result.status == "skipped":
+                places.append(Place(result.suite, result.id, result.target, result.variant or "", result.trial))
+        now = renamed_suites(names, map(name_of, suites))
+        return {place._replace(suite=now.get(place.suite, place.suite)) for place in places}
 
     def told(self, mask: Mask) -> dict[str, Told]:
         """Their answers, those of the first run first. A call that failed in one may have an answer in another."""

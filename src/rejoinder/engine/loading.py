@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rejoinder.engine.plan import RunOptions
+from rejoinder.engine.options import RunOptions
 from rejoinder.suite import LoadOptions
 
 

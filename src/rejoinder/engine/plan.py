@@ -150,7 +150,7 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
     coded: dict[str, Suite] = {}
     for pair in pairs(suites, selection):
         count += 1
-        if id(pair.target) in speaking and (pair.suite.path, pair.target.name) in found and is_plain(pair.case.level):
+        if (pair.suite.path, pair.target.name) in speaking and is_plain(pair.case.level):
             continue  # as nearly all rows of a large data set
         others = list(targets_used_by_checks(pair))
         _refuse(pair, others, no_code=options.trust.no_code)
@@ -311,7 +311,7 @@ def _refuse(pair: Pair, others: list[Target], *, no_code: bool) -> None:
         if no_code and row_of(one.provider).runs_code:
             raise UsageError(f"target `{one.name}` runs code of the project, and --no-code refuses that")
     for check in walk_level(case.level):
-        if options.no_code and check.runs_code:
+        if no_code and check.runs_code:
             raise UsageError(f"case `{case.id}` runs code of the project, and --no-code refuses that")
         if isinstance(check, Semantic) and (fault := find_embedding_fault(pair.suite, case.id, check)) is not None:
             raise fault

@@ -25,7 +25,6 @@ from rejoinder.model import (
     ChatMessage,
     Evidence,
     Failure,
-    Key,
     Kind,
     Message,
     Outcome,
@@ -38,6 +37,7 @@ from rejoinder.model import (
     Trouble,
     Verdict,
 )
+from rejoinder.model.calls import Key
 from rejoinder.roles import embedder_for, judge_for, named_target
 
 
@@ -60,9 +60,9 @@ class Player:
         self._tape = tape
         self._state = blake2b(job.prepared.content, digest_size=16)
         self._state.update(b"%d" % job.trial)
-        self._calls: dict[tuple[str, bool], int] = {}
-        self._equal: dict[str, int] = {}
-        """How often each judge was asked the very same."""
+        self._counts: dict[Counter, int] = {}
+        self._equal: dict[tuple[Kind, str], int] = {}
+        """How many equal calls of a kind were made."""
         self.last_key = ""
         """The journal key of the call that was made last."""
         self._missing: list[tuple[Call, Failure]] = []
@@ -175,15 +175,14 @@ class Player:
         work: Work | Post | None = None,
         number: int | None = None,
     ) -> Call:
-        """A call, with its number in the order in which the conversation makes them."""
-        job = self.job
-        self.last_key = key
-        name = target.name if target is not None else work.label if isinstance(work, Work) else "webhook"
-        counter = (name, judging)
+        """A call with its number among the calls of the conversation."""
+        job, name = self.job, target.name if target is not None else work.label if work is not None else ""
+        counter = name, key.kind == "judge"
         if number is None:
             number = self._counts.get(counter, 0)
             if embed is None:  # embeddings are shared, so which conversation asks first is an accident
                 self._counts[counter] = number + 1
+        self.last_key = str(key)
         request = Request(
             target=name,
             case_id=job.prepared.case.id,
@@ -194,7 +193,7 @@ class Player:
             question=job.prepared.prompt.question,
             kind=key.kind,
             embed=embed,
-            key=str(key),
+            key=self.last_key,
             suite=job.prepared.suite.path,
         )
         return Call(request, Attempts(self._counts, counter), job, target, work)
@@ -241,9 +240,9 @@ class _Port:
     def for_check(self) -> _Port:
         return _Port(self._player, self._effect)
 
-    def _noted(self, asked: Awaitable[Reply | Failure]) -> Awaitable[Reply | Failure]:
+    def _noted(self, answer: Awaitable[Reply | Failure]) -> Awaitable[Reply | Failure]:
         self.calls.append(self._player.last_key)
-        return asked
+        return answer
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -270,7 +269,7 @@ class _Port:
         if judge is None:
             return _missing(target)
         number = next(self._numbers, None)
-        return self._noted(self._player.ask_judge(self._effect.turn, judge, messages, number=number))
+        return self._noted(self._player.ask_target("judge", judge, self._effect.turn, messages, number))
 
     def reserve(self, target: str | None, count: int) -> _Port:
         judge = judge_for(self._player.job.prepared, target)
@@ -284,13 +283,13 @@ class _Port:
         messages = list(self._player.job.prepared.opening.messages)
         for reply, prompt in zip(self._effect.replies, self._effect.prompts, strict=False):
             messages += [ChatMessage("assistant", reply), ChatMessage("user", prompt)]
-        return self._noted(self._player.ask_judge(self._effect.turn, other, tuple(messages), b"other "))
+        return self._noted(self._player.ask_target("rival", other, self._effect.turn, tuple(messages)))
 
     def embed(self, text: str, target: str | None) -> Awaitable[Reply | Failure]:
         embedder = embedder_for(self._player.job.prepared, target)
         if embedder is None:
             return _missing(target)
-        return self._noted(self._player.embed(self._effect.turn, embedder, text))
+        return self._noted(self._player.embed(embedder, self._effect.turn, text))
 
     def carry_out(self, work: Work) -> Awaitable[Reply | Failure]:
         return self._noted(self._player.carry_out(self._effect.turn, work))

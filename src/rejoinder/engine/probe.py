@@ -16,7 +16,7 @@ from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import ChatMessage, Reply, Request, Semantic, Suite, Target, walk_level
 from rejoinder.model.providers import row_of
 from rejoinder.project import read_environment
-from rejoinder.providers import EMBEDS, RUNS_CODE, is_available
+from rejoinder.providers import is_available
 from rejoinder.suite import left_out_settings
 from rejoinder.user_code import find_function
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from rejoinder._version import __version__
 from rejoinder.engine.folder import RUN_FORMAT, RunFolder
-from rejoinder.engine.plan import RunOptions, Survey
+from rejoinder.engine.options import RunOptions, read_options
 from rejoinder.engine.secrets import Mask
 from rejoinder.engine.setup import Setup
 from rejoinder.errors import UsageError, reason_of
@@ -23,14 +23,10 @@ from rejoinder.run_files import LONGEST_LINE, RunDamaged, lines_of, open_file
 from rejoinder.suite import CaseStore, find_secret_by_expression, open_project, read_prices
 
 
-def new_receipt(
-    folder: RunFolder,
-    suites: list[Suite],
-    options: RunOptions,
-    survey: Survey,
-    model_of: Callable[[Target], str | None],
-) -> Receipt:
-    targets = {target.name: target for _, target in survey.targets}
+def new_receipt(folder: RunFolder, setup: Setup, earlier: Mapping[str, str | None]) -> Receipt:
+    """`earlier`: the models of earlier runs, by target."""
+    targets = {target.name: (suite, target) for suite, target in setup.survey.targets}
+    hidden = ("runs", "asks", "otherwise")
     return Receipt(
         id=folder.id,
         status="running",
@@ -38,11 +34,14 @@ def new_receipt(
         version=__version__,
         format=RUN_FORMAT,
         folder=str(folder.path),
-        suites=tuple(SuiteOfRun(suite.path, suite.name) for suite in suites),
-        targets=tuple(TargetOfRun(one.name, one.provider, model_of(one)) for one in targets.values()),
-        options=msgspec.to_builtins(options),
-        planned=survey.planned,
-        judges_itself=survey.judges_itself,
+        suites=tuple(SuiteOfRun(suite.path, suite.name) for suite in setup.suites),
+        targets=tuple(
+            TargetOfRun(target.name, target.provider, setup.model_of(suite, target, earlier))
+            for suite, target in targets.values()
+        ),
+        options={name: value for name, value in setup.options.flat().items() if name not in hidden},
+        planned=setup.survey.planned,
+        judges_itself=setup.survey.judges_itself,
         in_doubt=0,
         duration_s=0.0,
         python=sys.version.split()[0],
@@ -84,20 +83,10 @@ class StoredSuite(Struct, kw_only=True):
 class Stored(Struct):
     """`suite.json`"""
 
-    options: RunOptions
+    flat_options: dict[str, Any] = field(name="options")
     root: str
     """The project that the run was begun in."""
     suites: list[StoredSuite]
-
-
-def store_suites(suites: list[Suite], options: RunOptions, root: Path) -> Stored:
-    return Stored(options, str(root), [_store(suite) for suite in suites])
-
-
-def _store(suite: Suite) -> StoredSuite:
-    fields: dict[str, Any] = {name: getattr(suite, name) for name in StoredSuite.__struct_fields__}
-    fields["secrets"] = sorted(suite.secrets.values())
-    return StoredSuite(**fields)
 
     def __post_init__(self) -> None:
         _ = self.options  # raises where they are not what rejoinder wrote
@@ -105,6 +94,16 @@ def _store(suite: Suite) -> StoredSuite:
     @property
     def options(self) -> RunOptions:
         return read_options(self.flat_options)
+
+
+def store_suites(suites: list[Suite], options: RunOptions, root: Path) -> Stored:
+    return Stored(options.flat(), str(root), [_store(suite) for suite in suites])
+
+
+def _store(suite: Suite) -> StoredSuite:
+    fields: dict[str, Any] = {name: getattr(suite, name) for name in StoredSuite.__struct_fields__}
+    fields["secrets"] = sorted(suite.secrets.values())
+    return StoredSuite(**fields)
 
 
 class StoredCases:

@@ -77,9 +77,6 @@ class RecordedRun:
     def suites(self, *, asks: bool = True) -> list[Suite]:
         """The suites as they are in the project now, or, where a file is gone, the folder's copy. `asks`: will their
         targets be asked? Raises Untrusted where only a copy from elsewhere is left."""
-        receipt = self.folder.read_receipt() if asks else None
-        if receipt is not None and (receipt.replay_of is not None or receipt.grade_of is not None):
-            asks = False
         options, suites = self.options(), list[Suite]()
         asks = asks and "candidate" in options.answers.asks
         for number, stored in enumerate(self.stored.suites):

@@ -10,6 +10,7 @@ import contextlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from time import gmtime, strftime
 from typing import Any
 
 import msgspec
@@ -33,8 +34,8 @@ from rejoinder.model import (
     Verdict,
     title_of,
 )
+from rejoinder.model.providers import row_of
 from rejoinder.model.results import NO_USAGE_RESULT, ErrorResult, ForkedFrom, SentMessages
-from rejoinder.providers import FREE, RUNS_CODE
 from rejoinder.run_files import RunDamaged, lines_of, open_draft, open_file, replace_file
 
 MOST_MESSAGES = 1 << 23
@@ -74,9 +75,10 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
         raw_request=prepared.prompt.raw_request,
         error=_error_result(outcome),
         cost_breakdown=_breakdown(turns),
-        timestamp=turns[0].started_at if turns else None,
+        timestamp=_time(turns[0].reply.started_at) if turns and turns[0].reply is not None else None,
         file=case.file,
         line=case.line,
+        variant=prepared.variant or None,
         fork=None if fork is None else ForkedFrom(fork.run, fork.turn - 1),
     )
 
@@ -148,7 +150,7 @@ def _turn_results(turns: tuple[Turn, ...], target: Target, include_messages: boo
 
 def _turn_result(turn: Turn, target: Target, sent: SentMessages | None) -> TurnResult:
     reply = turn.reply or _NO_REPLY
-    has_cost = reply is _NO_REPLY or reply.cost is not None or target.provider in FREE
+    has_cost = reply is _NO_REPLY or reply.cost is not None or row_of(target.provider).local
     return TurnResult(
         turn=turn.turn,
         depth=turn.depth,
@@ -170,13 +172,20 @@ def _turn_result(turn: Turn, target: Target, sent: SentMessages | None) -> TurnR
         sent=sent,
         cached=reply.cached,
         asked_by=turn.asked_by,
-        started_at=turn.started_at,
-        retries=turn.retries,
-        waited_s=turn.waited_s,
+        started_at=_time(reply.started_at),
+        retries=reply.retries,
+        waited_s=reply.waited_s,
     )
 
 
 _NO_REPLY = Reply("")
+
+
+def _time(seconds: float | None) -> str | None:
+    """A time in UTC, as ISO 8601 has it."""
+    if seconds is None:
+        return None
+    return f"{strftime('%Y-%m-%dT%H:%M:%S', gmtime(seconds))}.{int(seconds % 1 * 1000):03d}Z"
 
 
 def _model_name(target: Target, reply: Reply) -> str:
@@ -206,6 +215,10 @@ def _check_result(verdict: Verdict) -> CheckResult:
         hits=verdict.hits if explains else None,
         misses=verdict.misses if explains else None,
         metric=verdict.metric or None,
+        kind=verdict.kind or None,
+        value=verdict.value,
+        spans=verdict.spans,
+        calls=verdict.calls,
     )
 
 

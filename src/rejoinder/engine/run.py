@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 from weakref import finalize
@@ -21,20 +22,33 @@ from rejoinder.engine.budget import NOTHING, Amount, Budget
 from rejoinder.engine.calls import Tape
 from rejoinder.engine.conversation import Fork
 from rejoinder.engine.crash_points import reached
-from rejoinder.engine.earlier import Earlier, Purpose, tape_of
-from rejoinder.engine.folder import RunFolder, create_grades, create_run, runs_folder, write_lines
+from rejoinder.engine.earlier import EarlierRuns, find_earlier
+from rejoinder.engine.embeddings import Embeddings
+from rejoinder.engine.folder import (
+    RunBusy,
+    RunFolder,
+    create_grades,
+    create_run,
+    find_run_by_id,
+    runs_folder,
+    write_lines,
+)
 from rejoinder.engine.journal import History, read_journal
-from rejoinder.engine.plan import RunOptions
+from rejoinder.engine.observer import Observer
+from rejoinder.engine.options import GRADE, MERGE, REPLAY, RunOptions, settled
 from rejoinder.engine.receipt import case_lines, new_receipt, now, store_suites
 from rejoinder.engine.recorded import RecordedRun
-from rejoinder.engine.results import Results, ResultWriter, add_costs, read_results
+from rejoinder.engine.results import Results, ResultWriter, read_results
+from rejoinder.engine.retrace import recorded_conversation
 from rejoinder.engine.seal import write_seal
-from rejoinder.engine.session import Observer, Session, with_budgets
-from rejoinder.engine.sources import Tape, without_words
+from rejoinder.engine.setup import Setup
+from rejoinder.engine.sources import RunSources
+from rejoinder.engine.spent import read_spent
 from rejoinder.engine.summary import add_embeddings, summarise
+from rejoinder.engine.worker import Ending, Worker, folder_failure
 from rejoinder.errors import RejoinderError, UsageError, reason_of
 from rejoinder.model import Receipt, Suite, Summary
-from rejoinder.model.runs import CacheUse, DisabledTarget, LimiterResult
+from rejoinder.model.runs import DisabledTarget, LimiterResult
 
 
 class Scratch:
@@ -81,6 +95,13 @@ class Origin(Struct, frozen=True):
     resumed_with: RunOptions | None = None
     """The options that `resume` goes on with, where they differ from those of the first execution."""
 
+    def added_to(self, receipt: Receipt) -> Receipt:
+        if not self.verb:
+            return receipt
+        folders = [run.folder for run in self.runs.recorded]
+        made_of = {f"{self.verb}_of": ", ".join(folder.id for folder in folders)}
+        return structs.replace(receipt, sources=tuple(str(folder.path) for folder in folders), **made_of)
+
 
 def start_run(suites: list[Suite], options: RunOptions, observer: Observer | None = None) -> RunReport:
     """Run suites in a new folder."""
@@ -92,39 +113,16 @@ def replay_run(recorded: RecordedRun, options: RunOptions, observer: Observer | 
 
     A run that ended with its first failure had conversations in progress; every recorded one is played again.
     """
-    root = root or Path(suites[0].root)
-    try:
-        folder = _create_folder(root, before)
-        folder.lock()
-    except OSError as error:
-        is_file = isinstance(error, FileExistsError | NotADirectoryError)
-        reason = "it is a file, and a folder is needed" if is_file else reason_of(error)
-        raise UsageError(f"no run can be kept in {root}: {error.filename or root}: {reason}") from None
-    with contextlib.ExitStack() as opened:
-        opened.callback(folder.unlock)
-        try:
-            session = Session(suites, options, folder, observer or Observer(), before=before, tape=tape)
-            opened.callback(session.close)
-            if session.survey.planned == 0:
-                raise UsageError("no case is selected, so nothing was sent", "Look at --case, --tag and --limit.")
-            folder.write("suite.json", store_suites(suites, options, root), session.mask)
-            write_lines(folder.path / "cases.jsonl", case_lines(suites), session.mask)
-            if reason := write_seal(folder.path, folder.id) if sealed else "it is made from a copy without one":
-                folder.log(f"without a seal: {reason}")
-            run = new_receipt(folder, suites, options, session.survey, session.model_of)
-            if before is not None:
-                made_of = {f"{before.purpose}_of": ", ".join(one.folder.id for one in before.recorded)}
-                sources = tuple(str(one.folder.path) for one in before.recorded)
-                run = structs.replace(run, sources=sources, **made_of)
-            folder.write_receipt(run)
-        except BaseException as error:
-            folder.discard()  # nothing was sent, so there is nothing to keep
-            if isinstance(error, OSError):
-                reason = reason_of(error)
-                raise UsageError(f"{folder.path} cannot be written: {reason}") from None
-            raise
-        reached("run.created")
-        return _work(session, run, None, root)
+    folder = recorded.folder
+    if not folder.journal.is_file():
+        raise UsageError(f"{folder.path} has no journal to play from")
+    if folder.is_busy:
+        raise RunBusy(f"run {folder.id} is open in another process", "Replay it when it has ended.")
+    free = options.changed(budget_usd=None, budget_tokens=None, fail_fast=False)
+    answers = structs.replace(REPLAY, runs=(str(folder.path),), fork=options.answers.fork)
+    suites = recorded.suites(asks=False)
+    origin = Origin("replay", EarlierRuns((recorded,)), recorded.root, not recorded.uses_copy)
+    return _start(suites, structs.replace(free, answers=answers), observer, origin)
 
 
 def grade_run(
@@ -211,24 +209,25 @@ def resume_run(
         recorded.refuse_foreign_words(suites)
     folder = recorded.folder
     folder.lock()
-    try:
+    with contextlib.ExitStack() as opened:
+        opened.callback(folder.unlock)
         run = folder.read_receipt()
         if run is None:
             raise UsageError(f"{folder.path} holds no run that can be resumed")
-        if "merge_of" in run:
+        if run.merge_of is not None:
             folder.journal.touch()  # it may have sent nothing yet, but its parts have
         earlier = _find_runs(recorded, run, options, suites)
-        if "grade_of" in run:
+        if run.grade_of is not None:
             opened.enter_context(_held(earlier.recorded[0]))
         setup = Setup(suites, options)
         opened.callback(setup.close)
-        setup.refuse_other_models(folder.id, {target["name"]: target["model"] for target in run["targets"]})
+        setup.refuse_other_models(folder.id, {target.name: target.model for target in run.targets})
         sources = RunSources(setup, earlier, _prefix_of(options, suites, recorded.root))
         opened.callback(sources.close)
         sources.refuse_closed()
         history, spent = None, NOTHING
         if folder.journal.exists():
-            parts = earlier if "merge_of" in run else EarlierRuns()
+            parts = earlier if run.merge_of is not None else EarlierRuns()
             history, spent = read_spent(setup, folder, recorded.mask_for(setup.mask), parts)
         if retry_errors:
             history = sources.retry_errors(history)
@@ -254,15 +253,12 @@ def _start(suites: list[Suite], options: RunOptions, observer: Observer | None, 
             sources.refuse_closed()
             if setup.survey.planned == 0:
                 raise UsageError("no case is selected, so nothing was sent", "Look at --case, --tag and --limit.")
-            folder.write("suite.json", suite_record(suites, origin.resumed_with or options, root), setup.mask)
+            folder.write("suite.json", store_suites(suites, origin.resumed_with or options, root), setup.mask)
             write_lines(folder.path / "cases.jsonl", case_lines(suites), setup.mask)
             if reason := write_seal(folder.path, folder.id) if origin.sealed else "it is made from a copy without one":
                 folder.log(f"without a seal: {reason}")
-            run = write_receipt(folder, setup, origin.runs.models())
-            if origin.verb:
-                run[f"{origin.verb}_of"] = ", ".join(run.folder.id for run in origin.runs.recorded)
-                run["sources"] = [str(run.folder.path) for run in origin.runs.recorded]
-            folder.write("run.json", run)
+            run = origin.added_to(new_receipt(folder, setup, origin.runs.models()))
+            folder.write_receipt(run)
         except BaseException as error:
             folder.discard()  # nothing was sent, so there is nothing to keep
             if isinstance(error, OSError):
@@ -285,15 +281,21 @@ def _create_folder(root: Path, origin: Origin) -> RunFolder:
         raise UsageError(f"no run can be kept in {root}: {error.filename or root}: {reason}") from None
 
 
-def _earlier_of(recorded: RecordedRun, run: Receipt, options: RunOptions) -> Earlier | None:
-    """The runs that a run was made from. Raises UsageError where one is gone and wanted."""
-    purpose: Purpose | None = next((_RESUMED_AS[key] for key in _RESUMED_AS if getattr(run, key) is not None), None)
-    if purpose is None:
-        return None
-    found = [(path, _find_source(path, recorded.root)) for path in run.sources or ()]
-    gone = [path for path, source in found if source is None]
-    has_budget = options.budget_usd is not None or options.budget_tokens is not None
-    if gone and purpose == "ask" and not run.taken_over:
+@contextlib.contextmanager
+def _held(recorded: RecordedRun) -> Generator[None]:
+    """Keeps a run of the project from being deleted while it is graded. A folder elsewhere is not locked."""
+    own = recorded.folder.path.parent == runs_folder(recorded.root)
+    with recorded.folder.held() if own else contextlib.nullcontext():
+        yield
+
+
+def _find_runs(recorded: RecordedRun, run: Receipt, options: RunOptions, suites: list[Suite]) -> EarlierRuns:
+    """The runs that a run was made from. Raises UsageError where one is gone and needed."""
+    found = {path: find_earlier(path, recorded.root) for path in options.answers.runs}
+    gone = [path for path, folder in found.items() if folder is None]
+    if gone and run.merge_of is None:
+        raise UsageError(f"run {recorded.folder.id} was made from a run that is gone: {gone[0]}")
+    if gone and not run.taken_over:
         raise UsageError(
             f"the merge {recorded.folder.id} was cut off, and one of its parts is gone: {gone[0]}",
             "Put it back, or merge the parts that are there again.",
@@ -341,7 +343,7 @@ def refuse_other_run(part: RecordedRun, first: RecordedRun) -> None:
 
 
 def read_run(folder: RunFolder, root: Path) -> RunReport | None:
-    """A run that came to an end, as it was written down; None when it did not."""
+    """A run that has ended, as it was written; None for one that has not."""
     run, summary = folder.read_receipt(), folder.read_summary()
     if run is None or summary is None or run.status == "running" or not folder.results.exists():
         return None
@@ -359,12 +361,7 @@ def is_consistent(report: RunReport) -> bool:
 
 
 _FILLED_IN_LATER = frozenset({"judges", "total_tokens", "total_cost", "embeddings", "limits"})
-"""What a summary has of passports, embeddings and rate limits is not counted from results."""
-
-
-def show_run(recorded: RecordedRun) -> RunReport:
-    """What a run came to, from what it has written down, or else from its journal. Nothing is asked or written."""
-    return read_run(recorded.folder, recorded.root) or _derive_run(recorded, recorded.suites(asks=False))
+"""Parts of a summary that also come from passports, embeddings and rate limits, and not from results alone."""
 
 
 def _derive_run(recorded: RecordedRun, suites: list[Suite]) -> RunReport:
@@ -374,70 +371,89 @@ def _derive_run(recorded: RecordedRun, suites: list[Suite]) -> RunReport:
         raise UsageError(f"{folder.path} holds no run that can be shown")
     setup = Setup(suites, recorded.options(), makes_calls=False)
     scratch = Scratch()
-    spool = ResultWriter(scratch.path)
-    ending = asyncio.run(session.play(spool, read_journal(folder.journal, recorded.mask_for(session.mask))))
+    writer = ResultWriter(scratch.path)
+    worker = Worker(setup, folder, writer, Observer())
+    ending = asyncio.run(worker.read(read_journal(folder.journal, recorded.mask_for(setup.mask))))
     if ending.failure is not None:
         raise ending.failure
-    status = "running" if folder.is_busy else "killed"
-    planned, in_doubt = session.survey.planned, ending.in_doubt
-    run = structs.replace(run, status=status, planned=planned, finished_at=None, in_doubt=in_doubt)
-    return RunReport(run, _summary(session, run, spool.finish(), recorded.root), folder, scratch)
+    status, planned = "running" if folder.is_busy else "killed", setup.survey.planned
+    run = structs.replace(run, status=status, planned=planned, finished_at=None, in_doubt=ending.in_doubt)
+    summary = _summary(run, writer.finish(), worker.embeddings, recorded.root)
+    return RunReport(run, summary, folder, scratch)
 
 
-def _work(session: Session, run: Receipt, history: History | None, root: Path) -> RunReport:
-    folder, planned = session.folder, session.survey.planned
-    started = time.monotonic()
-    folder.log(f"rejoinder {__version__}: {planned} conversations, {'resumed' if history else 'started'}")
-    if run.status != "running" or run.planned != planned:
-        folder.write_receipt(structs.replace(run, status="running", planned=planned))
-    spool = ResultWriter(folder.path)
-    ending = asyncio.run(session.play(spool, history))
-    if ending.failure is not None:
-        spool.abandon()
-        raise ending.failure
-    stale = tuple(session.stale(ending.status))
-    hide = session.mask.hide_text
-    run = structs.replace(
-        run,
-        status=ending.status,
-        planned=planned,
-        finished_at=now(),
-        in_doubt=ending.in_doubt,
-        duration_s=round(run.duration_s + time.monotonic() - started, 6),
-        # All that the parts of a merge have been told is in its own journal now.
-        taken_over=run.taken_over or (run.merge_of is not None and ending.status == "completed"),
-        limits=tuple(
-            msgspec.convert(one, LimiterResult, from_attributes=True)
-            for one in ending.limits
-            if one.refused or one.waited_s
-        ),
-        given_up=tuple(
-            DisabledTarget(target.name, hide(why.type), hide(why.message)) for target, why in ending.given_up
-        ),
-        stale=stale if stale or run.stale is not None else None,
-        from_cache=_from_cache(session, history) if session.options.cache else run.from_cache,
-        budget=session.budget.record() if session.budget is not None else run.budget,
-    )
-    try:
-        summary = _write_down(session, run, spool, root)
-    except OSError as error:
-        raise session.failure(error) from None
-    folder.log(f"{ending.status}: {summary.passed} passed, {summary.failed} failed, {summary.errors} errors")
-    return RunReport(run, summary, folder)
+class _Execution:
+    """The part that start and resume share: play, then write results, summary and receipt."""
+
+    def __init__(self, setup: Setup, sources: RunSources, folder: RunFolder, root: Path) -> None:
+        self._setup = setup
+        self._sources = sources
+        self._folder = folder
+        self._root = root
+
+    def work(self, run: Receipt, history: History | None, observer: Observer, spent: Amount = NOTHING) -> RunReport:
+        folder, setup, planned = self._folder, self._setup, self._setup.survey.planned
+        started = time.monotonic()
+        folder.log(f"rejoinder {__version__}: {planned} conversations, {'resumed' if history else 'started'}")
+        if run.status != "running" or run.planned != planned:
+            folder.write_receipt(structs.replace(run, status="running", planned=planned))
+        writer = ResultWriter(folder.path)
+        worker = Worker(setup, folder, writer, observer)
+        budget = self._open_budget(spent)
+        ending = asyncio.run(worker.work(self._sources, history, budget))
+        if ending.failure is not None:
+            writer.abandon()
+            raise ending.failure
+        run = structs.replace(run, duration_s=round(run.duration_s + time.monotonic() - started, 6))
+        run = self._closed(run, ending, history, budget)
+        try:
+            summary = self._write(run, writer, worker.embeddings)
+        except OSError as error:
+            raise folder_failure(folder, error) from None
+        folder.log(f"{ending.status}: {summary.passed} passed, {summary.failed} failed, {summary.errors} errors")
+        return RunReport(run, summary, folder)
+
+    def _open_budget(self, spent: Amount) -> Budget | None:
+        limits = self._setup.options.limits
+        if not limits.has_budget or not self._setup.opens_targets:
+            return None
+        return Budget(limits.budget_usd, limits.budget_tokens, spent)
+
+    def _closed(self, run: Receipt, ending: Ending, history: History | None, budget: Budget | None) -> Receipt:
+        """The receipt of a run that has ended."""
+        hide, options = self._setup.mask.hide_text, self._setup.options
+        whole = ending.played_all and not options.selection.is_partial and options.answers.fork is None
+        stale, cached = tuple(self._sources.stale(whole=whole)), self._sources.cache_use(history)
+        limits = [limit for limit in ending.limits if limit.refused or limit.waited_s]
+        return structs.replace(
+            run,
+            status=ending.status,
+            planned=self._setup.survey.planned,
+            finished_at=now(),
+            in_doubt=ending.in_doubt,
+            # Its own journal holds all answers of its parts now.
+            taken_over=run.taken_over or (run.merge_of is not None and ending.status == "completed"),
+            limits=tuple(msgspec.convert(limit, LimiterResult, from_attributes=True) for limit in limits),
+            given_up=tuple(
+                DisabledTarget(target.name, hide(why.type), hide(why.message)) for target, why in ending.given_up
+            ),
+            stale=stale if stale or run.stale is not None else None,
+            from_cache=run.from_cache if cached is None else cached,
+            budget=run.budget if budget is None else budget.record(),
+        )
+
+    def _write(self, run: Receipt, writer: ResultWriter, embeddings: Embeddings) -> Summary:
+        """Results, summary and receipt, in this order: a receipt that says `completed` has everything beside it."""
+        summary = _summary(run, writer.finish(), embeddings, self._root)
+        self._folder.write_summary(summary)
+        reached("summary.written")
+        self._folder.write_receipt(run)
+        reached("run.closed")
+        return summary
 
 
-def _write_down(session: Session, run: Receipt, spool: ResultWriter, root: Path) -> Summary:
-    """Results, summary and receipt, in this order: a receipt that says `completed` has everything beside it."""
-    summary = _summary(session, run, spool.finish(), root)
-    session.folder.write_summary(summary)
-    reached("summary.written")
-    session.folder.write_receipt(run)
-    reached("run.closed")
-    return summary
-
-
-def _summary(session: Session, run: Receipt, results: Path, root: Path) -> Summary:
-    return _with_passports(add_embeddings(summarise(read_results(results), run), session.vectors), run, root)
+def _summary(run: Receipt, results: Path, embeddings: Embeddings, root: Path) -> Summary:
+    return _with_passports(add_embeddings(summarise(read_results(results), run), embeddings), run, root)
 
 
 def _with_passports(summary: Summary, run: Receipt, root: Path) -> Summary:
@@ -446,19 +462,3 @@ def _with_passports(summary: Summary, run: Receipt, root: Path) -> Summary:
     from rejoinder.engine.passports import add_passports
 
     return add_passports(summary, run, root)
-
-
-def _from_cache(session: Session, history: History | None) -> CacheUse:
-    told = history.told.values() if history is not None else ()
-    before = [one.reply for one in told if one.reply is not None]
-    used = [without_words(reply) for reply in before if reply.cached]
-    used += session.kept.used if session.kept is not None else []
-    asked = {without_words(reply) for reply in before if not reply.cached}
-    asked.update(session.keeping.asked if session.keeping is not None else ())
-    return CacheUse(
-        answers=len(used),
-        repeated=sum(reply in asked for reply in used),
-        tokens=sum(reply.usage.total_tokens for reply in used),
-        cost=add_costs(sorted(reply.cost for reply in used if reply.cost is not None)),
-        trouble=(session.keeping.trouble or None) if session.keeping is not None else None,
-    )

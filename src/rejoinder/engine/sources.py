@@ -29,14 +29,14 @@ from rejoinder.engine.earlier import EarlierRuns
 from rejoinder.engine.journal import History, Journal, Told
 from rejoinder.engine.live import Live
 from rejoinder.engine.plan import Job, Place, place_of, plan
-from rejoinder.engine.results import Record
 from rejoinder.engine.retrace import retrace, unreadable_answers
 from rejoinder.engine.setup import Setup
 from rejoinder.errors import RejoinderError
-from rejoinder.model import Outcome, Reply, kind_of
+from rejoinder.model import Outcome, Reply, key_kind
 
 if TYPE_CHECKING:
     from rejoinder.engine.cache import RunCache
+    from rejoinder.model.runs import CacheUse
 
 
 class RunSources:
@@ -155,7 +155,7 @@ class RunSources:
         again = {key for key, told in known.items() if told.failure is not None} | {call.key for call in unreadable}
         if self._cache is not None:
             self._cache.forget(unreadable)
-        self.told = {key: told for key, told in self.told.items() if key not in again or kind_of(key) not in asks}
+        self.told = {key: told for key, told in self.told.items() if key not in again or key_kind(key) not in asks}
         if history is None:
             return None
         return structs.replace(history, told={key: told for key, told in history.told.items() if key not in again})
@@ -174,7 +174,7 @@ class RunSources:
                     return self._setup.closed[place]
         return None
 
-    def cache_use(self, history: History | None) -> Record | None:
+    def cache_use(self, history: History | None) -> CacheUse | None:
         """How many answers came from the cache, and what they would have cost."""
         return None if self._cache is None else self._cache.use(history)
 

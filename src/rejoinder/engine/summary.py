@@ -31,7 +31,7 @@ from rejoinder.model.runs import (
 from rejoinder.stats import wilson
 
 if TYPE_CHECKING:
-    from rejoinder.engine.embeddings import Vectors
+    from rejoinder.engine.embeddings import Embeddings
     from rejoinder.stats import ClusteredRate
 
 BINS = 5
@@ -56,7 +56,7 @@ def exit_code(counted: _Counts, unfinished: int, status: str) -> int:
     return 1 if counted.failed or counted.skipped else 0
 
 
-def add_embeddings(summary: Summary, vectors: Vectors) -> Summary:
+def add_embeddings(summary: Summary, vectors: Embeddings) -> Summary:
     """What embeddings used: they belong to the run, because conversations share them."""
     cost = None if None in vectors.costs else add_costs(sorted(one for one in vectors.costs if one is not None))
     tokens, total = vectors.usage.input_tokens, summary.total_cost

@@ -24,7 +24,7 @@ from rejoinder.engine.live import Live
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.plan import Job, default_workers, plan
 from rejoinder.engine.player import PlayError
-from rejoinder.engine.results import Spool, result_record
+from rejoinder.engine.results import ResultWriter, make_result
 from rejoinder.engine.setup import Setup
 from rejoinder.engine.sources import RunSources
 from rejoinder.engine.targets import load_prices
@@ -56,7 +56,7 @@ class Ending(Struct, frozen=True):
 class Worker:
     """Plays the conversations of a run."""
 
-    def __init__(self, setup: Setup, folder: RunFolder, writer: Spool, observer: Observer) -> None:
+    def __init__(self, setup: Setup, folder: RunFolder, writer: ResultWriter, observer: Observer) -> None:
         self.setup = setup
         self.embeddings = Embeddings()
         self._folder = folder
@@ -175,18 +175,18 @@ class Worker:
             self._skip(job)
 
     def _skip(self, job: Job) -> None:
-        self._writer.add(job.number, result_record(job, Outcome(status="skipped")), self.setup.mask)
+        self._writer.add(job.number, make_result(job, Outcome(status="skipped")), self.setup.mask)
 
     def _keep(self, job: Job, outcome: Outcome) -> Outcome:
         """Add a result to the others. One that cannot be written is an error of its conversation alone."""
         include = self.setup.options.selection.include_messages
         try:
-            self._writer.add(job.number, result_record(job, outcome, include_messages=include), self.setup.mask)
+            self._writer.add(job.number, make_result(job, outcome, include_messages=include), self.setup.mask)
         except (UnicodeError, TypeError, ValueError, RecursionError) as error:
             message = f"the result cannot be written down: {type(error).__name__}: {error}"
             trouble = Trouble(type="internal", message=message, turn=len(outcome.turns) or 1)
             outcome = Outcome(status="error", error=trouble)
-            self._writer.add(job.number, result_record(job, outcome), self.setup.mask)
+            self._writer.add(job.number, make_result(job, outcome), self.setup.mask)
         return outcome
 
     def _trouble(self, failed: PlayError, *, logs: bool) -> Trouble:

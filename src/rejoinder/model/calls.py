@@ -27,7 +27,7 @@ class Key(NamedTuple):
         return f"{self.kind}-{self.digest}-{self.ordinal}"
 
 
-def kind_of(key: str) -> str:
+def key_kind(key: str) -> str:
     """The kind of a recorded call."""
     return key.partition("-")[0]
 

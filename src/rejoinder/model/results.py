@@ -12,10 +12,10 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct, field
 
 from rejoinder.model.bounds import Count, Real
+from rejoinder.model.calls import NO_USAGE, Reply, Usage
 from rejoinder.model.messages import ChatMessage, ToolCall
 from rejoinder.model.prices import Cost
 from rejoinder.model.prompts import Diagnostic, RawRequest
-from rejoinder.model.replies import NO_USAGE, Reply, Usage
 
 Status: TypeAlias = Literal["passed", "failed", "error", "skipped"]
 State: TypeAlias = Literal["passed", "failed", "error"]
@@ -90,11 +90,6 @@ class Turn(Struct, frozen=True, kw_only=True):
     messages: tuple[ChatMessage, ...] = ()
     """The list that was sent."""
     asked_by: AskedBy | None = None
-    started_at: str | None = None
-    """The start of the first call: ISO 8601 in UTC with milliseconds and Z."""
-    retries: int = 0
-    waited_s: float = 0.0
-    """Time that its calls waited for a rate limit or a retry."""
 
     @property
     def response(self) -> str | None:
@@ -122,6 +117,17 @@ class Outcome(Struct, frozen=True, kw_only=True):
     score: float | None = None
     succeeded_on_turn: int | None = None
     error: Trouble | None = None
+
+    @property
+    def has_undecided_judge(self) -> bool:
+        """True if a judge was called and came to no verdict."""
+        verdicts = [verdict for turn in self.turns for verdict in turn.verdicts]
+        while verdicts:
+            verdict = verdicts.pop()
+            if verdict.state == "error" and verdict.judged:
+                return True
+            verdicts += verdict.children
+        return False
 
 
 class UsageResult(Struct, frozen=True, omit_defaults=True):
@@ -161,6 +167,8 @@ class CheckResult(Struct, frozen=True, omit_defaults=True):
     metric: str | None = None
     kind: str | None = None
     """The check's key in YAML: `match`."""
+    value: float | bool | None = None
+    """The check's value where it is a number or a truth value."""
     spans: tuple[tuple[Count, Count], ...] = ()
     """Where the check found, or missed, what it wants: [start, end) in code points of `response`."""
     calls: tuple[str, ...] = ()

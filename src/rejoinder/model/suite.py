@@ -43,9 +43,6 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     followups: FollowUps = "first"
     max_turns: int | None = None
-    file: str = ""
-    """The file that it is written in, as seen from the project's root."""
-    line: int = 0
 
 
 def title_of(case: Case) -> str:

@@ -66,7 +66,7 @@ def write_reasons(result: Result, label: str = "") -> Iterator[str]:
 
 
 def _title(check: CheckResult) -> str:
-    return _one_line(check.name or describe_check(check.check))
+    return _one_line(check.name or describe_check(check))
 
 
 def _scored(checks: Iterable[CheckResult]) -> Iterator[CheckResult]:
@@ -104,17 +104,19 @@ def _said(role: str, text: str, whole: bool) -> Iterator[str]:
 def _check(check: CheckResult, indent: str, signs: Signs) -> Iterator[str]:
     # Where only the kind of a check is shown, its name tells several of them apart.
     name = f" ({check.name})" if check.name and " " not in check.check else ""
-    title = (describe_check(check.check) + name).replace("\r\n", " ").replace("\n", " ")
+    title = (describe_check(check) + name).replace("\r\n", " ").replace("\n", " ")
     yield f"{indent}{signs.of(check.state)} {title}"
     for child in check.children:
         yield from _check(child, f"{indent}  ", signs)
 
 
-def describe_check(check: dict[str, Any]) -> str:
+def describe_check(check: CheckResult) -> str:
     """`match *72*` as `match "*72*"`: texts in quotes, numbers and truth values without."""
-    label: str = check["check"]
-    start = f"{check.get('kind', label.partition(' ')[0])} "
-    return label if "value" in check or not label.startswith(start) else f'{start}"{label.removeprefix(start)}"'
+    label = check.check
+    start = f"{check.kind or label.partition(' ')[0]} "
+    if check.value is not None or not label.startswith(start):
+        return label
+    return f'{start}"{label.removeprefix(start)}"'
 
 
 def _overall(result: Result, signs: Signs) -> str:

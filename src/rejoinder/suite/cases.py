@@ -11,78 +11,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.codes import UNFILLED, Severity, severity_of
-from rejoinder.model import (
-    JUDGE_VARIABLES,
-    Case,
-    FilePart,
-    FollowUps,
-    Item,
-    JudgeVariable,
-    Level,
-    LlmJudge,
-    Message,
-    OtherPart,
-    Part,
-    Problem,
-    Quote,
-    Target,
-    TextPart,
-    ToolCall,
-)
-from rejoinder.suite.catalog import is_openrouter_id, vendor_of
+from rejoinder.model import Case, FilePart, Item, Level, LlmJudge, Message, OtherPart, Part, Problem, TextPart, ToolCall
+from rejoinder.project import FileFault
+from rejoinder.suite.case_texts import CaseTexts
 from rejoinder.suite.check_forms import read_evaluators, read_rubrics
 from rejoinder.suite.checks import read_items
-from rejoinder.suite.files import FileFault, Finder, in_quotes
-from rejoinder.suite.paths import nearest, read_path
-from rejoinder.suite.plugins import known_checks
-from rejoinder.suite.source import RowSource, Source
-from rejoinder.suite.targets import PROVIDERS, is_known_provider, needed_besides_model, resolve
-from rejoinder.suite.templates import (
-    Report,
-    Scope,
-    expand,
-    expand_follow_up,
-    expand_judge_prompt,
-    expand_tree,
-    read_judge_template,
-    write_value,
-)
-
-
-class Surroundings(Struct, frozen=True, kw_only=True):
-    """All that a case gets from its suite and project."""
-
-    source: Source
-    finder: Finder
-    targets: Mapping[str, Target]
-    targets_known: bool = True
-    """False when a file of targets could not be read; then no target's name is called wrong."""
-    variables: Mapping[str, Any]
-    environment: Mapping[str, str]
-    has_variables: bool
-    grading_known: bool = True
-    """False when the suite's checks or evaluators are at fault; then no case is said to have none."""
-    suite_checks: Any = None
-    evaluators: Any = None
-    evaluators_at: str = ""
-    target: str | None = None
-    judge_target: str | None = None
-    forced_system_prompt: str | None = None
-    """Wins over the system prompts of suite and case."""
-    system_prompt: str = ""
-    followups: FollowUps = "first"
-    max_turns: int | None = None
-    tags: tuple[str, ...] = ()
-    secrets: dict[str, str]
-    forced_target: str | None = None
-    """Wins over the target that a case names."""
-    only_format: bool = False
-    """Nothing will be sent or graded: neither targets nor checks have to be there."""
-    missing: Severity = "error"
-    """How grave it is that the environment lacks a variable or a secret."""
-    named: dict[str, Place]
-    """Where each target is named first; filled while cases are built."""
+from rejoinder.suite.context import SuiteContext
+from rejoinder.suite.document_paths import read_path
+from rejoinder.suite.source import CasePlace, RowSource
 
 
 class CaseId(Struct, frozen=True):

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
+from rejoinder.json_schemas import Expansion, TooManyVisits, compile_schema
 from rejoinder.model import (
     Check,
     Code,
@@ -27,6 +28,8 @@ from rejoinder.model import (
     ToolCalls,
     WantedCall,
 )
+from rejoinder.project import CHECKS_FILE
+from rejoinder.spelling import did_you_mean, list_words
 from rejoinder.suite.checks import (
     LISTS,
     Shared,
@@ -39,10 +42,6 @@ from rejoinder.suite.checks import (
     reads,
     shared_of,
 )
-from rejoinder.suite.expansion import Expansion, TooManyVisits
-from rejoinder.suite.paths import did_you_mean, list_words
-from rejoinder.suite.plugins import CHECKS_FILE
-from rejoinder.suite.schema import compile_schema
 
 
 @reads(Match, NotMatch)
@@ -93,7 +92,7 @@ def _json_path(_: type[Check], value: Any, at: str, texts: Texts, shared: Shared
 def _compile_path(path: str, at: str, texts: Texts) -> None:
     from jsonpath import JSONPathEnvironment
 
-    from rejoinder.suite.patterns import refuse_endless
+    from rejoinder.pattern_size import refuse_endless
 
     if not path.startswith("$"):
         texts.problem("invalid-path", at, f"a JSON path begins with `$`, such as `$.{path or 'name'}`")
@@ -282,7 +281,7 @@ def _compile(pattern: str, at: str, texts: Texts, flags: str = "") -> None:
     """Refuse an expression that the engine which will run it cannot read."""
     import regex
 
-    from rejoinder.suite.patterns import refuse_endless
+    from rejoinder.pattern_size import refuse_endless
 
     switches = 0
     for letter in flags:

@@ -33,37 +33,6 @@ from rejoinder.suite.schema import Violation, find_unknown_schema, find_violatio
 from rejoinder.suite.source import Source, read_source
 from rejoinder.suite.templates import environment_names, expand_environment, sole_variable
 
-_OPENAI_COMPATIBLE = (
-    *("openai", "openrouter", "ollama", "vllm", "lmstudio"),
-    *("groq", "mistral", "deepseek", "xai", "together"),
-)
-_OTHERS = (
-    *("scripted", "python", "mock", "local_embeddings", "replay", "azure", "anthropic"),
-    *("gemini", "http", "cli", "codex", "vscode", "vscode-insiders"),
-)
-
-PROVIDERS = {
-    **{name: name for name in (*_OPENAI_COMPATIBLE, *_OTHERS)},
-    "azure-openai": "azure",
-    "google": "gemini",
-    "google-gemini": "gemini",
-    "codex-cli": "codex",
-}
-"""Every provider's name and the one we call it by."""
-
-_NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
-    "python": (("call",),),
-    "local_embeddings": (("folder",),),
-    "replay": (("cassettes",),),
-    "azure": (("deployment", "deploymentName", "model"),),
-    "anthropic": (("model", "deployment", "variant"),),
-    "http": (("url",),),
-    "cli": (("command_template", "commandTemplate"),),
-    **dict.fromkeys(_OPENAI_COMPATIBLE, (("model",),)),
-}
-"""For each provider the settings it cannot do without; of each group one is enough."""
-
-_KEYLESS = frozenset({"ollama", "vllm", "lmstudio", "http"})
 _KEY_SETTINGS = frozenset({"api_key", "apiKey"})
 
 
