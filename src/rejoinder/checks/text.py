@@ -25,26 +25,15 @@ from rejoinder.model import (
 )
 
 
-@judges(Match)
-def judge_match(check: Match, context: Context) -> Verdict:
+@judges(Match, NotMatch)
+def judge_match(check: Match | NotMatch, context: Context) -> Verdict:
     try:
         spans = find_match(check.pattern, context.reply.text)
     except PatternTimeout as timeout:
         return error_verdict(check, check.pattern, str(timeout))
-    if spans is None:
-        return verdict(check, check.pattern, False, "the reply does not match")
-    return verdict(check, check.pattern, True, "matches", spans)
-
-
-@judges(NotMatch)
-def judge_not_match(check: NotMatch, context: Context) -> Verdict:
-    try:
-        spans = find_match(check.pattern, context.reply.text)
-    except PatternTimeout as timeout:
-        return error_verdict(check, check.pattern, str(timeout))
-    if spans is None:
-        return verdict(check, check.pattern, True, "does not match")
-    return verdict(check, check.pattern, False, "the reply matches", spans)
+    wanted, found = isinstance(check, Match), spans is not None
+    reason = ("" if wanted == found else "the reply ") + ("matches" if found else "does not match")
+    return verdict(check, check.pattern, wanted == found, reason, spans or ())
 
 
 @judges(Regex)

@@ -1,4 +1,4 @@
-"""What checks of the user's own are told about a reply and the conversation that it belongs to."""
+"""The evidence for checks of the user's own: a reply and the conversation that it belongs to."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def _segments(pattern: str) -> tuple[tuple[str, ...], ...]:
     alternatives = _alternatives(_normalise(pattern))
     if len(alternatives) > MOST_ALTERNATIVES:
         return ()
-    return tuple(tuple(one.split("/")) for one in alternatives)
+    return tuple(tuple(alternative.split("/")) for alternative in alternatives)
 
 
 def _match(globs: tuple[str, ...], segments: tuple[str, ...]) -> bool:
@@ -96,9 +96,9 @@ def _tokens(glob: str) -> tuple[Token, ...]:
     tokens: list[Token] = []
     at, last = 0, glob.rfind("]")
     while at < len(glob):
-        found = re.compile(_CLASS).match(glob, at) if glob[at] == "[" and at < last else None
-        tokens.append(_character_class(found[1], found[2]) if found else glob[at])
-        at = found.end() if found else at + 1
+        inside = re.compile(_CLASS).match(glob, at) if glob[at] == "[" and at < last else None
+        tokens.append(_character_class(inside[1], inside[2]) if inside else glob[at])
+        at = inside.end() if inside else at + 1
     return tuple(tokens)
 
 
@@ -107,7 +107,7 @@ _SPAN = r"(?s)(.)-(.)|(.)"
 
 
 def _character_class(negated: str, inside: str) -> re.Pattern[str]:
-    spans = ((low or one, high or one) for low, high, one in re.findall(_SPAN, inside))
+    spans = ((low or single, high or single) for low, high, single in re.findall(_SPAN, inside))
     wanted = "".join(f"{re.escape(low)}-{re.escape(high)}" for low, high in spans if low <= high)
     if not wanted:
         return re.compile(r"(?s:.)" if negated else r"(?!)")
@@ -120,11 +120,11 @@ def _alternatives(pattern: str) -> list[str]:
     waiting = [pattern]
     while waiting and len(done) + len(waiting) <= MOST_ALTERNATIVES:
         current = waiting.pop()
-        found = _some_braces(current)
-        if found is None:
+        braces = _some_braces(current)
+        if braces is None:
             done.append(current)
             continue
-        start, end, choices = found
+        start, end, choices = braces
         waiting.extend(current[:start] + choice + current[end:] for choice in choices)
     return done + waiting
 

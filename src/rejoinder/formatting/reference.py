@@ -24,10 +24,10 @@ def diagnose_reference(case: Case) -> list[Diagnostic]:
     if not case.expected_messages:
         return []
     parts = (part for message in case.expected_messages for part in message.parts)
-    found = [fault for part in parts if isinstance(part, FilePart) and (fault := diagnose_file(part))]
+    faults = [fault for part in parts if isinstance(part, FilePart) and (fault := diagnose_file(part))]
     if all(message.role != "assistant" for message in case.expected_messages):
-        found.append(Diagnostic("no-assistant-message", case.expected_messages[-1].at))
-    return found
+        faults.append(Diagnostic("no-assistant-message", case.expected_messages[-1].at))
+    return faults
 
 
 def _content(message: Message, options: Formatting) -> str:

@@ -98,9 +98,8 @@ def _diagnose(part: Part, options: Formatting) -> list[Diagnostic]:
     if isinstance(part, TextPart):
         text = trim(part.text)
     elif isinstance(part, FilePart):
-        found = diagnose_file(part)
-        if found is not None:
-            return [found]
+        if (fault := diagnose_file(part)) is not None:
+            return [fault]
         text = trim(part.text or "")
     else:
         return []

@@ -39,18 +39,18 @@ def is_openrouter_id(provider: str, model: str, *, is_known: bool) -> bool:
     if is_known and _lists(provider, model):
         return False
     written = {f"{provider}/{model}", f"{TABLES.get(provider, provider)}/{model}"}
-    return any(one.id in written for one in load_table()["openrouter"].models)
+    return any(listed.id in written for listed in load_table()["openrouter"].models)
 
 
 def _lists(provider: str, model: str) -> bool:
     """Does a vendor's own list have the model in this spelling? Anthropic writes dashes where OpenRouter has dots."""
-    found = load_table()[TABLES[provider]].find_model(model)
-    return found is not None and not ("." in model and found.id.startswith(model.replace(".", "-")))
+    listed = load_table()[TABLES[provider]].find_model(model)
+    return listed is not None and not ("." in model and listed.id.startswith(model.replace(".", "-")))
 
 
 def vendor_of(model: str) -> str | None:
     """The vendor whose list has a model of exactly this name."""
     for provider in _FIRST_PARTY:
-        if any(one.id == model for one in load_table()[TABLES[provider]].models):
+        if any(listed.id == model for listed in load_table()[TABLES[provider]].models):
             return provider
     return None
