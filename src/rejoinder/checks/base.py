@@ -145,9 +145,18 @@ Value = str | float | bool | None
 
 def verdict(check: Check, value: Value, passed: bool, reason: str, spans: tuple[Span, ...] = ()) -> Verdict:
     """The verdict of a check that either passes or fails."""
-    if passed:
-        return _verdict(check, value, "passed", reason, score=1.0, spans=spans)
-    return _verdict(check, value, "failed", reason, score=0.0, spans=spans)
+    label, kind, number = _heading(check, value)
+    return Verdict(
+        check=label,
+        kind=kind,
+        value=number,
+        state="passed" if passed else "failed",
+        score=1.0 if passed else 0.0,
+        reason=reason,
+        spans=spans,
+        name=check.name,
+        metric=check.metric,
+    )
 
 
 def scored_verdict(check: Check, value: Value, passed: bool, reason: str, **more: Any) -> Verdict:
@@ -160,15 +169,19 @@ def error_verdict(check: Check, value: Value, reason: str, **more: Any) -> Verdi
 
 
 def _verdict(check: Check, value: Value, state: State, reason: str, **more: Any) -> Verdict:
-    kind, number = kind_of(check), None
+    label, kind, number = _heading(check, value)
+    more |= {"name": check.name, "metric": check.metric}
+    return Verdict(check=label, kind=kind, value=number, state=state, reason=reason, **more)
+
+
+def _heading(check: Check, value: Value) -> tuple[str, str, float | bool | None]:
+    """What is shown of a check, its kind, and its value where that is no text."""
+    kind = kind_of(check)
     if value is None:
-        label = kind
-    elif isinstance(value, str):
-        label = f"{kind} {value}"
-    else:
-        label, number = f"{kind} {show_number(value)}", value
-    shared = {"name": check.name, "metric": check.metric}
-    return Verdict(check=label, kind=kind, value=number, state=state, reason=reason, **shared, **more)
+        return kind, kind, None
+    if isinstance(value, str):
+        return f"{kind} {value}", kind, None
+    return f"{kind} {show_number(value)}", kind, value
 
 
 def show_number(value: float | bool) -> str:

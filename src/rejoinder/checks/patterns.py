@@ -27,7 +27,7 @@ def is_regex(pattern: str) -> bool:
 
 def find_match(pattern: str, text: str) -> tuple[Span, ...] | None:
     """Where a reply has what a pattern of `match` names, and None where it does not match. Raises PatternTimeout."""
-    stripped, before = text.strip(), len(text) - len(text.lstrip())
+    stripped = text.strip()
     if is_regex(pattern):
         match = search(pattern, "is", stripped)
         spans = None if match is None else [match.span()]
@@ -36,7 +36,10 @@ def find_match(pattern: str, text: str) -> tuple[Span, ...] | None:
         spans = _find_pieces(_pieces(pattern), folded)
         if spans and len(folded) != len(stripped):
             spans = [unfold(stripped, folded, span) for span in spans]
-    return None if spans is None else tuple((before + start, before + end) for start, end in spans if start < end)
+    if spans is None:
+        return None
+    before = len(text) - len(text.lstrip())
+    return tuple([(before + start, before + end) for start, end in spans if start < end])
 
 
 def _find_pieces(pieces: tuple[str, ...], text: str) -> list[Span] | None:

@@ -108,7 +108,8 @@ def _places(texts: Iterable[str], reply: str, *, any_case: bool) -> dict[str, Sp
         wanted = text.casefold() if any_case else text
         start = searched.find(wanted)
         if start >= 0:
-            places[text] = unfold(reply, searched, (start, start + len(wanted)))
+            span = start, start + len(wanted)
+            places[text] = unfold(reply, searched, span) if any_case else span
     return places
 
 
