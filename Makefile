@@ -41,6 +41,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/validate.py
 	$(BIN)/python benchmarks/conversations.py
+	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/journal.py
 	$(BIN)/python benchmarks/masking.py
 	$(BIN)/python benchmarks/http_client.py

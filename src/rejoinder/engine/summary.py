@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import nlargest, nsmallest
+from itertools import groupby
 from math import fsum, sqrt
 from typing import TYPE_CHECKING
 
@@ -193,8 +194,10 @@ class _Tally(_Counts):
 
     def __init__(self) -> None:
         super().__init__()
-        self._cases: dict[tuple[str, str], int] = {}
+        self._numbers: dict[str, dict[str, int]] = {}
         """The number of each case, by its suite and id."""
+        self._ids: list[str] = []
+        """The id of each case, by its number."""
         self._scores = array("d")
         self._scored = array("q")
         """The case of each score."""
@@ -213,7 +216,7 @@ class _Tally(_Counts):
         self._judges: dict[tuple[str, str], _JudgeTally] = {}
 
     def add(self, result: Result) -> None:
-        case = self._cases.setdefault((result.suite, result.id), len(self._cases))
+        case = self._number(result)
         self.count(result, case)
         if result.target not in self._targets:
             self._targets[result.target] = _TargetTally()
@@ -224,6 +227,13 @@ class _Tally(_Counts):
         self._add_recovery(result, case)
         self._add_costs(result)
         self._add_checks(result.deciding_checks, case)
+
+    def _number(self, result: Result) -> int:
+        numbers = self._numbers.setdefault(result.suite, {})
+        if result.id not in numbers:
+            numbers[result.id] = len(self._ids)
+            self._ids.append(result.id)
+        return numbers[result.id]
 
     def _add_recovery(self, result: Result, case: int) -> None:
         if len(result.turns) < 2:
@@ -306,18 +316,22 @@ class _Tally(_Counts):
         for value in values:
             bins[min(BINS - 1, int(value * BINS))] += 1
         deviation = sqrt(fsum((value - mean) ** 2 for value in values) / (len(values) - 1)) if most > least else 0.0
-        cases = self._scored_cases()
-        best = nlargest(3, cases, key=lambda case: case.score)
-        worst = nsmallest(3, cases, key=lambda case: case.score)
+        best = nlargest(3, self._scored_cases(), key=lambda case: case.score)
+        worst = nsmallest(3, self._scored_cases(), key=lambda case: case.score)
         return Scores(mean, _median(values), least, most, deviation, tuple(bins), tuple(best), tuple(worst))
 
-    def _scored_cases(self) -> list[ScoredCase]:
-        """The mean of each case over its trials and targets."""
-        ids = [case_id for _, case_id in self._cases]
-        scores: dict[str, list[float]] = {}
-        for score, case in zip(self._scores, self._scored, strict=True):
-            scores.setdefault(ids[case], []).append(score)
-        return [ScoredCase(case_id, fsum(values) / len(values)) for case_id, values in scores.items()]
+    def _scored_cases(self) -> Iterator[ScoredCase]:
+        """The mean of each case over its trials and targets; cases of one id in several suites count as one."""
+        first: dict[str, int] = {}
+        for number, case_id in enumerate(self._ids):
+            first.setdefault(case_id, number)
+
+        def case_of(place: int) -> int:
+            return first[self._ids[self._scored[place]]]
+
+        for number, places in groupby(sorted(range(len(self._scores)), key=case_of), key=case_of):
+            scores = [self._scores[place] for place in places]
+            yield ScoredCase(self._ids[number], fsum(scores) / len(scores))
 
 
 def _recovery(depth: int, rate: _Rate) -> Recovery:
