@@ -1,0 +1,67 @@
+"""Formats of results: streamed as they were dumped whole, and open to another one by a line in the table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rejoinder
+from rejoinder.errors import UsageError
+from rejoinder.report import formats
+from rejoinder.report.formats import FORMATS, Format, Run, write_json, write_jsonl, write_results
+from tests.conftest import Project
+
+SUITE = {
+    "targets": [{"name": "demo", "provider": "scripted", "replies": ["nö", "yes"]}],
+    "target": "demo",
+    "evals": [
+        {
+            "id": name,
+            "prompt": "Say yes.",
+            "metadata": {"whole": 1, "real": 1.0, "small": 1e-07},
+            "checks": [{"match": "yes"}, {"prompt": "Again.", "checks": [{"match": "yes"}]}],
+        }
+        for name in ("a", "b")
+    ],
+}
+
+
+@pytest.fixture
+def report(project: Project) -> rejoinder.RunReport:
+    project.write("evals.yaml", SUITE)
+    return rejoinder.run("evals.yaml", include_messages=True)
+
+
+def test_streamed_json_is_the_document_dumped_whole(report: rejoinder.RunReport) -> None:
+    document = report.document()
+    assert "".join(write_json(report)) == json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+    more = "".join(write_json(report, changes=[{"id": "a"}]))
+    assert more == json.dumps({**document, "changes": [{"id": "a"}]}, ensure_ascii=False, indent=2) + "\n"
+    assert [json.loads(line) for line in write_jsonl(report)] == document["results"]
+
+
+def test_json_without_results_has_an_empty_list(report: rejoinder.RunReport) -> None:
+    class Empty:
+        run, summary, results = report.run, report.summary, ()
+
+    wanted = {**report.document(), "results": []}
+    assert "".join(write_json(Empty())) == json.dumps(wanted, ensure_ascii=False, indent=2) + "\n"
+
+
+def test_a_new_format_is_a_writer_and_a_line_in_the_table(
+    report: rejoinder.RunReport, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_ids(run: Run) -> Iterator[str]:
+        return (f"{result.id} {result.status}\n" for result in run.results)
+
+    monkeypatch.setitem(FORMATS, "ids", Format(write_ids, (".ids",)))
+    write_results(report, Path("out/results.ids"))
+    assert (project.folder / "out/results.ids").read_text() == "a passed\nb passed\n"
+
+
+def test_a_suffix_without_a_format_is_refused(report: rejoinder.RunReport) -> None:
+    with pytest.raises(UsageError, match=r"suffix that names no form"):
+        formats.write_results(report, Path("results.txt"))
