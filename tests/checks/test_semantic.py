@@ -186,7 +186,10 @@ def refused(project: Project, suite: Raw) -> str:
 
 
 @pytest.mark.parametrize("deep", [False, True], ids=["at once", "deep in a follow-up"])
-def test_a_run_without_an_embedder_is_refused_before_anything_is_sent(project: Project, deep: bool) -> None:
+def test_a_run_without_an_embedder_is_refused_before_anything_is_sent(
+    project: Project, deep: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rejoinder.providers.wordllama.is_installed", lambda: False)
     suite = named(project, {})
     if deep:
         group = {"group": {"checks": [{"not": semantic("Good day.")}]}}

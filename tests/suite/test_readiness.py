@@ -131,7 +131,8 @@ def test_two_targets_and_none_chosen_are_listed_with_the_command(project: Projec
 
 
 @spec("P34")
-def test_semantic_without_embeddings_is_said(project: Project) -> None:
+def test_semantic_without_embeddings_is_said(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rejoinder.providers.wordllama.is_installed", lambda: False)
     check = {"semantic": {"expected": "x", "threshold": 0.8}}
     assert found(project, suite_of(check)) == [("warning", "missing-field", "evals[0].checks[0].semantic")]
     without_target = {key: value for key, value in suite_of(check).items() if key != "target"}

@@ -23,7 +23,7 @@ from rejoinder.run_files import replace_file
 
 FORMAT = 1
 NO_RECORDING = "no-recording"
-"""The type of a Failure: something was asked that nobody has recorded."""
+"""The type of a Failure: something was asked that is not recorded."""
 LONGEST_NAME = 60
 """Bytes of a name in the name of a file; a file system takes 255 for the whole."""
 AT_ONCE_S = 0.0001
@@ -184,8 +184,8 @@ _NO_TIME = Reply("").latency_s
 
 
 def _as_before(path: Path, calls: list[Any]) -> list[Any]:
-    """What was recorded before and is the same but for the time it took stays as it was: whoever reviews a recording
-    sees what has changed, and nothing else."""
+    """What was recorded before and is the same but for the time it took stays as it was: a review of
+    the file shows what has changed, and nothing else."""
     if not path.is_file():
         return calls
     try:

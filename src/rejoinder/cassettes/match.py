@@ -32,7 +32,7 @@ class Playback:
         return None
 
     def stale(self) -> list[Recording]:
-        """Recordings that nobody asked for. Conversations share embeddings, so whose is used says nothing."""
+        """Recordings that were not used. Conversations share embeddings, so whose is used says nothing."""
         left = (self._calls[number] for number in self._left)
         return [one for one in left if one.asked != "embedding"]
 
@@ -57,7 +57,7 @@ def explain_miss(
     wanted: Recording, recorded: Sequence[Recording], where: str, then: Sequence[str] = (), now: Sequence[str] = ()
 ) -> str:
     """What is wanted and not recorded, with the difference to the nearest of its kind that is. `then` and `now` are
-    lines about whoever was asked and is asked."""
+    lines about the target then and now."""
     what, new = wanted.describe(), [*now, *_lines(wanted)]
     known = [[*then, *_lines(one)] for one in recorded if one.asked == wanted.asked]
     if not known:

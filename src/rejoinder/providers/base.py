@@ -45,7 +45,7 @@ class Provider(Protocol):
 
     @property
     def limiter(self) -> Limiter | None:
-        """What the target's calls have to pass before they are made; None where nobody limits them."""
+        """What the target's calls have to pass before they are made; None where there is no limit."""
         ...
 
     async def reply(self, request: Request) -> Reply: ...

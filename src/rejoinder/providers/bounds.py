@@ -1,7 +1,7 @@
 """What a request can come to at most, read from the request itself: it holds all that a model is given.
 
 A text has never more tokens than bytes, and JSON makes no text shorter. A reply has no more tokens than the request
-allows, whoever wrote that into it: a setting of the target, `--max-tokens` or an `extra_body`.
+allows, wherever that comes from: a setting of the target, `--max-tokens` or an `extra_body`.
 """
 
 from __future__ import annotations

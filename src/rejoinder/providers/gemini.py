@@ -148,7 +148,7 @@ def _contents(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
             contents[-1]["parts"] += parts
         else:
             contents.append({"parts": parts, "role": role})
-    # A call of a tool has to follow somebody's words or a result.
+    # A call of a tool has to follow words or a result.
     if not contents or any("functionCall" in part for part in contents[0]["parts"]):
         contents.insert(0, {"parts": [{"text": EMPTY}], "role": "user"})
     return contents

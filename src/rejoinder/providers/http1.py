@@ -39,7 +39,7 @@ class NotHttp(Exception):
 
 
 class TooLarge(Exception):
-    """The body is longer than anybody can want."""
+    """The body is longer than any useful one."""
 
 
 class HttpAnswer(Struct, frozen=True):

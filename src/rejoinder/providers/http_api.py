@@ -27,7 +27,7 @@ ENDS_TARGET = frozenset({401, 402, 404})
 OVERLOADED = frozenset({503, 529})
 LONGEST_MESSAGE = 500
 LONGEST_QUOTE = 160
-"""Of a body that nobody understands."""
+"""Of a body that cannot be understood."""
 MOST_LOOKED_AT = 1 << 16
 
 EMPTY = "(empty)"
@@ -132,7 +132,7 @@ class ApiProvider:
         return None if wire is None else wire.write(request)
 
     async def close(self) -> None:
-        pass  # the transport is everybody's
+        pass  # targets share the transport
 
     def _fault(self, wire: Wire, answer: HttpAnswer, outgoing: Outgoing) -> ProviderError:
         """Told by status and type, never by the words of a message."""

@@ -317,7 +317,7 @@ class _Connection(asyncio.Protocol):
         if not open_still or not self._keep_alive or time.monotonic() - self._idle_since >= IDLE_S:
             return False
         # The other side may have closed it, and the event loop not have told us yet. What is written then is lost, and
-        # afterwards nobody could say whether it was.
+        # afterwards there is no telling whether it was.
         return not self._has_news()
 
     def _has_news(self) -> bool:
@@ -340,7 +340,7 @@ class _Connection(asyncio.Protocol):
         self._heard_at = time.monotonic()
         reader, waiter = self._reader, self._waiter
         if reader is None or waiter is None or waiter.done():
-            self._keep_alive = False  # nobody asked for this
+            self._keep_alive = False  # bytes that no request asked for
             if self._is_new:
                 message = f"{self._place} does not speak HTTP: before it was asked, it said {data[:40]!r}"
                 self._ended = ProviderError(message, type="connection")

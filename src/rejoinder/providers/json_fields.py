@@ -2,7 +2,7 @@
 
 What is in order is read in one go. Only what is not is read again, slowly: with a mark at its beginning, numbers that
 JSON does not have, halves of characters, nulls in the place of what could be left out, or counts that are none. A text
-that is no text stays an error, because nobody knows what it was meant to say.
+that is no text stays an error, because there is no telling what it was meant to say.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OF_THE_MODEL = frozenset({"arguments", "args", "input"})
 def read_json(decoder: msgspec.json.Decoder[T], body: bytes, *, nulls: bool = False) -> T:
     """A body as what it should be. Raises msgspec.DecodeError or UnicodeDecodeError where it is something else.
 
-    `nulls`: they are values like others, because nobody knows what is expected in their place.
+    `nulls`: they are values like others, because it is unknown what belongs in their place.
     """
     try:
         return decoder.decode(body)

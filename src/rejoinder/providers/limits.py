@@ -11,7 +11,7 @@ It starts open. What it learns, it learns from answers:
 - Nothing but refusals: we are *locked out*, which says nothing about how much would be let through. Single calls try
   after longer and longer pauses, and the time until one succeeds counts when the rate is worked out.
 
-`Retry-After` is obeyed by everybody who shares the key.
+`Retry-After` holds for all calls with the same key.
 
 Refusals come at once and answers after seconds, so a call counts as let through until it is refused. When calls that
 were sent before a cut are refused as well, they only tell how many of them were too many: a wave of refusals cuts once.
@@ -51,7 +51,7 @@ _CATCH_UP_S = 0.05
 
 
 class Closed(Exception):
-    """Nobody is let in any more."""
+    """The limiter was shut down."""
 
 
 class LimiterReport(Struct, frozen=True):
@@ -122,7 +122,7 @@ class Limiter:
         return ticket
 
     def close(self) -> None:
-        """Send away whoever waits, and whoever would have to."""
+        """Shut down: calls that wait, or would have to wait, end with `Closed`."""
         self._closed = True
         for waiter in (*self._returned, *self._waiters):
             if not waiter.done():
@@ -151,7 +151,7 @@ class Limiter:
         if ticket == self._ended.number:
             self._ended.refused += 1
             self._settle(pressure)
-            # Whoever is locked out again although it waited as it was told needs to wait longer than that.
+            # Locked out again after the wait that the server asked for: the next wait has to be longer.
             told = retry_after_s is not None or self._is_told_when(now)
             if self._locked_out > 1 or not told:
                 self._pause_until(self._ended.ended + self._own_pause(pressure, *back_off))
@@ -231,14 +231,14 @@ class Limiter:
         return stretch.number
 
     def _turn_back(self, ticket: int) -> None:
-        """Somebody was let in and is gone."""
+        """A caller was admitted and had been cancelled."""
         self._in_flight -= 1
         for stretch in (self._stretch, self._ended):
             stretch.sent -= stretch.number == ticket
         self._pump()
 
     def _pump(self) -> None:
-        """Let in whoever may go in now, and come back when the next one may."""
+        """Admit the calls that may go now, and come back when the next one may."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -323,7 +323,7 @@ class Limiter:
 
     def _grow(self) -> None:
         if not self._is_anyone_waiting():
-            return  # what nobody uses up proves nothing
+            return  # a limit that is not used up proves nothing
         if self._window is not None:
             self._window += 1 / self._window
         if self._rate is not None:
@@ -344,7 +344,7 @@ class _Stretch(Struct):
     began: float = 0.0
     ended: float = 0.0
     pause_s: float = 0.0
-    """For how long nobody was let in before it."""
+    """For how long no call was admitted before it."""
     # How things were when it ended
     rate: float | None = None
     window: float | None = None

@@ -31,7 +31,7 @@ class MockProvider:
             await asyncio.sleep(delay)
         return Reply(self._response, self.foresee(request))
 
-    def foresee(self, request: Request) -> Usage:  # noqa: ARG002 - it says the same to everybody
+    def foresee(self, request: Request) -> Usage:  # noqa: ARG002 - every answer is the same
         return Usage(0, len(self._response.split()))
 
     async def close(self) -> None:

@@ -31,7 +31,7 @@ class PriceList:
         reported_model: str | None = None,
         target: str | None = None,
     ) -> Cost | None:
-        """What a call has cost, or None where nobody knows.
+        """What a call has cost, or None where no price is known.
 
         The model that was asked for decides, and the one that the API reports where the first is unknown. The name
         of a deployment says nothing reliable, so there the reported model comes first.
@@ -73,7 +73,7 @@ class Overrides:
         self._found: dict[tuple[str, ...], tuple[str, Price] | None] = {}
 
     def find(self, names: Sequence[str]) -> tuple[str, Price] | None:
-        """The override for whoever is known by these names, the most telling one first."""
+        """The override for a target or model with these names, the most telling one first."""
         if not self._exact and not self._patterns:
             return None
         key = tuple(names)

@@ -55,7 +55,7 @@ class ReplayProvider:
         return next((found for one in self._known(request) if (found := one.find(wanted)) is not None), None)
 
     def stale(self, *, whole: bool) -> list[str]:
-        """Recordings of the target that nobody asked for; `whole`: cassettes that nobody opened, too."""
+        """Recordings of the target that were not used; `whole`: cassettes that were not opened, too."""
         left: list[str] = []
         for path, playback in sorted(self._playbacks.items()):
             if words := playback.left_of(self._of):

@@ -58,7 +58,7 @@ def _is_too_late(message: ChatMessage, where: Where, *, answers: bool, follows_a
     if where == "next message":
         return not answers
     if message.role == "assistant":
-        return not follows_assistant  # after a turn of somebody else
+        return not follows_assistant  # after a turn of another role
     return where == "start of next turn" and not answers
 
 

@@ -1,4 +1,4 @@
-"""The meaning of a text as a vector: 32-bit floats, least significant byte first, whoever has made them.
+"""The meaning of a text as a vector: 32-bit floats, least significant byte first, from every provider.
 
 What cannot be compared later is refused here, where the answer that holds it can still be named.
 """

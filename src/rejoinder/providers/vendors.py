@@ -246,7 +246,7 @@ class _Opening:
         if given is None:
             return vendor.address
         if not given.startswith(("http://", "https://")):
-            shown = given.rpartition("@")[2].partition("?")[0]  # what stands before and after it is nobody's business
+            shown = given.rpartition("@")[2].partition("?")[0]  # what stands before and after it may be secret
             what = f"has the address `{shown}`, which begins with neither http:// nor https://"
             raise self.settings.error(what, f"Write it out: https://{shown.partition('://')[2] or shown}")
         return given.rstrip("/")

@@ -62,7 +62,7 @@ class Exchange:
         else:
             self._timer = asyncio.get_running_loop().call_later(seconds, action)
 
-    # An exchange is counted as ended before its last bytes are written: whoever has the answer finds it counted.
+    # An exchange is counted as ended before its last bytes are written: a client that has the answer finds it counted.
 
     def send(self, response: Response) -> None:
         self._end()
@@ -76,7 +76,7 @@ class Exchange:
         self._connection.start(response.status, headers | self.headers | response.headers, part)
 
     def write(self, data: bytes) -> None:
-        if self._connection.writable:  # whoever does not read must not fill the memory
+        if self._connection.writable:  # a client that does not read must not fill the memory
             self._connection.write(data)
 
     def finish(self, rest: bytes) -> None:

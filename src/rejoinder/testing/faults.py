@@ -15,7 +15,7 @@ Usual = Callable[[], Response]
 """Gives the answer that there would be without the fault."""
 
 _PAUSE_S = 0.02
-"""Before a reset, so that the client has what was sent: a reset overtakes bytes that nobody has read yet."""
+"""Before a reset, so that the client has what was sent: a reset overtakes bytes that are not read yet."""
 
 _TRICKLE_S = 0.01
 _TRICKLE = b"400\r\n" + b" " * 0x400 + b"\r\n"

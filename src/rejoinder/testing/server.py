@@ -173,7 +173,7 @@ class FakeServer:
 
         The loop's own server loses a connection, and leaves its socket open, that it accepts while it is closed.
         """
-        with contextlib.suppress(OSError):  # nobody waits any more
+        with contextlib.suppress(OSError):  # the client has gone
             while True:
                 peer, _ = listener.accept()
                 peer.setblocking(False)
