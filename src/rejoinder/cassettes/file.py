@@ -33,10 +33,6 @@ Change: TypeAlias = Callable[[str], str]
 """Puts names in the place of secrets, or secrets in the place of their names."""
 
 
-def as_it_is(text: str) -> str:
-    return text
-
-
 class CassetteError(RejoinderError):
     """A cassette cannot be read or written."""
 
@@ -145,7 +141,7 @@ def _file_name(text: str) -> str:
 # Writing.
 
 
-def write_cassette(path: Path, cassette: Cassette, hide: Change = as_it_is) -> None:
+def write_cassette(path: Path, cassette: Cassette, hide: Change = str) -> None:
     """Replaces the file whole or not at all. Raises CassetteError."""
     calls = [_each_text(msgspec.to_builtins(call), hide) for call in _shortened(map(_timed, cassette.calls))]
     head = _each_text(msgspec.to_builtins(structs.replace(cassette, calls=[])), hide)
@@ -298,7 +294,7 @@ def _block(text: str, margin: str) -> str:
 # Reading.
 
 
-def read_cassette(path: Path, reveal: Change = as_it_is) -> Cassette:
+def read_cassette(path: Path, reveal: Change = str) -> Cassette:
     """Raises CassetteError."""
     try:
         cassette = msgspec.convert(_each_text(_from_yaml(path), reveal), Cassette)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from rejoinder.cassettes.file import Change, Recording, as_it_is, read_cassette
+from rejoinder.cassettes.file import Change, Recording, read_cassette
 
 MOST_DIFFERENCE = 20
 """Lines of a difference that are shown."""
@@ -19,7 +19,7 @@ LONGEST_LINE = 100
 class Playback:
     """Answers from one cassette. Equal questions get their answers in the order in which they were recorded."""
 
-    def __init__(self, path: Path, reveal: Change = as_it_is) -> None:
+    def __init__(self, path: Path, reveal: Change = str) -> None:
         self.path = path
         self._calls = read_cassette(path, reveal).calls
         self._left = list(range(len(self._calls)))
