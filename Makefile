@@ -1,14 +1,23 @@
-# `make demo` shows the tool, `make test` proves it. Both need python3 >= 3.11 with venv, and nothing else.
+# `make demo` shows the tool, `make check` checks a change in a minute, `make test` proves it all.
+# They need python3 >= 3.11 with venv, and nothing else.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
-.PHONY: demo test test-long test-pythons pytest lint types imports docs bench clean
+.PHONY: demo check test test-long test-pythons pytest lint types imports docs bench clean
 
 demo: $(STAMP)
 	@$(BIN)/python scripts/demo.py
+
+# Lint, types and the quick tests. The types are checked beside the tests: together they take a minute on two cores.
+check: lint imports
+	@$(BIN)/pyright >$(VENV)/types.log 2>&1 & types=$$!; \
+	  $(BIN)/python -m pytest -q -n 2 -m "not slow and not long"; tests=$$?; \
+	  wait $$types || { cat $(VENV)/types.log; tests=1; }; \
+	  [ $$tests = 0 ] || exit $$tests
+	@echo "Left to make test, because it is marked slow:" $$(grep -rl "mark\.slow" tests | sort)
 
 test: lint types imports pytest
 
