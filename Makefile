@@ -11,13 +11,15 @@ STAMP := $(VENV)/installed
 demo: $(STAMP)
 	@$(BIN)/python scripts/demo.py
 
-# Lint, types and the quick tests. The types are checked beside the tests: together they take a minute on two cores.
+# Lint, types and the quick tests: those not marked slow, of parametrised ones the first case. The types are checked
+# beside the tests: together they take a minute on two cores.
 check: lint imports
 	@$(BIN)/pyright >$(VENV)/types.log 2>&1 & types=$$!; \
-	  $(BIN)/python -m pytest -q -n 2 -m "not slow and not long"; tests=$$?; \
+	  $(BIN)/python -m pytest -q -n 2 --first 1 -m "not slow and not long"; tests=$$?; \
 	  wait $$types || { cat $(VENV)/types.log; tests=1; }; \
 	  [ $$tests = 0 ] || exit $$tests
-	@echo "Left to make test, because it is marked slow:" $$(grep -rl "mark\.slow" tests | sort)
+	@echo "Left to make test: further cases of parametrised tests, and what is marked slow in:"
+	@grep -rlE "mark\.slow" tests --include="test_*.py" | sort | paste -sd " " | fold -s -w 118
 
 test: lint types imports pytest
 

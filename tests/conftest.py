@@ -28,6 +28,21 @@ _ENDINGS = ("_API_KEY", "_BASE_URL", "_ENDPOINT", "_PROXY", "_CA_BUNDLE", "OLLAM
 _BEGINNINGS = ("AZURE_OPENAI_", "OPENAI_API_", "SSL_CERT")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--first", type=int, metavar="N", help="run only the first N cases of each parametrised test")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    most = config.getoption("--first")
+    if most is None:
+        return
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    items[:] = [item for parameters in cases.values() for item in parameters[:most]]
+    config.hook.pytest_deselected(items=[item for parameters in cases.values() for item in parameters[most:]])
+
+
 @pytest.fixture(scope="session", autouse=True)
 def nothing_left_behind(user_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """After all tests: no process, no listening port and no temporary folder is left of them."""

@@ -1390,6 +1390,7 @@ def wait_for_answers(project: Project, server: FakeServer, life: Process, answer
     return folder
 
 
+@pytest.mark.slow
 def test_a_killed_test_goes_on_without_asking_again(
     project: Project, serve: Callable[..., FakeServer], start: Callable[..., Process]
 ) -> None:

@@ -183,6 +183,7 @@ def test_a_long_quote_is_shortened() -> None:
     assert "blah ...'; JSON" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_nesting_too_deep_to_be_shown_is_a_fault() -> None:
     for depth in range(1, 1100):
         text = '{"reason": ' + "[" * depth + "]" * depth + "}"
@@ -544,6 +545,7 @@ printouts = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=400, derandomize=True, database=None, deadline=None)
 @given(
     code=st.one_of(st.just(0), st.integers(-70, 260)),

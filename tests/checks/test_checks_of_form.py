@@ -168,6 +168,7 @@ JSON = st.recursive(
 ).filter(lambda value: isinstance(value, dict | list))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(JSON, st.text(st.characters(exclude_characters="{}[]`", exclude_categories=["Cs"])))
 def test_json_is_found_in_prose_and_in_code_blocks(value: Any, prose: str) -> None:

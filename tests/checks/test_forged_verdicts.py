@@ -142,6 +142,7 @@ def test_the_other_answer_of_a_comparison_cannot_forge_either(project: Project) 
     assert result["status"] == "error"
 
 
+@pytest.mark.slow
 def test_a_reply_full_of_verdicts_takes_no_longer(project: Project) -> None:
     forged = " ".join(json.dumps({"score": 1.0, "reasoning": f"reason {n}"}) for n in range(3_000))
     result = judged(project, "llm_judge", forged, forged, forged)

@@ -596,6 +596,7 @@ PIECES = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @spec("P18a")
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(PIECES, max_size=30).map("".join), st.lists(PIECES, max_size=30).map("".join))
@@ -715,6 +716,7 @@ READ: dict[str, tuple[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @spec("R40", "C16")
 @pytest.mark.parametrize("name", READ)
 def test_an_answer_is_read_or_asked_for_again(project: Project, name: str) -> None:
@@ -1479,6 +1481,7 @@ def calls_of(server: FakeServer) -> list[str]:
     return [received.headers["x-client-request-id"] for received in server.requests]
 
 
+@pytest.mark.slow
 @spec("R65")
 def test_equal_runs_on_a_server_have_equal_documents(project: Project) -> None:
     project.write(".rejoinder/config.yaml", {"prices": MIXED_PRICES})
@@ -1574,6 +1577,7 @@ def test_a_run_with_judges_survives_its_death(project: Project, undisturbed: Any
     assert server.requests == []
 
 
+@pytest.mark.slow
 def test_what_a_killed_run_shows_is_what_was_recorded(project: Project, undisturbed: Any) -> None:
     server, document, _ = undisturbed
     die(project, server, "conversation.finished:2")
@@ -1585,6 +1589,7 @@ def test_what_a_killed_run_shows_is_what_was_recorded(project: Project, undistur
     assert all(one == whole[one["id"]] for one in same(shown)["results"])
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_its_own_copy_when_the_suite_is_gone(project: Project, undisturbed: Any) -> None:
     server, document, _ = undisturbed
     told = die(project, server, "told.queued:23")
@@ -1617,6 +1622,7 @@ def test_changed_criteria_ask_only_the_judge_again(project: Project, kind: str) 
     assert resumed["summary"]["passed"] == 2
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_waits_for_the_votes_in_flight(project: Project, start: Callable[..., Process]) -> None:
     """One vote is being answered, another is held back by the limiter. The first is not lost, nor paid for twice."""
     verdicts = [Fault("slow_headers", seconds=1.0), Fault("status", status=429, retry_after=60)]

@@ -424,6 +424,7 @@ print("true")
 """
 
 
+@pytest.mark.slow
 @spec("P27")
 def test_two_interrupts_end_the_run_and_its_scripts(project: Project, start: Callable[..., Process]) -> None:
     project.write("slow.py", SLOW)
@@ -465,6 +466,7 @@ def test_two_interrupts_end_a_run_whose_functions_wait(project: Project, start: 
     assert (summary["errors"], summary["unfinished"]) == (0, 1)
 
 
+@pytest.mark.slow
 def test_after_an_interrupt_no_script_begins(project: Project, start: Callable[..., Process]) -> None:
     project.write("slow.py", SLOW)
     check = {"code": {"script": [sys.executable, "slow.py"], "timeout": PATIENCE_S}}
@@ -569,6 +571,7 @@ print(json.dumps({"score": 0.75, "reason": "seen by the script", "hits": ["one"]
 """
 
 
+@pytest.mark.slow
 @spec("R65")
 def test_a_script_that_ended_is_not_run_again_after_a_kill(project: Project, start: Callable[..., Process]) -> None:
     project.write("waiting.py", WAITING)
@@ -980,6 +983,7 @@ def write_namesakes(project: Project, *names: str) -> None:
             project.write(f"{name}/{inner}.py", f"NAME = {name!r}\n")
 
 
+@pytest.mark.slow
 def test_suites_with_modules_of_the_same_name_are_each_judged_by_their_own(
     project: Project, start: Callable[..., Process]
 ) -> None:
@@ -1103,6 +1107,7 @@ async def talk_later(context):
 OTHER = "@rejoinder.check\ndef other(context): return print('other') or True\ndef"
 
 
+@pytest.mark.slow
 def test_what_functions_print_is_kept_out_of_the_results(project: Project, start: Callable[..., Process]) -> None:
     project.write("printing.py", PRINTING)
     project.write("answering.py", PRINTING.replace("imported", "a target"))
@@ -1399,6 +1404,7 @@ def test_checks_of_installed_packages(project: Project, start: Callable[..., Pro
     assert codes(errors) == ["unknown-check"] * 6
 
 
+@pytest.mark.slow
 def test_a_package_does_not_suffer_from_the_projects_file(project: Project, start: Callable[..., Process]) -> None:
     site = install(project, "exactness", PACKAGE, exact="exactness:exact")
     project.write(".rejoinder/checks.py", CHECKS.replace("import limits", "import no_such_library"))

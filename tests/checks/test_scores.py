@@ -618,6 +618,7 @@ def assert_reads(verdict: Raw, check: Raw, place: Any) -> None:
     )
 
 
+@pytest.mark.slow
 @spec("P27", "B6")
 @bounded(15)
 @given(st.lists(levels, min_size=10, max_size=30))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rejoinder.engine.budget import Amount, Budget, BudgetReached
 
 
+@pytest.mark.slow
 @given(
     cap=st.integers(0, 300),
     calls=st.lists(

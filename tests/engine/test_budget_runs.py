@@ -76,6 +76,7 @@ def one_case(url: str, **more: Any) -> Raw:
 # The cap
 
 
+@pytest.mark.slow
 @spec("B11")
 @pytest.mark.parametrize("cap", ["usd", "tokens", "both"])
 @pytest.mark.parametrize("seed", range(3))
@@ -280,6 +281,7 @@ def test_calls_in_doubt_count_for_the_most_that_they_can_have_cost(priced: Proje
         assert not set(told) & set(server.keys[asked:])
 
 
+@pytest.mark.slow
 @spec("B11")
 @pytest.mark.parametrize("first", [(), ("--budget-tokens", "9000000")], ids=["none", "tokens"])
 def test_calls_in_doubt_count_also_when_the_budget_comes_later(first: tuple[str, ...], priced: Project) -> None:

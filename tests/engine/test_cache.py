@@ -692,6 +692,7 @@ def test_what_was_kept_is_used_for_a_target_that_is_given_up(project: Project) -
 # Processes
 
 
+@pytest.mark.slow
 @spec("A19")
 def test_two_processes_share_a_cache(project: Project) -> None:
     cases = [case(f"case-{number:02}", *FOLLOWED) for number in range(30)]

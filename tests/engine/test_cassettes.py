@@ -303,6 +303,7 @@ def test_every_conversation_has_a_file_of_its_own(tmp_path: Path) -> None:
         assert re.fullmatch(r"[\w.-]+", path.name), path
 
 
+@pytest.mark.slow
 def test_odd_names_are_recorded_and_played(project: Project) -> None:
     names = [name for name in NAMES if name.strip() == name and "\n" not in name]
     targets = [scripted("it", "yes"), scripted("IT", "yes"), scripted("a/b: c", "yes")]

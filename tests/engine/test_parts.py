@@ -196,6 +196,7 @@ RICH = [
 ]
 
 
+@pytest.mark.slow
 def test_all_parts_together_are_the_whole(project: Project, model: Model) -> None:
     project.write("evals.yaml", suite(model, *RICH))
     arguments = ("--repeat", "2", "--target", "it", "--target", "other")
@@ -327,6 +328,7 @@ def test_a_merge_that_was_killed_asks_for_nothing_that_its_parts_have(
     assert came_to(project.run_json("resume", code=None)) == came_to(whole)
 
 
+@pytest.mark.slow
 def test_a_merge_that_was_killed_asks_what_no_part_has(project: Project, model: Model) -> None:
     project.write("evals.yaml", suite(model, *RICH))
     whole, parts = run(project), shards(project, 3)
@@ -372,6 +374,7 @@ def test_a_merge_that_was_killed_and_has_lost_a_part_says_so(project: Project, m
     assert f"counts what its parts have spent, and one of them is gone: {folders[1]}" in words
 
 
+@pytest.mark.slow
 def test_errors_of_parts_are_asked_again_where_that_is_wanted(project: Project, model: Model) -> None:
     project.write("evals.yaml", suite(model, case("a")))
     model.pleases = True

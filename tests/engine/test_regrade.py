@@ -218,6 +218,7 @@ def test_further_votes_are_asked_and_earlier_ones_are_not(project: Project, talk
     assert len(talker.asked) == 3
 
 
+@pytest.mark.slow
 def test_all_that_checks_ask_for_is_found_again(project: Project, talker: Talker) -> None:
     project.write(
         "check.py", "import json, random\nprint(json.dumps({'score': 1, 'reasoning': str(random.random())}))\n"

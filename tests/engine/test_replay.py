@@ -207,6 +207,7 @@ def test_what_was_skipped_is_skipped_again(project: Project, why: str) -> None:
     assert taken_up["results"] == first["results"]
 
 
+@pytest.mark.slow
 def test_in_a_process_of_its_own_too(project: Project, served: Raw) -> None:
     """Nothing that the first run left in this process is needed; and what opens a socket there is seen."""
     code = (
@@ -245,6 +246,7 @@ def lab_server() -> Iterator[CountingServer]:
     server.close()
 
 
+@pytest.mark.slow
 def test_a_killed_run_plays_as_far_as_it_came(tmp_path: Path, lab_server: CountingServer) -> None:
     lab = Lab(tmp_path, lab_server)
     lab.forget()
@@ -424,6 +426,7 @@ def test_what_was_edited_is_missed_with_the_difference(project: Project, edit: s
     assert first_line in shown[at]
 
 
+@pytest.mark.slow
 def test_a_new_case_is_missed_and_named(project: Project) -> None:
     project.write("evals.yaml", SIMPLE)
     play(project, "run", "evals.yaml", "--record", "cassettes")

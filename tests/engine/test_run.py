@@ -255,6 +255,7 @@ def test_running_out_of_replies_is_an_error_that_says_so(project: Project) -> No
     assert [turn["response"] for turn in result["turns"]] == ["no", None]
 
 
+@pytest.mark.slow
 def test_the_command_itself_refuses_without_a_traceback(project: Project) -> None:
     project.write("evals.yaml", suite_of([ANY], scripted(["yes"])))
     done = run_process(project.folder, "run", "evals.yaml", "--case", "nobody", "--format", "json")
@@ -1261,6 +1262,7 @@ def test_a_run_folder_needs_nothing_outside(project: Project) -> None:
     assert "Remember the milk." in (folder / "cases.jsonl").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_is_shown_without_a_traceback(project: Project) -> None:
     target = scripted(["yes"], judge=[True, True])
     project.write("evals.yaml", suite_of([case("a", JUDGE, {"llm_judge": {"criteria": "brief?"}})], target))

@@ -156,6 +156,7 @@ def test_ordinary_text_is_left_alone(value: str, text: str) -> None:
     assert Mask({value: "env X"}).hide_text(text) == text
 
 
+@pytest.mark.slow
 def test_a_long_value_is_found_by_its_lines() -> None:
     lines = [b64(random.Random(n).randbytes(48).hex())[:64] for n in range(60)]
     pem = "\n".join(["-----BEGIN PRIVATE KEY-----", *lines, "-----END PRIVATE KEY-----"])
@@ -238,6 +239,7 @@ def test_what_was_hidden_is_put_back(given: tuple[dict[str, str], str]) -> None:
     assert mask.reveal_text(mask.hide_text(hidden)) == hidden, "also where it is hidden twice"
 
 
+@pytest.mark.slow
 @given(masks_and_texts(), st.text(max_size=8))
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_record_comes_back_as_it_was(given: tuple[dict[str, str], str], more: str) -> None:
@@ -276,6 +278,7 @@ def shown(results: dict[str, Any]) -> list[Any]:
     return [(one["id"], one["status"], [turn["response"] for turn in one["turns"]]) for one in results["results"]]
 
 
+@pytest.mark.slow
 def test_no_spelling_reaches_a_file_or_the_terminal(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run folder, cache, cassettes, dumps, output in every format: no byte of it spells the key."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)

@@ -558,6 +558,7 @@ def test_trust_asks_before_it_remembers(desk: Desk) -> None:
 # Locks.
 
 
+@pytest.mark.slow
 def test_importing_the_package_needs_no_posix_module() -> None:
     script = (
         "import sys, pkgutil, importlib\n"

@@ -177,6 +177,7 @@ PARAMETERS: dict[str, tuple[Raw, Raw]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", APIS)
 def test_further_fields_are_sent_as_the_vendors_client_sends_them(lab: Lab, api: str) -> None:
     extra, options = PARAMETERS["gemini" if api == "gemini" else "openai"]
@@ -370,6 +371,7 @@ def test_what_is_no_vector_is_refused(name: str) -> None:
 FLOATS = st.floats(allow_nan=True, allow_infinity=True) | st.floats(width=32) | st.sampled_from([3.4028235e38, 1e-46])
 
 
+@pytest.mark.slow
 @settings(max_examples=300, derandomize=True, database=None, deadline=None)
 @given(st.lists(FLOATS, max_size=20))
 def test_both_encodings_give_the_same_vector_or_none(values: list[float]) -> None:

@@ -229,6 +229,7 @@ def test_a_body_without_end_is_not_kept(make: Make, project: Project, monkeypatc
 # Answers that are no answers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["invalid_json", "truncated_json", "empty_body", "wrong_content_type"])
 @pytest.mark.parametrize("make", APIS)
 def test_what_is_no_reply_is_not_asked_for_again(make: Make, kind: Any, project: Project) -> None:

@@ -183,6 +183,7 @@ def test_an_answer_reads_the_same_however_it_is_cut(written: Written, places: li
     assert reader.keep_alive is written.keep_alive
 
 
+@pytest.mark.slow
 @given(answers())
 @settings(max_examples=50, deadline=None)
 def test_an_answer_reads_the_same_byte_by_byte(written: Written) -> None:
@@ -345,6 +346,7 @@ def test_a_compressed_body_that_is_cut_off_is_never_taken_for_whole(
 # Limits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [7, 1000, 10_000_000])
 def test_a_head_has_a_limit_however_it_is_cut(size: int) -> None:
     head = b"HTTP/1.1 200 OK\r\nx: " + b"y" * http1.MOST_HEAD + b"\r\ncontent-length: 0\r\n\r\n"
@@ -420,6 +422,7 @@ def test_a_length_beyond_the_limit_is_refused_before_the_body(length: str) -> No
         AnswerReader(most_body=1000).feed(f"HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n".encode())
 
 
+@pytest.mark.slow
 def test_a_bomb_is_not_unpacked() -> None:
     """A hundred megabytes of nothing, packed twice as small as its limit."""
     packer = zlib.compressobj(9)

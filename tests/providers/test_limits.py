@@ -499,6 +499,7 @@ def test_after_a_cut_calls_go_out_one_by_one() -> None:
     assert max(steps) == pytest.approx(1 / (10 * BELOW))
 
 
+@pytest.mark.slow
 def test_the_rate_grows_while_calls_wait_for_it() -> None:
     async def work(lab: Lab) -> None:
         await lab.cut(passed=10, refused=10)

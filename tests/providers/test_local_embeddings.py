@@ -420,6 +420,7 @@ def test_the_event_loop_goes_on_meanwhile(model: Path) -> None:
     assert asyncio.run(ask()) > 0
 
 
+@pytest.mark.slow
 def test_one_folder_is_held_once(model: Path) -> None:
     one, other = opened(model), opened(model)
     assert one._model is other._model
@@ -526,6 +527,7 @@ def test_a_vocabulary_with_odd_line_ends(model: Path) -> None:
     assert ids == [2, words.index("the"), words.index("end"), 3]
 
 
+@pytest.mark.slow
 def test_a_long_word_takes_no_longer_for_what_a_file_says() -> None:
     """Without a bound, a word of 200,000 letters would take 20,000,000,000 looks into the vocabulary."""
     tokenizer = WordPiece({word: number for number, word in enumerate(VOCABULARY)}, longest_word=1_000_000)

@@ -286,6 +286,7 @@ def test_a_fetched_table_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert close(PriceList().price("openai", "gpt-4o", Usage(1_000_000, 0)), 2.5, 0)
 
 
+@pytest.mark.slow
 def test_the_table_is_imported_when_a_price_is_asked_for_and_not_before() -> None:
     source = """
 import sys

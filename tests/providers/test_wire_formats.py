@@ -469,6 +469,7 @@ APART: dict[str, tuple[list[Raw], dict[str, list[tuple[str, str]]]]] = {
 """Conversations, and what is said by them: to the APIs that are named, and to the others."""
 
 
+@pytest.mark.slow
 @spec("C9", "C14")
 @pytest.mark.parametrize("api", FORMATS)
 @pytest.mark.parametrize("name", APART)

@@ -247,6 +247,7 @@ def test_alpha_is_undefined_without_pairs_or_variation(ratings: list[list[int | 
 ratings_of_any_shape = st.lists(st.lists(st.sampled_from(["a", "b", "c", None]), max_size=5), max_size=10)
 
 
+@pytest.mark.slow
 @bounded(150)
 @given(ratings_of_any_shape, st.randoms(use_true_random=False))
 def test_alpha_minds_neither_raters_nor_names(ratings: list[list[str | None]], chance: random.Random) -> None:
@@ -331,6 +332,7 @@ def opposite(counts: tuple[int, int]) -> tuple[int, int]:
     return counts[1] - counts[0], counts[1]
 
 
+@pytest.mark.slow
 @bounded(150)
 @given(some_counts, some_counts, some_counts)
 def test_the_true_rate_lies_in_its_interval(
@@ -671,6 +673,7 @@ def test_known_exact_p_values(successes: int, trials: int, expected: float) -> N
     assert exact_binomial(successes, trials) == near(expected, 4)
 
 
+@pytest.mark.slow
 @bounded(150)
 @given(st.integers(1, 40).flatmap(lambda trials: st.tuples(st.integers(0, trials), st.just(trials))))
 def test_the_p_value_sums_what_is_no_more_likely(counts: tuple[int, int]) -> None:

@@ -135,6 +135,7 @@ def test_deep_nesting_points_at_the_first_level_too_many(project: Project, openi
     assert place(error) == (1, 100 * len(opening) + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [".rejoinder/targets.yaml", ".rejoinder/config.yaml"])
 def test_deep_nesting_in_the_projects_own_files_is_refused(project: Project, name: str) -> None:
     project.write(name, "[" * DEEP)
@@ -250,6 +251,7 @@ def test_long_runs_in_a_wrong_line_are_refused_in_time(project: Project, line: s
     assert errors_outside(project)
 
 
+@pytest.mark.slow
 @spec("P20", "P22")
 def test_many_duplicate_keys_are_refused_in_time(project: Project) -> None:
     twice = [f"k{number}: 1" for number in range(10_000)] * 2

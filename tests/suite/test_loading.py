@@ -267,6 +267,7 @@ def files(project: Project, kind: str = "errors") -> dict[str, list[tuple[str, i
     return {file["path"]: [(one["code"], one["line"], one["message"]) for one in file[kind]] for file in report}
 
 
+@pytest.mark.slow
 def test_rows_that_stumble_over_one_line_of_the_suite_give_one_problem(project: Project) -> None:
     project.write("rows.jsonl", "".join(f'{{"c{i % 9}": {i}}}\n' for i in range(3000)))
     suite = {"cases": "rows.jsonl", "defaults": {"prompt": "{{ nope }} {{ neither }}", "checks": [{"match": "*"}]}}

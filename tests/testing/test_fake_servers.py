@@ -1140,6 +1140,7 @@ def test_what_is_no_http_is_refused(nonsense: bytes) -> None:
         assert server.requests == []
 
 
+@pytest.mark.slow
 def test_a_thousand_requests_wait_at_once() -> None:
     count = 1000
 
