@@ -768,7 +768,7 @@ def test_checks_that_cannot_be_carried_out_are_refused(
     checks: list[Raw], words: str, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rejoinder.providers.wordllama.is_installed", lambda: False)
-    assert words in refuse(project, suite_of([case("a", *checks)], scripted(["no"] * 5)))
+    assert words in run_refusal(project, suite_of([case("a", *checks)], scripted(["no"] * 5)))
 
 
 def test_a_target_without_embeddings_is_refused(project: Project) -> None:
