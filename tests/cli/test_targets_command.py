@@ -9,8 +9,8 @@ import sys
 from typing import Any
 
 import pytest
-from rejoinder.providers.prices import match_models
 
+from rejoinder.providers.model_list import match_models
 from rejoinder.testing import Answer, FakeServer, Fault, RateLimit, Received
 from tests.kit import Project, Raw, refusal, run, scripted, spec
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rejoinder.suite.dotenv import parse_env
 
 import rejoinder
 from rejoinder.model import Quote
+from rejoinder.project.dotenv import parse_env
 from rejoinder.project.files import Finder
 from tests.kit import Project, codes, scripted, spec
 
