@@ -201,7 +201,8 @@ def without(value: Any, is_left_out: Callable[[str], bool]) -> Any:
 
 
 def is_time(key: str) -> bool:
-    return key.endswith("_at") or key.startswith(("duration", "latency"))
+    """What may differ between equal runs: times, durations, retries and waits."""
+    return key.endswith("_at") or key.startswith(("duration", "latency")) or key in ("timestamp", "waited_s", "retries")
 
 
 def essence(document: Raw) -> Raw:

@@ -1,55 +1,55 @@
 """rejoinder tests language models and agents in conversation.
 
-Everything public is listed in `__all__` and imported when it is first used, so that `import rejoinder` costs
-next to nothing.
+Every public name is imported when it is first used, so that `import rejoinder` costs next to nothing.
 """
 
 from __future__ import annotations
 
-from rejoinder._version import __version__
+from rejoinder._version import __version__ as __version__
 
 TYPE_CHECKING = False  # `typing` itself would be half the cost of this import
 if TYPE_CHECKING:
     from typing import Any
 
-    from rejoinder.api import run
-    from rejoinder.checks.plugins import check
-    from rejoinder.errors import RejoinderError, SuiteError, UsageError
-    from rejoinder.formatting import format_case, format_judge_prompts, to_toon
-    from rejoinder.model import Evidence, Opinion
-    from rejoinder.review import load
-    from rejoinder.validation import validate
+    from rejoinder.api import fork as fork
+    from rejoinder.api import grade as grade
+    from rejoinder.api import merge as merge
+    from rejoinder.api import replay as replay
+    from rejoinder.api import resume as resume
+    from rejoinder.api import run as run
+    from rejoinder.api import show as show
+    from rejoinder.checks.plugins import check as check
+    from rejoinder.engine.options import Answers as Answers
+    from rejoinder.engine.options import Limits as Limits
+    from rejoinder.engine.options import Pace as Pace
+    from rejoinder.engine.options import RunOptions as RunOptions
+    from rejoinder.engine.options import Selection as Selection
+    from rejoinder.engine.options import Trust as Trust
+    from rejoinder.engine.run import RunReport as RunReport
+    from rejoinder.errors import RejoinderError as RejoinderError
+    from rejoinder.errors import SuiteError as SuiteError
+    from rejoinder.errors import UsageError as UsageError
+    from rejoinder.formatting import format_case as format_case
+    from rejoinder.formatting import format_judge_prompts as format_judge_prompts
+    from rejoinder.formatting import to_toon as to_toon
+    from rejoinder.model import Evidence as Evidence
+    from rejoinder.model import Opinion as Opinion
+    from rejoinder.review import load as load
+    from rejoinder.validation import validate as validate
 
-_HOMES = {
-    "Evidence": "rejoinder.model",
-    "Opinion": "rejoinder.model",
-    "RejoinderError": "rejoinder.errors",
-    "SuiteError": "rejoinder.errors",
-    "UsageError": "rejoinder.errors",
-    "check": "rejoinder.checks.plugins",
-    "format_case": "rejoinder.formatting",
-    "format_judge_prompts": "rejoinder.formatting",
-    "load": "rejoinder.review",
-    "run": "rejoinder.api",
-    "to_toon": "rejoinder.formatting",
-    "validate": "rejoinder.validation",
+_NAMES = {
+    "rejoinder.api": "fork grade merge replay resume run show",
+    "rejoinder.checks.plugins": "check",
+    "rejoinder.engine.options": "Answers Limits Pace RunOptions Selection Trust",
+    "rejoinder.engine.run": "RunReport",
+    "rejoinder.errors": "RejoinderError SuiteError UsageError",
+    "rejoinder.formatting": "format_case format_judge_prompts to_toon",
+    "rejoinder.model": "Evidence Opinion",
+    "rejoinder.review": "load",
+    "rejoinder.validation": "validate",
 }
-
-__all__ = [
-    "Evidence",
-    "Opinion",
-    "RejoinderError",
-    "SuiteError",
-    "UsageError",
-    "__version__",
-    "check",
-    "format_case",
-    "format_judge_prompts",
-    "load",
-    "run",
-    "to_toon",
-    "validate",
-]
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
+__all__ = ["__version__", *_HOMES]  # noqa: PLE0604  # pyright: ignore[reportUnsupportedDunderAll] - all are names
 
 
 def __getattr__(name: str) -> Any:

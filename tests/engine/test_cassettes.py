@@ -32,6 +32,7 @@ from tests.kit import (
     by_case,
     essence,
     file_contents,
+    is_time,
     refused,
     run_process,
     scripted,
@@ -67,7 +68,7 @@ def change(path: Path, old: str, new: str) -> None:
 def plain(document: Raw) -> Any:
     """Results without times and the names of calls: cassettes keep times to the millisecond, and no names."""
 
-    return without((document["results"], document["summary"]), lambda key: key in ("duration_s", "request_id"))
+    return without((document["results"], document["summary"]), lambda key: is_time(key) or key == "request_id")
 
 
 # What stands in a file.

@@ -208,7 +208,6 @@ def test_an_interrupt_ends_show_and_no_half_result_is_kept(project: Project, sta
     assert not (run / "summary.json").exists()
 
 
-@pytest.mark.xfail(reason="a `show` that is interrupted does not delete its folder of derived results")
 def test_an_interrupted_show_leaves_no_temporary_folder(project: Project, start: Callable[..., Process]) -> None:
     _, temporary = interrupt_show(project, start)
     assert list(temporary.iterdir()) == []

@@ -14,7 +14,7 @@ import pytest
 import rejoinder
 from rejoinder.errors import RejoinderError
 from rejoinder.testing import Answer, FakeServer, Fault, Received, with_judge
-from tests.kit import Project, Raw, codes, journal_of, run_folders, scripted, spec
+from tests.kit import Project, Raw, codes, is_time, journal_of, run_folders, scripted, spec
 
 USAGE = Answer("yes", input_tokens=1000, output_tokens=100)
 """At 1 dollar for a million tokens of input and 10 of output: a tenth of a cent each."""
@@ -458,9 +458,7 @@ def timeless(document: Raw) -> Raw:
 
     def without(value: Any) -> Any:
         if isinstance(value, dict):
-            return {
-                key: without(one) for key, one in value.items() if not key.endswith("_at") and "duration" not in key
-            }
+            return {key: without(one) for key, one in value.items() if not is_time(key)}
         return [without(one) for one in value] if isinstance(value, list) else value
 
     return without({key: document[key] for key in ("summary", "results")})

@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from rejoinder.calibration.regrade import Change, compare_grades
-from rejoinder.cli.live import LiveDisplay
+from rejoinder.cli.grouping import Values
+from rejoinder.cli.live import live_display
 from rejoinder.cli.loading import load_or_exit
-from rejoinder.cli.output import count, echo, width_of, write_machine
+from rejoinder.cli.options import LIMITS, PACE, TRUST, changed_options, trust_option
+from rejoinder.cli.output import count, echo, write_machine
 from rejoinder.cli.recorded import open_recorded
 from rejoinder.cli.results import next_command, relative, tracebacks
-from rejoinder.cli.spans import DOLLARS
-from rejoinder.cli.trust_options import no_code_option, trust_env_option, trust_option
 from rejoinder.engine.run import RunReport, grade_run
 from rejoinder.report.formats import write_json
 from rejoinder.report.summary import write_summary
@@ -24,27 +24,13 @@ MOST_SHOWN = 50
 
 @click.command("grade")
 @click.argument("run", required=False)
-@click.option("--suite", "files", multiple=True, type=click.Path(path_type=Path), help="Take the checks of this suite.")
-@click.option("--workers", "-w", type=click.IntRange(1), help="Conversations at the same time.")
-@click.option("--budget-usd", type=DOLLARS, help="Spend at most N dollars on judges.")
-@click.option("--budget-tokens", type=click.IntRange(1), help="Use at most N tokens for judges.")
-@click.option("--max-tokens", type=click.IntRange(1), help="The longest reply of judges that do not say it.")
-@no_code_option
+@click.option(
+    "--suite", "files", multiple=True, type=click.Path(path_type=Path), help="Take the checks of this suite instead."
+)
+@changed_options(workers=PACE["workers"], **LIMITS, **TRUST)
 @trust_option
-@trust_env_option
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def command(  # noqa: PLR0913, PLR0917 - one parameter an option
-    run: str | None,
-    files: tuple[Path, ...],
-    workers: int | None,
-    budget_usd: float | None,
-    budget_tokens: int | None,
-    max_tokens: int | None,
-    no_code: bool,
-    trust: bool,
-    trust_env: bool,
-    form: str,
-) -> None:
+def command(run: str | None, files: tuple[Path, ...], changes: Values, trust: bool, form: str) -> None:
     """Put checks on the replies of a recorded run (the latest when RUN is not given), without asking for new ones.
 
     The checks are those of the run's suites as they are now, or of --suite. Only judges are asked, and only what they
@@ -52,17 +38,15 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     The old grades stay; the new ones lie in the project, in `.rejoinder/grades`.
     """
     recorded = open_recorded(run, trust=trust)
-    options = recorded.options().changed(no_code=no_code, trust_env=trust_env)
-    given = {"workers": workers, "budget_usd": budget_usd, "budget_tokens": budget_tokens, "max_tokens": max_tokens}
-    options = options.changed(**{name: value for name, value in given.items() if value is not None})
-    # Candidates are not asked; whether judges can be is found out when they are opened.
+    options = recorded.options().changed(**changes)
+    # Candidates are not called; whether judges can be is found out when they are opened.
     suites = load_or_exit(files, options, asks=False) if files else recorded.suites(asks=False)
-    before, now = grade_run(recorded, suites, options, LiveDisplay(sys.stderr, width_of(sys.stderr)))
-    changes = compare_grades(before, now)
+    before, now = grade_run(recorded, suites, options, live_display())
+    differences = compare_grades(before, now)
     if form == "json":
-        write_machine(write_json(now, changes=changes))
+        write_machine(write_json(now, changes=differences))
     else:
-        _show(now, changes)
+        _show(now, differences)
     sys.exit(now.summary.exit_code)
 
 

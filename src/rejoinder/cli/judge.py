@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rejoinder.cli.options import no_code_option, trust_env_option
 from rejoinder.cli.output import count, echo, show_problems, width_of, write_json
-from rejoinder.cli.trust_options import no_code_option, trust_env_option
 from rejoinder.errors import SuiteError, UsageError
 
 if TYPE_CHECKING:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TextIO
 
+from rejoinder.cli.output import width_of
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.plan import Job
 from rejoinder.model import Outcome
@@ -80,3 +82,8 @@ class LiveDisplay(Observer):
             left = (now - self._started) / self._done * (self._planned - self._done)
             parts.append(f"{int(left // 60)}:{int(left % 60):02d} left")
         return ", ".join(parts)
+
+
+def live_display() -> LiveDisplay:
+    """Progress on standard error."""
+    return LiveDisplay(sys.stderr, width_of(sys.stderr))

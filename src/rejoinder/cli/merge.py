@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import click
 
-from rejoinder.cli.live import LiveDisplay
-from rejoinder.cli.output import width_of
+from rejoinder.cli.live import live_display
+from rejoinder.cli.options import trust_option
 from rejoinder.cli.recorded import open_recorded
-from rejoinder.cli.results import check_out, output_options, write_report
-from rejoinder.cli.trust_options import trust_option
+from rejoinder.cli.results import Output, exit_with, output_options
 from rejoinder.engine.run import merge_runs
 
 
@@ -19,14 +15,12 @@ from rejoinder.engine.run import merge_runs
 @click.argument("runs", nargs=-1, required=True)
 @trust_option
 @output_options
-def command(runs: tuple[str, ...], trust: bool, form: str, out: Path | None, verbose: bool, corrected: bool) -> None:
-    """Make one run of the parts that `run --shard` had on several machines.
+def command(runs: tuple[str, ...], trust: bool, output: Output) -> None:
+    """Make one run of the parts that `run --shard` made on several machines.
 
-    RUNS are ids or folders of runs of the same suites. Nobody is asked: what no part has is left unfinished, and
+    RUNS are ids or folders of runs of the same suites. No call is made: what no part has is left unfinished, and
     `rejoinder resume` can ask it.
     """
     parts = tuple(open_recorded(run, trust=trust) for run in runs)
-    check_out(out, form)
-    report = merge_runs(parts, LiveDisplay(sys.stderr, width_of(sys.stderr)))
-    write_report(report, form, out, verbose=verbose, corrected=corrected)
-    sys.exit(report.summary.exit_code)
+    output.check()
+    exit_with(merge_runs(parts, live_display()), output)

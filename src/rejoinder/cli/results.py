@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from math import ceil, floor, log10
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import NoReturn
 
 import click
+from msgspec import Struct, structs
 
+from rejoinder.cli.grouping import grouped
 from rejoinder.cli.output import count, echo, write_machine
 from rejoinder.engine.run import RunReport
 from rejoinder.errors import UsageError, reason_of
@@ -27,69 +29,76 @@ MOST_SHOWN = 20
 """Conversations that are shown without being asked for."""
 
 
-def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    options = (
-        click.option(
-            "--format",
-            "form",
-            type=click.Choice(["text", *FORMATS]),
-            default="text",
-            show_default=True,
-            help="How results are written.",
-        ),
-        click.option("--out", type=click.Path(path_type=Path), help="Write the results to a file as well."),
-        click.option("--verbose", "-v", is_flag=True, help="Show every conversation, turn by turn."),
-        click.option(
-            "--corrected", is_flag=True, help="Show what judges' pass rates come to when their errors are counted in."
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+class Output(Struct, frozen=True, kw_only=True):
+    """How and where a report is written."""
+
+    form: str
+    out: Path | None
+    verbose: bool
+    corrected: bool
+    file_form: str | None = None
+    """The format of the file, where it is another than that of standard output."""
+
+    def with_file_form(self, form: str | None) -> Output:
+        """`--output-format` is the format of the file, or of standard output without one."""
+        return structs.replace(self, **{"form" if self.out is None else "file_form": form}) if form else self
+
+    def check(self) -> None:
+        """Find out before anything is sent whether the results can be written where they are wanted."""
+        if self.out is None:
+            return
+        find_format(self.out, _machine_form(self.file_form or self.form))
+        try:
+            self.out.parent.mkdir(parents=True, exist_ok=True)
+            with self.out.open("a", encoding="utf-8"):
+                pass
+        except OSError as error:
+            raise UsageError(f"{self.out} cannot be written: {reason_of(error)}") from None
 
 
-def check_out(out: Path | None, form: str) -> None:
-    """Find out before anything is sent whether the results can be written where they are wanted."""
-    if out is None:
-        return
-    find_format(out, _machine_form(form))
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with out.open("a", encoding="utf-8"):
-            pass
-    except OSError as error:
-        raise UsageError(f"{out} cannot be written: {reason_of(error)}") from None
+output_options = grouped(
+    "output",
+    lambda values: Output(**values),
+    form=click.option(
+        "--format",
+        "form",
+        type=click.Choice(["text", *FORMATS]),
+        default="text",
+        show_default=True,
+        help="Choose how results are written.",
+    ),
+    out=click.option("--out", type=click.Path(path_type=Path), help="Write the results to a file as well."),
+    verbose=click.option("--verbose", "-v", is_flag=True, help="Show every conversation, turn by turn."),
+    corrected=click.option("--corrected", is_flag=True, help="Correct judges' pass rates by their known errors."),
+)
 
 
 def _machine_form(form: str) -> str | None:
     return None if form == "text" else form
 
 
-def write_report(
-    report: RunReport,
-    form: str,
-    out: Path | None,
-    *,
-    out_form: str | None = None,
-    verbose: bool,
-    corrected: bool = False,
-) -> None:
-    """Machine-readable results alone on standard output; for people, conversations and a summary. `out_form` is the
-    format of the file, where it is another than that of standard output."""
+def exit_with(report: RunReport, output: Output) -> NoReturn:
+    sys.exit(write_report(report, output))
+
+
+def write_report(report: RunReport, output: Output) -> int:
+    """Machine-readable results alone on standard output; for people, conversations and a summary. The exit code."""
+    form, out = output.form, output.out
     if out is not None:
         try:
-            write_results(report, out, _machine_form(out_form or form))
+            write_results(report, out, _machine_form(output.file_form or form))
         except OSError as error:
             raise UsageError(f"{out} cannot be written: {reason_of(error)}") from None
     try:
         if form == "text":
-            _write_text(report, verbose, corrected)
+            _write_text(report, output.verbose, output.corrected)
         else:
             write_machine(FORMATS[form].write(report))
             _tell_how_to_go_on(report)
     except BrokenPipeError:
         # The reader of our output has closed it. The exit code still says how the run ended.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return report.summary.exit_code
 
 
 def _tell_how_to_go_on(report: RunReport) -> None:

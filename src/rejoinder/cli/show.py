@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
+from rejoinder.cli.options import trust_option
 from rejoinder.cli.recorded import open_recorded
-from rejoinder.cli.results import output_options, write_report
-from rejoinder.cli.trust_options import trust_option
+from rejoinder.cli.results import Output, output_options, write_report
 from rejoinder.engine.run import is_consistent, show_run
 from rejoinder.run_files import RunDamaged
 
@@ -17,14 +15,14 @@ from rejoinder.run_files import RunDamaged
 @click.argument("run", required=False)
 @trust_option
 @output_options
-def command(run: str | None, trust: bool, form: str, out: Path | None, verbose: bool, corrected: bool) -> None:
+def command(run: str | None, trust: bool, output: Output) -> None:
     """Show a recorded run (the latest when RUN is not given).
 
     RUN is an id, the beginning or end of one, or a run's folder. Nothing is run, sent or written.
     """
     report = show_run(open_recorded(run, trust=trust))
     try:
-        write_report(report, form, out, verbose=verbose, corrected=corrected)
+        write_report(report, output)
     except (ArithmeticError, LookupError, TypeError, ValueError):
         if report.derived is not None or is_consistent(report):
             raise  # a bug

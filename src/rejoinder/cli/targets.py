@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rejoinder.cli.options import no_code_option, trust_env_option
 from rejoinder.cli.output import echo, show_problems, write_json
-from rejoinder.cli.trust_options import no_code_option, trust_env_option
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite, Target, Usage
 from rejoinder.providers.settings import normalize_keys

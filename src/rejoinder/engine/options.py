@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Meta, Struct, structs
 
 from rejoinder.engine.conversation import Fork
 from rejoinder.model import ALL_KINDS, Kind, Suite
 
 Otherwise: TypeAlias = Literal["explain", "end", "leave"]
+Positive: TypeAlias = Annotated[int, Meta(ge=1)]
+Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
 
 
 class Selection(Struct, frozen=True, kw_only=True):
@@ -18,7 +20,7 @@ class Selection(Struct, frozen=True, kw_only=True):
 
     cases: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
-    limit: int | None = None
+    limit: Positive | None = None
     shard: tuple[int, int] | None = None
     """Which part of the cases, counted from 1, and of how many parts."""
     targets: tuple[str, ...] = ()
@@ -36,18 +38,18 @@ class Selection(Struct, frozen=True, kw_only=True):
 class Pace(Struct, frozen=True, kw_only=True):
     """How fast a run works, and when it gives up."""
 
-    workers: int | None = None
-    timeout_s: float | None = None
-    max_retries: int | None = None
+    workers: Positive | None = None
+    timeout_s: Seconds | None = None
+    max_retries: Annotated[int, Meta(ge=0)] | None = None
     fail_fast: bool = False
 
 
 class Limits(Struct, frozen=True, kw_only=True):
     """What a run may spend."""
 
-    budget_usd: float | None = None
-    budget_tokens: int | None = None
-    max_tokens: int | None = None
+    budget_usd: Annotated[float, Meta(gt=0)] | None = None
+    budget_tokens: Positive | None = None
+    max_tokens: Positive | None = None
     """The longest reply of targets that do not set it themselves."""
 
     @property
@@ -67,7 +69,7 @@ class Answers(Struct, frozen=True, kw_only=True):
     """What a call becomes that is neither recorded nor may be made: an error that explains the difference to what is
     recorded, the end of its conversation, or nothing yet, so that `resume` can make it."""
     cache: bool = False
-    cache_lifetime_s: float | None = None
+    cache_lifetime_s: Annotated[float, Meta(ge=0)] | None = None
     record: str | None = None
     """A folder that cassettes are written to."""
     replay: str | None = None
@@ -96,7 +98,7 @@ class Trust(Struct, frozen=True, kw_only=True):
 
 
 class RunOptions(Struct, frozen=True, kw_only=True):
-    repeat: int = 1
+    repeat: Positive = 1
     selection: Selection = Selection()
     pace: Pace = Pace()
     limits: Limits = Limits()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from rejoinder.engine.folder import (
 from rejoinder.engine.journal import History, read_journal
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.options import GRADE, MERGE, REPLAY, RunOptions, settled
+from rejoinder.engine.plan import plan
 from rejoinder.engine.receipt import case_lines, new_receipt, now, store_suites
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.results import Results, ResultWriter, read_results
@@ -59,7 +61,7 @@ class Scratch:
         from tempfile import mkdtemp
 
         self.path = Path(mkdtemp(prefix="rejoinder-"))
-        self._gone = finalize(self, rmtree, self.path, ignore_errors=True)
+        self.delete = finalize(self, rmtree, self.path, ignore_errors=True)
 
 
 class RunReport(Struct, frozen=True):
@@ -235,6 +237,14 @@ def resume_run(
         return execution.work(run, history, observer or Observer(), spent)
 
 
+def failed_cases(recorded: RecordedRun) -> list[str]:
+    """The ids of the cases that did not pass in a run, or did not start."""
+    suites, options = recorded.copies() or recorded.suites(asks=False), recorded.options()
+    passed = Counter((result.suite, result.id) for result in show_run(recorded).results if result.passed)
+    planned = Counter((job.prepared.suite_name, job.prepared.case.id) for job in plan(suites, options))
+    return list(dict.fromkeys(place[1] for place, count in planned.items() if passed[place] < count))
+
+
 def show_run(recorded: RecordedRun) -> RunReport:
     """What a run came to, from its files, or else from its journal. Nothing is called or written."""
     return read_run(recorded.folder, recorded.root) or _derive_run(recorded, recorded.suites(asks=False))
@@ -375,6 +385,7 @@ def _derive_run(recorded: RecordedRun, suites: list[Suite]) -> RunReport:
     worker = Worker(setup, folder, writer, Observer())
     ending = asyncio.run(worker.read(read_journal(folder.journal, recorded.mask_for(setup.mask))))
     if ending.failure is not None:
+        scratch.delete()  # an interrupted process may end at once
         raise ending.failure
     status, planned = "running" if folder.is_busy else "killed", setup.survey.planned
     run = structs.replace(run, status=status, planned=planned, finished_at=None, in_doubt=ending.in_doubt)

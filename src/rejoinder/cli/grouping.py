@@ -1,0 +1,28 @@
+"""Options that several commands share, and that arrive at a command as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeAlias
+
+Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+Values: TypeAlias = dict[str, Any]
+"""What the user gave for each option of a group, by the option's name."""
+
+
+def grouped(name: str, make: Callable[[Values], object], **options: Decorator) -> Decorator:
+    """Add options to a command, which gets one parameter `name` for them: what `make` makes of their values."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def call(**arguments: Any) -> Any:
+            values = {option: arguments.pop(option) for option in options}
+            return function(**arguments, **{name: make(values)})
+
+        command: Callable[..., Any] = call
+        for option in reversed(options.values()):
+            command = option(command)
+        return command
+
+    return decorate
