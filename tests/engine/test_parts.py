@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.engine.loading import load_options
-from rejoinder.engine.options import RunOptions
+from rejoinder.engine.options import RunOptions, Selection
 from rejoinder.engine.plan import plan
 from rejoinder.review import load_suites
 from rejoinder.testing import Answer, FakeServer, Received, is_judging, judge
@@ -120,7 +120,7 @@ def ids(document: Raw) -> list[str]:
 def parts_of(project: Project, cases: list[Raw], parts: int) -> list[list[str]]:
     project.write("evals.yaml", {"target": "scripted/x", "evals": cases})
     suites, _ = load_suites([project.folder / "evals.yaml"], load_options(RunOptions()))
-    chosen = (plan(suites, RunOptions(shard=(part, parts))) for part in range(1, parts + 1))
+    chosen = (plan(suites, RunOptions(selection=Selection(shard=(part, parts)))) for part in range(1, parts + 1))
     return [[job.prepared.case.id for job in jobs] for jobs in chosen]
 
 

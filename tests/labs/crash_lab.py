@@ -368,7 +368,8 @@ def read_journal(data: bytes) -> Journal:
     for line in data.split(b"\n")[:-1]:  # what follows the last line feed is torn
         record = json.loads(line)
         if record["type"] == "asked":
-            call = Call(*(record[name] for name in ("case", "target", "trial", "turn")), record.get("judging", False))
+            judging = record["key"].startswith("judge-")
+            call = Call(*(record[name] for name in ("case", "target", "trial", "turn")), judging)
             calls[record["key"]] = call
             doubtful.add(call)
         elif record["type"] == "told":

@@ -66,6 +66,7 @@ def test(  # noqa: PLR0913, PLR0917 - one parameter an option
     """
     from rejoinder.calibration.labels import read_labels
     from rejoinder.calibration.measure import make_passport, read_findings
+    from rejoinder.engine.options import RunOptions
     from rejoinder.engine.passports import find_passport, write_passport
     from rejoinder.report.judges import write_judge_report
 

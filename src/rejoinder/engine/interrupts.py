@@ -42,7 +42,7 @@ class Interrupts:
     installed: a program that runs suites in other threads handles signals itself.
     """
 
-    def __init__(self, finish: Callable[[], None] | None, save: Callable[[], None]) -> None:
+    def __init__(self, finish: Callable[[], None] | None, save: Callable[[], object]) -> None:
         self._finish = finish
         self._save = save
         self._loop = asyncio.get_running_loop()
@@ -83,7 +83,7 @@ class Deadline:
 
     current: Deadline | None = None
 
-    def __init__(self, save: Callable[[], None]) -> None:
+    def __init__(self, save: Callable[[], object]) -> None:
         self._save = save
         self.loop_ended = threading.Event()
         self._called_off = threading.Event()

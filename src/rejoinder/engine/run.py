@@ -383,9 +383,10 @@ def _derive_run(recorded: RecordedRun, suites: list[Suite]) -> RunReport:
     scratch = Scratch()
     writer = ResultWriter(scratch.path)
     worker = Worker(setup, folder, writer, Observer())
-    ending = asyncio.run(worker.read(read_journal(folder.journal, recorded.mask_for(setup.mask))))
+    history = read_journal(folder.journal, recorded.mask_for(setup.mask))
+    ending = asyncio.run(worker.read(history, scratch.delete))
     if ending.failure is not None:
-        scratch.delete()  # an interrupted process may end at once
+        scratch.delete()
         raise ending.failure
     status, planned = "running" if folder.is_busy else "killed", setup.survey.planned
     run = structs.replace(run, status=status, planned=planned, finished_at=None, in_doubt=ending.in_doubt)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 
 from msgspec import Struct
@@ -68,9 +68,9 @@ class Worker:
         self._logged: set[object] = set()
         """Errors of the user's own code whose traceback is in the log."""
 
-    async def read(self, history: History) -> Ending:
-        """Play what is recorded, without a call or a record."""
-        with Interrupts(None, lambda: None) as interrupts:
+    async def read(self, history: History, clean_up: Callable[[], object]) -> Ending:
+        """Play what is recorded, without a call or a record. `clean_up` is called when the process is ended early."""
+        with Interrupts(None, clean_up) as interrupts:
             failure = await self._play_all((JournalSource(history.told),), None)
         if interrupts.count or isinstance(failure, asyncio.CancelledError):
             return Ending("interrupted", history.in_doubt, KeyboardInterrupt())
