@@ -13,7 +13,7 @@ from rejoinder.engine.passports import judge_identity
 from rejoinder.engine.receipt import now
 from rejoinder.formatting import judge_digest
 from rejoinder.model import Receipt, Result
-from rejoinder.model.passports import Consistency, Figures, Finding, Labels, Passport, Position, Rates, VerdictTable
+from rejoinder.model.passports import Figures, Finding, Labels, Passport, Rates, VerdictTable
 from rejoinder.stats import Confusion, kappa, kappa_interval, position_bias, self_consistency, wilson
 
 
@@ -42,14 +42,12 @@ def measure(findings: Sequence[Finding]) -> tuple[Confusion, Figures]:
     scored = [finding for finding in findings if finding.verdicts]
     table = Confusion.of((finding.label, finding.verdicts[0]) for finding in scored)
     whole = Confusion.of((one.label, one.verdicts[0] if one.verdicts else not one.label) for one in findings)
-    steady = self_consistency([finding.verdicts for finding in scored])
-    orders = position_bias([finding.orders[0] for finding in scored if finding.orders])
     return table, Figures(
         **msgspec.to_builtins(_rates(table)),
         confusion=msgspec.convert(table, VerdictTable, from_attributes=True),
         with_errors=_rates(whole) if whole.n != table.n else None,
-        self_consistency=msgspec.convert(steady, Consistency | None, from_attributes=True),
-        position=msgspec.convert(orders, Position | None, from_attributes=True),
+        self_consistency=self_consistency([finding.verdicts for finding in scored]),
+        position=position_bias([finding.orders[0] for finding in scored if finding.orders]),
     )
 
 

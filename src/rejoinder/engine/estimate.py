@@ -1,4 +1,4 @@
-"""What a run would ask, found without asking: at least, when every first reply passes, and at most, when none does."""
+"""The calls that a run would make: at least, when every first reply passes, and at most, when none does."""
 
 from __future__ import annotations
 
@@ -65,31 +65,31 @@ class Estimate(Struct):
 
 def estimate(suites: list[Suite], options: RunOptions) -> Estimate:
     """Walk the plan once."""
-    found = Estimate(0, {}, (0, 0), (0, 0), {})
+    total = Estimate(0, {}, (0, 0), (0, 0), {})
     expected: set[tuple[str, str]] = set()
     for job in plan(suites, options):
         prepared = job.prepared
         least, most = _asked_at(prepared.case.level), _most(prepared)
-        one = found.targets.setdefault(prepared.target.name, TargetEstimate())
-        found.conversations += 1
-        one.conversations += 1
-        one.least_calls += 1
-        one.most_calls += most.turns
-        one.most_replies_sent += most.turns * (most.turns - 1) // 2
+        target = total.targets.setdefault(prepared.target.name, TargetEstimate())
+        total.conversations += 1
+        target.conversations += 1
+        target.least_calls += 1
+        target.most_calls += most.turns
+        target.most_replies_sent += most.turns * (most.turns - 1) // 2
         first = sum(len(message.content) for message in prepared.opening.messages) // CHARACTERS_A_TOKEN + 1
-        one.least_input_tokens += first
-        one.most_input_tokens += first * most.turns + _said_again(prepared.case.level, most.turns)
-        found.judge_calls = found.judge_calls[0] + least.judges, found.judge_calls[1] + most.judges
+        target.least_input_tokens += first
+        target.most_input_tokens += first * most.turns + _said_again(prepared.case.level, most.turns)
+        total.judge_calls = total.judge_calls[0] + least.judges, total.judge_calls[1] + most.judges
         for judge, tokens in _sent_to_judges(prepared):
-            found.judge_tokens[judge] = found.judge_tokens.get(judge, 0) + tokens
+            total.judge_tokens[judge] = total.judge_tokens.get(judge, 0) + tokens
         expected.update(_expected(prepared))
-        # Equal texts are asked for once, and a reply may be what was expected, word for word.
-        found.embedding_calls = len(expected), found.embedding_calls[1] + most.embeddings
-    return found
+        # Equal texts are embedded once, and a reply may be the expected text, word for word.
+        total.embedding_calls = len(expected), total.embedding_calls[1] + most.embeddings
+    return total
 
 
 def _asked_at(level: Level) -> Effort:
-    """One turn, and whom its checks ask: every one of them, because nothing is cut short."""
+    """One turn, and the calls of all its checks."""
     return sum((_asked_by(item.check) for item in level.items if item.check is not None), Effort(turns=1))
 
 
@@ -141,14 +141,14 @@ def _asked_by(check: AnyCheck) -> Effort:
         if isinstance(part, Judged):
             judges += part.votes * (2 if isinstance(part, Compare) else 1)
         if isinstance(part, Compare) and part.other is None and part.other_target is not None:
-            judges += 1  # the other target, which is asked for a reply to compare with
+            judges += 1  # the other target's reply, to compare with
         if isinstance(part, Semantic):
             embeddings += 1 + len(set(part.expected))
     return Effort(judges=judges, embeddings=embeddings)
 
 
 def _sent_to_judges(prepared: Prepared) -> Iterator[tuple[str, int]]:
-    """Who judges the first reply, and about how many tokens it is sent for an empty one."""
+    """The judges of the first reply, and about how many tokens each is sent for an empty one."""
     for judge in find_judges(prepared.case.level):
         target = judge_for(prepared, judge.target)
         shown = format_judge_prompt(judge, prepared.case, prepared.prompt, "")
@@ -158,7 +158,7 @@ def _sent_to_judges(prepared: Prepared) -> Iterator[tuple[str, int]]:
 
 
 def _expected(prepared: Prepared) -> Iterator[tuple[str, str]]:
-    """The texts that the first reply is likened to, and who is asked for their vectors."""
+    """The texts that the first reply is compared with, and the target that embeds them."""
     for item in prepared.case.level.items:
         for part in walk_check(item.check) if item.check is not None else ():
             if isinstance(part, Semantic):

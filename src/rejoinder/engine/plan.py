@@ -51,10 +51,6 @@ class Prepared(Pair, frozen=True):
     opening: Opening
     content: bytes
     """A digest of the first request, the case and the target."""
-    raw_request: msgspec.Raw
-    """What results say about the first request, encoded once for all trials."""
-    variant: str = ""
-    """The variant of the suite's prompts; its name is part of `content`."""
 
 
 class Job(Struct, frozen=True):
@@ -226,9 +222,8 @@ def prepare(pair: Pair, suite_name: str, target_identity: bytes) -> Prepared:
     suite, case, target = pair.suite, pair.case, pair.target
     prompt = format_case(case, suite.formatting, target.mode)
     opening = Opening(prompt.question, prompt.messages, case.level, case.followups, case.max_turns)
-    request = msgspec.Raw(msgspec.json.encode(prompt.raw_request))
     digest = _digest(case, target_identity, prompt)
-    return Prepared(suite, case, target, pair.judge, suite_name, prompt, opening, digest, request)
+    return Prepared(suite, case, target, pair.judge, suite_name, prompt, opening, digest)
 
 
 def name_of(suite: Suite) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import nlargest, nsmallest
 from itertools import groupby
 from math import fsum, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -25,6 +25,7 @@ from rejoinder.model.runs import (
     JudgeSummary,
     Metric,
     Recovery,
+    RunStatus,
     ScoredCase,
     Scores,
     TargetSummary,
@@ -46,15 +47,15 @@ def summarise(results: Iterable[Result], run: Receipt) -> Summary:
     return tally.summary(run)
 
 
-def exit_code(counted: _Counts, unfinished: int, status: str) -> int:
+def _exit_code(statuses: Counter[str], unfinished: int, status: RunStatus) -> int:
     """The first that applies: interrupted, budget, errors, failures, success."""
     if status in ("interrupted", "killed", "running"):
         return 130
     if status == "budget":
         return 4
-    if counted.errors or unfinished or status == "error":
+    if statuses["error"] or unfinished or status == "error":
         return 3
-    return 1 if counted.failed or counted.skipped else 0
+    return 1 if statuses["failed"] or statuses["skipped"] else 0
 
 
 def add_embeddings(summary: Summary, vectors: Embeddings) -> Summary:
@@ -156,21 +157,22 @@ class _Counts:
         if _has_spent(result):
             self.costs.add(result.cost)
 
-    @property
-    def passed(self) -> int:
-        return self.statuses["passed"]
-
-    @property
-    def failed(self) -> int:
-        return self.statuses["failed"]
-
-    @property
-    def errors(self) -> int:
-        return self.statuses["error"]
-
-    @property
-    def skipped(self) -> int:
-        return self.statuses["skipped"]
+    def figures(self) -> dict[str, Any]:
+        """The fields that `Summary` and `TargetSummary` share."""
+        interval, method = self.rate.interval()
+        return {
+            "passed": self.statuses["passed"],
+            "failed": self.statuses["failed"],
+            "errors": self.statuses["error"],
+            "skipped": self.statuses["skipped"],
+            "first_try": self.first_try,
+            "pass_rate": self.rate.rate,
+            "pass_rate_interval": interval,
+            "pass_rate_method": method,
+            "cases": self.rate.cases,
+            "usage": self.usage,
+            "cost": self.costs.total(),
+        }
 
 
 def _has_spent(result: Result) -> bool:
@@ -272,27 +274,16 @@ class _Tally(_Counts):
             self._add_checks(check.children, case)
 
     def summary(self, run: Receipt) -> Summary:
-        interval, method = self.rate.interval()
         unfinished = run.planned - self.statuses.total()
         input_costs, output_costs = self._breakdown
         return Summary(
+            **self.figures(),
             total=run.planned,
-            passed=self.passed,
-            failed=self.failed,
-            errors=self.errors,
-            skipped=self.skipped,
             unfinished=unfinished,
-            first_try=self.first_try,
-            recovered=self.passed - self.first_try,
-            pass_rate=self.rate.rate,
-            pass_rate_interval=interval,
-            pass_rate_method=method,
-            cases=self.rate.cases,
+            recovered=self.statuses["passed"] - self.first_try,
             score=self._score(),
             recovery=tuple(_recovery(depth, rate) for depth, rate in sorted(self._recovered.items())),
             recovery_tokens=self._recovery_tokens,
-            usage=self.usage,
-            cost=self.costs.total(),
             cost_breakdown=CostOfParts(fsum(input_costs), fsum(output_costs)) if input_costs else None,
             unpriced=dict(self._unpriced),
             judge_usage=self._judge_usage,
@@ -303,7 +294,7 @@ class _Tally(_Counts):
             by_target={name: tally.summary() for name, tally in self._targets.items()},
             metrics={name: _metric(list(by_case.values())) for name, by_case in self._metrics.items()},
             judges=tuple(tally.summary(*key) for key, tally in self._judges.items()),
-            exit_code=exit_code(self, unfinished, run.status),
+            exit_code=_exit_code(self.statuses, unfinished, run.status),
             limits=run.limits,
         )
 
@@ -381,22 +372,8 @@ class _TargetTally(_Counts):
         self._seconds.extend(turn.duration_s for turn in result.turns if turn.model is not None)
 
     def summary(self) -> TargetSummary:
-        interval, method = self.rate.interval()
-        return TargetSummary(
-            total=self.statuses.total(),
-            passed=self.passed,
-            failed=self.failed,
-            errors=self.errors,
-            skipped=self.skipped,
-            first_try=self.first_try,
-            pass_rate=self.rate.rate,
-            pass_rate_interval=interval,
-            pass_rate_method=method,
-            cases=self.rate.cases,
-            usage=self.usage,
-            cost=self.costs.total(),
-            duration_s=round(_median(self._seconds), 6) if self._seconds else None,
-        )
+        seconds = round(_median(self._seconds), 6) if self._seconds else None
+        return TargetSummary(**self.figures(), total=self.statuses.total(), duration_s=seconds)
 
 
 def _metric(cases: list[list[float | None]]) -> Metric:

@@ -5,7 +5,7 @@ A passport holds for one judge (its model) with one set of instructions (its dig
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -14,7 +14,7 @@ from rejoinder.model.bounds import Count, Interval, Number
 
 PASSPORT_FORMAT = 1
 Part = tuple[Count, Count]
-"""So many of so many."""
+"""A number of replies, and of how many."""
 
 
 class Labels(Struct, frozen=True):
@@ -49,47 +49,58 @@ class VerdictTable(Struct, frozen=True):
     both_fail: Count = 0
 
 
-class Consistency(Struct, frozen=True, kw_only=True):
-    """How steady the judge is over repeats."""
+class SelfConsistency(Struct, frozen=True):
+    """How often one judge repeats its own verdict on the same reply."""
 
     replies: Count
+    """Those judged at least twice; only these can tell."""
     total: Count
     pairwise: Number
+    """The mean, over replies, of the share of equal pairs of verdicts."""
     unanimous: Number
+    """The share of replies on which all verdicts are equal."""
     unanimous_interval: Interval
+    """Wilson, over replies."""
     alpha: Number | None
+    """Krippendorff's, over the repeats."""
 
 
-class FirstPlace(Struct, frozen=True, kw_only=True):
-    """How often the answer that is shown first wins, where the order decides."""
+class ClusteredRate(Struct, frozen=True):
+    """A rate over observations that come in clusters: several of one reply say less than as many of different ones."""
 
     rate: Number
     n: Count
     clusters: Count
-    standard_error: Number | None
-    interval: Interval | None
-    method: str | None
+    standard_error: Number | None = None
+    interval: Interval | None = None
+    method: Literal["clustered t", "wilson"] | None = None
 
 
-class Position(Struct, frozen=True, kw_only=True):
-    """What the order of two answers does to the judge's verdict."""
+class PositionBias(Struct, frozen=True):
+    """What the order of two answers does to a judge that compares them."""
 
     pairs: Count
     consistent: Number
+    """The share of pairs with the same verdict in both orders."""
     consistent_interval: Interval
+    """Wilson, over pairs."""
     to_first: Count
+    """Pairs in which an answer does better for standing first."""
     to_second: Count
-    first: FirstPlace | None
+    first: ClusteredRate | None
+    """How often the first position wins, over the orders without a tie, clustered by pair; None if all are ties."""
     p_value: Number | None
+    """Exact and two-sided, of to_first against to_second; None when no pair depends on the order."""
     flips: Number
+    """The share of pairs whose verdict changes with the order."""
 
 
 class Figures(Rates, frozen=True, kw_only=True):
     confusion: VerdictTable = VerdictTable()
     with_errors: Rates | None = None
     """The same rates, with each missing verdict as a wrong one."""
-    self_consistency: Consistency | None = None
-    position: Position | None = None
+    self_consistency: SelfConsistency | None = None
+    position: PositionBias | None = None
 
 
 class Passport(Struct, frozen=True, kw_only=True):

@@ -30,6 +30,8 @@ from math import isfinite
 
 from msgspec import Struct
 
+from rejoinder.model.runs import LimiterResult as LimiterReport
+
 BELOW = 0.92
 """Of what was let through, what is asked for after a refusal."""
 LEAST_GROWTH, MOST_GROWTH = 0.003, 0.1
@@ -52,20 +54,6 @@ _CATCH_UP_S = 0.05
 
 class Closed(Exception):
     """The limiter was shut down."""
-
-
-class LimiterReport(Struct, frozen=True):
-    """What a limiter did."""
-
-    name: str
-    requests: int
-    refused: int
-    waited_s: float
-    """Time that calls waited, added up over all of them."""
-    rate: float | None
-    """Requests a second that it settled on; None where it never had to."""
-    window: int | None
-    """Calls under way at once that it settled on."""
 
 
 class Sent(Struct, frozen=True):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rejoinder.model import Summary
 from rejoinder.model.bounds import Interval
-from rejoinder.model.passports import Consistency, Figures, Finding, Passport, Position, Rates, describe_judge
+from rejoinder.model.passports import Figures, Finding, Passport, PositionBias, Rates, SelfConsistency, describe_judge
 from rejoinder.report.money import dollars
 from rejoinder.report.summary import count
 
@@ -82,7 +82,7 @@ def _kappa(figures: Figures) -> str:
     return f"{value:.3f}{bounds}; 0 is what chance gives, 1 is full agreement"
 
 
-def _steadiness(steady: Consistency | None, repeat: int) -> Iterator[tuple[str, str]]:
+def _steadiness(steady: SelfConsistency | None, repeat: int) -> Iterator[tuple[str, str]]:
     if steady is None:
         if repeat == 1:
             yield "consistency", "not known; --repeat 3 asks about every reply three times"
@@ -92,7 +92,7 @@ def _steadiness(steady: Consistency | None, repeat: int) -> Iterator[tuple[str, 
     yield "consistency", f"{share} of the replies get the same verdict in all {repeat} repeats{alpha}"
 
 
-def _position(position: Position | None) -> Iterator[tuple[str, str]]:
+def _position(position: PositionBias | None) -> Iterator[tuple[str, str]]:
     if position is None:
         return
     share = _rate(position.consistent, position.consistent_interval)

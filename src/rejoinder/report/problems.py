@@ -49,7 +49,7 @@ def _window(source: str, column: int, room: int) -> tuple[str, str]:
 
 
 def _how_many(characters: Iterable[str], room: int) -> int:
-    """How many characters fit into so many columns."""
+    """How many characters fit into a number of columns."""
     count = 0
     for character in characters:
         room -= columns_of(character)

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from math import atan2, comb, copysign, cos, erf, fsum, pi, sin, sqrt
-from typing import Literal
 
 from msgspec import Struct
 
+from rejoinder.model.passports import ClusteredRate, PositionBias, SelfConsistency
 from rejoinder.stats.intervals import Z_95, wilson
 
 Interval = tuple[float, float]
@@ -208,22 +208,6 @@ def _clustered_variance(observed: ClusteredRate, z: float) -> float | None:
     return _adjusted_variance((round(observed.rate * size), size), z)
 
 
-class SelfConsistency(Struct, frozen=True):
-    """How often one judge repeats its own verdict on the same reply."""
-
-    replies: int
-    """Those judged at least twice; only these can tell."""
-    total: int
-    pairwise: float
-    """The mean, over replies, of the share of equal pairs of verdicts."""
-    unanimous: float
-    """The share of replies on which all verdicts are equal."""
-    unanimous_interval: Interval
-    """Wilson, over replies."""
-    alpha: float | None
-    """Krippendorff's, over the repeats."""
-
-
 def self_consistency(trials: Sequence[Sequence[bool]], z: float = Z_95) -> SelfConsistency | None:
     """From the verdicts of one judge, a row per reply; None where no reply was judged twice."""
     repeated = [row for row in trials if len(row) > 1]
@@ -244,17 +228,6 @@ def self_consistency(trials: Sequence[Sequence[bool]], z: float = Z_95) -> SelfC
 def _equal_share(verdicts: Sequence[bool]) -> float:
     passed = sum(map(bool, verdicts))
     return (comb(passed, 2) + comb(len(verdicts) - passed, 2)) / comb(len(verdicts), 2)
-
-
-class ClusteredRate(Struct, frozen=True):
-    """A rate over observations that come in clusters: several of one reply say less than as many of different ones."""
-
-    rate: float
-    n: int
-    clusters: int
-    standard_error: float | None = None
-    interval: Interval | None = None
-    method: Literal["clustered t", "wilson"] | None = None
 
 
 def clustered_rate(values: Sequence[Sequence[bool]], z: float = Z_95) -> ClusteredRate | None:
@@ -292,28 +265,6 @@ def _t_for(z: float, clusters: int) -> float | None:
     return t_quantile((1 + erf(z / sqrt(2))) / 2, clusters - 1)
 
 
-class PositionBias(Struct, frozen=True):
-    """What the order of two answers does to a judge that compares them."""
-
-    pairs: int
-    consistent: float
-    """The share of pairs with the same verdict in both orders."""
-    consistent_interval: Interval
-    """Wilson, over pairs."""
-    to_first: int
-    """Pairs in which an answer does better for standing first."""
-    to_second: int
-    first: ClusteredRate | None
-    """How often the first position wins, over the orders without a tie, clustered by pair; None if all are ties."""
-    p_value: float | None
-    """Exact and two-sided, of to_first against to_second; None when no pair depends on the order."""
-
-    @property
-    def flips(self) -> float:
-        """The share of pairs whose verdict changes with the order."""
-        return (self.to_first + self.to_second) / self.pairs
-
-
 def position_bias(pairs: Sequence[tuple[float, float]], z: float = Z_95) -> PositionBias | None:
     """From the preference for the same answer, shown first and shown second: 0 it loses, 0.5 a tie, 1 it wins.
 
@@ -338,6 +289,7 @@ def position_bias(pairs: Sequence[tuple[float, float]], z: float = Z_95) -> Posi
         to_second=to_second,
         first=clustered_rate(wins, z),
         p_value=exact_binomial(to_first, to_first + to_second),
+        flips=(to_first + to_second) / len(leans),
     )
 
 
