@@ -51,6 +51,8 @@ class Prepared(Pair, frozen=True):
     opening: Opening
     content: bytes
     """A digest of the first request, the case and the target."""
+    variant: str = ""
+    """The variant of the suite's prompts; its name is part of `content`."""
 
 
 class Job(Struct, frozen=True):

@@ -50,7 +50,7 @@ from rejoinder.engine.summary import add_embeddings, summarise
 from rejoinder.engine.worker import Ending, Worker, folder_failure
 from rejoinder.errors import RejoinderError, UsageError, reason_of
 from rejoinder.model import Receipt, Suite, Summary
-from rejoinder.model.runs import CacheUse, DisabledTarget
+from rejoinder.model.runs import DisabledTarget
 
 
 class Scratch:
@@ -394,42 +394,74 @@ def _derive_run(recorded: RecordedRun, suites: list[Suite]) -> RunReport:
     return RunReport(run, summary, folder, scratch)
 
 
-def _work(session: Session, run: Receipt, history: History | None, root: Path) -> RunReport:
-    folder, planned = session.folder, session.survey.planned
-    started = time.monotonic()
-    folder.log(f"rejoinder {__version__}: {planned} conversations, {'resumed' if history else 'started'}")
-    if run.status != "running" or run.planned != planned:
-        folder.write_receipt(structs.replace(run, status="running", planned=planned))
-    spool = ResultWriter(folder.path)
-    ending = asyncio.run(session.play(spool, history))
-    if ending.failure is not None:
-        spool.abandon()
-        raise ending.failure
-    stale = tuple(session.stale(ending.status))
-    hide = session.mask.hide_text
-    run = structs.replace(
-        run,
-        status=ending.status,
-        planned=planned,
-        finished_at=now(),
-        in_doubt=ending.in_doubt,
-        duration_s=round(run.duration_s + time.monotonic() - started, 6),
-        # All that the parts of a merge have been told is in its own journal now.
-        taken_over=run.taken_over or (run.merge_of is not None and ending.status == "completed"),
-        limits=tuple(limiter for limiter in ending.limits if limiter.refused or limiter.waited_s),
-        given_up=tuple(
-            DisabledTarget(target.name, hide(why.type), hide(why.message)) for target, why in ending.given_up
-        ),
-        stale=stale if stale or run.stale is not None else None,
-        from_cache=_from_cache(session, history) if session.options.cache else run.from_cache,
-        budget=session.budget.record() if session.budget is not None else run.budget,
-    )
-    try:
-        summary = _write_down(session, run, spool, root)
-    except OSError as error:
-        raise session.failure(error) from None
-    folder.log(f"{ending.status}: {summary.passed} passed, {summary.failed} failed, {summary.errors} errors")
-    return RunReport(run, summary, folder)
+class _Execution:
+    """The part that start and resume share: play, then write results, summary and receipt."""
+
+    def __init__(self, setup: Setup, sources: RunSources, folder: RunFolder, root: Path) -> None:
+        self._setup = setup
+        self._sources = sources
+        self._folder = folder
+        self._root = root
+
+    def work(self, run: Receipt, history: History | None, observer: Observer, spent: Amount = NOTHING) -> RunReport:
+        folder, setup, planned = self._folder, self._setup, self._setup.survey.planned
+        started = time.monotonic()
+        folder.log(f"rejoinder {__version__}: {planned} conversations, {'resumed' if history else 'started'}")
+        if run.status != "running" or run.planned != planned:
+            folder.write_receipt(structs.replace(run, status="running", planned=planned))
+        writer = ResultWriter(folder.path)
+        worker = Worker(setup, folder, writer, observer)
+        budget = self._open_budget(spent)
+        ending = asyncio.run(worker.work(self._sources, history, budget))
+        if ending.failure is not None:
+            writer.abandon()
+            raise ending.failure
+        run = structs.replace(run, duration_s=round(run.duration_s + time.monotonic() - started, 6))
+        run = self._closed(run, ending, history, budget)
+        try:
+            summary = self._write(run, writer, worker.embeddings)
+        except OSError as error:
+            raise folder_failure(folder, error) from None
+        folder.log(f"{ending.status}: {summary.passed} passed, {summary.failed} failed, {summary.errors} errors")
+        return RunReport(run, summary, folder)
+
+    def _open_budget(self, spent: Amount) -> Budget | None:
+        limits = self._setup.options.limits
+        if not limits.has_budget or not self._setup.opens_targets:
+            return None
+        return Budget(limits.budget_usd, limits.budget_tokens, spent)
+
+    def _closed(self, run: Receipt, ending: Ending, history: History | None, budget: Budget | None) -> Receipt:
+        """The receipt of a run that has ended."""
+        hide, options = self._setup.mask.hide_text, self._setup.options
+        whole = ending.played_all and not options.selection.is_partial and options.answers.fork is None
+        stale, cached = tuple(self._sources.stale(whole=whole)), self._sources.cache_use(history)
+        limits = tuple(limit for limit in ending.limits if limit.refused or limit.waited_s)
+        return structs.replace(
+            run,
+            status=ending.status,
+            planned=self._setup.survey.planned,
+            finished_at=now(),
+            in_doubt=ending.in_doubt,
+            # Its own journal holds all answers of its parts now.
+            taken_over=run.taken_over or (run.merge_of is not None and ending.status == "completed"),
+            limits=limits,
+            given_up=tuple(
+                DisabledTarget(target.name, hide(why.type), hide(why.message)) for target, why in ending.given_up
+            ),
+            stale=stale if stale or run.stale is not None else None,
+            from_cache=run.from_cache if cached is None else cached,
+            budget=run.budget if budget is None else budget.record(),
+        )
+
+    def _write(self, run: Receipt, writer: ResultWriter, embeddings: Embeddings) -> Summary:
+        """Results, summary and receipt, in this order: a receipt that says `completed` has everything beside it."""
+        summary = _summary(run, writer.finish(), embeddings, self._root)
+        self._folder.write_summary(summary)
+        reached("summary.written")
+        self._folder.write_receipt(run)
+        reached("run.closed")
+        return summary
 
 
 def _summary(run: Receipt, results: Path, embeddings: Embeddings, root: Path) -> Summary:
