@@ -20,17 +20,17 @@ from rejoinder.roles import find_target
 def show_estimate(suites: list[Suite], options: RunOptions, form: str) -> None:
     """What would be asked, at least and at most, and what that may cost. Nothing is sent, and no key is needed."""
     survey_plan(suites, options)  # what cannot be run is refused, as it would be
-    calls = estimate(suites, options)
-    costs = {name: _costs(suites, name, target, options) for name, target in calls.targets.items()}
-    judges = {name: _priced(suites, name)(Usage(tokens, 0)) for name, tokens in calls.judge_tokens.items()}
+    found = estimate(suites, options)
+    costs = {name: _costs(suites, name, one, options) for name, one in found.targets.items()}
+    judges = {name: _priced(suites, name)(Usage(tokens, 0)) for name, tokens in found.judge_tokens.items()}
     if form != "text":
         targets = {
-            name: {**msgspec.to_builtins(target), "least_usd": costs[name][0], "most_usd": costs[name][1]}
-            for name, target in calls.targets.items()
+            name: {**msgspec.to_builtins(one), "least_usd": costs[name][0], "most_usd": costs[name][1]}
+            for name, one in found.targets.items()
         }
-        write_json({**msgspec.to_builtins(calls), "targets": targets, "judges_least_usd": judges})
+        write_json({**msgspec.to_builtins(found), "targets": targets, "judges_least_usd": judges})
         return
-    echo(*_lines(calls, costs, judges))
+    echo(*_lines(found, costs, judges))
 
 
 def _lines(
@@ -46,7 +46,7 @@ def _lines(
             most_text = dollars(most) if most is not None else "unknown: set `max_tokens` to bound it"
             lines.append(f"    about {dollars(least)} at least, for what is sent; at most {most_text}")
         else:
-            lines.append("    cost unknown: its price is not known")
+            lines.append("    cost unknown: nobody knows its price")
     if found.judge_calls[1]:
         lines.append(f"  judges: {_span(*found.judge_calls, 'call')}")
     for name, cost in judges.items():
@@ -68,8 +68,8 @@ def _costs(
     target = _named(suites, name)[1]
     longest = normalize_keys(target.settings).get("max_output_tokens", options.limits.max_tokens)
     least = cost(Usage(one.least_input_tokens, 0))
-    if not isinstance(longest, int):  # not set, or set by the environment
-        return least, 0.0 if target.provider in FREE else None
+    if not isinstance(longest, int):  # nobody says, or the environment does
+        return least, 0.0 if info_of(target.provider).local else None
     return least, cost(Usage(one.most_input_tokens + longest * one.most_replies_sent, longest * one.most_calls))
 
 
@@ -79,8 +79,8 @@ def _named(suites: list[Suite], name: str) -> tuple[Suite, Target]:
 
 
 def _priced(suites: list[Suite], name: str) -> Callable[[Usage], float | None]:
-    """What tokens of a target cost, where it is known."""
-    from rejoinder.providers.prices import PriceList
+    """What tokens of a target cost, where anybody knows."""
+    from rejoinder.providers.price_list import PriceList
 
     suite, target = _named(suites, name)
     prices, model = PriceList(suite.prices), normalize_keys(target.settings).get("model")
