@@ -45,7 +45,7 @@ def no_target(suite: Suite, case_id: str) -> UsageError:
     """What to say where a suite names no target: which there are, and the command that chooses."""
     names = list(suite.targets)
     if not names:
-        what = f"no target is named that would answer case `{case_id}` of {suite.path}"
+        what = f"no target is set for case `{case_id}` of {suite.path}"
         return UsageError(what, "Name a model: `-m openai/gpt-5-mini`, or `metadata: {model: openai/gpt-5-mini}`.")
     listed = list_words([f"`{name}`" for name in names[:_MOST_LISTED]])
     more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
@@ -76,7 +76,7 @@ def find_embedding_fault(suite: Suite, case_id: str, check: Semantic) -> UsageEr
     embedder = _find_embedder(suite, check.target)
     if embedder is None:
         return UsageError(
-            f"case `{case_id}` compares meanings, and no target is named that gives embeddings",
+            f"case `{case_id}` compares meanings, and no target for embeddings is set",
             "Name one as `embedding_target` in the suite or in .rejoinder/config.yaml, for example"
             " openai/text-embedding-3-small, or as `target` of the check; or install a small model that runs here:"
             " pip install 'rejoinder[semantic]'.",

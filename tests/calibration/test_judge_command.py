@@ -241,11 +241,11 @@ def test_columns_have_other_names_too(
 
 
 WRONG_LABELS: dict[str, tuple[str, str | bytes, list[str]]] = {
-    "another word": ("l.csv", "reply,label\nx,maybe\n", ["l.csv:2", "`maybe` is no label; write pass or fail"]),
+    "another word": ("l.csv", "reply,label\nx,maybe\n", ["l.csv:2", "`maybe` is not a label; write pass or fail"]),
     "an empty cell": ("l.csv", "reply,label\nx,\n", ["l.csv:2", "the label is empty; write pass or fail"]),
     "null": ("l.jsonl", '{"reply": "x", "label": null}', ["l.jsonl:1", "the label is empty; write pass or fail"]),
-    "a list": ("l.jsonl", '{"reply": "x", "label": ["pass"]}', ['`["pass"]` is no label']),
-    "a number between": ("l.jsonl", '{"reply": "x", "label": 0.5}', ["`0.5` is no label"]),
+    "a list": ("l.jsonl", '{"reply": "x", "label": ["pass"]}', ['`["pass"]` is not a label']),
+    "a number between": ("l.jsonl", '{"reply": "x", "label": 0.5}', ["`0.5` is not a label"]),
     "a column misspelt": ("l.csv", "reply,lable\nx,pass\n", ["no column `lable`; did you mean `label`?"]),
     "an optional one misspelt": ("l.csv", "reply,label,promt\nx,pass,y\n", ["did you mean `prompt`?"]),
     "no reply": ("l.csv", "text,label\nx,pass\n", ["this row has no `reply`; it has text, label"]),
@@ -253,12 +253,12 @@ WRONG_LABELS: dict[str, tuple[str, str | bytes, list[str]]] = {
     "an id twice": (
         "l.jsonl",
         '{"id": 7, "reply": "x", "label": 1}\n{"id": "7", "reply": "y", "label": 0}',
-        ["l.jsonl:2", "duplicate-id", "the id `7` is taken already"],
+        ["l.jsonl:2", "duplicate-id", "the id `7` is already used"],
     ),
     "an id that a row without one has": (
         "l.csv",
         "id,reply,label\nrow-2,x,pass\n,y,fail\n",
-        ["l.csv:3", "the id `row-2` is taken already"],
+        ["l.csv:3", "the id `row-2` is already used"],
     ),
     "no UTF-8": ("l.csv", b"reply,label\n\xff\xfe,pass\n", ["'l.csv' is not UTF-8"]),
     "UTF-16": ("l.jsonl", '{"reply": "x", "label": 1}'.encode("utf-16"), ["'l.jsonl' is not UTF-8"]),
@@ -542,7 +542,7 @@ def test_criteria_with_variables_come_from_the_labels(project: Project, serve: C
     project.write("evals.yaml", of_cases(*cases))
     project.write("labels.csv", LABELS)
     error = refused(project)
-    assert error.message == "this judge is asked something else in every case"
+    assert error.message == "this judge gets other criteria in every case"
     assert "a column `criteria`" in (error.hint or "")
     project.write("labels.csv", VARIED.replace("Names Paris", ""))
     assert refused(project).message == error.message
@@ -567,7 +567,7 @@ def test_the_judge_of_an_outcome_needs_what_is_expected(project: Project, serve:
     server = serve()
     project.write("evals.yaml", of_cases({"outcome": "It is Rome"}, {"outcome": "It is Paris"}))
     project.write("labels.csv", LABELS)
-    assert refused(project).message == "this judge is asked something else in every case"
+    assert refused(project).message == "this judge gets other criteria in every case"
     project.write("labels.csv", VARIED)
     found = judged(project, "-w", "1")
     assert [section(one, "expected_outcome") for one in server.requests] == ["Names Rome", "Names Paris"]
@@ -1484,7 +1484,7 @@ def test_only_a_test_of_the_same_judge_and_labels_is_gone_on_with(
     ]
     for name, more in wrong:
         error = refused(project, "--resume", name, *more)
-        assert f"run {name} is no test of this judge with" in error.message
+        assert f"run {name} is not a test of this judge with" in error.message
     assert {path.name: path.read_bytes() for path in plain_run.iterdir()} == kept
     assert "there is no run `nix`" in refused(project, "--resume", "nix").message
 

@@ -800,7 +800,7 @@ def test_a_threshold_that_changes_nothing_is_told(project: Project, check: Raw) 
     assert project.errors(suite) == []
     [warning] = project.warnings(suite)
     assert (warning["code"], warning["path"]) == ("no-effect", "evals[0].checks[0].threshold")
-    assert "`threshold` changes nothing" in warning["message"]
+    assert "`threshold` has no effect" in warning["message"]
     assert project.warnings(make_suite([make_case(check)])) == []
 
 

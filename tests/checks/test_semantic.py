@@ -195,7 +195,7 @@ def test_a_run_without_an_embedder_is_refused_before_anything_is_sent(
         group = {"group": {"checks": [{"not": semantic("Good day.")}]}}
         suite["evals"][0]["checks"] = [{"match": "x"}, {"prompt": "Sure?", "checks": [{"or": [{"match": "y"}, group]}]}]
     told = refused(project, suite)
-    assert "case `c0` compares meanings, and no target is named that gives embeddings" in told
+    assert "case `c0` compares meanings, and no target for embeddings is set" in told
     assert "Name one as `embedding_target` in the suite or in .rejoinder/config.yaml" in told
 
 
@@ -319,8 +319,8 @@ def test_an_embedder_that_refuses_all_requests_is_given_up_and_reported_once(pro
     assert [one["status"] for one in document["results"]] == ["error"] + ["skipped"] * 5
     [given_up] = document["run"]["given_up"]
     assert given_up["target"] == "meaning"
-    assert verdict_of(document["results"][0])["reason"].startswith("the embedding could not be had: ")
-    assert "given up  `meaning`: " in text
+    assert verdict_of(document["results"][0])["reason"].startswith("the embedding could not be computed: ")
+    assert "disabled  `meaning`: " in text
 
 
 @pytest.mark.parametrize("fault", [Fault("status", status=429), Fault("status", status=500), Fault("reset_in_body")])
@@ -343,9 +343,9 @@ def test_a_text_that_could_not_be_embedded_is_asked_for_by_the_next_who_needs_it
     ("vectors", "reason"),
     [
         ({"a": [1.0]}, "different lengths"),
-        ({"a": []}, "the embedding could not be had"),
-        ({"a": [float("nan"), 1.0]}, "the embedding could not be had"),
-        ({"a": [float("inf"), 1.0]}, "the embedding could not be had"),
+        ({"a": []}, "the embedding could not be computed"),
+        ({"a": [float("nan"), 1.0]}, "the embedding could not be computed"),
+        ({"a": [float("inf"), 1.0]}, "the embedding could not be computed"),
         ({"a": [0.0, 0.0]}, "an embedding is all zeros"),
         ({"Hello.": [0.0, 0.0]}, "an embedding is all zeros"),
     ],

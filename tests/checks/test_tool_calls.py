@@ -188,8 +188,8 @@ def test_a_threshold_beside_it_is_the_share_that_is_needed(project: Project) -> 
         ),
         ({"max": 0}, [BOOK], "no call is allowed; the reply calls book"),
         ({"max": 1}, [BOOK, BOOK], "2 calls are more than 1; the reply calls book, book"),
-        ({"min": 1}, [], "at least 1 call is wanted; the reply calls no tool"),
-        ({"min": 2}, [BOOK], "at least 2 calls are wanted; the reply calls book"),
+        ({"min": 1}, [], "at least 1 call is expected; the reply calls no tool"),
+        ({"min": 2}, [BOOK], "at least 2 calls are expected; the reply calls book"),
         (["b"], [call("a")] * 9, "b was not called; the reply calls a, a, a, a and 5 more"),
     ],
 )

@@ -484,7 +484,7 @@ MISTAKES = {
     "nothing-left": (["-m", "openai/*", "--provider", "anthropic"], ("has such a provider or price",)),
     "no-pattern": (["--price", "1"], ("choose among the models of a pattern", "-m 'openai/*' --price 1")),
     "exact-name": (["-m", "demo", "--provider", "openai"], ("choose among the models of a pattern",)),
-    "no-quartile": (["-m", "openai/*", "--price", "5"], ("`5` is no price quartile", "1 to 4")),
+    "no-quartile": (["-m", "openai/*", "--price", "5"], ("`5` is not a price quartile", "1 to 4")),
     "no-such-provider": (["-m", "all", "--provider", "opnai"], ("did you mean `openai`?",)),
     "empty": (["-m", ""], ("-m names no model",)),
     "commas": (["-m", " , "], ("-m names no model",)),

@@ -494,7 +494,7 @@ def test_a_model_without_a_price_is_refused_before_anything_is_sent(
     project.write(".rejoinder/config.yaml", {"prices": known})
     error = refusal(project, content, "--budget-usd", "1")
     name = "openai/paid-large" if who == "it" else "anthropic/paid-judge"
-    assert error.message == f"nobody knows the price of `{name}`, so a budget in dollars cannot hold"
+    assert error.message == f"the price of `{name}` is unknown, so no budget in dollars can include it"
     assert f"prices: {{{who}: {{input: 1, output: 3}}}}" in (error.hint or "")
     assert "--budget-tokens" in (error.hint or "")
     assert server.keys == []
@@ -513,7 +513,7 @@ def test_an_embedder_needs_no_length_and_has_the_price_of_the_table(priced: Proj
     assert result.exit_code in (0, 1)
     priced.write("evals.yaml", content)
     result = priced.invoke("run", "evals.yaml", "--budget-usd", "1")
-    assert "nobody knows the price of `openai/nobody-s-embedder`" in result.exception.message
+    assert "the price of `openai/nobody-s-embedder` is unknown" in result.exception.message
 
 
 @spec("B11")
@@ -522,7 +522,7 @@ def test_without_a_limit_of_replies_no_budget_can_hold(budget: str, priced: Proj
     content = make_suite(server.fake.url, 2)
     del content["targets"][0]["max_tokens"]
     error = refusal(priced, content, budget, "1")
-    assert error.message == "a budget needs to know how long a reply of target `it` can be"
+    assert error.message == "a budget needs a limit for the replies of target `it`"
     assert "--max-tokens 4096" in (error.hint or "")
     assert server.keys == []
     document = run(priced, content, budget, "500000", "--max-tokens", "30", code=None)
@@ -544,7 +544,7 @@ def test_what_has_no_bounds_is_refused(provider: str, priced: Project, server: P
     content = {"targets": [it], "evals": [{"prompt": "A question", "checks": [{"contains": "right"}]}]}
     for budget in ("--budget-usd", "--budget-tokens"):
         error = refusal(priced, content, budget, "1", "--max-tokens", "50")
-        what = "nobody can say what a call of target `own` costs at most, so no budget can hold for it"
+        what = "the most that a call of target `own` can cost is unknown, so no budget can include it"
         assert error.message == what
     assert server.keys == []
 
@@ -628,7 +628,7 @@ def test_a_limit_that_cannot_be_read_is_none(project: Project) -> None:
     with FakeServer() as server:
         content = wired("openai", server.url, max_tokens=50, extra_body={"max_completion_tokens": "as it likes"})
         error = refusal(project, content, "--budget-tokens", "5000")
-        assert "a budget needs to know how long a reply of target `it` can be" in error.message
+        assert "a budget needs a limit for the replies of target `it`" in error.message
         assert server.requests == []
 
 

@@ -420,20 +420,20 @@ def test_the_command_shows_what_there_is(project: Project, server: FakeServer) -
     assert shown["bytes"] > 500
     assert before <= shown["oldest"] <= time.time()
     text = project.run("cache")
-    assert f"10 kept answers, {shown['bytes'] / 1024:,.0f} KiB, in {cache_file(project)}" in text
+    assert f"10 stored answers, {shown['bytes'] / 1024:,.0f} KiB, in {cache_file(project)}" in text
     assert "the oldest is of 20" in text
     assert "10  it\n" in text
 
 
 def test_the_command_forgets_all_or_what_is_old(project: Project, server: FakeServer) -> None:
-    assert project.run("cache", "clear") == "0 kept answers forgotten\n"
+    assert project.run("cache", "clear") == "0 stored answers deleted\n"
     run(project, suite(server, case("old")))
     make_older(project, 8 * 86400)
     run(project, suite(server, case("new")))
-    assert project.run("cache", "clear", "--older-than", "2w") == "0 kept answers forgotten\n"
-    assert project.run("cache", "clear", "--older-than", "7d") == "1 kept answer forgotten\n"
+    assert project.run("cache", "clear", "--older-than", "2w") == "0 stored answers deleted\n"
+    assert project.run("cache", "clear", "--older-than", "7d") == "1 stored answer deleted\n"
     assert replies_of(run(project, suite(server, case("new")))) == [["answer 2"]]
-    assert project.run("cache", "clear") == "1 kept answer forgotten\n"
+    assert project.run("cache", "clear") == "1 stored answer deleted\n"
     assert replies_of(run(project, suite(server, case("new")))) == [["answer 3"]]
 
 
@@ -577,7 +577,7 @@ def test_a_cache_that_cannot_be_written_loses_no_answer(project: Project, server
     document = run(project, suite(server, case("two")), code=0)
     assert replies_of(document) == [["answer 2"]]
     assert "no room" in document["run"]["from_cache"]["trouble"]
-    assert "not all answers could be kept: " in project.run("show")
+    assert "not all answers could be stored: " in project.run("show")
 
 
 # Money and secrets
@@ -596,7 +596,7 @@ def test_what_was_not_paid_again_is_said(project: Project, server: FakeServer) -
     cost = pytest.approx(0.002)
     assert second["run"]["from_cache"] == {"answers": 1, "repeated": 0, "tokens": 1100, "cost": cost}
     text = project.run("show")
-    assert "  cache     1 answer from earlier runs; 1,100 of the tokens and $0.002000 of the cost are theirs" in text
+    assert "  cache     1 answer from earlier runs; 1,100 of the tokens and $0.002000 of the cost belong to them" in text
 
 
 @spec("B11")

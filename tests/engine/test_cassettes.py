@@ -530,10 +530,10 @@ def test_stale_recordings_are_named(project: Project) -> None:
     assert again["run"]["stale"] == [
         "evals/one.it.yaml: turn 2 of `it`",
         "evals/two.it.yaml: turn 1 of `it` (judge)",
-        "evals/one.it.trial-2.yaml: nobody asked for it",
-        "evals/three.it.trial-2.yaml: nobody asked for it",
-        "evals/three.it.yaml: nobody asked for it",
-        "evals/two.it.trial-2.yaml: nobody asked for it",
+        "evals/one.it.trial-2.yaml: no call used it",
+        "evals/three.it.trial-2.yaml: no call used it",
+        "evals/three.it.yaml: no call used it",
+        "evals/two.it.trial-2.yaml: no call used it",
     ]
     text = project.run("run", "evals.yaml", "--replay", "cassettes")
     assert "  stale     evals/one.it.yaml: turn 2 of `it`\n            evals/two.it.yaml: turn 1" in text
@@ -550,7 +550,7 @@ def test_many_stale_recordings_do_not_fill_the_screen(project: Project) -> None:
     record(project, suite, code=0)
     project.write("evals.yaml", {**suite, "evals": cases[:1]})
     text = project.run("run", "evals.yaml", "--replay", "cassettes")
-    assert (text.count("nobody asked for it"), "and 19 more recordings that nobody asked for" in text) == (10, True)
+    assert (text.count("no call used it"), "and 19 more recordings that no call used" in text) == (10, True)
 
 
 def test_what_is_left_of_a_miss_is_stale_until_it_is_mended(project: Project) -> None:
@@ -569,11 +569,11 @@ def test_what_is_left_of_a_miss_is_stale_until_it_is_mended(project: Project) ->
 # Files that are not what they should be.
 
 DAMAGED: dict[str, tuple[bytes, str]] = {
-    "nothing": (b"", "is no cassette"),
-    "text": (b"Dear diary", "is no cassette"),
-    "another document": (b"evals:\n- prompt: Hi!\n", "is no cassette: Object"),
-    "no YAML": (b"format: 1\n  calls: [\n", "is no cassette: line 2"),
-    "no UTF-8": (b"format: 1\ncalls: \xff\xfe\n", "is no cassette"),
+    "nothing": (b"", "is not a cassette"),
+    "text": (b"Dear diary", "is not a cassette"),
+    "another document": (b"evals:\n- prompt: Hi!\n", "is not a cassette: Object"),
+    "no YAML": (b"format: 1\n  calls: [\n", "is not a cassette: line 2"),
+    "no UTF-8": (b"format: 1\ncalls: \xff\xfe\n", "is not a cassette"),
     "another format": (
         b"format: 2\nsuite: s\ncase: c\ntarget: t\ncalls: []\n",
         "has format 2, and this version reads 1",
@@ -581,16 +581,16 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
     "an unknown key": (b"format: 1\nsuite: s\ncase: c\ntarget: t\ncalls: []\nreply: x\n", "unknown field `reply`"),
     "a call without an answer": (
         b"format: 1\nsuite: s\ncase: c\ntarget: t\ncalls:\n- {asked: candidate, of: it, turn: 1}\n",
-        "either `reply` or `failure` is wanted - at `$.calls[0]`",
+        "either `reply` or `failure` is expected - at `$.calls[0]`",
     ),
     "a number as reply": (
         b"format: 1\nsuite: s\ncase: c\ntarget: t\ncalls:\n- {asked: candidate, of: it, turn: 1, reply: {text: 42}}\n",
         "Expected `str`, got `int` - at `$.calls[0].reply.text`",
     ),
-    "deep": (b"format: 1\ncalls: " + b"[" * 5000, "is no cassette"),
+    "deep": (b"format: 1\ncalls: " + b"[" * 5000, "is not a cassette"),
     "aliases": (
         b"a: &a [x]\n" + b"".join(b"%c: &%c [*%c, *%c, *%c]\n" % (n + 1, n + 1, n, n, n) for n in range(97, 120)),
-        "is no cassette",
+        "is not a cassette",
     ),
 }
 
@@ -743,7 +743,7 @@ def test_a_target_may_answer_from_cassettes(project: Project) -> None:
     assert said == [[turn["response"] for turn in result["turns"]] for result in first["results"]]
     third = play(project, "run", "evals.yaml", "--repeat", "3", code=3)
     assert [result["status"] for result in third["results"]] == ["passed", "passed", "error"] * 3
-    assert "has no cassette of case `one`, trial 3" in third["results"][2]["error"]["message"]
+    assert "has no cassette for case `one`, trial 3" in third["results"][2]["error"]["message"]
     suite["evals"][0]["checks"][1]["prompt"] = "Think twice."
     project.write("evals.yaml", suite)
     error = by_case(play(project, "run", "evals.yaml", code=3))["one"]["error"]
@@ -826,7 +826,7 @@ def test_a_target_that_replays_names_what_is_stale(project: Project) -> None:
     changed = {**suite, "targets": [{**REPLAYING, "name": "it"}], "evals": [{**cases[0], "checks": checks[:1]}]}
     project.write("evals.yaml", changed)
     document = play(project, "run", "evals.yaml", code=1)
-    assert document["run"]["stale"] == ["evals/a.it.yaml: turn 2 of `it`", "evals/b.it.yaml: nobody asked for it"]
+    assert document["run"]["stale"] == ["evals/a.it.yaml: turn 2 of `it`", "evals/b.it.yaml: no call used it"]
     chosen = play(project, "run", "evals.yaml", "--case", "a", code=1)  # who asks for less says nothing of the rest
     assert chosen["run"]["stale"] == ["evals/a.it.yaml: turn 2 of `it`"]
 

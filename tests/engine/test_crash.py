@@ -453,7 +453,7 @@ def test_one_interrupt_finishes_what_is_under_way(lab: Lab, audit: Audit) -> Non
         life = lab.start(form="text")
         assert lab.server.wait_for(WORKERS + 5, life)
         life.interrupt()
-        life.wait_until_it_says("finishing what is under way")
+        life.wait_until_it_says("finishing the conversations in progress")
     ended = life.end()
     assert ended.code == 130
     assert f"rejoinder resume {lab.run_folder.name}" in ended.out + ended.err
@@ -474,7 +474,7 @@ def test_two_interrupts_stop_at_once_and_lose_nothing(lab: Lab, audit: Audit, bl
         life = lab.start(form="text")
         assert lab.server.wait_for(WORKERS + 5, life)
         life.interrupt()
-        life.wait_until_it_says("finishing what is under way")
+        life.wait_until_it_says("finishing the conversations in progress")
         life.interrupt()
         ended = life.end(patience_s=10)  # while nothing is answered
     assert ended.code == 130
@@ -520,7 +520,7 @@ def test_the_resume_command_is_said_for_machines_too(lab: Lab) -> None:
         life = lab.start()
         assert lab.server.wait_for(WORKERS, life)
         life.interrupt()
-        life.wait_until_it_says("finishing what is under way")
+        life.wait_until_it_says("finishing the conversations in progress")
     ended = life.end()
     assert ended.code == 130
     assert ended.document["run"]["status"] == "interrupted"

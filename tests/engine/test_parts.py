@@ -603,7 +603,7 @@ def test_nothing_is_sent_and_no_key_is_needed(project: Project, model: Model) ->
     project.write("evals.yaml", content)
     found = estimate(project)
     text = project.run("run", "--dry-run", code=0)
-    assert "2 conversations would be had; nothing was sent" in text
+    assert "2 conversations would run; nothing was sent" in text
     assert "judges: 6 calls" in text
     assert found["targets"]["it"]["least_calls"] == 2
     assert not model.asked

@@ -365,7 +365,7 @@ def test_what_is_no_vector_is_refused(name: str) -> None:
     assert (error.type, error.status) == ("bad-response", 200)
     assert not error.retryable
     assert not error.ends_target
-    assert "which is no reply" in str(error)
+    assert "which is not a reply" in str(error)
 
 
 FLOATS = st.floats(allow_nan=True, allow_infinity=True) | st.floats(width=32) | st.sampled_from([3.4028235e38, 1e-46])
@@ -459,7 +459,7 @@ def test_a_text_that_a_script_does_not_have_is_named(embeddings: Raw) -> None:
 @pytest.mark.parametrize("vector", [[], ["1"], [True], [math.nan], [math.inf], [1e39], [10**400], "1, 2", 1, {"a": 1}])
 def test_a_vector_of_a_script_that_is_none_is_refused(vector: Any) -> None:
     error = failure({"provider": "scripted", "embeddings": {"*": vector}}, "a dog")
-    assert "has a vector for 'a dog' that is none" in str(error)
+    assert "has a vector for 'a dog' that is not valid" in str(error)
 
 
 # The fake servers.

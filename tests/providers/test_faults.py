@@ -239,7 +239,7 @@ def test_what_is_no_reply_is_not_asked_for_again(make: Make, kind: Any, project:
     message = result["error"]["message"]
     content = "text/html" if kind == "wrong_content_type" else "application/json"
     assert message.startswith(f"{make(server)['provider']} answered 200 with ")
-    assert f" bytes of {content}" in message and "which is no reply: " in message
+    assert f" bytes of {content}" in message and "which is not a reply: " in message
 
 
 NONSENSE: list[bytes] = [
@@ -557,7 +557,7 @@ def test_a_retry_after_an_hour_is_not_waited_for(make: Make, code: int, project:
         assert len(server.requests) <= 10
     assert counts(document)["skipped"] >= 20
     [given_up] = document["run"]["given_up"]
-    assert given_up["message"].endswith("; it asks to wait 60 minutes, which is left to you")
+    assert given_up["message"].endswith("; the provider asks to wait 60 minutes, which is too long to wait here")
 
 
 def test_an_hour_once_is_an_hour_for_all(project: Project) -> None:

@@ -98,7 +98,7 @@ ROWS = {
     "no reason phrase": read(plain(first=b"HTTP/1.1 200")),
     "too long a length": refused(head(b"content-length: 999") + BODY, "broke off in the middle of the answer"),
     # httpx and curl take the cut-off text for the whole.
-    "too short a length": refused(head(b"content-length: 9") + BODY, "which is no reply", "other", "error", "other"),
+    "too short a length": refused(head(b"content-length: 9") + BODY, "which is not a reply", "other", "error", "other"),
     "cut off in a chunk": refused(chunked()[:-60], "broke off in the middle of the answer"),
     # The connection is not used again.
     "more than was asked for": read(plain() + b"HTTP/1.1 200 OK"),
@@ -166,7 +166,9 @@ ROWS = {
     ),
     # A stream was not asked for.
     "a stream of events": refused(
-        plain(b"data: {}\n\n").replace(b"application/json", b"text/event-stream"), "which is no reply", *("other",) * 3
+        plain(b"data: {}\n\n").replace(b"application/json", b"text/event-stream"),
+        "which is not a reply",
+        *("other",) * 3,
     ),
 }
 

@@ -498,11 +498,11 @@ def test_filters_of_the_list(project: Project) -> None:
     ("arguments", "message", "hint"),
     [
         (["--provider", "opnai"], "did you mean `openai`?", "anthropic, azure"),
-        (["--provider", "ollama"], "no prices are known of a provider `ollama`", "anthropic, azure"),
+        (["--provider", "ollama"], "no prices are known for a provider `ollama`", "anthropic, azure"),
         (["gpt-4o-mini"], "did you mean `openai/gpt-4o-mini`?", "openai/gpt-5*"),
         (["openai/gpt-4o", "nothing*"], "no known model is called `nothing*`", "all"),
-        (["--price", "31337"], "`31337` is no price quartile", "single quotes"),
-        (["--price", "$$$$$"], "`$$$$$` is no price quartile", "1 to 4"),
+        (["--price", "31337"], "`31337` is not a price quartile", "single quotes"),
+        (["--price", "$$$$$"], "`$$$$$` is not a price quartile", "1 to 4"),
     ],
 )
 def test_wrong_use_is_explained(project: Project, arguments: list[str], message: str, hint: str) -> None:

@@ -215,7 +215,7 @@ def test_refused_calls_are_not_in_doubt_and_those_under_way_are(
             document = project.run_json("show", code=None)
         else:
             life.interrupt()
-            life.wait_until_it_says("finishing what is under way")
+            life.wait_until_it_says("finishing the conversations in progress")
             life.interrupt()
             document = life.end().document
     assert (document["run"]["status"], document["run"]["in_doubt"]) == (how, 2)

@@ -131,7 +131,7 @@ def test_a_plugin_that_does_not_embed_is_refused(tmp_path: Path, site: Path, pro
 def test_what_is_no_vector_is_an_error_that_names_the_plugin(tmp_path: Path, site: Path) -> None:
     ran = run(tmp_path, site, "empty", "-m", "rejoinder", "run")
     assert ran.returncode == 3
-    assert "`empty` returned what is no vector: the vector is empty" in ran.stdout
+    assert "`empty` returned something that is not a vector: the vector is empty" in ran.stdout
 
 
 def test_validation_does_not_load_a_plugin(tmp_path: Path, site: Path) -> None:

@@ -74,11 +74,11 @@ def test_variables_may_be_made_of_each_other_in_any_order(project: Project) -> N
 @pytest.mark.parametrize(
     ("given", "place", "words"),
     [
-        ({"a": "{{ var('a') }}"}, "a", "`a` is made of itself; give it a value"),
+        ({"a": "{{ var('a') }}"}, "a", "`a` refers to itself; give it a value"),
         (
             {"x": "{{ var('b') }}", "b": "{{ var('c') }}", "c": "{{ var('b') }}"},
             "b",
-            "`b` is made of itself, through `c`",
+            "`b` refers to itself, through `c`",
         ),
         ({"c": "{{ var('a') }}", "b": "{{ var('c') }}", "a": ["{{ var('b') }}"]}, "c", "through `a` and `b`"),
     ],
@@ -340,7 +340,7 @@ def test_broken_csv_rows_are_explained(project: Project) -> None:
     project.write("rows.csv", 'prompt,a\nb\n"c"d,e\nf,g,h\ni,"j\nk\n')
     assert [(line, message.partition(";")[0]) for _, line, message in files(project)["rows.csv"]] == [
         (2, "this row has 1 field and the header has 2"),
-        (3, "text goes on after a closing quote"),
+        (3, "text follows a closing quote"),
         (4, "this row has 3 fields and the header has 2"),
         (5, "a quote that opens in this row is never closed"),
     ]

@@ -502,7 +502,7 @@ def test_an_empty_conversation_is_reported_unless_an_error_says_why(project: Pro
     project.write("a.instructions.md", "Be kind.")
     assert warnings("") == ["this conversation is empty; nothing would be sent"]
     assert warnings({"type": "file", "value": "a.instructions.md"}) == [
-        "nothing but guidelines is left to send; add the question as text"
+        "only guidelines are left to send; add the question as text"
     ]
     assert warnings({"type": "file", "value": "gone.md"}) == []
     assert project.warnings({"evals": [{"prompt": "{{ e }}", "vars": {"e": ""}, "outcome": "o"}]}) == []
@@ -945,7 +945,7 @@ def test_infinity_is_out_of_range(project: Project, number: str) -> None:
     [
         ("1_000", "`_`", "1000"),
         ("'1_000'", "`_`", "1000"),
-        ("'12'", "take the quotes away", "12"),
+        ("'12'", "remove the quotes", "12"),
         ("inf", "not the text 'inf'", None),
     ],
 )

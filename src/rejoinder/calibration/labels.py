@@ -59,7 +59,7 @@ def read_labels(path: Path) -> LabelFile:
                 break  # it is the header, so every further row has the same
         elif label.id in ids:
             assert isinstance(row, Row)
-            problems.append(row.source.problem("duplicate-id", "id", f"the id `{label.id}` is taken already"))
+            problems.append(row.source.problem("duplicate-id", "id", f"the id `{label.id}` is already used"))
         else:
             ids.add(label.id)
             labels.append(label)
@@ -83,7 +83,7 @@ def _label(row: Row) -> Label | Problem:
     passed = _read_verdict(columns["label"])
     if passed is None:
         shown = write_value(columns["label"]).strip()
-        message = f"`{shown}` is no label; write pass or fail" if shown else "the label is empty; write pass or fail"
+        message = f"`{shown}` is not a label; write pass or fail" if shown else "the label is empty; write pass or fail"
         return row.source.problem("wrong-type", "label", message)
     texts = {key: write_value(columns[key]) for key in ("reply", "prompt", "outcome", "reference", "other")}
     return Label(id=write_value(row.values.get("id")) or f"row-{row.number}", passed=passed, **texts)

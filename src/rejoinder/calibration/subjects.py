@@ -122,17 +122,17 @@ def subject_of(found: FoundJudge, target: str | None, file: LabelFile) -> Subjec
     if len({asked.rest for asked in found.asked}) > 1:
         what = "rubric" if isinstance(check, Rubric) else "prompt"
         raise UsageError(
-            f"this judge is told something else in every case, because its {what} holds variables",
-            "There is no one judge to test then. Test it with a suite of one case.",
+            f"this judge gets other instructions in every case, because its {what} holds variables",
+            "So there is no single judge to test. Test it with a suite of one case.",
         )
     if len(words) > 1 and not all(label.outcome for label in file.labels):
         raise UsageError(
-            "this judge is asked something else in every case",
-            "Give each row of the labels a column `criteria` with what is demanded of its reply.",
+            "this judge gets other criteria in every case",
+            "Give each row of the labels a column `criteria` with what its reply has to satisfy.",
         )
     if isinstance(check, Compare) and not _has_others(found, check, file):
         raise UsageError(
-            "a comparison needs the reply that each labelled one is held against",
+            "a comparison needs the reply that each labelled reply is compared with",
             "Give each row of the labels a column `other`.",
         )
     takes = len(words) > 1 or "{{" in check.written or not (_has_words(check) or isinstance(check, Rubric))

@@ -308,7 +308,7 @@ def read_cassette(path: Path, reveal: Change = str) -> Cassette:
         )
     for number, call in enumerate(cassette.calls):
         if (call.reply is None) == (call.failure is None):
-            raise _no_cassette(path, f"either `reply` or `failure` is wanted - at `$.calls[{number}]`")
+            raise _no_cassette(path, f"either `reply` or `failure` is expected - at `$.calls[{number}]`")
     return structs.replace(cassette, calls=list(_whole(cassette.calls)))
 
 
@@ -327,7 +327,7 @@ def _from_yaml(path: Path) -> Any:
 
 
 def _no_cassette(path: Path, why: str) -> CassetteError:
-    return CassetteError(f"{path} is no cassette: {why}", "Record it again with --record.")
+    return CassetteError(f"{path} is not a cassette: {why}", "Record it again with --record.")
 
 
 def _whole(calls: Iterable[Recording]) -> Iterator[Recording]:

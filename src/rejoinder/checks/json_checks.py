@@ -135,7 +135,7 @@ def judge_json_path(check: JsonPath, context: Context) -> Verdict:
     try:
         return structs.replace(_judge_values(check, shown, values, context), spans=json.spans)
     except RecursionError:
-        return error_verdict(check, shown, "what is there is nested too deeply to be written down")
+        return error_verdict(check, shown, "what is there is nested too deeply to be recorded")
 
 
 def _judge_values(check: JsonPath, shown: str | None, values: list[Any], context: Context) -> Verdict:

@@ -115,14 +115,14 @@ class Ended(Struct, frozen=True):
     def _verdict(self, printed: str) -> Opinion:
         value = _found(printed)
         if not isinstance(value, bool | int | float | dict):
-            wanted = "JSON is wanted: an object with `score` or `passed`, true or false, or a number from 0 to 1"
+            wanted = "JSON is expected: an object with `score` or `passed`, true or false, or a number from 0 to 1"
             raise _fault(f"the script printed {_quoted(printed)}; {wanted}", self.stderr, "; standard error: ")
         try:
             return read_opinion(_forgiven(value))
         except CheckFault as fault:
             raise _fault(f"the script {fault}", self.stderr, "; standard error: ") from None
         except RecursionError:
-            raise CheckFault(f"the script printed JSON that is nested too deeply; {WANTED} is wanted") from None
+            raise CheckFault(f"the script printed JSON that is nested too deeply; {WANTED} is expected") from None
 
 
 class _Script:

@@ -22,13 +22,13 @@ async def judge_semantic(check: Semantic, context: Context) -> Verdict:
     value = ", ".join(check.expected)
     expected = [text for text in check.expected if text.strip()]
     if not expected:
-        return error_verdict(check, value, "nothing is left of what is expected once its variables are filled in")
+        return error_verdict(check, value, "the expected text is empty once its variables are filled in")
     if not context.reply.text.strip():
         return scored_verdict(check, value, False, "the reply is empty", score=0.0, threshold=check.threshold)
     answers = await gather_all([context.port.embed(text, check.target) for text in (context.reply.text, *expected)])
     failure = next((answer for answer in answers if isinstance(answer, Failure)), None)
     if failure is not None:
-        return error_verdict(check, value, f"the embedding could not be had: {failure.message}")
+        return error_verdict(check, value, f"the embedding could not be computed: {failure.message}")
     vectors = [answer.vector for answer in answers if not isinstance(answer, Failure)]
     if len({len(vector) for vector in vectors}) > 1:
         return error_verdict(check, value, "the embeddings have different lengths, so they cannot be compared")

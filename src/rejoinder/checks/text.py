@@ -74,7 +74,7 @@ def judge_contains_all(check: ContainsAll | IContainsAll, context: Context) -> V
 def judge_starts_with(check: StartsWith, context: Context) -> Verdict:
     start, stripped = _strip(context.reply.text)
     if not stripped.startswith(check.text):
-        return verdict(check, check.text, False, "the reply starts otherwise")
+        return verdict(check, check.text, False, "the reply starts differently")
     return verdict(check, check.text, True, "starts with it", ((start, start + len(check.text)),))
 
 
@@ -82,7 +82,7 @@ def judge_starts_with(check: StartsWith, context: Context) -> Verdict:
 def judge_ends_with(check: EndsWith, context: Context) -> Verdict:
     start, stripped = _strip(context.reply.text)
     if not stripped.endswith(check.text):
-        return verdict(check, check.text, False, "the reply ends otherwise")
+        return verdict(check, check.text, False, "the reply ends differently")
     end = start + len(stripped)
     return verdict(check, check.text, True, "ends with it", ((end - len(check.text), end),))
 
@@ -91,7 +91,7 @@ def judge_ends_with(check: EndsWith, context: Context) -> Verdict:
 def judge_equals(check: Equals, context: Context) -> Verdict:
     start, stripped = _strip(context.reply.text)
     if stripped != check.text.strip():
-        return verdict(check, check.text, False, "the reply is another")
+        return verdict(check, check.text, False, "the reply is different")
     return verdict(check, check.text, True, "is equal", ((start, start + len(stripped)),) if stripped else ())
 
 

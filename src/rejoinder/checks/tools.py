@@ -72,7 +72,7 @@ def _share(check: ToolCalls, found: int, wanted: int, made: int) -> float:
 
 def _out_of_bounds(check: ToolCalls, made: int) -> str | None:
     if check.least is not None and made < check.least:
-        return f"at least {check.least} {'call is' if check.least == 1 else 'calls are'} wanted"
+        return f"at least {check.least} {'call is' if check.least == 1 else 'calls are'} expected"
     if check.most is not None and made > check.most:
         return f"{made} calls are more than {check.most}" if check.most else "no call is allowed"
     return None

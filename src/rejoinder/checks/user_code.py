@@ -169,7 +169,7 @@ def _json(text: str) -> Any:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         shown = text if len(text) <= 200 else f"{text[:200]}..."
-        raise CheckFault(f"it answered {shown!r}, which is no JSON") from None
+        raise CheckFault(f"it answered {shown!r}, which is not JSON") from None
 
 
 def _files(words: tuple[str, ...]) -> list[str]:

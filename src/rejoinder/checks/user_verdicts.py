@@ -23,11 +23,11 @@ def read_opinion(value: Any) -> Opinion:
         return _checked(Opinion(score=value))
     if isinstance(value, str):
         if not value.strip():
-            raise CheckFault(f"gave an empty text; {WANTED} is wanted")
+            raise CheckFault(f"gave an empty text; {WANTED} is expected")
         return Opinion(passed=False, reason=value)
     if isinstance(value, dict):
         return _from_mapping(value)
-    raise CheckFault(f"gave {_shown(value)}; {WANTED} is wanted")
+    raise CheckFault(f"gave {_shown(value)}; {WANTED} is expected")
 
 
 def _from_mapping(data: dict[Any, Any]) -> Opinion:
@@ -35,7 +35,7 @@ def _from_mapping(data: dict[Any, Any]) -> Opinion:
     if passed is None and score is None:
         raise CheckFault(f"gave {_shown(data)}, which has neither `score` nor `passed`")
     if passed is not None and not isinstance(passed, bool):
-        raise CheckFault(f"gave {_shown(passed)} as `passed`; true or false is wanted")
+        raise CheckFault(f"gave {_shown(passed)} as `passed`; true or false is expected")
     reason = data.get("reason") or data.get("reasoning") or ""
     return _checked(
         Opinion(
@@ -52,10 +52,10 @@ def _checked(opinion: Opinion) -> Opinion:
     score = opinion.score
     if score is None:
         if opinion.passed is None:
-            raise CheckFault(f"gave neither a score nor whether it passed; {WANTED} is wanted")
+            raise CheckFault(f"gave neither a score nor whether it passed; {WANTED} is expected")
         return opinion
     if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
-        raise CheckFault(f"gave the score {_shown(score)}; a number from 0 to 1 is wanted")
+        raise CheckFault(f"gave the score {_shown(score)}; a number from 0 to 1 is expected")
     return msgspec.structs.replace(opinion, score=float(score))
 
 

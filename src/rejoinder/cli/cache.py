@@ -36,7 +36,7 @@ def command(ctx: click.Context, form: str) -> None:
         write_json(msgspec.to_builtins(contents))
         return
     size = f"{contents.bytes / 1024:,.0f} KiB"
-    echo(f"{count(contents.replies, 'kept answer')}, {size}, in {root / FILE}")
+    echo(f"{count(contents.replies, 'stored answer')}, {size}, in {root / FILE}")
     if contents.oldest is not None:
         echo(f"the oldest is of {datetime.fromtimestamp(contents.oldest).astimezone():%Y-%m-%d %H:%M}")
     for target, number in contents.by_target.items():
@@ -44,7 +44,7 @@ def command(ctx: click.Context, form: str) -> None:
 
 
 @command.command("clear")
-@click.option("--older-than", type=LIFETIME, metavar="TIME", help="Only what is older, such as 7d.")
+@click.option("--older-than", type=LIFETIME, metavar="TIME", help="Delete only answers older than this, such as 7d.")
 def clear(older_than: float | None) -> None:
     """Forget kept answers: all of them, or the old ones."""
     root = find_root(Path.cwd(), Path.cwd())
@@ -52,4 +52,4 @@ def clear(older_than: float | None) -> None:
     if (root / FILE).is_file():
         with contextlib.closing(Cache(root)) as cache:
             gone = cache.clear(older_than)
-    echo(f"{count(gone, 'kept answer')} forgotten")
+    echo(f"{count(gone, 'stored answer')} deleted")

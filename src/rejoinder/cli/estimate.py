@@ -36,7 +36,7 @@ def show_estimate(suites: list[Suite], options: RunOptions, form: str) -> None:
 def _lines(
     found: Estimate, costs: dict[str, tuple[float | None, float | None]], judges: dict[str, float | None]
 ) -> list[str]:
-    lines = [f"{count(found.conversations, 'conversation')} would be had; nothing was sent"]
+    lines = [f"{count(found.conversations, 'conversation')} would run; nothing was sent"]
     for name, one in found.targets.items():
         least, most = costs[name]
         calls = _span(one.least_calls, one.most_calls, "call")

@@ -35,7 +35,7 @@ def command() -> None:
     help="Which judge, where the suite has several: its name, its criteria, or the beginning of its digest.",
 )
 @click.option("--criteria", metavar="TEXT", help="Test an `llm_judge` with these criteria instead of a suite's.")
-@click.option("--target", metavar="NAME", help="Who judges, instead of whom the suite names.")
+@click.option("--target", metavar="NAME", help="The target that judges, instead of the suite's.")
 @click.option("--targets", "targets_file", type=click.Path(path_type=Path), help="A further file of targets.")
 @click.option("--repeat", "-n", type=click.IntRange(1), default=1, help="Ask about every reply N times.")
 @click.option("--workers", "-w", type=click.IntRange(1), help="Replies judged at the same time.  [default: 10]")
@@ -189,7 +189,7 @@ def _ask(subject: Subject, file: LabelFile, options: RunOptions, run: str | None
     receipt = folder.read_receipt()
     if receipt is None or not is_test_of(receipt, suite, subject):
         raise UsageError(
-            f"run {folder.id} is no test of this judge with {file.path.name}",
+            f"run {folder.id} is not a test of this judge with {file.path.name}",
             "Give the same labels, suite, --check, --criteria and --target as when it began.",
         )
     return resume_run(RecordedRun(folder, root), options, display, retry_errors=True, suites=[suite])

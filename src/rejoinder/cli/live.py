@@ -49,7 +49,7 @@ class LiveDisplay(Observer):
 
     def stopping(self) -> None:
         self._stopping = True
-        self._say("finishing what is under way; press Ctrl-C again to stop at once")
+        self._say("finishing the conversations in progress; press Ctrl-C again to stop at once")
 
     def cut_off(self, run: str) -> None:
         self._say(f"stopped at once; everything recorded is safe. Go on with: rejoinder resume {run}")

@@ -68,7 +68,7 @@ def read_quartiles(prices: Iterable[str]) -> list[int]:
 def _read_quartile(word: str) -> int:
     if word not in _QUARTILES:
         raise UsageError(
-            f"`{word}` is no price quartile",
+            f"`{word}` is not a price quartile",
             "Quartiles are 1 to 4, or '$' to '$$$$' in single quotes, because a shell has its own meaning for `$$`.",
         )
     return _QUARTILES[word]

@@ -198,7 +198,7 @@ def _lines(probe: Probe) -> Iterator[str]:
         yield f"{name}: no answer: {probe.error}"
         return
     reply = probe.reply
-    words = [f"{probe.seconds:.2f} s", f"model {reply.model or 'not told'}"]
+    words = [f"{probe.seconds:.2f} s", f"model {reply.model or 'not reported'}"]
     if reply.vector:
         words.append(f"a vector of {len(reply.vector) // 4} numbers")
     words.append(f"{reply.usage.input_tokens} tokens in, {reply.usage.output_tokens} out")

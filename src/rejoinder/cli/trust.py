@@ -34,7 +34,7 @@ def command(files: tuple[Path, ...], forget: bool, listing: bool, yes: bool) -> 
         raise UsageError("there is no .env file in this project")
     if forget:
         forget_files(chosen)
-        echo(f"{count(len(chosen), 'file')} forgotten")
+        echo(f"{count(len(chosen), 'file')} no longer trusted")
         return
     for file in chosen:
         names = deciding_variables(read_env_file(file).values)

@@ -138,7 +138,7 @@ class Cache:
         try:
             yield
         except (OSError, sqlite3.Error, msgspec.ValidationError) as error:
-            hint = "Delete the file, or leave out --cache; it holds nothing that cannot be asked again."
+            hint = "Delete the file, or leave out --cache; everything in it can be asked for again."
             raise UsageError(f"the cache {self.path} cannot be used: {error}", hint) from None
 
 

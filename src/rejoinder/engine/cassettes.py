@@ -89,9 +89,7 @@ class CassetteSource:
         """Recordings that no conversation used: calls of a cassette, or all of one that belongs to such a suite."""
         found = (self._shelf.place(suite.path, suite.root).glob("*.yaml") for suite in suites)
         unplayed = sorted(path for paths in found for path in paths if path not in self._played)
-        return [text for _, text in sorted(self._left)] + [
-            f"{self._shown(path)}: nobody asked for it" for path in unplayed
-        ]
+        return [text for _, text in sorted(self._left)] + [f"{self._shown(path)}: no call used it" for path in unplayed]
 
     def _playback(self, job: Job) -> Playback | str:
         path = cassette_path(self._shelf, job)

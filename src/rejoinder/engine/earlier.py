@@ -33,7 +33,7 @@ class EarlierRuns(Struct, frozen=True):
         return {name for name, model in now.items() if model and then.get(name) not in (None, mask.hide_text(model))}
 
     def skipped(self, suites: Iterable[Suite]) -> set[Place]:
-        """Conversations that never started: a target was given up, or the first failure ended the run."""
+        """Conversations that never started: a target was disabled, or the first failure ended the run."""
         paths = [run.folder.results for run in self.recorded if run.folder.results.is_file()]
         names: dict[str, None] = {}
         places: list[Place] = []

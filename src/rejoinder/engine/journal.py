@@ -104,7 +104,7 @@ def read_journal(path: Path, mask: Mask, ledger: Ledger | None = None) -> Histor
             except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
                 raise JournalError(
                     f"line {number} of {path} is damaged: {error}",
-                    "The lines before it are sound. Restore the file from a copy, or start a new run.",
+                    "The lines before it are intact. Restore the file from a copy, or start a new run.",
                 ) from None
             size += len(line)
             if isinstance(record, Told):
@@ -117,7 +117,7 @@ def read_journal(path: Path, mask: Mask, ledger: Ledger | None = None) -> Histor
             elif record.format != FORMAT:
                 raise JournalError(
                     f"{path} has format {record.format}, and this version reads format {FORMAT}",
-                    "Use the version of rejoinder that began the run.",
+                    "Use the version of rejoinder that started the run.",
                 )
             else:
                 in_doubt = record.in_doubt

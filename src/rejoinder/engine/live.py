@@ -237,12 +237,13 @@ class Live:
         retries, limiter, state = opened.retries, opened.provider.limiter, opened.state
         if error.retryable and error.retry_after_s is not None and error.retry_after_s > LONGEST_WAIT_S:
             # Other calls need not wait as long either, so the limiter does not learn it.
-            error.message += f"; it asks to wait {error.retry_after_s / 60:.0f} minutes, which is left to you"
+            minutes = error.retry_after_s / 60
+            error.message += f"; the provider asks to wait {minutes:.0f} minutes, which is too long to wait here"
             error.retryable, error.pressure, error.ends_target = False, None, True
         if error.pressure is not None:
             state.refused_since = state.refused_since or time.monotonic()
             if time.monotonic() - state.refused_since > LONGEST_WAIT_S:
-                error.message += f"; nothing was let through for {LONGEST_WAIT_S / 60:.0f} minutes"
+                error.message += f"; no request was accepted for {LONGEST_WAIT_S / 60:.0f} minutes"
                 error.retryable, error.ends_target = False, True
         if error.type not in _UNCERTAIN:
             self._journal.failed(key, charged=_is_charged(error))

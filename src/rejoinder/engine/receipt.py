@@ -133,7 +133,7 @@ def read_stored(folder: RunFolder) -> Stored:
             return msgspec.json.decode(stream.read(LONGEST_LINE), type=Stored)
     except FileNotFoundError:
         hint = "Its process ended before anything was sent. Start the run again, and delete the folder."
-        raise UsageError(f"run {folder.id} never began", hint) from None
+        raise UsageError(f"run {folder.id} never started", hint) from None
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
         raise RunDamaged(path, str(error), "Start a new run.") from None
     except OSError as error:

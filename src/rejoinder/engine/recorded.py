@@ -63,7 +63,7 @@ class RecordedRun:
         return mask if self.is_trusted else Mask({})
 
     def options(self) -> RunOptions:
-        """The options that the run was begun with, but for what only a command may decide."""
+        """The options that the run was started with, but for what only a command may decide."""
         options = self.stored.options
         if not self.is_trusted:
             self._refuse_options(options)
@@ -99,10 +99,10 @@ class RecordedRun:
         options, known = self.stored.options, {name for suite in suites for name in suite.targets}
         other = [name for name in options.selection.targets if name not in known]
         if other:
-            raise self._refused(f"was begun with the target {other[0]}, which the project does not have")
+            raise self._refused(f"was started with the target {other[0]}, which the project does not have")
         answers = options.answers
         if options.selection.system_prompt is not None or answers.fork is not None or answers.record is not None:
-            raise self._refused("was begun with --system-prompt, --fork or --record")
+            raise self._refused("was started with --system-prompt, --fork or --record")
 
     def _refuse_options(self, options: RunOptions) -> None:
         shard, most = options.selection.shard, max(options.repeat, options.pace.workers or 0)
@@ -141,12 +141,12 @@ class RecordedRun:
         if here is not None and (here.exists() or not self.is_trusted):
             return str(here)
         if not self.is_trusted:
-            raise self._refused(f"was begun with {option} {path}, outside of the project")
+            raise self._refused(f"was started with {option} {path}, outside of the project")
         return path
 
     def _refused(self, what: str) -> Untrusted:
         return Untrusted(
-            f"run {self.folder.id} {what}, and rejoinder of this user did not write its folder",
-            f"Give the command in the project that has the run's suites (this one is {self.root}). Or use the copy in"
+            f"run {self.folder.id} {what}, and its folder was not written by your rejoinder",
+            f"Run the command in the project that has the run's suites (this one is {self.root}). Or use the copy in"
             " the folder with --trust: then the folder decides which code is run and where your keys are sent.",
         )

@@ -362,21 +362,21 @@ def refuse_unbounded(opened: Iterable[OpenTarget], embedders: Collection[Target]
             continue
         if not one.is_billed or target.provider == "http":
             raise UsageError(
-                f"nobody can say what a call of target `{target.name}` costs at most, so no budget can hold for it",
+                f"the most that a call of target `{target.name}` can cost is unknown, so no budget can include it",
                 "Leave out the budget, or the target.",
             )
         if not embeds and one.most_tokens(_anything(target))[1] is None:
             raise UsageError(
-                f"a budget needs to know how long a reply of target `{target.name}` can be",
-                f"Say it for all targets that do not: --max-tokens {EXAMPLE_TOKENS}. Or set `max_tokens` of the"
-                " target, before its first run: a target that was changed is asked anew.",
+                f"a budget needs a limit for the replies of target `{target.name}`",
+                f"Set one for all targets without it: --max-tokens {EXAMPLE_TOKENS}. Or set `max_tokens` of the"
+                " target, before its first run: the calls of a changed target are made again.",
             )
         if in_usd and one.cost(Usage(1, 0 if embeds else 1)) is None:
             raise UsageError(
-                f"nobody knows the price of `{target.provider}/{one.model_name or target.name}`, so a budget in dollars"
-                " cannot hold",
-                "Say it under `prices` in .rejoinder/config.yaml (dollars for a million tokens), for example"
-                f" prices: {{{target.name}: {{input: 1, output: 3}}}}, or have a budget in tokens alone"
+                f"the price of `{target.provider}/{one.model_name or target.name}` is unknown, so no budget in dollars"
+                " can include it",
+                "Set it under `prices` in .rejoinder/config.yaml (dollars for a million tokens), for example"
+                f" prices: {{{target.name}: {{input: 1, output: 3}}}}, or set a budget in tokens alone"
                 " (--budget-tokens).",
             )
 

@@ -97,8 +97,8 @@ def decode(content: bytes, name: str) -> str:
 
 def too_large(name: str, size: int, most_bytes: int) -> FileFault:
     megabytes = f"{size / 1024 / 1024:.1f} MB" if size >= 1024 * 1024 else f"{size} bytes"
-    most = f"at most {most_bytes // 1024 // 1024} MB can be used"
-    return FileFault("too-large", f"{in_quotes(name)} has {megabytes}; {most}")
+    limit = f"the limit is {most_bytes // 1024 // 1024} MB"
+    return FileFault("too-large", f"{in_quotes(name)} is too large ({megabytes}); {limit}")
 
 
 def in_quotes(name: str) -> str:
@@ -125,7 +125,7 @@ def _os_fault(path: Path, error: OSError) -> FileFault:
         near = near_name(path)
         hint = f"; did you mean `{path.with_name(near)}`?" if near else ""
         return FileFault("file-not-found", f"there is no file {in_quotes(str(path))}{hint}")
-    reason = "its links lead in a circle" if error.errno == errno.ELOOP else reason_of(error)
+    reason = "its symbolic links form a loop" if error.errno == errno.ELOOP else reason_of(error)
     return FileFault("unreadable-file", f"{in_quotes(path.name)} cannot be read: {reason}")
 
 

@@ -70,7 +70,7 @@ class TemplatedHttp:
         for step in self._path:
             value = _follow(value, step, self._path_text or "")
         if value is None:
-            raise msgspec.DecodeError(f"at `{self._path_text}` it has nothing but null")
+            raise msgspec.DecodeError(f"at `{self._path_text}` it has only null")
         return Reply(value if isinstance(value, str) else msgspec.json.encode(value).decode())
 
     def explain(self, answer: HttpAnswer) -> ErrorDetails:

@@ -326,7 +326,7 @@ def _inflate_as(format: int, body: bytes, most: int) -> bytes:
     if len(inflated) <= most and not inflater.eof:
         raise EOFError
     if inflater.unused_data:
-        raise zlib.error("something follows its end")
+        raise zlib.error("data follows its end")
     return inflated
 
 

@@ -181,7 +181,7 @@ class ApiProvider:
         return "" if is_named else "; base URLs usually end in /v1"
 
     def _unreadable(self, answer: HttpAnswer, reason: str) -> ProviderError:
-        message = f"{self._name} answered {answer.status} with {_described(answer)}, which is no reply: {reason}"
+        message = f"{self._name} answered {answer.status} with {_described(answer)}, which is not a reply: {reason}"
         return ProviderError(message + _request_id(answer), type="bad-response", status=answer.status)
 
 

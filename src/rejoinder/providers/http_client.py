@@ -342,7 +342,7 @@ class _Connection(asyncio.Protocol):
         if reader is None or waiter is None or waiter.done():
             self._keep_alive = False  # bytes that no request asked for
             if self._is_new:
-                message = f"{self._place} does not speak HTTP: before it was asked, it said {data[:40]!r}"
+                message = f"{self._place} does not speak HTTP: before any request it sent {data[:40]!r}"
                 self._ended = ProviderError(message, type="connection")
             self.close()
             return

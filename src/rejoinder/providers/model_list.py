@@ -138,7 +138,7 @@ def filter_models(
     for name in folded:
         if name not in known:
             raise UsageError(
-                f"no prices are known of a provider `{name}`{did_you_mean(name, sorted(known))}",
+                f"no prices are known for a provider `{name}`{did_you_mean(name, sorted(known))}",
                 f"The providers with prices are {list_words(sorted(known))}.",
             )
     return [

@@ -118,7 +118,7 @@ def told_inside(error: OpenAiError | str) -> ProviderError:
     status = word if isinstance(word, int) else count(word) or _PASSING.get(word)
     kind = str(error.code or error.type or "error")
     return ProviderError(
-        f"the answer tells of an error ({kind}): {shortened(error.message or 'it does not say which')}",
+        f"the answer reports an error ({kind}): {shortened(error.message or 'it does not say which')}",
         type=kind,
         retryable=status in RETRYABLE,
         status=status,

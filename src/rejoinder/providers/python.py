@@ -93,22 +93,22 @@ class PythonProvider:
             reply = answer if isinstance(answer, Reply) else Reply("", vector=_pack(answer))
             check_vector(reply.vector)
         except msgspec.ValidationError as error:
-            raise self._bad(f"returned what is no vector: {error}") from None
+            raise self._bad(f"returned something that is not a vector: {error}") from None
         self._refuse_nonsense(reply, answer)
         return reply
 
     def _refuse_nonsense(self, reply: Reply, answer: Any) -> None:
         """An answer that cannot be recorded is refused here, where the function that gave it can be named."""
         if not isinstance(reply.text, str):
-            wanted = "a text, a mapping with `text`, or a Reply is wanted"
+            wanted = "a text, a mapping with `text`, or a Reply is expected"
             raise self._bad(f"returned {type(answer).__name__}; {wanted}")
         usage = reply.usage
         for name in ("input_tokens", "output_tokens", "reasoning_tokens"):
             count = getattr(usage, name)
             if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-                raise self._bad(f"returned {count!r} as `{name}`; a whole number from 0 on is wanted")
+                raise self._bad(f"returned {count!r} as `{name}`; a whole number from 0 on is expected")
         if reply.cost is not None and (isinstance(reply.cost, bool) or not isinstance(reply.cost, int | float)):
-            raise self._bad(f"returned {reply.cost!r} as `cost`; a number is wanted")
+            raise self._bad(f"returned {reply.cost!r} as `cost`; a number is expected")
         try:
             msgspec.convert(msgspec.json.decode(msgspec.json.encode(reply)), Reply)
         except (msgspec.MsgspecError, UnicodeError, TypeError) as error:

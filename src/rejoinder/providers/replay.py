@@ -61,9 +61,7 @@ class ReplayProvider:
             if words := playback.left_of(self._of):
                 left.append(f"{path.relative_to(self._folder).as_posix()}: {words}")
         unplayed = sorted(path for path in self._own - set(self._playbacks) if path.parent in self._places)
-        return left + [
-            f"{path.relative_to(self._folder).as_posix()}: nobody asked for it" for path in unplayed if whole
-        ]
+        return left + [f"{path.relative_to(self._folder).as_posix()}: no call used it" for path in unplayed if whole]
 
     async def close(self) -> None:
         pass
@@ -84,7 +82,7 @@ class ReplayProvider:
             return known[0].explain(self._wanted(request))
         place = self._shelf.place(request.suite, self._root)
         what = f"case `{request.case_id}`, trial {request.trial}"
-        return f"{place} has no cassette of {what}; `run --record {self._folder}` writes one"
+        return f"{place} has no cassette for {what}; `run --record {self._folder}` writes one"
 
     def _playback(self, path: Path) -> Playback:
         """The cassette, with the secrets that are known once every target is open."""

@@ -66,7 +66,7 @@ class ScriptedProvider:
         try:
             return pack_vector(msgspec.convert(numbers, list[float]))
         except msgspec.ValidationError as error:
-            raise ProviderError(f"target `{self._name}` has a vector for {shown} that is none: {error}") from None
+            raise ProviderError(f"target `{self._name}` has a vector for {shown} that is not valid: {error}") from None
 
     def _script(self, request: Request) -> list[Any]:
         if request.judging:

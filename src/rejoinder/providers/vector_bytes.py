@@ -32,7 +32,7 @@ def read_vector(text: str) -> bytes:
     try:
         data = a2b_base64(text, strict_mode=True)
     except ValueError as error:
-        raise ValidationError(f"the vector is no base64: {error}") from None
+        raise ValidationError(f"the vector is not base64: {error}") from None
     return check_vector(data)
 
 
@@ -41,12 +41,12 @@ def check_vector(data: bytes) -> bytes:
     if not data:
         raise ValidationError("the vector is empty")
     if len(data) % _WIDTH:
-        raise ValidationError(f"the vector is cut off: {len(data)} bytes are no whole number of 32-bit floats")
+        raise ValidationError(f"the vector is cut off: {len(data)} bytes are not a whole number of 32-bit floats")
     numbers = array("f", data)
     if sys.byteorder == "big":
         numbers.byteswap()
     if not isfinite(sum(numbers)):  # no sum of 32-bit floats leaves the range of 64 bits by itself
-        raise ValidationError("the vector has something in it that is no finite number")
+        raise ValidationError("the vector has a value that is not a finite number")
     return data
 
 

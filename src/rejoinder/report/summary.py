@@ -22,7 +22,7 @@ def write_summary(run: Receipt, summary: Summary, *, corrected: bool = False) ->
     targets = ", ".join(summary.by_target) or ", ".join(target.name for target in run.targets)
     yield f"{names} on {targets}: {count(summary.total, 'conversation')}"
     for disabled in run.given_up:
-        yield _line("given up", f"`{disabled.target}`: {disabled.message}")
+        yield _line("disabled", f"`{disabled.target}`: {disabled.message}")
     yield _line("result", _result(summary))
     if summary.pass_rate is not None:
         yield _line("pass rate", f"{bar(summary)} {_rate(summary)}")
@@ -185,7 +185,7 @@ def _budget(budget: BudgetUse) -> str:
     usd, tokens = budget.needed
     too_dear = budget.usd is not None and budget.spent_usd + usd > budget.usd
     most = dollars(usd) if too_dear else f"{tokens:,} tokens"
-    return f"{', '.join(parts)}; reached: the next call can come to {most}, and that does not fit any more"
+    return f"{', '.join(parts)}; reached: the next call can cost up to {most}, which is more than what is left"
 
 
 def _from_cache(use: CacheUse) -> str:
@@ -195,14 +195,14 @@ def _from_cache(use: CacheUse) -> str:
     text = ", ".join(origins)
     if use.tokens:
         cost = f" and {dollars(use.cost)} of the cost" if use.cost else ""
-        text += f"; {use.tokens:,} of the tokens{cost} are theirs, and were not spent again"
-    return text + (f"; not all answers could be kept: {use.trouble}" if use.trouble else "")
+        text += f"; {use.tokens:,} of the tokens{cost} belong to them and were not billed again"
+    return text + (f"; not all answers could be stored: {use.trouble}" if use.trouble else "")
 
 
 def _stale(recordings: tuple[str, ...]) -> Iterator[str]:
     yield from recordings[:MOST_STALE]
     if len(recordings) > MOST_STALE:
-        yield f"and {len(recordings) - MOST_STALE} more recordings that nobody asked for"
+        yield f"and {len(recordings) - MOST_STALE} more recordings that no call used"
 
 
 def _targets(by_target: dict[str, TargetSummary]) -> Iterator[str]:
@@ -249,7 +249,9 @@ def _cost(summary: Summary) -> Iterator[str]:
     unpriced = {name: calls for name, calls in summary.unpriced.items() if parts or "/" in name}
     if unpriced:
         names = ", ".join(f"{name} ({count(calls, 'call')})" for name, calls in unpriced.items())
-        parts.append(f"{'and' if parts else 'unknown:'} no price for {names}; `prices` in the configuration can say it")
+        parts.append(
+            f"{'and' if parts else 'unknown:'} no price for {names}; set it under `prices` in the configuration"
+        )
     if summary.judge_usage.total_tokens and summary.judge_cost is None:
         parts.append(f"{'and' if parts else 'unknown:'} no price for what judges used")
     if parts:

@@ -73,7 +73,7 @@ class CaseCollector:
         if first_at != at:
             line = first.number if isinstance(first, RowSource) else first.document.place(read_path(first_at))[0]
             where = f"on line {line}" if first.file == source.file else f"in {first.file}, line {line}"
-            problem = source.problem("duplicate-id", at, f"the id `{case.id}` is taken already, {where}")
+            problem = source.problem("duplicate-id", at, f"the id `{case.id}` is already used, {where}")
             self.problems.append(structs.replace(problem, first_line=line))
 
     def check_targets(self, targets: Targets, folders: tuple[str, ...]) -> None:

@@ -170,7 +170,7 @@ def _read_prompt(prompt: str, at: str, texts: CaseTexts) -> tuple[Message, ...]:
     """A lone `prompt` as a message of the user."""
     text = texts.text(prompt, at)
     if not text.strip():
-        texts.problem("empty-prompt", at, "nothing is left of this prompt once its variables are filled in")
+        texts.problem("empty-prompt", at, "this prompt is empty once its variables are filled in")
     return (Message("user", (TextPart(text, at),), at),)
 
 

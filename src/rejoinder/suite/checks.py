@@ -151,7 +151,7 @@ def read_pattern(value: str | float, at: str, texts: Texts) -> str:
         return texts.written(value, at)
     text = texts.text(value, at)
     if not text and value:
-        texts.problem("empty-pattern", at, "nothing is left of this pattern once its variables are filled in")
+        texts.problem("empty-pattern", at, "this pattern is empty once its variables are filled in")
     return text
 
 

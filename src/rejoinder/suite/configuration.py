@@ -126,7 +126,7 @@ def read_prices(config: Mapping[str, Any]) -> dict[str, Price]:
     """The `prices` of a project's configuration. Raises UsageError."""
     written = config.get("prices") or {}
     if not isinstance(written, Mapping):
-        raise UsageError("`prices` in the configuration is no mapping", _PRICE_HINT)
+        raise UsageError("`prices` in the configuration is not a mapping", _PRICE_HINT)
     return {str(name): _read_price(str(name), value) for name, value in written.items()}
 
 
@@ -135,7 +135,7 @@ def _read_price(name: str, value: Any) -> Price:
         own = {key: item for key, item in dict(value).items() if not str(key).startswith("x-")}
         price = msgspec.convert(own, Price)
     except (msgspec.ValidationError, TypeError, ValueError) as error:
-        raise UsageError(f"`prices.{name}` in the configuration is no price: {error}", _PRICE_HINT) from None
+        raise UsageError(f"`prices.{name}` in the configuration is not a price: {error}", _PRICE_HINT) from None
     if not all(math.isfinite(rate) for rate in msgspec.structs.astuple(price) if rate is not None):
         raise UsageError(f"`prices.{name}` in the configuration is not finite", _PRICE_HINT)
     return price

@@ -40,7 +40,7 @@ def read_rows(path: Path, file: str, root: Path | None = None) -> Iterator[Row |
     suffix = path.suffix.lower()
     name = in_quotes(path.name)
     if suffix not in SUFFIXES:
-        message = f"{name} is no data set that can be read; use a .jsonl or a .csv file"
+        message = f"{name} is not a data set that can be read; use a .jsonl or a .csv file"
         yield Problem(code="unreadable-file", message=message, file=file)
         return
     try:
@@ -88,7 +88,7 @@ def _read_jsonl(stream: TextIO, file: str, seen: str) -> Iterator[Row | Problem]
             continue
         # The decoder keeps the last of two equal keys. Only a line that seems to have lost one is read with care.
         if len(_KEY_END.findall(text)) > keys and (twice := _find_twin(text)):
-            yield _twice(source, twice, f"the key `{twice}` stands twice in one object of this line")
+            yield _twice(source, twice, f"the key `{twice}` is set twice in one object of this line")
             continue
         number += 1
         yield Row(number, values, source, seen)
@@ -210,7 +210,7 @@ def _csv_words(error: str) -> tuple[str, bool]:
     if "unexpected end of data" in error:
         return "a quote that opens in this row is never closed", True
     if "expected after" in error:
-        return "text goes on after a closing quote; put the whole cell in quotes, and write quotes in it twice", False
+        return "text follows a closing quote; put the whole cell in quotes, and write quotes in it twice", False
     if "field limit" in error:
         most = f"{csv.field_size_limit():,}"
         return f"a cell of this row has more than {most} characters; is a quote not closed?", True
@@ -225,7 +225,7 @@ def _wrong_length(found: int, wanted: int) -> str:
 
 def _check_header(header: list[str], source: RowSource) -> Iterator[Problem]:
     for name in dict.fromkeys(name for name in header if header.count(name) > 1):
-        yield _twice(source, name, f"the column `{name}` stands in the header twice")
+        yield _twice(source, name, f"the column `{name}` is in the header twice")
 
 
 def _twice(source: RowSource, key: str, message: str) -> Problem:
@@ -235,5 +235,5 @@ def _twice(source: RowSource, key: str, message: str) -> Problem:
 def _bounded_lines(stream: TextIO) -> Iterator[str]:
     while line := stream.readline(LONGEST_ROW + 1):
         if len(line) > LONGEST_ROW:
-            raise FileFault("too-large", f"a row has more than {LONGEST_ROW // 1024 // 1024} MB")
+            raise FileFault("too-large", f"a row is too large; the limit is {LONGEST_ROW // 1024 // 1024} MB")
         yield line

@@ -60,7 +60,7 @@ class CheckRules:
         mappings = [item for item in items if isinstance(item, dict)]
         if mappings and len(mappings) == len(items) and all(self._is_lone_prompt(item) for item in mappings):
             message = (
-                "only follow-ups stand here, and a level needs a check that can fail; add the check that the first"
+                "this list has only follow-ups, and they are sent only when a check fails; add the check that the first"
                 " reply has to satisfy"
             )
             self.found.errors.append(Violation("no-check-at-level", path, message))
@@ -73,7 +73,7 @@ class CheckRules:
         kinds = [key for key in item if key in self.kinds]
         if len(kinds) > 1:
             names = list_words([f"`{kind}`" for kind in kinds])
-            message = f"one check an item: {names} need an item each, with a dash of its own"
+            message = f"each item has one check: {names} need an item each, with its own dash"
             self.found.errors.append(Violation("multiple-check-keys", path, message))
         elif not kinds and not _names_anything(item):
             message = f"this item has no check; add one of {', '.join(sorted(self.kinds))}"
@@ -121,7 +121,7 @@ class CheckRules:
                 self.found.errors.append(Violation("conflicting-keys", path, message, key=True))
         elif not _is_scored(item):
             message = (
-                f"`threshold` changes nothing: {_UNSCORED.get(kind, 'a `{kind}` passes or fails').format(kind=kind)}"
+                f"`threshold` has no effect: {_UNSCORED.get(kind, 'a `{kind}` passes or fails').format(kind=kind)}"
             )
             self.found.warnings.append(Violation("no-effect", path, message, key=True))
 
@@ -144,7 +144,7 @@ class CheckRules:
             self.found.errors.extend(found)
             mark = next((key for key in ("min_score", "required_min_score") if key in criterion), None)
             if mark is not None and not criterion.get("score_ranges"):
-                message = f"`{mark}` changes nothing: without `score_ranges` a criterion is met or not"
+                message = f"`{mark}` has no effect: without `score_ranges` a criterion is met or not"
                 self.found.warnings.append(Violation("no-effect", (*place, mark), message, key=True))
             for span, inner in _mappings(criterion.get("score_ranges"), (*place, "score_ranges")):
                 found = find_two_names([(*inner, key) for key in span], dict.fromkeys(_MEANINGS, "meaning"))
@@ -154,11 +154,11 @@ class CheckRules:
         """A check of what stands at a path sees a text: it makes no calls and has no follow-up."""
         check, place = value["check"], (*path, "check")
         if "equals" in value:
-            message = "`equals` and `check` both say what has to stand there; keep one of them"
+            message = "`equals` and `check` both say what the value has to be; keep one of them"
             self.found.errors.append(Violation("conflicting-keys", place, message, key=True))
         for key in check:
             if key in _OF_WHOLE_REPLIES:
-                message = f"`{key}` cannot be put to a part of a reply, which is what stands at a path"
+                message = f"`{key}` cannot check a part of a reply, and a path leads to a part"
             elif key in _BESIDE - {"name"}:
                 message = f"`{key}` belongs beside `json_path`, not into its check"
             else:

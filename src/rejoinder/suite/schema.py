@@ -192,7 +192,7 @@ def _legacy_checks_map(fault: _Fault) -> Violation:
         message = f"a space is missing after the dash; write `- {keys[0].lstrip('-')}: ...`"
         return Violation("legacy-checks-map", fault.path, message)
     lines = "; ".join(f"`- {key}: ...`" for key in keys) or "`- match: ...`"
-    message = f"`checks` is a list with one check an item, not a mapping; write {lines}"
+    message = f"`checks` is a list of checks, not a mapping; write {lines}"
     return Violation("legacy-checks-map", fault.path, message)
 
 
@@ -211,7 +211,7 @@ def _type(fault: _Fault) -> Iterator[Violation]:
         message += "; put it in quotes"
         quote = True
     elif isinstance(value, str) and {"integer", "number"} & set(types) and _is_number(value):
-        message += "; take the quotes away"
+        message += "; remove the quotes"
         quote = False
     elif isinstance(value, str) and {"integer", "number"} & set(types) and _is_number(value.replace("_", "")):
         instead = value.replace("_", "")
@@ -248,7 +248,7 @@ def _how_to_write(fault: _Fault) -> str:
         return f"; write `{key}_all` where all of them have to occur, or `{key}_any` where one is enough"
     if isinstance(value, list) and fault.rule.get("x-code") == "empty-pattern":
         times = "twice" if len(value) == 2 else "for each"
-        return f"; one pattern an item: write `- {key}: ...` {times}"
+        return f"; each item has one pattern: write `- {key}: ...` {times}"
     return ""
 
 
@@ -312,7 +312,7 @@ _LIKELY = 0.7
 def _unknown_key(fault: _Fault, key: str, known: dict[str, Any]) -> Violation:
     path = (*fault.path, key)
     if fault.rule.get("x-rule") == "checks":
-        message = f"unknown key `{key}`: beside `or` nothing else may stand; make both items of a list"
+        message = f"unknown key `{key}`: no other key may stand beside `or`; make both items of a list"
         return Violation("unknown-key", path, message, key=True)
     where = f" in {fault.name}" if fault.path else ""
     if key in _BESIDE_A_CHECK and fault.rule.get("x-check"):
@@ -354,7 +354,7 @@ def _length(fault: _Fault) -> Iterator[Violation]:
 
 
 _EMPTY = {
-    "empty-prompt": "; write what is to be said",
+    "empty-prompt": "; write the text to send",
     "empty-pattern": ", and an empty pattern says nothing about a reply",
     "empty-checks": "; a list of checks needs at least one",
     **dict.fromkeys(("outcome", "expected_outcome"), "; say what a good answer achieves"),

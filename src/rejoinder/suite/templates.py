@@ -189,8 +189,8 @@ def _circles(needed: dict[str, list[str]]) -> Iterator[list[str]]:
 def _circle_words(circle: list[str]) -> str:
     first, *others = (f"`{one}`" for one in circle)
     if not others:
-        return f"the variable {first} is made of itself; give it a value"
-    return f"the variable {first} is made of itself, through {list_words(others)}; give one of them a value of its own"
+        return f"the variable {first} refers to itself; give it a value"
+    return f"the variable {first} refers to itself, through {list_words(others)}; give one of them a value of its own"
 
 
 def _by_need(needed: dict[str, list[str]]) -> Iterable[str]:
@@ -253,11 +253,11 @@ def _unfilled(found: re.Match[str], scope: Scope) -> str:
     """Why nothing fills in what stands in braces, and what would."""
     name, written = found["name"], found[0]
     if name in ("response", "failed"):
-        return f"`{written}` has a value in follow-ups only, so it stays as it is here"
+        return f"`{written}` has a value in follow-ups only, so it stays as written here"
     if name in scope.variables:
-        return f"nothing fills in `{written}`; write `{{{{ var('{name}') }}}}`"
+        return f"`{written}` has no value; write `{{{{ var('{name}') }}}}`"
     hint = did_you_mean(name, scope.variables) or "; define it under `vars`, or write it without braces"
-    return f"nothing fills in `{written}`, so it stays as it is{hint}"
+    return f"`{written}` has no value, so it stays as written{hint}"
 
 
 _MOST_LISTED = 12

@@ -329,7 +329,7 @@ class _Builder:
     def _again(self, node: Node) -> Any:
         size = self.sizes[id(node)]
         if size < 0:
-            raise _fault_at(node, "too-many-aliases", "an alias stands inside the very thing that it names")
+            raise _fault_at(node, "too-many-aliases", "an alias stands inside the value that it names")
         self.size += size
         if self.size > MOST_GROWTH:
             raise _fault_at(node, "too-many-aliases", f"aliases make this document grow beyond {MOST_GROWTH:,} values")
@@ -361,7 +361,7 @@ class _Builder:
         """`<<: *base`: keys of the base, where the mapping has none of its own."""
         for source in merged if isinstance(merged, list) else [merged]:
             if not isinstance(source, dict):
-                self.faults.append(_fault_at(node, "yaml-syntax", "`<<` merges mappings; this is none"))
+                self.faults.append(_fault_at(node, "yaml-syntax", "`<<` merges mappings, and this is not one"))
                 return
             for name, value in source.items():
                 result.setdefault(name, value)
@@ -376,7 +376,7 @@ class _Builder:
                 first.setdefault((key.value, _merges(key)), key)
         for later in twice:
             line = first[later.value, _merges(later)].start_mark.line + 1
-            message = f"the key `{later.value}` stands here a second time; it is first set on line {line}"
+            message = f"the key `{later.value}` is set a second time; the first is on line {line}"
             if _merges(later):
                 message += "; several mappings are merged as a list: `<<: [*one, *other]`"
             self.faults.append(_fault_at(later, "duplicate-key", message, key=later.value, first_line=line, node=later))

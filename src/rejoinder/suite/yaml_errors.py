@@ -250,8 +250,8 @@ def _text_goes_on(seen: Situation) -> Cause | None:
         return None
     if closing in "]}":
         remedy = "remove it" if refuses_text(line.key) else "put the whole value in quotes"
-        return Cause(f"text goes on after `{closing}`; {remedy}", seen.place, _quoted(seen.line))
-    message = "text goes on after the closing quote; put the whole value in quotes"
+        return Cause(f"text follows `{closing}`; {remedy}", seen.place, _quoted(seen.line))
+    message = "text follows the closing quote; put the whole value in quotes"
     inner = line.value[1:-1] if len(line.value) > 1 and line.value.endswith(closing) else None
     whole = [] if inner is None else [f"{line.before}{in_double_quotes(inner)}"]
     return Cause(message, seen.place, [*whole, *_quoted(seen.line)])
@@ -368,7 +368,7 @@ def _colon_in_value(seen: Situation) -> Cause | None:
         )
         return Cause(message, seen.place)
     message = (
-        "this key does not line up with the one above, so it reads as a part of the value there; indent both"
+        "this key is not aligned with the key above, so YAML reads it as part of that value; indent both"
         " alike, or, if this is text, begin it with `|` after the key"
     )
     text = seen.line.strip()

@@ -201,7 +201,7 @@ def load_file(path: Path, name: str, folders: tuple[str, ...] = ()) -> ModuleTyp
     with import_lock, redirect_import_output():
         try:
             if spec is None or spec.loader is None:
-                raise ImportError("it is no Python file")
+                raise ImportError("it is not a Python file")
             arrange_imports(folders)
             module = importlib.util.module_from_spec(spec)
             sys.modules[name] = module  # dataclasses and their like look their module up there
