@@ -26,7 +26,7 @@ INTERRUPTED = 130
 _CONFIGURATION = ("config.yaml", "config.yml", "targets.yaml", "targets.yml", "checks.py")
 _BESIDE = ("*.jsonl", "*.ndjson", "*.csv", "*.py", "*.md")
 _SOURCES = (".py", ".sh", ".bash", ".zsh", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".r", ".jl")
-"""What a command may name and nobody writes but its author; the rest may be what it works on."""
+"""Files that only their author writes; a command may also name files that it writes itself."""
 
 Times = dict[Path, int]
 """When each file was written."""
@@ -82,7 +82,7 @@ class Watched:
 
 def watch(suites: list[Suite], options: RunOptions, run: Callable[[list[Suite]], int]) -> NoReturn:
     """Run suites, then those again whose files change, until Ctrl-C."""
-    # A file that is saved twice in a second looks the same to whoever reads what was compiled of it.
+    # A file that is saved twice in a second looks unchanged to Python's cache of compiled modules.
     sys.dont_write_bytecode = True
     known = [Watched(suite, options) for suite in suites]
     touched = known

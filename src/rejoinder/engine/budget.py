@@ -60,7 +60,7 @@ class Budget:
         """What the call can cost at most that did not fit any more."""
         self._reserved: dict[int, Amount] = {}
         self._alone: int | None = None
-        """The ticket of a call beside which no other is made: it may cost more than anybody thinks."""
+        """The ticket of a call beside which no other is made: its cost is not known before."""
         self._next = 0
         self._waiting: deque[tuple[Amount, bool, asyncio.Future[int]]] = deque()
         self._on_reached = on_reached
@@ -112,7 +112,7 @@ class Budget:
         self._serve()
 
     def forfeit(self, ticket: int) -> None:
-        """Nobody knows what became of the call: it counts for the most that it can have cost."""
+        """The outcome of the call is unknown: it counts for the most that it can have cost."""
         self.settle(ticket, self._reserved[ticket])
 
     def cancel_waiters(self) -> None:
@@ -132,7 +132,7 @@ class Budget:
         """Let those go on who fit now, in the order in which they came."""
         while self._waiting:
             most, alone, turn = self._waiting[0]
-            if not turn.done():  # whoever waited may be gone
+            if not turn.done():  # the waiting task may have been cancelled
                 if not self._fits(most, alone):
                     break
                 turn.set_result(self._take(most, alone))
@@ -158,7 +158,7 @@ class Ledger:
     def __init__(
         self, free: Collection[str] = (), price: Callable[[str, Reply], Reply] | None = None, *, in_usd: bool = False
     ) -> None:
-        """`free`: the names of targets that nobody is paid for. `price` finds the price of a target's reply that had
+        """`free`: the names of targets that are not billed. `price` finds the price of a target's reply that had
         none when it was recorded. `in_usd`: is there a budget in dollars, which the run may not have had before?"""
         self.spent = NOTHING
         self.unknown: Counter[str] = Counter()
@@ -192,7 +192,7 @@ class Ledger:
         self._forfeit(key, *attempts)
 
     def taken_up(self) -> None:
-        """Another process goes on: what is open now nobody will ever know."""
+        """The run was resumed: the outcome of calls that are open now stays unknown."""
         for key, attempts in self._open.items():
             self._forfeit(key, *attempts)
         self._open.clear()

@@ -76,7 +76,7 @@ class Failed(Struct, frozen=True, tag="failed", omit_defaults=True):
 
 Record: TypeAlias = Opened | Asked | Told | Failed
 _Entry: TypeAlias = tuple[bytes, asyncio.Future[None] | None]
-"""A line, and whoever waits for it to be on the disk."""
+"""A line, and the task that waits for it to be on the disk."""
 
 
 class History(Struct, frozen=True):
@@ -84,7 +84,7 @@ class History(Struct, frozen=True):
 
     told: dict[str, Told]
     in_doubt: int
-    """Calls that were made and whose outcome nobody knows, over the whole life of the run."""
+    """Calls that were made and whose outcome is unknown, over the whole life of the run."""
     size: int
     """Bytes up to the end of the last whole record."""
 
@@ -182,12 +182,12 @@ class Journal:
     async def told(self, record: Told) -> None:
         waiter = self._loop.create_future()
         self._gather((self._line(record), waiter))
-        self.open_calls.discard(record.key)  # what was gathered is written, even if nobody waits any more
+        self.open_calls.discard(record.key)  # what was gathered is written, even if no task waits any more
         reached("told.queued")
         await waiter
 
     def failed(self, key: str, *, charged: bool = False) -> None:
-        """The attempt has failed for certain. Nobody has to wait for this, but it stands before the next attempt."""
+        """The attempt has failed for certain. No task waits for this, but it stands before the next attempt."""
         self.open_calls.discard(key)
         self._write_soon((self._line(Failed(key, charged)), None))
 

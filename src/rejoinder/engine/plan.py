@@ -37,7 +37,7 @@ from rejoinder.spelling import did_you_mean
 
 DEFAULT_WORKERS = 10
 WORKERS_FOR_SCRIPTS = 200
-"""A script answers at once and nobody is burdened by it; what it waits for is the journal, which likes company."""
+"""A script answers at once and calls no server; it waits for the journal, which commits many records at once."""
 MOST_NAMES = 1000
 """Names that are remembered to propose the nearest one."""
 _UNNAMED = re.compile(r"eval-\d+")
@@ -193,7 +193,7 @@ class _Wanted:
 
 
 def default_workers(survey: Survey) -> int:
-    """How many conversations run at once where nobody says."""
+    """How many conversations run at once by default."""
     if survey.threads:
         return survey.threads
     at_once = all(target.provider == "scripted" and not target.settings.get("delay_ms") for _, target in survey.targets)

@@ -163,7 +163,7 @@ class Mask:
         return _flip(piece, int(flips, 16)) if flips else piece
 
     def _mark_literals(self, text: str) -> str:
-        """A text with a marker that its author wrote: nobody may get a secret for writing its name."""
+        """A text with a marker that its author wrote: writing a secret's name must not give its value."""
 
         def literal(found: re.Match[str]) -> str:
             return f"<<literal {found[0][2:]}" if found[2] in self._by_name else found[0]

@@ -33,7 +33,7 @@ def key_kind(key: str) -> str:
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
-    """Tokens as the provider counted them. `approximate` says that nobody counted and we estimated."""
+    """Tokens as the provider counted them. `approximate`: the provider did not count, so they are estimated."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -64,7 +64,7 @@ NO_USAGE = Usage()
 
 
 def estimate_usage(sent: int, received: int) -> Usage:
-    """Tokens where nobody counted: a quarter of the characters, rounded up."""
+    """Tokens where the provider did not count: a quarter of the characters, rounded up."""
     return Usage(-(-sent // 4), -(-received // 4), approximate=True)
 
 
@@ -97,7 +97,7 @@ class Reply(Struct, frozen=True, omit_defaults=True):
     text: str
     usage: Usage = NO_USAGE
     cost: float | None = None
-    """In US dollars; None where nobody knows."""
+    """In US dollars; None where it is unknown."""
     latency_s: float = 0.0
     model: str | None = None
     """The model that the provider says has answered."""

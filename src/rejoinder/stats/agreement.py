@@ -79,7 +79,7 @@ def kappa(confusion: Confusion) -> float | None:
 def kappa_interval(confusion: Confusion, z: float = Z_95) -> Interval | None:
     """The large-sample interval of Fleiss, Cohen and Everitt (1969), clipped to [-1, 1].
 
-    Its standard error is zero when nobody disagrees, and when one side gives a single verdict. Such a table cannot
+    Its standard error is zero without a disagreement, and when one side gives a single verdict. Such a table cannot
     show its own spread. There the Wilson interval of the agreement is carried over to kappa, with the agreement
     expected by chance held as observed.
     """
