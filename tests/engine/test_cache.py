@@ -596,7 +596,9 @@ def test_what_was_not_paid_again_is_said(project: Project, server: FakeServer) -
     cost = pytest.approx(0.002)
     assert second["run"]["from_cache"] == {"answers": 1, "repeated": 0, "tokens": 1100, "cost": cost}
     text = project.run("show")
-    assert "  cache     1 answer from earlier runs; 1,100 of the tokens and $0.002000 of the cost belong to them" in text
+    assert (
+        "  cache     1 answer from earlier runs; 1,100 of the tokens and $0.002000 of the cost belong to them" in text
+    )
 
 
 @spec("B11")
