@@ -49,6 +49,10 @@ from rejoinder.suite import (
 )
 from rejoinder.user_code import find_function, find_module, find_script
 
+_NEEDS_MORE = (Judged, Compare, Semantic, Code, PythonCheck)
+"""Checks that need more than the reply: another target, or code."""
+_OF_ITS_NAME = frozenset({"model-of-openrouter", "unknown-provider"})
+
 
 class Readiness:
     """Gathers what the cases of one suite need."""
@@ -123,10 +127,6 @@ def _review_embeddings(check: AnyCheck, case: Case, suite: Suite, place: CasePla
         yield place.problem("missing-field", check.at, _in_one_line(error), severity="warning")
 
 
-_NEEDS_MORE = (Judged, Compare, Semantic, Code, PythonCheck)
-"""Checks that need more than the reply: another target, or code."""
-
-
 def _in_one_line(error: RejoinderError) -> str:
     if not error.hint:
         return error.message
@@ -147,9 +147,6 @@ def _is_explained(problem: Problem, loaded: Loaded) -> bool:
     target = problem.path.removesuffix(".call").removesuffix(".provider")
     said = (one for one in loaded.problems if one.severity == "error" or one.code in _OF_ITS_NAME)
     return any(one.file == problem.file and f"{one.path}.".startswith(f"{target}.") for one in said)
-
-
-_OF_ITS_NAME = frozenset({"model-of-openrouter", "unknown-provider"})
 
 
 def _review_target(

@@ -26,6 +26,12 @@ from rejoinder.model import Case, Compare, Diagnostic, FilePart, Formatting, Oth
 from rejoinder.project import in_quotes
 from rejoinder.suite import ANYTHING, Built, CasePlace, Loaded, LoadOptions, Source, read_suite
 
+_REFERENCE_WORDS = {
+    "empty-file": "the file {file} is empty, so judges see nothing of it",
+    "no-assistant-message": "no message has `role: assistant`; judges are shown this last one as the reference answer",
+}
+_LONGEST_SHOWN = 60
+
 
 def load(path: str | Path, **options: Any) -> Suite:
     """Load a suite; options are those of `LoadOptions`. Raises SuiteError with every mistake in it."""
@@ -127,7 +133,7 @@ def _marker_words(case: Case, diagnostic: Diagnostic, options: Formatting) -> st
     line = next((line.strip() for line in text.splitlines() if has_marker_line(line, options.marker)), "")
     shown = line if len(line) <= _LONGEST_SHOWN else f"{line[:_LONGEST_SHOWN]}..."
     where = f" of {in_quotes(part.path)}" if isinstance(part, FilePart) else ""
-    words = f"the line `{shown}`{where} looks like a role marker"
+    words = f"the line `{shown}`{where} begins like a role marker"
     if options.marker_in_text == "escape":
         return f"{words}; it is sent with a backslash before it"
     return f"{words} and could be mistaken for a turn; set `formatting.marker_in_text: escape` to make it safe"
@@ -136,15 +142,10 @@ def _marker_words(case: Case, diagnostic: Diagnostic, options: Formatting) -> st
 def _empty_words(case: Case, _diagnostic: Diagnostic, options: Formatting) -> str:
     parts = [part for message in case.messages for part in message.parts if isinstance(part, FilePart)]
     if any(part.text and is_guideline_file(part, options.guideline_patterns) for part in parts):
-        return "only guidelines are left to send; add the question as text"
+        return "nothing but guidelines is left to send; add the question as text"
     return "this conversation is empty; nothing would be sent"
 
 
-_REFERENCE_WORDS = {
-    "empty-file": "the file {file} is empty, so judges see nothing of it",
-    "no-assistant-message": "no message has `role: assistant`; judges are shown this last one as the reference answer",
-}
-_LONGEST_SHOWN = 60
 _DIAGNOSTIC_WORDS: dict[str, Callable[[Case, Diagnostic, Formatting], str]] = {
     "marker-in-text": _marker_words,
     "empty-file": lambda _, found, __: f"the file {in_quotes(found.path or '')} is empty, so nothing of it is sent",

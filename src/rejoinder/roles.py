@@ -14,6 +14,8 @@ from rejoinder.providers import info_of, is_available, wordllama
 from rejoinder.spelling import list_words
 from rejoinder.suite import check_target, is_known_provider, resolve
 
+_MOST_LISTED = 6
+
 
 class Pair(Struct, frozen=True):
     """A case and the target that it is put to."""
@@ -53,9 +55,6 @@ def no_target(suite: Suite, case_id: str) -> UsageError:
     every = "both" if len(names) == 2 else "these"
     hint = f"`-m {names[0]}` runs one, `-m {','.join(names[:_MOST_LISTED])}` runs {every}; `metadata.model` names one."
     return UsageError(what, hint)
-
-
-_MOST_LISTED = 6
 
 
 def find_provider_fault(target: Target) -> UsageError | None:

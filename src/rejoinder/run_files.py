@@ -21,6 +21,14 @@ _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _DRAFT = ".draft"
 LONGEST_LINE = 1 << 30
 """Bytes of a record. An answer has at most 64 MiB, and each of its characters is written as six at most."""
+_KINDS = (
+    (stat.S_ISLNK, "a link"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
 
 
 class RunDamaged(RejoinderError):
@@ -111,13 +119,3 @@ def _refuse_special(path: Path, mode: int, *, folders: bool = False) -> None:
         return
     kind = next((name for test, name in _KINDS if test(mode)), "not a file")
     raise RunDamaged(path, f"it is {kind}", "rejoinder writes only plain files there. Delete it if you do not know it.")
-
-
-_KINDS = (
-    (stat.S_ISLNK, "a link"),
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISDIR, "a folder"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)

@@ -17,6 +17,10 @@ from rejoinder.model import Case, Diagnostic, LlmJudge, Mode, Problem, Prompt, S
 from rejoinder.spelling import did_you_mean
 from rejoinder.suite import LoadOptions, find_files, read_suite, resolve
 
+_WITHOUT_WORDS = ("file-not-found", "empty-file")
+Unsaid: TypeAlias = Mapping[str, str]
+"""The codes of missing and empty files, by place."""
+
 
 @click.command("prompt")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
@@ -73,16 +77,9 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         sys.exit(2)
 
 
-_WITHOUT_WORDS = ("file-not-found", "empty-file")
-
-
 def _is_left_out(problem: Problem) -> bool:
     """Is it a missing file that is only left out? Without its data set or its targets a suite is not itself."""
     return problem.code == "file-not-found" and problem.path != "" and not problem.path.endswith("cases")
-
-
-Unsaid: TypeAlias = Mapping[str, str]
-"""The codes of missing and empty files, by place."""
 
 
 def _load(file: Path, options: LoadOptions) -> tuple[Suite, Unsaid]:

@@ -27,6 +27,8 @@ MOST_ATTACHED_BYTES = 10 * 1024 * 1024
 MOST_TEXTS = 64
 MOST_CHARACTERS = 16 * 1024 * 1024
 """How many texts, and of what length together, a finder keeps."""
+_recorders: list[set[Path]] = []
+"""Sets that collect the files that are read."""
 
 
 class FileFault(Exception):
@@ -36,10 +38,6 @@ class FileFault(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
-
-
-_recorders: list[set[Path]] = []
-"""Sets that collect the files that are read."""
 
 
 @contextlib.contextmanager

@@ -43,6 +43,14 @@ from rejoinder.suite.checks import (
     shared_of,
 )
 
+_EVALUATORS: dict[str, type[Check]] = {
+    "llm_judge": LlmJudge,
+    "code": Code,
+    "code_judge": Code,
+    "rubric": Rubric,
+    "rubrics": Rubric,
+}
+
 
 @reads(Match, NotMatch)
 def _match(kind: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
@@ -261,15 +269,6 @@ def _evaluator(evaluator: dict[str, Any], at: str, texts: Texts) -> Check:
     judging = {key: value for key, value in evaluator.items() if key != "criteria"}
     check = read_fields(Rubric, judging, at, texts, {**shared, "criteria": criteria})
     return structs.replace(check, written=_written(evaluator, "rubrics"))
-
-
-_EVALUATORS: dict[str, type[Check]] = {
-    "llm_judge": LlmJudge,
-    "code": Code,
-    "code_judge": Code,
-    "rubric": Rubric,
-    "rubrics": Rubric,
-}
 
 
 def read_rubrics(rubrics: list[Any], at: str, texts: Texts) -> tuple[Item, ...]:

@@ -17,6 +17,10 @@ import msgspec
 from rejoinder.model import CHECKS, Check, Custom, FollowUp, Item, JudgeVariable, Level, Or, Quote
 from rejoinder.model.fields import Field, Reading, fields_of
 
+Shared = Mapping[str, Any]
+"""What stands beside a check, by the names of the fields that all checks share."""
+_READERS: dict[type[Check], Reader] = {}
+
 
 class Texts(Protocol):
     """Reads strings of a case with their templates filled in, and takes note of what is wrong with them."""
@@ -38,12 +42,9 @@ class Texts(Protocol):
         ...
 
 
-Shared = Mapping[str, Any]
-"""What stands beside a check, by the names of the fields that all checks share."""
 Reader = Callable[[type[Check], Any, str, Texts, Shared], Check]
 ValueReader = Callable[[Any, str, Texts], Any]
 R = TypeVar("R", bound=Reader)
-_READERS: dict[type[Check], Reader] = {}
 
 
 def reads(*kinds: type[Check]) -> Callable[[R], R]:

@@ -21,6 +21,7 @@ from rejoinder.suite.yaml import MOST_DEPTH
 LONGEST_ROW = 10 * 1024 * 1024
 TOO_DEEP = f"nested more than {MOST_DEPTH} levels deep"
 SUFFIXES = (".jsonl", ".ndjson", ".csv")
+_KEY_END = re.compile(r'"\s*:')
 
 
 class Row(Struct, frozen=True):
@@ -107,9 +108,6 @@ def _json_problem(source: RowSource, error: str, indentation: int, text: str) ->
 
 def _at_column(source: RowSource, message: str, column: int) -> Problem:
     return structs.replace(source.problem("json-syntax", "", message), column=column)
-
-
-_KEY_END = re.compile(r'"\s*:')
 
 
 def survey(values: Any) -> tuple[int, int]:

@@ -24,6 +24,17 @@ from rejoinder.suite.templates import Scope, expand_variables
 from rejoinder.suite.walk import Walker
 from rejoinder.suite.yaml import paused_collector
 
+_OTHER_FILES = {
+    ".py": "a Python file",
+    ".js": "a JavaScript file",
+    ".ts": "a TypeScript file",
+    ".sh": "a shell script",
+    ".md": "a Markdown file",
+    ".toml": "a TOML file",
+    ".csv": "a CSV file; a data set is named in a suite, as `cases`",
+    ".jsonl": "a JSONL file; a data set is named in a suite, as `cases`",
+}
+
 
 class Loaded(Struct, frozen=True):
     """A suite as far as it could be read. `suite` is None when there is nothing to work with."""
@@ -53,18 +64,6 @@ def read_suite(path: Path, options: LoadOptions | None = None, review: Review | 
             return Loaded(None, problems)
         reader = _SuiteReader(path.resolve(), source, options or LoadOptions())
         return reader.read(review)
-
-
-_OTHER_FILES = {
-    ".py": "a Python file",
-    ".js": "a JavaScript file",
-    ".ts": "a TypeScript file",
-    ".sh": "a shell script",
-    ".md": "a Markdown file",
-    ".toml": "a TOML file",
-    ".csv": "a CSV file; a data set is named in a suite, as `cases`",
-    ".jsonl": "a JSONL file; a data set is named in a suite, as `cases`",
-}
 
 
 def _other_file(path: Path, source: Source | None, problems: list[Problem]) -> str | None:

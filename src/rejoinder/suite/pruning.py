@@ -14,6 +14,9 @@ from rejoinder.suite.schema import Violation, check_names
 
 ANYTHING = "*"
 """Among touched keys: there is no saying which key was meant."""
+_GONE = object()
+Pruner = Callable[[Any, list[DocumentPath]], Any]
+"""Given a value and the refused paths in it (the empty one for the value itself), says what is left of it."""
 
 
 def prune_suite(suite: dict[str, Any], refused: Iterable[DocumentPath]) -> dict[str, Any]:
@@ -36,11 +39,6 @@ def touched_keys(violations: Iterable[Violation], above: DocumentPath = ()) -> s
         if violation.code == "unknown-key" and len(path) == depth + 1:
             touched.add(violation.instead or ANYTHING)
     return touched
-
-
-_GONE = object()
-Pruner = Callable[[Any, list[DocumentPath]], Any]
-"""Given a value and the refused paths in it (the empty one for the value itself), says what is left of it."""
 
 
 def _gone(_value: Any, _refused: list[DocumentPath]) -> Any:

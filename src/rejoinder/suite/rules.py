@@ -21,6 +21,26 @@ MOST_FOLLOW_UPS = 5
 BEFORE = "the follow-up before it"
 OF_SUITE = "the suite's own follow-up"
 """What keeps a follow-up from being sent."""
+_MEANINGS = ("outcome", "expected_outcome")
+_MARKED_INSIDE = frozenset({"semantic", "similar", "rouge_l"})
+_SCORED = _MARKED_INSIDE | {"llm_judge", "rubric", "compare", "code", "python", "webhook", "check", "group"}
+"""Checks whose score may be anything from 0 to 1."""
+_UNSCORED = {
+    "not": "the check that is negated has no score, it passes or fails",
+    **dict.fromkeys(("or", "and"), "none of the checks in `{kind}` has a score, they pass or fail"),
+    "tool_calls": "`tool_calls` passes with all of the calls or fails",
+}
+_OF_WHOLE_REPLIES = {
+    *("or", "and", "group", "not", "semantic", "llm_judge", "rubric", "compare", "code", "python", "webhook", "check"),
+    *("min_tokens", "max_tokens", "latency", "cost", "finish_reason", "tool_calls"),
+}
+"""Checks that cannot be put to a part of a reply."""
+_BESIDE = frozenset({"prompt", "checks", "name", "weight", "required", "threshold", "every_turn", "metric", "with"})
+_TWO_NAMES = (
+    ("prompt", "input_messages", "what is sent"),
+    ("outcome", "expected_outcome", "what a good answer achieves"),
+)
+_WHOSE = {"tool_calls": "assistant", "tool_call_id": "tool"}
 
 
 class Findings(Struct, frozen=True):
@@ -219,17 +239,6 @@ def _mappings(value: Any, path: DocumentPath) -> Iterator[tuple[dict[str, Any], 
             yield one, (*path, position)
 
 
-_MEANINGS = ("outcome", "expected_outcome")
-_MARKED_INSIDE = frozenset({"semantic", "similar", "rouge_l"})
-_SCORED = _MARKED_INSIDE | {"llm_judge", "rubric", "compare", "code", "python", "webhook", "check", "group"}
-"""Checks whose score may be anything from 0 to 1."""
-_UNSCORED = {
-    "not": "the check that is negated has no score, it passes or fails",
-    **dict.fromkeys(("or", "and"), "none of the checks in `{kind}` has a score, they pass or fail"),
-    "tool_calls": "`tool_calls` passes with all of the calls or fails",
-}
-
-
 def _is_scored(item: Any) -> bool:
     """Has a check a score that may lie between all and nothing, itself or by what is in it?"""
     if not isinstance(item, dict):
@@ -242,14 +251,6 @@ def _list_of(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-_OF_WHOLE_REPLIES = {
-    *("or", "and", "group", "not", "semantic", "llm_judge", "rubric", "compare", "code", "python", "webhook", "check"),
-    *("min_tokens", "max_tokens", "latency", "cost", "finish_reason", "tool_calls"),
-}
-"""Checks that cannot be put to a part of a reply."""
-_BESIDE = frozenset({"prompt", "checks", "name", "weight", "required", "threshold", "every_turn", "metric", "with"})
-
-
 def _unknown_keys(item: dict[str, Any], kinds: frozenset[str]) -> list[str]:
     return [key for key in item if key not in kinds and key not in _BESIDE and not key.startswith("x-")]
 
@@ -257,12 +258,6 @@ def _unknown_keys(item: dict[str, Any], kinds: frozenset[str]) -> list[str]:
 def _names_anything(item: dict[str, Any]) -> bool:
     """Has the item a follow-up, or a key that is already reported as unknown?"""
     return "prompt" in item or "checks" in item or bool(_unknown_keys(item, frozenset()))
-
-
-_TWO_NAMES = (
-    ("prompt", "input_messages", "what is sent"),
-    ("outcome", "expected_outcome", "what a good answer achieves"),
-)
 
 
 def find_conflicts(case: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
@@ -310,9 +305,6 @@ def find_conflicts_of_target(target: dict[str, Any], path: DocumentPath) -> Iter
     settings = target.get("settings")
     if isinstance(settings, dict):
         yield from find_two_names(((*path, "settings", key) for key in settings), names)
-
-
-_WHOSE = {"tool_calls": "assistant", "tool_call_id": "tool"}
 
 
 def _misplaced_tools(messages: Any, path: DocumentPath) -> Iterator[Violation]:

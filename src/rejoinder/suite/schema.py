@@ -24,6 +24,65 @@ from rejoinder.suite.foreign import Advice, find_check, find_evaluator, find_key
 Kind: TypeAlias = Literal["suite", "targets", "config", "case"]
 
 _ENTRY = {"suite": None, "targets": "targetsFile", "config": "config", "case": "case"}
+_OTHER_NAME = re.compile(r"(?:Another|AgentV's) name for `(\w+)`\.")
+_AGENTV = {
+    "suite": ("agentv-eval-v2",),
+    "targets": ("agentv-targets-v2", "agentv-targets-v2.1", "agentv-targets-v2.2"),
+}
+"""The names of AgentV's formats that are read."""
+_ITEM_WORDS = {
+    **dict.fromkeys(("evals", "evalcases"), "a case"),
+    **dict.fromkeys(("input_messages", "expected_messages"), "a message"),
+    **dict.fromkeys(("checks", "or", "and"), "a check"),
+    "content": "a part",
+    "targets": "a target",
+    "evaluators": "an evaluator",
+    "judge": "a verdict",
+}
+"""What the items of a list are called."""
+_PART_KEYS = {"type", "value"}
+_SWITCHES = {
+    **dict.fromkeys(("yes", "on", "y", "true"), "true"),
+    **dict.fromkeys(("no", "off", "n", "false"), "false"),
+}
+_SHAPES = {
+    "llm_judge": "{criteria: ...}",
+    "semantic": "{expected: ..., threshold: 0.8}",
+    "tool_calls": "[NAME]",
+}
+_LIKELY = 0.7
+"""How like a word has to be to be proposed: less is another word, and not a slip."""
+_BESIDE_A_CHECK = frozenset({"threshold", "weight", "required", "name", "metric", "every_turn"})
+_ROLES = {
+    "human": "user",
+    **dict.fromkeys(("ai", "bot", "model", "gpt", "llm"), "assistant"),
+    "developer": "system",
+    "function": "tool",
+}
+"""Roles of other tools."""
+_EMPTY = {
+    "empty-prompt": "; write the text to send",
+    "empty-pattern": ", and an empty pattern says nothing about a reply",
+    "empty-checks": "; a list of checks needs at least one",
+    **dict.fromkeys(("outcome", "expected_outcome"), "; say what a good answer achieves"),
+    "criteria": "; say what the judge is asked about the reply",
+    "rubric": "; say what the reply is judged by",
+    **dict.fromkeys(("code", "script"), "; write the command line to run"),
+    **dict.fromkeys(("tool_calls", "calls"), "; where no tool may be called, write `tool_calls: {max: 0}`"),
+    "guideline_patterns": "; write a pattern such as `**/*.instructions.md`, or remove it",
+    **dict.fromkeys(("evals", "evalcases"), "; add at least one case"),
+    "input_messages": "; add at least one message",
+}
+"""What to do about an empty value, by its key or else by the code."""
+_TYPE_WORDS = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+    "null": "null",
+}
 
 
 class Violation(Struct, frozen=True):
@@ -59,9 +118,6 @@ def schema_for(kind: Kind) -> dict[str, Any]:
 def check_names() -> tuple[str, ...]:
     properties = read_schema()["$defs"]["checkItem"]["properties"]
     return tuple(name for name, rule in properties.items() if rule.get("x-check"))
-
-
-_OTHER_NAME = re.compile(r"(?:Another|AgentV's) name for `(\w+)`\.")
 
 
 def other_names(definition: str) -> dict[str, str]:
@@ -100,13 +156,6 @@ def find_violations(data: Any, kind: Kind) -> list[Violation]:
         return []
     schema = schema_for(kind)
     return [violation for error in errors for violation in _explain(_Fault(error, schema, data))]
-
-
-_AGENTV = {
-    "suite": ("agentv-eval-v2",),
-    "targets": ("agentv-targets-v2", "agentv-targets-v2.1", "agentv-targets-v2.2"),
-}
-"""The names of AgentV's formats that are read."""
 
 
 def find_unknown_schema(data: Any, kind: Literal["suite", "targets"]) -> list[Violation]:
@@ -157,18 +206,6 @@ class _Fault:
         return next((step for step in reversed(self.path) if isinstance(step, str)), "")
 
 
-_ITEM_WORDS = {
-    **dict.fromkeys(("evals", "evalcases"), "a case"),
-    **dict.fromkeys(("input_messages", "expected_messages"), "a message"),
-    **dict.fromkeys(("checks", "or", "and"), "a check"),
-    "content": "a part",
-    "targets": "a target",
-    "evaluators": "an evaluator",
-    "judge": "a verdict",
-}
-"""What the items of a list are called."""
-
-
 def _explain(fault: _Fault) -> Iterator[Violation]:
     if fault.rule.get("x-rule") == "checks" and isinstance(fault.value, dict) and "or" not in fault.value:
         if fault.keyword == "required":
@@ -183,16 +220,13 @@ def _explain(fault: _Fault) -> Iterator[Violation]:
     yield from explain(fault)
 
 
-_PART_KEYS = {"type", "value"}
-
-
 def _legacy_checks_map(fault: _Fault) -> Violation:
     keys = list(fault.value)[:3]
     if any(key.startswith("-") for key in keys):
         message = f"a space is missing after the dash; write `- {keys[0].lstrip('-')}: ...`"
         return Violation("legacy-checks-map", fault.path, message)
     lines = "; ".join(f"`- {key}: ...`" for key in keys) or "`- match: ...`"
-    message = f"`checks` is a list of checks, not a mapping; write {lines}"
+    message = f"`checks` is a list with one check an item, not a mapping; write {lines}"
     return Violation("legacy-checks-map", fault.path, message)
 
 
@@ -211,7 +245,7 @@ def _type(fault: _Fault) -> Iterator[Violation]:
         message += "; put it in quotes"
         quote = True
     elif isinstance(value, str) and {"integer", "number"} & set(types) and _is_number(value):
-        message += "; remove the quotes"
+        message += "; take the quotes away"
         quote = False
     elif isinstance(value, str) and {"integer", "number"} & set(types) and _is_number(value.replace("_", "")):
         instead = value.replace("_", "")
@@ -231,12 +265,6 @@ def _beyond_numbers(fault: _Fault) -> Violation:
     return Violation("out-of-range", fault.path, message)
 
 
-_SWITCHES = {
-    **dict.fromkeys(("yes", "on", "y", "true"), "true"),
-    **dict.fromkeys(("no", "off", "n", "false"), "false"),
-}
-
-
 def _how_to_write(fault: _Fault) -> str:
     """An example for checks that are often written in a shape they do not have."""
     value, key = fault.value, fault.key
@@ -248,15 +276,8 @@ def _how_to_write(fault: _Fault) -> str:
         return f"; write `{key}_all` where all of them have to occur, or `{key}_any` where one is enough"
     if isinstance(value, list) and fault.rule.get("x-code") == "empty-pattern":
         times = "twice" if len(value) == 2 else "for each"
-        return f"; each item has one pattern: write `- {key}: ...` {times}"
+        return f"; one pattern an item: write `- {key}: ...` {times}"
     return ""
-
-
-_SHAPES = {
-    "llm_judge": "{criteria: ...}",
-    "semantic": "{expected: ..., threshold: 0.8}",
-    "tool_calls": "[NAME]",
-}
 
 
 def _required(fault: _Fault) -> Iterator[Violation]:
@@ -305,14 +326,10 @@ def _meant_check(key: str, item: dict[str, Any]) -> Advice:
     return Advice(f"the checks are {', '.join(names)}")
 
 
-_LIKELY = 0.7
-"""How like a word has to be to be proposed: less is another word, and not a slip."""
-
-
 def _unknown_key(fault: _Fault, key: str, known: dict[str, Any]) -> Violation:
     path = (*fault.path, key)
     if fault.rule.get("x-rule") == "checks":
-        message = f"unknown key `{key}`: no other key may stand beside `or`; make both items of a list"
+        message = f"unknown key `{key}`: beside `or` nothing else may stand; make both items of a list"
         return Violation("unknown-key", path, message, key=True)
     where = f" in {fault.name}" if fault.path else ""
     if key in _BESIDE_A_CHECK and fault.rule.get("x-check"):
@@ -336,37 +353,11 @@ def _meant_key(fault: _Fault, key: str, known: dict[str, Any]) -> Advice | None:
     return Advice(f"did you mean `{meant}`?", meant) if meant else None
 
 
-_BESIDE_A_CHECK = frozenset({"threshold", "weight", "required", "name", "metric", "every_turn"})
-_ROLES = {
-    "human": "user",
-    **dict.fromkeys(("ai", "bot", "model", "gpt", "llm"), "assistant"),
-    "developer": "system",
-    "function": "tool",
-}
-"""Roles of other tools."""
-
-
 def _length(fault: _Fault) -> Iterator[Violation]:
     code = fault.rule.get("x-code", "out-of-range")
     remedy = _EMPTY.get(fault.key) or _EMPTY.get(code)
     words = f"is empty{remedy}" if remedy else "must not be empty"
     yield Violation(code, fault.path, f"{fault.name} {words}")
-
-
-_EMPTY = {
-    "empty-prompt": "; write the text to send",
-    "empty-pattern": ", and an empty pattern says nothing about a reply",
-    "empty-checks": "; a list of checks needs at least one",
-    **dict.fromkeys(("outcome", "expected_outcome"), "; say what a good answer achieves"),
-    "criteria": "; say what the judge is asked about the reply",
-    "rubric": "; say what the reply is judged by",
-    **dict.fromkeys(("code", "script"), "; write the command line to run"),
-    **dict.fromkeys(("tool_calls", "calls"), "; where no tool may be called, write `tool_calls: {max: 0}`"),
-    "guideline_patterns": "; write a pattern such as `**/*.instructions.md`, or remove it",
-    **dict.fromkeys(("evals", "evalcases"), "; add at least one case"),
-    "input_messages": "; add at least one message",
-}
-"""What to do about an empty value, by its key or else by the code."""
 
 
 def _pattern(fault: _Fault) -> Iterator[Violation]:
@@ -449,16 +440,6 @@ _EXPLANATIONS = {
     "minimum": _range,
     "maximum": _range,
     "exclusiveMinimum": _range,
-}
-
-_TYPE_WORDS = {
-    "string": "text",
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "true or false",
-    "array": "a list",
-    "object": "a mapping",
-    "null": "null",
 }
 
 

@@ -34,6 +34,10 @@ from rejoinder.suite.source import Source, read_source
 from rejoinder.suite.templates import environment_names, expand_environment, sole_variable
 
 _KEY_SETTINGS = frozenset({"api_key", "apiKey"})
+_OWN_FIELDS = frozenset(
+    ["name", "provider", "judge_target", "judgeTarget", "workers", "system_prompt", "systemPrompt", "settings"]
+)
+_LEFT_OUT = object()
 
 
 def _needs(provider: str, setting: DocumentPath) -> bool:
@@ -46,11 +50,6 @@ def _needs(provider: str, setting: DocumentPath) -> bool:
     [name], info = setting, PROVIDERS[provider]
     is_key = name in _KEY_SETTINGS and not info.keyless
     return is_key or name in info.addresses or any(name in group for group in info.needs)
-
-
-_OWN_FIELDS = frozenset(
-    ["name", "provider", "judge_target", "judgeTarget", "workers", "system_prompt", "systemPrompt", "settings"]
-)
 
 
 class TargetEntry(Struct, frozen=True):
@@ -241,9 +240,6 @@ def settings_with_environment(target: Target, environment: Mapping[str, str]) ->
         hint = f"Set {'them' if several else 'it'} in the environment or in a .env file."
         raise UsageError(f"target `{target.name}`: {what}", hint)
     return settings, secrets
-
-
-_LEFT_OUT = object()
 
 
 def _target(entry: dict[str, Any], file: str) -> Target:

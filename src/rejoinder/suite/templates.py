@@ -34,6 +34,9 @@ _JUDGE_EXPRESSION = re.compile(r"\{\{\s*(" + "|".join(JUDGE_VARIABLES) + r")\s*\
 
 Report = Callable[[str, str], None]
 """Called with the code and the message of a fault."""
+MOST_CHARACTERS = 10_000_000
+"""Of other variables in one: a few that double each other would fill the memory."""
+_MOST_LISTED = 12
 
 
 class Scope(Struct, frozen=True):
@@ -113,10 +116,6 @@ def expand_tree(data: Any, scope: Scope, report: Report) -> Any:
     if isinstance(data, dict):
         return {key: expand_tree(value, scope, report) for key, value in data.items()}
     return data
-
-
-MOST_CHARACTERS = 10_000_000
-"""Of other variables in one: a few that double each other would fill the memory."""
 
 
 def names_others(variables: Mapping[str, Any]) -> bool:
@@ -258,9 +257,6 @@ def _unfilled(found: re.Match[str], scope: Scope) -> str:
         return f"`{written}` has no value; write `{{{{ var('{name}') }}}}`"
     hint = did_you_mean(name, scope.variables) or "; define it under `vars`, or write it without braces"
     return f"`{written}` has no value, so it stays as written{hint}"
-
-
-_MOST_LISTED = 12
 
 
 def _hint(name: str, known: Mapping[str, Any]) -> str:

@@ -28,6 +28,15 @@ from rejoinder.suite.templates import Report, expand, expand_variables, names_ot
 from rejoinder.suite.yaml import MOST_DEPTH
 
 CASE_LISTS = ("evals", "evalcases")
+_OTHER_FORM = {
+    "prompt": "input_messages",
+    "input_messages": "prompt",
+    "outcome": "expected_outcome",
+    "expected_outcome": "outcome",
+}
+"""A case that brings one form does not inherit the other."""
+_GRADED_BY_RULES = ("checks", "rubrics", "evaluators", "execution")
+_GRADING = ("checks", "evaluators", "rubrics", "execution", "outcome", "expected_outcome")
 
 
 class Built(Struct, frozen=True):
@@ -240,15 +249,6 @@ class Walker:
         return report
 
 
-_OTHER_FORM = {
-    "prompt": "input_messages",
-    "input_messages": "prompt",
-    "outcome": "expected_outcome",
-    "expected_outcome": "outcome",
-}
-"""A case that brings one form does not inherit the other."""
-
-
 def _follows(problem: Problem, at: str, touched: set[str]) -> bool:
     """May something be missing only because it, or what was meant to be it, was refused?"""
     if problem.code == "missing-variable":
@@ -258,10 +258,6 @@ def _follows(problem: Problem, at: str, touched: set[str]) -> bool:
     if problem.code == "missing-field" and problem.path == f"{at}.checks":
         return not touched.isdisjoint((*_GRADING, ANYTHING))
     return False
-
-
-_GRADED_BY_RULES = ("checks", "rubrics", "evaluators", "execution")
-_GRADING = ("checks", "evaluators", "rubrics", "execution", "outcome", "expected_outcome")
 
 
 def _from_cell(key: str, text: str) -> Any:

@@ -29,6 +29,35 @@ MOST_GROWTH = 1_000_000
 
 _STRING_TAG = "tag:yaml.org,2002:str"
 _KNOWN_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq"))
+_OTHER_BREAKS = ("\x85", "\u2028", "\u2029")
+"""Ends of lines in YAML 1.1, characters like any other in 1.2."""
+_SELDOM_USED = range(0xE000, 0xE020)
+_PAIR = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+ESCAPE = rf"(?s:{_PAIR}|\\u[dD][89a-fA-F][0-9a-fA-F]{{2}}|\\.)"
+"""In double quotes: a pair, half of one, or any other escape. Rare, so they are compiled where they are met."""
+HALF_CHARACTER = "found invalid Unicode character escape code"
+"""What libyaml says of half a character, and of one that does not exist."""
+LINE_END = "\r\n|[\n\r]"
+_TAG_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "null",
+    "map": "a mapping",
+    "seq": "a list",
+}
+_MAYBE_SPECIAL = frozenset(["", *"~nNtTfF+-.0123456789"])
+_WORDS: dict[str, Any] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+}
+_INTEGER = re.compile(r"[-+]?[0-9]+")
+_BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_INFINITY = re.compile(r"([-+]?)\.(?:inf|Inf|INF)")
+_LONGEST_INTEGER = 300
 
 
 class YamlFault(Exception):
@@ -130,11 +159,6 @@ def _compose_plainly(text: str) -> Node | None:
         raise _marked_fault(error) from None
 
 
-_OTHER_BREAKS = ("\x85", "\u2028", "\u2029")
-"""Ends of lines in YAML 1.1, characters like any other in 1.2."""
-_SELDOM_USED = range(0xE000, 0xE020)
-
-
 def _without_other_breaks(text: str) -> Node | None:
     """libyaml would fold these characters and the spaces around them, so it is shown others in their place."""
     low = text.lower()
@@ -156,11 +180,6 @@ def _unreadable_break(text: str) -> YamlFault:
     code = f"{ord(text[first]):04x}"
     message = f"the character U+{code.upper()} cannot be read here; in double quotes write it as `\\u{code}`"
     return YamlFault("yaml-syntax", message, len(before), len(before[-1]) + 1)
-
-
-_PAIR = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-ESCAPE = rf"(?s:{_PAIR}|\\u[dD][89a-fA-F][0-9a-fA-F]{{2}}|\\.)"
-"""In double quotes: a pair, half of one, or any other escape. Rare, so they are compiled where they are met."""
 
 
 def _compose_with_pairs(text: str) -> Node | None:
@@ -198,10 +217,6 @@ def _one_character(found: re.Match[str], scalar: ScalarNode) -> str:
     return f"\\U{0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00):08x}"
 
 
-HALF_CHARACTER = "found invalid Unicode character escape code"
-"""What libyaml says of half a character, and of one that does not exist."""
-
-
 def _scalars(node: Node | None) -> Generator[ScalarNode]:
     """Every scalar of a document once, in an order that depends on its structure alone."""
     waiting: list[Node | None] = [node]
@@ -229,9 +244,6 @@ def paused_collector() -> Generator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-LINE_END = "\r\n|[\n\r]"
 
 
 def split_lines(text: str) -> list[str]:
@@ -406,30 +418,6 @@ class _Builder:
     def _refuse_tag(self, node: Node) -> None:
         message = f"the tag `{node.tag}` has no meaning here; remove it, or quote the value if it is text"
         self.faults.append(_fault_at(node, "yaml-syntax", message, quote=isinstance(node, ScalarNode)))
-
-
-_TAG_WORDS = {
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "null": "null",
-    "map": "a mapping",
-    "seq": "a list",
-}
-
-
-_MAYBE_SPECIAL = frozenset(["", *"~nNtTfF+-.0123456789"])
-_WORDS: dict[str, Any] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
-}
-_INTEGER = re.compile(r"[-+]?[0-9]+")
-_BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_INFINITY = re.compile(r"([-+]?)\.(?:inf|Inf|INF)")
-_LONGEST_INTEGER = 300
 
 
 def read_plain(text: str) -> Any:

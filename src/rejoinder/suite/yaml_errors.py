@@ -21,6 +21,9 @@ from rejoinder.suite.yaml_lines import (
 )
 
 Place = tuple[int, int]
+NON_BREAKING = "this line is indented with non-breaking spaces; use ordinary spaces"
+_LOST = r"\ufffd"
+_CLOSING = {'"': '"', "'": "'", "[": "]", "{": "}"}
 
 
 class Situation(Struct, frozen=True):
@@ -89,9 +92,6 @@ def _non_breaking_space(seen: Situation) -> Cause | None:
     if mended is None:
         return None
     return Cause(NON_BREAKING, (seen.number, seen.line.index("\xa0") + 1), [mended])
-
-
-NON_BREAKING = "this line is indented with non-breaking spaces; use ordinary spaces"
 
 
 def spaces_for_non_breaking_ones(line: str) -> str | None:
@@ -209,9 +209,6 @@ def _half_character(seen: Situation) -> Cause | None:
     return Cause(message, (seen.number, column), [seen.line[: column - 1] + rest])
 
 
-_LOST = r"\ufffd"
-
-
 def _backslash(seen: Situation) -> Cause | None:
     if "quoted scalar" not in seen.context or not ("escape" in seen.problem or "hexdecimal" in seen.problem):
         return None
@@ -235,9 +232,6 @@ def _open_quote(seen: Situation) -> Cause | None:
     line = seen.at(number)
     mark = line[column - 1 : column]
     return Cause(f"the quote {mark} that opens here is never closed", seen.opened, [f"{line.rstrip()}{mark}"])
-
-
-_CLOSING = {'"': '"', "'": "'", "[": "]", "{": "}"}
 
 
 def _text_goes_on(seen: Situation) -> Cause | None:

@@ -19,6 +19,9 @@ from rejoinder.user_code.output import redirect_import_output
 if TYPE_CHECKING:
     import asyncio
 
+_STANDARD = str(Path(os.__file__).parent) + os.sep
+_OURS = str(Path(__file__).parents[1]) + os.sep
+
 
 class FunctionFault(Exception):
     """A function cannot be found, or did not return. `error` is what it raised, where it raised something."""
@@ -62,10 +65,6 @@ def raised_at(error: BaseException, folders: tuple[str, ...]) -> str:
     file, line, function = (own or others)[-1]
     within = "" if function == "<module>" else f" in {function}"
     return f" ({_shown(file, folders)}:{line}{within})"
-
-
-_STANDARD = str(Path(os.__file__).parent) + os.sep
-_OURS = str(Path(__file__).parents[1]) + os.sep
 
 
 def _frames(error: BaseException) -> list[tuple[str, int, str]]:
