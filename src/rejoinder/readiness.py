@@ -13,19 +13,8 @@ from pathlib import Path
 from msgspec import structs
 
 from rejoinder.errors import MissingKey, RejoinderError, Severity, UsageError
-from rejoinder.model import (
-    AnyCheck,
-    Case,
-    Code,
-    Compare,
-    Judged,
-    Problem,
-    PythonCheck,
-    Semantic,
-    Suite,
-    Target,
-    walk_level,
-)
+from rejoinder.model import AnyCheck, Case, Problem, Suite, Target, walk_level
+from rejoinder.model.checks import Code, Compare, Judged, PythonCheck, Semantic
 from rejoinder.model.providers import row_of
 from rejoinder.providers import is_available, is_plugin
 from rejoinder.roles import (

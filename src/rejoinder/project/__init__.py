@@ -1,35 +1,27 @@
 """The project around suites: its folders and files, `.env` files, client certificates and the names of its plugins."""
 
-from rejoinder.project.certificates import CERTIFICATE_SETTING as CERTIFICATE_SETTING
-from rejoinder.project.certificates import CERTIFICATE_SPELLINGS as CERTIFICATE_SPELLINGS
-from rejoinder.project.certificates import certificate_files as certificate_files
-from rejoinder.project.certificates import explain_missing_certificate as explain_missing_certificate
-from rejoinder.project.certificates import find_certificate as find_certificate
-from rejoinder.project.dotenv import EnvFile as EnvFile
-from rejoinder.project.dotenv import Environment as Environment
-from rejoinder.project.dotenv import env_files as env_files
-from rejoinder.project.dotenv import merge_environment as merge_environment
-from rejoinder.project.dotenv import read_env_file as read_env_file
-from rejoinder.project.dotenv import read_environment as read_environment
-from rejoinder.project.environment import SECRET_NAME as SECRET_NAME
-from rejoinder.project.environment import Loan as Loan
-from rejoinder.project.environment import own_environment as own_environment
-from rejoinder.project.files import FileFault as FileFault
-from rejoinder.project.files import Finder as Finder
-from rejoinder.project.files import in_quotes as in_quotes
-from rejoinder.project.files import measure as measure
-from rejoinder.project.files import near_name as near_name
-from rejoinder.project.files import read_text as read_text
-from rejoinder.project.files import recording_files as recording_files
-from rejoinder.project.folders import display_path as display_path
-from rejoinder.project.folders import env_folders as env_folders
-from rejoinder.project.folders import find_repository as find_repository
-from rejoinder.project.folders import find_root as find_root
-from rejoinder.project.folders import folders_above as folders_above
-from rejoinder.project.folders import user_folder as user_folder
-from rejoinder.project.plugins import CHECKS_FILE as CHECKS_FILE
-from rejoinder.project.plugins import CHECKS_GROUP as CHECKS_GROUP
-from rejoinder.project.plugins import PROVIDERS_GROUP as PROVIDERS_GROUP
-from rejoinder.project.plugins import find_entry_point as find_entry_point
-from rejoinder.project.plugins import known_checks as known_checks
-from rejoinder.project.plugins import project_checks as project_checks
+from rejoinder.project.dotenv import EnvFile, Environment, env_files, merge_environment, read_env_file, read_environment
+from rejoinder.project.environment import SECRET_NAME, Loan, own_environment
+from rejoinder.project.files import (
+    CERTIFICATE_SETTING,
+    CERTIFICATE_SPELLINGS,
+    FileFault,
+    Finder,
+    certificate_files,
+    explain_missing_certificate,
+    find_certificate,
+    in_quotes,
+    measure,
+    near_name,
+    read_text,
+    recording_files,
+)
+from rejoinder.project.folders import display_path, env_folders, find_root, folders_above, user_folder
+from rejoinder.project.plugins import (
+    CHECKS_FILE,
+    CHECKS_GROUP,
+    PROVIDERS_GROUP,
+    find_entry_point,
+    known_checks,
+    project_checks,
+)

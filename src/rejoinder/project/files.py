@@ -12,10 +12,10 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rejoinder.errors import reason_of
 from rejoinder.project.folders import folder_name, upward
@@ -27,6 +27,10 @@ MOST_ATTACHED_BYTES = 10 * 1024 * 1024
 MOST_TEXTS = 64
 MOST_CHARACTERS = 16 * 1024 * 1024
 """How many texts, and of what length together, a finder keeps."""
+CERTIFICATE_SETTING = "client_cert"
+"""A target's: the path of a PEM file with a certificate and its private key, or a mapping of `cert`, `key` and
+`password`. By these files a server knows its client."""
+CERTIFICATE_SPELLINGS = (CERTIFICATE_SETTING, "clientCert")
 _recorders: list[set[Path]] = []
 """Sets that collect the files that are read."""
 
@@ -210,3 +214,23 @@ def _exists(path: Path) -> bool:
 
 def _unique(items: list[_T]) -> list[_T]:
     return list(dict.fromkeys(items))
+
+
+def certificate_files(value: Any) -> dict[tuple[str, ...], str]:
+    """The paths as they are written, each with its place in the setting."""
+    if isinstance(value, str):
+        return {(): value} if value.strip() else {}
+    fields: Mapping[str, Any] = value if isinstance(value, dict) else {}
+    paths = {(name,): fields.get(name) for name in ("cert", "key")}
+    return {place: path for place, path in paths.items() if isinstance(path, str) and path.strip()}
+
+
+def find_certificate(written: str, folders: Iterable[str]) -> Path | None:
+    """The file, looked for in the folders and in the working one."""
+    path = Path(written.strip()).expanduser()
+    return next((place for folder in (*folders, "") if (place := Path(folder, path)).is_file()), None)
+
+
+def explain_missing_certificate(written: str, folders: Iterable[str]) -> str:
+    searched = dict.fromkeys(folder_name(Path(folder).absolute()) for folder in (*folders, ""))
+    return f"there is no file `{written}` for `{CERTIFICATE_SETTING}` in {list_words(list(searched))}"

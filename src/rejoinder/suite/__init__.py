@@ -1,34 +1,26 @@
 """Suites: from files to the model, with every mistake explained."""
 
-from rejoinder.suite.case_store import CaseStore as CaseStore
-from rejoinder.suite.configuration import open_project as open_project
-from rejoinder.suite.configuration import read_configuration as read_configuration
-from rejoinder.suite.configuration import read_prices as read_prices
-from rejoinder.suite.context import LoadOptions as LoadOptions
-from rejoinder.suite.datasets import Row as Row
-from rejoinder.suite.datasets import read_rows as read_rows
-from rejoinder.suite.discover import FileKind as FileKind
-from rejoinder.suite.discover import find_files as find_files
-from rejoinder.suite.discover import kind_of as kind_of
-from rejoinder.suite.document_paths import write_path as write_path
-from rejoinder.suite.load import Loaded as Loaded
-from rejoinder.suite.load import read_suite as read_suite
-from rejoinder.suite.pruning import ANYTHING as ANYTHING
-from rejoinder.suite.schema import schema_for as schema_for
-from rejoinder.suite.source import CasePlace as CasePlace
-from rejoinder.suite.source import Place as Place
-from rejoinder.suite.source import Source as Source
-from rejoinder.suite.target_names import check_target as check_target
-from rejoinder.suite.targets import Targets as Targets
-from rejoinder.suite.targets import is_known_provider as is_known_provider
-from rejoinder.suite.targets import lacks_settings as lacks_settings
-from rejoinder.suite.targets import left_out_settings as left_out_settings
-from rejoinder.suite.targets import read_targets as read_targets
-from rejoinder.suite.targets import read_targets_file as read_targets_file
-from rejoinder.suite.targets import resolve as resolve
-from rejoinder.suite.targets import settings_with_environment as settings_with_environment
-from rejoinder.suite.templates import environment_names as environment_names
-from rejoinder.suite.templates import find_secret_by_expression as find_secret_by_expression
-from rejoinder.suite.templates import write_value as write_value
-from rejoinder.suite.walk import Built as Built
-from rejoinder.suite.yaml import paused_collector as paused_collector
+from rejoinder.suite.case_collector import CaseStore
+from rejoinder.suite.configuration import open_project, read_configuration, read_prices
+from rejoinder.suite.context import LoadOptions
+from rejoinder.suite.datasets import Row, read_rows
+from rejoinder.suite.discover import FileKind, find_files, kind_of
+from rejoinder.suite.document_paths import write_path
+from rejoinder.suite.load import Loaded, read_suite
+from rejoinder.suite.pruning import ANYTHING
+from rejoinder.suite.schema import schema_for
+from rejoinder.suite.source import CasePlace, Place, Source
+from rejoinder.suite.target_names import check_target
+from rejoinder.suite.targets import (
+    Targets,
+    is_known_provider,
+    lacks_settings,
+    left_out_settings,
+    read_targets,
+    read_targets_file,
+    resolve,
+    settings_with_environment,
+)
+from rejoinder.suite.templates import environment_names, find_secret_by_expression, write_value
+from rejoinder.suite.walk import Built
+from rejoinder.suite.yaml import paused_collector

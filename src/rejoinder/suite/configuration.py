@@ -16,16 +16,8 @@ from msgspec import Struct
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Price, Problem
-from rejoinder.project import (
-    EnvFile,
-    Environment,
-    display_path,
-    env_files,
-    find_repository,
-    find_root,
-    folders_above,
-    merge_environment,
-)
+from rejoinder.project import EnvFile, Environment, display_path, env_files, merge_environment
+from rejoinder.project.folders import find_repository, find_root, folders_above
 from rejoinder.suite.schema import find_violations
 from rejoinder.suite.source import Source, read_source
 

@@ -8,19 +8,19 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from rejoinder.errors import UNFILLED, Severity, severity_of
 from rejoinder.model import Formatting, Problem, Suite, Target, file_in_project, formatting_for
 from rejoinder.project import Finder, display_path
 from rejoinder.suite.case_collector import CaseCollector, Review, spot_of
 from rejoinder.suite.configuration import Project, open_project, read_prices
 from rejoinder.suite.context import CaseDefaults, LoadOptions, SuiteContext
+from rejoinder.suite.document_paths import DocumentPath, read_path, write_path
 from rejoinder.suite.schema import Violation, read_schema
 from rejoinder.suite.source import Place, Source, read_source
 from rejoinder.suite.suite_check import CheckedSuite, check_suite
-from rejoinder.suite.suite_texts import SuiteTexts
-from rejoinder.suite.target_choice import TargetChoice
 from rejoinder.suite.target_names import NamedTargets
 from rejoinder.suite.targets import Targets, read_targets
-from rejoinder.suite.templates import Scope, expand_variables
+from rejoinder.suite.templates import Report, Scope, expand, expand_variables
 from rejoinder.suite.walk import Walker
 from rejoinder.suite.yaml import paused_collector
 
@@ -91,7 +91,7 @@ class _SuiteReader:
         self.checked: CheckedSuite = check_suite(source)
         self.data = self.checked.data
         self.problems = [*self.project.problems, *self.checked.problems]
-        self.texts = SuiteTexts(source, self.data, options.missing, self.problems)
+        self.texts = _SuiteTexts(source, self.data, options.missing, self.problems)
 
     def read(self, review: Review | None) -> Loaded:
         if not self.checked.raw:
@@ -99,7 +99,7 @@ class _SuiteReader:
         self.texts.scope = self._scope()
         targets = self._targets()
         named = NamedTargets(targets.names(), targets.complete)
-        choice = TargetChoice(self.texts, self.project, named, self.options)
+        choice = _TargetChoice(self.texts, self.project, named, self.options)
         context = self._context(choice)
         formatting = self._formatting()
         self._check_metadata()
@@ -140,7 +140,7 @@ class _SuiteReader:
             problem for problem in self.problems if problem.code != code or not problem.path.startswith(beginning)
         ]
 
-    def _context(self, choice: TargetChoice) -> SuiteContext:
+    def _context(self, choice: _TargetChoice) -> SuiteContext:
         project = self.project
         return SuiteContext(
             source=self.source,
@@ -153,7 +153,7 @@ class _SuiteReader:
             options=self.options,
         )
 
-    def _defaults(self, choice: TargetChoice) -> CaseDefaults:
+    def _defaults(self, choice: _TargetChoice) -> CaseDefaults:
         metadata = self.data.get("metadata", {})
         return CaseDefaults(
             target=choice.candidate(),
@@ -195,7 +195,7 @@ class _SuiteReader:
             violation = Violation("not-supported", ("metadata", "mcp_server"), message, key=True)
             self.problems.append(self.source.violation(violation))
 
-    def _suite(self, choice: TargetChoice, formatting: Formatting) -> Suite:
+    def _suite(self, choice: _TargetChoice, formatting: Formatting) -> Suite:
         """The suite without its cases."""
         config, budget = self.project.config, self.data.get("budget", {})
         return Suite(
@@ -220,3 +220,106 @@ class _SuiteReader:
         if not self.options.removes_system_prompts:
             return dict(targets)
         return {name: structs.replace(target, system_prompt=None) for name, target in targets.items()}
+
+
+class _SuiteTexts:
+    """The texts of a suite outside its cases, with their templates filled in."""
+
+    def __init__(self, source: Source, data: dict[str, Any], missing: Severity, problems: list[Problem]) -> None:
+        self.source = source
+        self.data = data
+        self.missing: Severity = missing
+        self.problems = problems
+        """What is wrong with the texts is added here."""
+        self.scope = Scope({}, {})
+
+    def text(self, value: str, at: str) -> str:
+        return expand(value, self.scope, self.reporter(at))
+
+    def first(self, *places: str) -> str | None:
+        """The text at the first of these places that has one."""
+        for at in places:
+            value: Any = self.data
+            for key in read_path(at):
+                value = value.get(key, {})
+            if value:
+                return self.text(value, at)
+        return None
+
+    def tree(self, value: Any, path: DocumentPath) -> Any:
+        """A value with all its texts filled in, each at its own place."""
+        if isinstance(value, str):
+            return self.text(value, write_path(path)) if "{{" in value else value
+        if isinstance(value, list):
+            return [self.tree(item, (*path, position)) for position, item in enumerate(value)]
+        if isinstance(value, dict):
+            return {key: self.tree(item, (*path, key)) for key, item in value.items()}
+        return value
+
+    def reporter(self, at: str) -> Report:
+        def report(code: str, message: str) -> None:
+            self.problems.append(self.source.problem(code, at, message, severity_of(code, self.missing)))
+
+        return report
+
+
+class _TargetChoice:
+    """Which targets answer, judge and give embeddings for a suite: the suite says so, else the project."""
+
+    def __init__(self, texts: _SuiteTexts, project: Project, targets: NamedTargets, options: LoadOptions) -> None:
+        self.texts = texts
+        self.project = project
+        self.targets = targets
+        self.options = options
+
+    def candidate(self) -> str | None:
+        """The target of cases that name none; None when nothing is named anywhere."""
+        if self.options.target:
+            return self.options.target
+        chosen = self._of_suite("execution.target", "target", "metadata.model")
+        if chosen is None:
+            chosen = self._of_project("target")
+        if chosen is not None:
+            return chosen
+        names = list(self.targets.known)
+        if "default" in names:
+            return "default"
+        return names[0] if len(names) == 1 else None
+
+    def judge(self) -> str | None:
+        return self._of_suite("execution.judge_target", "judge_target")
+
+    def project_judge(self) -> str | None:
+        """The judge of targets that name none, in suites that name none."""
+        return self._of_project("judge_target")
+
+    def embedder(self) -> str | None:
+        chosen = self._of_suite("embedding_target")
+        return self._of_project("embedding_target") if chosen is None else chosen
+
+    def _of_suite(self, *places: str) -> str | None:
+        for at in places:
+            outer, _, key = at.rpartition(".")
+            data: dict[str, Any] = self.texts.data.get(outer, {}) if outer else self.texts.data
+            if data.get(key):
+                return self._named(data[key], at)
+        return None
+
+    def _named(self, value: str, at: str) -> str:
+        """A target that the suite names; what could not be filled in is no name that could be wrong."""
+        before = len(self.texts.problems)
+        name = self.texts.text(value, at)
+        if all(problem.code not in UNFILLED for problem in self.texts.problems[before:]):
+            self._check(name, at, self.texts.source)
+        return name
+
+    def _of_project(self, key: str) -> str | None:
+        name = self.project.config.get(key)
+        if not name:
+            return None
+        self._check(name, key, self.project.config_sources[key])
+        return name
+
+    def _check(self, name: str, at: str, source: Source) -> None:
+        if not self.options.only_format:
+            self.texts.problems += self.targets.check(name, source, at)
