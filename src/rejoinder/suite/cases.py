@@ -20,8 +20,7 @@ from rejoinder.model.messages import FilePart, Message, OtherPart, Part, TextPar
 from rejoinder.project import FileFault, in_quotes, known_checks
 from rejoinder.spelling import nearest
 from rejoinder.suite import templates
-from rejoinder.suite.check_forms import read_evaluators, read_rubrics
-from rejoinder.suite.checks import read_items
+from rejoinder.suite.checks import read_evaluators, read_items, read_rubrics
 from rejoinder.suite.context import SuiteContext
 from rejoinder.suite.document_paths import read_path
 from rejoinder.suite.source import CasePlace, RowSource, Source

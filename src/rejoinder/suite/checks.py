@@ -1,25 +1,34 @@
 """From the `checks` of a file to levels, items and checks of the model. The schema has already spoken: what comes
 in here has the right shape.
 
-A check is read as its fields are declared (`model/checks.py`). Where that is not enough, a reader of its own is
-registered by `reads` (`suite/check_forms.py`).
+A check is read as its fields are declared (`model/checks.py`). Where that is not enough, a function of `_READERS` reads
+it. AgentV's evaluators and rubrics are other forms of the same checks.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Protocol, TypeVar, get_args, get_origin
+from typing import Any, Protocol, get_args, get_origin
 
 import msgspec
+from msgspec import structs
 
-from rejoinder.model import CHECKS, Check, Custom, FollowUp, Item, JudgeVariable, Level, Or, Quote
+from rejoinder.json_schemas import Expansion, TooManyVisits, compile_schema
+from rejoinder.model import CHECKS, Check, FollowUp, Item, JudgeVariable, Level, Quote
+from rejoinder.model import checks as kinds
 from rejoinder.model.fields import Field, Reading, fields_of
+from rejoinder.project import CHECKS_FILE
+from rejoinder.spelling import did_you_mean, list_words
 
 Shared = Mapping[str, Any]
 """What stands beside a check, by the names of the fields that all checks share."""
-_READERS: dict[type[Check], Reader] = {}
+_EVALUATORS: dict[str, type[Check]] = {
+    "llm_judge": kinds.LlmJudge,
+    **dict.fromkeys(("code", "code_judge"), kinds.Code),
+    **dict.fromkeys(("rubric", "rubrics"), kinds.Rubric),
+}
 
 
 class Texts(Protocol):
@@ -44,32 +53,25 @@ class Texts(Protocol):
 
 Reader = Callable[[type[Check], Any, str, Texts, Shared], Check]
 ValueReader = Callable[[Any, str, Texts], Any]
-R = TypeVar("R", bound=Reader)
-
-
-def reads(*kinds: type[Check]) -> Callable[[R], R]:
-    """Make a function the reader of checks that are more than their fields."""
-
-    def register(reader: R) -> R:
-        _READERS.update(dict.fromkeys(kinds, reader))
-        return reader
-
-    return register
 
 
 def read_items(checks: Any, at: str, texts: Texts) -> tuple[Item, ...]:
     """The items of a `checks` value; `{or: [...]}` is one item."""
     if isinstance(checks, dict):
-        return (Item(Or(items=read_list(checks["or"], f"{at}.or", texts), at=f"{at}.or")),)
-    return read_list(checks, at, texts)
+        return (Item(kinds.Or(items=_read_list(checks["or"], f"{at}.or", texts), at=f"{at}.or")),)
+    return _read_list(checks, at, texts)
 
 
-def read_list(items: list[Any], at: str, texts: Texts) -> tuple[Item, ...]:
-    return tuple(_read_item(item, f"{at}[{position}]", texts) for position, item in enumerate(items))
+def _read_list(items: list[Any], at: str, texts: Texts) -> tuple[Item, ...]:
+    return _each(_read_item, items, at, texts)
+
+
+def _each(read: ValueReader, values: Iterable[Any], at: str, texts: Texts) -> tuple[Any, ...]:
+    return tuple(read(value, f"{at}[{position}]", texts) for position, value in enumerate(values))
 
 
 def _read_item(item: dict[str, Any], at: str, texts: Texts) -> Item:
-    check = read_check(item, at, texts)
+    check = _read_check(item, at, texts)
     follow_up = None
     if "prompt" in item:
         threshold = item.get("threshold") if check is None else None
@@ -78,41 +80,38 @@ def _read_item(item: dict[str, Any], at: str, texts: Texts) -> Item:
     return Item(check, follow_up)
 
 
-def read_check(item: dict[str, Any], at: str, texts: Texts) -> Check | None:
+def _read_check(item: dict[str, Any], at: str, texts: Texts) -> Check | None:
     """The check of an item; None where it is a follow-up alone."""
     for key, value in item.items():
         if key in CHECKS:
             place = f"{at}.{key}"
-            check = read_as(CHECKS[key], value, place, texts, shared_of(item, at, place, texts))
-            if isinstance(check, Custom) and "with" in item:
-                check = msgspec.structs.replace(check, arguments=texts.tree(item["with"], f"{at}.with"))
+            check = _read_as(CHECKS[key], value, place, texts, _shared_of(item, at, place, texts))
+            if isinstance(check, kinds.Custom) and "with" in item:
+                check = structs.replace(check, arguments=texts.tree(item["with"], f"{at}.with"))
             return check
     return None
 
 
-def shared_of(item: dict[str, Any], at: str, place: str, texts: Texts) -> dict[str, Any]:
+def _shared_of(item: dict[str, Any], at: str, place: str, texts: Texts) -> dict[str, Any]:
     """What stands beside a check."""
-    shared: dict[str, Any] = {"at": place}
-    for key in Check.__struct_fields__:
-        if key in item:
-            value = item[key]
-            shared[key] = texts.text(value, f"{at}.{key}") if isinstance(value, str) else value
-    return shared
+    beside = {key: item[key] for key in Check.__struct_fields__ if key in item}
+    read = {key: texts.text(it, f"{at}.{key}") if isinstance(it, str) else it for key, it in beside.items()}
+    return {"at": place, **read}
 
 
-def read_as(kind: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
-    return _READERS.get(kind, read_fields)(kind, value, at, texts, shared)
+def _read_as(kind: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
+    return _READERS.get(kind, _read_fields)(kind, value, at, texts, shared)
 
 
-def read_fields(kind: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
+def _read_fields(kind: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
     """A check by its fields: a lone field is the value itself, several are a mapping, and the field that may stand
     alone can be given without one."""
     fields = _readers_of(kind)
     if len(fields) == 1 or not isinstance(value, dict):
         name, _, read = next(field for field in fields if len(fields) == 1 or field[0] == kind.alone)
         return kind(**shared, **{name: read(value, at, texts)})
-    given = {name: read(value[key], f"{at}.{key}", texts) for name, key, read in fields if key in value}
-    return kind(**{**shared, **given})
+    own = {name: read(value[key], f"{at}.{key}", texts) for name, key, read in fields if key in value}
+    return kind(**{**shared, **own})
 
 
 @lru_cache(maxsize=256)
@@ -123,10 +122,10 @@ def _readers_of(kind: type[Check]) -> tuple[tuple[str, str, ValueReader], ...]:
 
 def _value_reader(field: Field) -> ValueReader:
     origin, members = get_origin(field.type), get_args(field.type)
-    if members and members[0] in LISTS:
-        return LISTS[members[0]]
+    if members and members[0] in _LISTS:
+        return _LISTS[members[0]]
     if isinstance(field.type, list):  # a check of any kind
-        return read_check
+        return _read_check
     if origin is dict:
         return lambda value, at, texts: texts.tree(value, at)
     if field.type in (int, float):
@@ -139,14 +138,12 @@ def _one_or_more(read: ValueReader) -> ValueReader:
     """Texts in a list; a text that stands alone is the only one."""
 
     def read_all(value: Any, at: str, texts: Texts) -> tuple[Any, ...]:
-        if isinstance(value, list):
-            return tuple(read(text, f"{at}[{position}]", texts) for position, text in enumerate(value))
-        return (read(value, at, texts),)
+        return _each(read, value, at, texts) if isinstance(value, list) else (read(value, at, texts),)
 
     return read_all
 
 
-def read_pattern(value: str | float, at: str, texts: Texts) -> str:
+def _read_pattern(value: str | float, at: str, texts: Texts) -> str:
     """A text that must not be empty: every reply contains nothing. A number is taken as it is written."""
     if not isinstance(value, str):
         return texts.written(value, at)
@@ -156,7 +153,7 @@ def read_pattern(value: str | float, at: str, texts: Texts) -> str:
     return text
 
 
-def read_json(value: Any, at: str, texts: Texts) -> str:
+def _read_json(value: Any, at: str, texts: Texts) -> str:
     return msgspec.json.encode(texts.tree(value, at)).decode()
 
 
@@ -170,13 +167,254 @@ def _read_command(value: str | list[str], at: str, texts: Texts) -> tuple[str, .
     return tuple(words) if len(words) > 1 else (shlex.quote(words[0]),)
 
 
+def _match(kind: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
+    check = _read_fields(kind, value, at, texts, shared)
+    if isinstance(check, kinds.Match | kinds.NotMatch) and check.pattern.startswith((".*", "^")):
+        _compile(check.pattern, at, texts)
+    return check
+
+
+def _regex(_: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
+    inner = isinstance(value, dict)
+    place = f"{at}.pattern" if inner else at
+    pattern = texts.text(value["pattern"] if inner else value, place)
+    flags = value.get("flags", "") if inner else None
+    _compile(pattern, place, texts, flags or "")
+    return kinds.Regex(pattern=pattern, flags=flags, **shared)
+
+
+def _json_schema(_: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
+    """A schema as it stands, or a file that holds one. That it is one is found out here, and not by the first reply."""
+    document = texts.read_data(value, at) if isinstance(value, str) else value
+    if document is not None:
+        try:
+            compile_schema(document)
+            Expansion(document)
+        except TooManyVisits as error:
+            texts.problem("schema-multiplies", at, f"this JSON Schema would take too long: {error}")
+        except (ValueError, RecursionError) as error:
+            reason = getattr(error, "message", str(error))
+            texts.problem("invalid-schema", at, f"this is not a JSON Schema: {reason}")
+    return kinds.JsonSchema(document=msgspec.json.encode(document).decode(), **shared)
+
+
+def _json_path(_: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
+    path = texts.text(value if isinstance(value, str) else value["path"], at)
+    _compile_path(path, at, texts)
+    if isinstance(value, str):
+        return kinds.JsonPath(path=path, **shared)
+    expected = _read_json(value["equals"], f"{at}.equals", texts) if "equals" in value else None
+    check = _read_check(value["check"], f"{at}.check", texts) if "check" in value else None
+    return kinds.JsonPath(path=path, expected=expected, check=check, **shared)
+
+
+def _compile_path(path: str, at: str, texts: Texts) -> None:
+    from jsonpath import JSONPathEnvironment
+
+    from rejoinder.pattern_size import refuse_endless
+
+    if not path.startswith("$"):
+        texts.problem("invalid-path", at, f"a JSON path begins with `$`, such as `$.{path or 'name'}`")
+        return
+    try:
+        compiled = JSONPathEnvironment(strict=True).compile(path)
+    except Exception as error:  # its reader stumbles over some paths: a number that is too large, for one
+        # Its text would show the path once more, and fails where the path is at its end.
+        texts.problem("invalid-path", at, f"this is not a JSON path: {error.args[0] if error.args else error}")
+        return
+    for pattern in _patterns_in(compiled):
+        try:
+            refuse_endless(pattern)
+        except ValueError as error:
+            texts.problem("invalid-regex", at, f"the regular expression {pattern!r} cannot be used: {error}")
+
+
+def _patterns_in(path: Any) -> Iterator[str]:
+    """The regular expressions that stand in a JSON path, in `match(...)` and `search(...)`."""
+    selectors = (selector for segment in path.segments for selector in segment.selectors)
+    waiting = [selector.expression for selector in selectors if hasattr(selector, "expression")]
+    while waiting:
+        expression = waiting.pop()
+        inner: list[Any] = expression.children()
+        if getattr(expression, "name", None) in ("match", "search"):
+            yield from (part.value for part in inner[1:] if isinstance(getattr(part, "value", None), str))
+        waiting += inner
+
+
+def _tool_calls(kind: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
+    check = _read_fields(kind, value, at, texts, shared)
+    assert isinstance(check, kinds.ToolCalls)
+    _refuse_impossible(check, at, texts, has_mode="mode" in value)
+    return check
+
+
+def _wanted_calls(values: list[Any], at: str, texts: Texts) -> tuple[kinds.WantedCall, ...]:
+    return _each(_wanted_call, values, at, texts)
+
+
+def _wanted_call(value: Any, at: str, texts: Texts) -> kinds.WantedCall:
+    if isinstance(value, str):
+        return kinds.WantedCall(_read_pattern(value, at, texts))
+    arguments = _read_json(value["arguments"], f"{at}.arguments", texts) if "arguments" in value else None
+    return kinds.WantedCall(_read_pattern(value["name"], f"{at}.name", texts), arguments, value.get("times", 1))
+
+
+def _refuse_impossible(check: kinds.ToolCalls, at: str, texts: Texts, *, has_mode: bool) -> None:
+    """Report what no reply can satisfy, or every reply does."""
+    wanted = sum(call.times for call in check.calls)
+    least = max(wanted, check.least or 0)
+    if not check.calls and check.least is None and check.most is None:
+        texts.problem("missing-field", f"{at}.calls", "`tool_calls` needs `calls`, or their number: `min` or `max`")
+    elif not check.calls and has_mode:
+        texts.problem("missing-field", f"{at}.calls", "`mode` says how `calls` are compared, and there are none")
+    elif check.most is not None and least > check.most:
+        message = f"`max: {check.most}` can never be kept, because at least {_calls(least)} wanted"
+        texts.problem("out-of-range", f"{at}.max", message)
+    elif check.mode == "exact" and least > wanted:
+        message = f"`min: {least}` can never be reached, because exactly {_calls(wanted)} wanted"
+        texts.problem("out-of-range", f"{at}.min", message)
+
+
+def _calls(count: int) -> str:
+    return "1 call is" if count == 1 else f"{count} calls are"
+
+
+def _llm_judge(_: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
+    prompt, words = None, dict(value)
+    if "prompt" in value:
+        # The content of a file and not its name: when it is edited, the judge is asked something else.
+        prompt, words["prompt"] = texts.judge_prompt(value["prompt"], f"{at}.prompt")
+        if "criteria" in value and not any(isinstance(piece, JudgeVariable) for piece in prompt):
+            message = "`criteria` and a `prompt` without variables say the same thing; keep one of them"
+            texts.problem("conflicting-keys", f"{at}.prompt", message)
+    check = _read_fields(kinds.LlmJudge, _without(value, "prompt"), at, texts, shared)
+    return structs.replace(check, prompt=prompt, written=_written(words, "criteria", "prompt"))
+
+
+def _without(value: dict[str, Any], key: str) -> dict[str, Any]:
+    return {other: inner for other, inner in value.items() if other != key}
+
+
+def _written(value: dict[str, Any], *keys: str) -> str:
+    """What the author wrote for a judge, before variables are filled in."""
+    return msgspec.json.encode({key: value[key] for key in keys if key in value}, order="sorted").decode()
+
+
+def _rubric(kind: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
+    words = {"criteria": value} if isinstance(value, list) else value
+    return structs.replace(_read_fields(kind, value, at, texts, shared), written=_written(words, "criteria"))
+
+
+def _criteria(values: list[Any], at: str, texts: Texts) -> tuple[kinds.Criterion, ...]:
+    criteria = tuple(_criterion(value, number, at, texts) for number, value in enumerate(values))
+    ids = [criterion.id for criterion in criteria]
+    if twice := next((name for position, name in enumerate(ids) if name in ids[:position]), None):
+        texts.problem("duplicate-id", at, f"two criteria of this rubric have the id `{twice}`")
+    return criteria
+
+
+def _criterion(value: Any, number: int, at: str, texts: Texts) -> kinds.Criterion:
+    place, own_id = f"{at}[{number}]", str(number + 1)
+    if isinstance(value, str):
+        return kinds.Criterion(id=own_id, text=texts.text(value, place))
+    own_id = value.get("id", own_id)
+    words_at = next((key for key in ("criterion", "outcome", "expected_outcome") if key in value), None)
+    if words_at is None and "score_ranges" not in value:
+        texts.problem("missing-field", f"{place}.criterion", "a criterion needs words: `criterion: ...`")
+    return kinds.Criterion(
+        id=own_id,
+        text=texts.text(value[words_at], f"{place}.{words_at}") if words_at else own_id,
+        weight=value.get("weight", 1.0),
+        required=value.get("required", "required_min_score" in value),
+        min_score=value["required_min_score"] / 10 if "required_min_score" in value else value.get("min_score"),
+        ranges=_each(_score_range, value.get("score_ranges", ()), f"{place}.score_ranges", texts),
+    )
+
+
+def _score_range(value: dict[str, Any], at: str, texts: Texts) -> kinds.ScoreRange:
+    least, most = value["score_range"]
+    if least > most:
+        texts.problem("out-of-range", f"{at}.score_range", f"a range begins with its lower end: [{most}, {least}]")
+    words = value.get("meaning", value.get("outcome", value.get("expected_outcome", "")))
+    return kinds.ScoreRange(least, most, texts.text(words, at))
+
+
+def _compare(kind: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
+    if "reply" in value and "reply_of" in value:
+        message = "`reply` and `reply_of` both say what the reply is compared with; keep one of them"
+        texts.problem("conflicting-keys", f"{at}.reply_of", message)
+    return structs.replace(_read_fields(kind, value, at, texts, shared), written=_written(value, "criteria"))
+
+
+def _custom(_: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
+    names = texts.known_checks()
+    if names is not None and value not in names:
+        hint = f"; {CHECKS_FILE} or an installed package has to bring it"
+        if names:
+            hint = did_you_mean(value, names) or f"; there are {list_words(names)}"
+        texts.problem("unknown-check", at, f"there is no check `{value}`{hint}")
+    return kinds.Custom(kind=value, **shared)
+
+
+def read_evaluators(evaluators: list[Any], at: str, texts: Texts) -> tuple[Item, ...]:
+    return tuple(map(Item, _each(_evaluator, evaluators, at, texts)))
+
+
+def _evaluator(evaluator: dict[str, Any], at: str, texts: Texts) -> Check:
+    """An evaluator of AgentV's is a check in another order of words."""
+    shared = _shared_of(evaluator, at, at, texts)
+    kind = kinds.Rubric if "rubrics" in evaluator else _EVALUATORS[evaluator["type"]]
+    if kind is not kinds.Rubric:
+        return _read_as(kind, evaluator, at, texts, shared)
+    if "rubrics" not in evaluator:
+        texts.problem("missing-field", f"{at}.rubrics", "an evaluator of this type needs `rubrics`: a list of criteria")
+    criteria = _criteria(evaluator.get("rubrics", []), f"{at}.rubrics", texts)
+    judging = _without(evaluator, "criteria")
+    check = _read_fields(kinds.Rubric, judging, at, texts, {**shared, "criteria": criteria})
+    return structs.replace(check, written=_written(evaluator, "rubrics"))
+
+
+def read_rubrics(rubrics: list[Any], at: str, texts: Texts) -> tuple[Item, ...]:
+    """The `rubrics` of a case: one check, as AgentV has it."""
+    return (Item(_rubric(kinds.Rubric, rubrics, at, texts, {"at": at})),)
+
+
+def _compile(pattern: str, at: str, texts: Texts, flags: str = "") -> None:
+    """Refuse an expression that the engine which will run it cannot read."""
+    import regex
+
+    from rejoinder.pattern_size import refuse_endless
+
+    switches = sum(getattr(regex, letter.upper()) for letter in set(flags))
+    try:
+        refuse_endless(pattern, flags)
+        regex.compile(pattern, switches)
+    except (regex.error, ValueError, OverflowError, RecursionError) as error:
+        plain = f"cannot be read as a regular expression: {error}"
+        why = "is a pattern of `match`, not of `regex`" if pattern.startswith("*") else plain
+        texts.problem("invalid-regex", at, f"{pattern!r} {why}")
+
+
 _READINGS: dict[Reading, ValueReader] = {
     Reading.AS_WRITTEN: lambda value, _at, _texts: value,
     Reading.TEMPLATE: lambda value, at, texts: texts.text(value, at),
-    Reading.PATTERN: read_pattern,
+    Reading.PATTERN: _read_pattern,
     Reading.TARGET: lambda value, at, texts: texts.target(value, at),
     Reading.COMMAND: _read_command,
-    Reading.JSON: read_json,
+    Reading.JSON: _read_json,
 }
-LISTS: dict[Any, ValueReader] = {Item: read_list}
+_READERS: dict[type[Check], Reader] = {
+    kinds.Match: _match,
+    kinds.NotMatch: _match,
+    kinds.Regex: _regex,
+    kinds.JsonSchema: _json_schema,
+    kinds.JsonPath: _json_path,
+    kinds.ToolCalls: _tool_calls,
+    kinds.LlmJudge: _llm_judge,
+    kinds.Rubric: _rubric,
+    kinds.Compare: _compare,
+    kinds.Custom: _custom,
+}
+"""Checks that are more than their fields."""
+_LISTS: dict[Any, ValueReader] = {Item: _read_list, kinds.WantedCall: _wanted_calls, kinds.Criterion: _criteria}
 """Readers of lists by what is in them."""

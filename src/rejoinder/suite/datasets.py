@@ -190,8 +190,7 @@ def _read_csv(stream: TextIO, file: str, seen: str) -> Iterator[Row | Problem]:
         if header is None:
             header = [field.strip() for field in fields]
             if len(header) == 1 and ";" in header[0]:
-                message = "the columns are separated by `;`; separate them by commas"
-                yield source.problem("csv-syntax", "", message)
+                yield source.problem("csv-syntax", "", "the columns are separated by `;`; separate them by commas")
                 return
             yield from _check_header(header, source)
             continue

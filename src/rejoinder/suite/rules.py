@@ -16,8 +16,6 @@ from rejoinder.suite.schema import Violation, check_names, other_names, other_na
 
 MOST_FOLLOW_UPS = 5
 """Nested prompts on one path; with the eval's own prompt a conversation has at most six turns."""
-
-
 BEFORE = "the follow-up before it"
 OF_SUITE = "the suite's own follow-up"
 """What keeps a follow-up from being sent."""
@@ -54,53 +52,52 @@ class CheckRules:
     """Walks the `checks` of a case or suite."""
 
     def __init__(self, followups: str = "first") -> None:
-        self.found = Findings([], [], [])
+        self.findings = Findings([], [], [])
         self.kinds = frozenset(check_names())
         self.followups = followups
+
+    def _error(self, code: str, path: DocumentPath, message: str, *, key: bool = True) -> None:
+        self.findings.errors.append(Violation(code, path, message, key=key))
+
+    def _warn(self, code: str, path: DocumentPath, message: str) -> None:
+        self.findings.warnings.append(Violation(code, path, message, key=True))
 
     def walk(self, checks: Any, path: DocumentPath, depth: int = 0, *, always: str = "") -> str:
         """Look at all checks of a level. `always` names the follow-up that is sent before any of them, if there is one;
         given back is the one that is sent before any that is added to the level."""
-        if isinstance(checks, dict):
-            if isinstance(checks.get("or"), list):
-                self._list(checks["or"], (*path, "or"), depth)
-                self._reachable(checks["or"], (*path, "or"), always, all_fail=True)
-            return always
-        if not isinstance(checks, list):
-            return always
-        self._list(checks, path, depth)
-        return self._reachable(checks, path, always)
+        if isinstance(checks, dict) and isinstance(checks.get("or"), list):
+            self._list(checks["or"], (*path, "or"), depth)
+            self._reachable(checks["or"], (*path, "or"), always, all_fail=True)
+        if isinstance(checks, list):
+            self._list(checks, path, depth)
+            return self._reachable(checks, path, always)
+        return always
 
     def _list(self, items: list[Any], path: DocumentPath, depth: int, *, negated: bool = False) -> None:
-        for position, item in enumerate(items):
-            if isinstance(item, dict):
-                self._item(item, (*path, position), depth, negated=negated)
-        if negated:
-            return
-        mappings = [item for item in items if isinstance(item, dict)]
-        if mappings and len(mappings) == len(items) and all(self._is_lone_prompt(item) for item in mappings):
+        for item, place in _mappings(items, path):
+            self._item(item, place, depth, negated=negated)
+        if items and not negated and all(isinstance(item, dict) and self._is_lone_prompt(item) for item in items):
             message = (
                 "this list has only follow-ups, and they are sent only when a check fails; add the check that the first"
                 " reply has to satisfy"
             )
-            self.found.errors.append(Violation("no-check-at-level", path, message))
+            self._error("no-check-at-level", path, message, key=False)
 
     def _item(self, item: dict[str, Any], path: DocumentPath, depth: int, *, negated: bool = False) -> None:
         if negated and "prompt" in item:
-            message = "a follow-up cannot be negated; put it beside `not`"
-            self.found.errors.append(Violation("unknown-key", (*path, "prompt"), message, key=True))
+            self._error("unknown-key", (*path, "prompt"), "a follow-up cannot be negated; put it beside `not`")
             return
         kinds = [key for key in item if key in self.kinds]
         if len(kinds) > 1:
             names = list_words([f"`{kind}`" for kind in kinds])
-            message = f"each item has one check: {names} need an item each, with its own dash"
-            self.found.errors.append(Violation("multiple-check-keys", path, message))
+            message = f"one check an item: {names} need an item each, with a dash of its own"
+            self._error("multiple-check-keys", path, message, key=False)
         elif not kinds and not _names_anything(item):
             message = f"this item has no check; add one of {', '.join(sorted(self.kinds))}"
-            self.found.errors.append(Violation("missing-field", path, message))
+            self._error("missing-field", path, message, key=False)
         if item.get("every_turn") and depth:
             message = "`every_turn` belongs to the first level: a follow-up's checks see one reply only"
-            self.found.errors.append(Violation("unknown-key", (*path, "every_turn"), message, key=True))
+            self._error("unknown-key", (*path, "every_turn"), message)
         for group in ("or", "and"):
             if isinstance(item.get(group), list):
                 self._list(item[group], (*path, group), depth, negated=negated)
@@ -108,7 +105,7 @@ class CheckRules:
             self._group(item["group"], (*path, "group"), depth, negated=negated)
             if "at_least" in item["group"] and "threshold" in item:
                 message = "`at_least` counts checks and `threshold` weighs their scores; keep one of them"
-                self.found.errors.append(Violation("conflicting-keys", (*path, "threshold"), message, key=True))
+                self._error("conflicting-keys", (*path, "threshold"), message)
         if "threshold" in item and len(kinds) == 1:
             self._threshold(item, kinds[0], (*path, "threshold"))
         if "rubric" in item:
@@ -117,7 +114,7 @@ class CheckRules:
             self._part(item["json_path"], (*path, "json_path"))
         if "with" in item and "check" not in item:
             message = "`with` holds the arguments of a `check: NAME`; no other check takes it"
-            self.found.errors.append(Violation("unknown-key", (*path, "with"), message, key=True))
+            self._error("unknown-key", (*path, "with"), message)
         if isinstance(item.get("not"), dict):
             self._item(item["not"], (*path, "not"), depth, negated=True)
         if "prompt" in item:
@@ -128,22 +125,19 @@ class CheckRules:
         self._list(checks, (*path, "checks"), depth, negated=negated)
         there = sum(isinstance(item, dict) and any(key in item for key in self.kinds) for item in checks)
         if isinstance(wanted, int) and not isinstance(wanted, bool) and wanted > there > 0:
-            message = (
-                f"`at_least: {wanted}` can never be reached: the group has {there} check{'' if there == 1 else 's'}"
-            )
-            self.found.errors.append(Violation("out-of-range", (*path, "at_least"), message))
+            checks_there = "1 check" if there == 1 else f"{there} checks"
+            message = f"`at_least: {wanted}` can never be reached: the group has {checks_there}"
+            self._error("out-of-range", (*path, "at_least"), message, key=False)
 
     def _threshold(self, item: dict[str, Any], kind: str, path: DocumentPath) -> None:
         """A mark that a check cannot be held against, or has already."""
         if kind in _MARKED_INSIDE:
             if isinstance(item[kind], dict) and "threshold" in item[kind]:
                 message = f"`threshold` stands in `{kind}` and beside it; keep the one in it"
-                self.found.errors.append(Violation("conflicting-keys", path, message, key=True))
+                self._error("conflicting-keys", path, message)
         elif not _is_scored(item):
-            message = (
-                f"`threshold` has no effect: {_UNSCORED.get(kind, 'a `{kind}` passes or fails').format(kind=kind)}"
-            )
-            self.found.warnings.append(Violation("no-effect", path, message, key=True))
+            why = _UNSCORED.get(kind, "a `{kind}` passes or fails").format(kind=kind)
+            self._warn("no-effect", path, f"`threshold` changes nothing: {why}")
 
     def rubrics_of(self, case: dict[str, Any], path: DocumentPath) -> None:
         """Look at the rubrics of a case outside its checks."""
@@ -160,22 +154,21 @@ class CheckRules:
             value, path = value.get("criteria"), (*path, "criteria")
         for criterion, place in _mappings(value, path):
             names = dict.fromkeys(_MEANINGS, "criterion") | {"required_min_score": "min_score"}
-            found = find_two_names([(*place, key) for key in criterion], names)
-            self.found.errors.extend(found)
+            self.findings.errors.extend(find_two_names([(*place, key) for key in criterion], names))
             mark = next((key for key in ("min_score", "required_min_score") if key in criterion), None)
             if mark is not None and not criterion.get("score_ranges"):
-                message = f"`{mark}` has no effect: without `score_ranges` a criterion is met or not"
-                self.found.warnings.append(Violation("no-effect", (*place, mark), message, key=True))
+                message = f"`{mark}` changes nothing: without `score_ranges` a criterion is met or not"
+                self._warn("no-effect", (*place, mark), message)
             for span, inner in _mappings(criterion.get("score_ranges"), (*place, "score_ranges")):
-                found = find_two_names([(*inner, key) for key in span], dict.fromkeys(_MEANINGS, "meaning"))
-                self.found.errors.extend(found)
+                words = dict.fromkeys(_MEANINGS, "meaning")
+                self.findings.errors.extend(find_two_names([(*inner, key) for key in span], words))
 
     def _part(self, value: dict[str, Any], path: DocumentPath) -> None:
         """A check of what stands at a path sees a text: it makes no calls and has no follow-up."""
         check, place = value["check"], (*path, "check")
         if "equals" in value:
-            message = "`equals` and `check` both say what the value has to be; keep one of them"
-            self.found.errors.append(Violation("conflicting-keys", place, message, key=True))
+            message = "`equals` and `check` both say what has to stand there; keep one of them"
+            self._error("conflicting-keys", place, message)
         for key in check:
             if key in _OF_WHOLE_REPLIES:
                 message = f"`{key}` cannot check a part of a reply, and a path leads to a part"
@@ -183,15 +176,14 @@ class CheckRules:
                 message = f"`{key}` belongs beside `json_path`, not into its check"
             else:
                 continue
-            self.found.errors.append(Violation("unknown-key", (*place, key), message, key=True))
+            self._error("unknown-key", (*place, key), message)
             return
         self._item(check, place, 0)
 
     def _follow_up(self, item: dict[str, Any], path: DocumentPath, depth: int) -> None:
         if depth > MOST_FOLLOW_UPS:
-            message = f"at most {MOST_FOLLOW_UPS} follow-ups can be nested"
-            self.found.errors.append(Violation("followup-too-deep", (*path, "prompt"), message, key=True))
-            self.found.hidden.append((*path, "checks"))
+            self._error("followup-too-deep", (*path, "prompt"), f"at most {MOST_FOLLOW_UPS} follow-ups can be nested")
+            self.findings.hidden.append((*path, "checks"))
             return
         self.walk(item.get("checks"), (*path, "checks"), depth)
 
@@ -201,16 +193,11 @@ class CheckRules:
         `or` that failed (`all_fail`), so does one that belongs to a check. Given back is the name of such a one."""
         if self.followups != "first":
             return ""
-        for position, item in enumerate(items):
-            if not isinstance(item, dict):
-                continue
-            inside = always
-            if "or" in item or "and" in item or "group" in item:
-                inside = self._reachable_inside(item, (*path, position), always)
+        for item, place in _mappings(items, path):
+            inside = self._reachable_inside(item, place, always)
             if "prompt" in item and inside:
                 message = f"never sent: {inside} always comes first (set `followups: all` to try both)"
-                place = (*path, position, "prompt")
-                self.found.warnings.append(Violation("unreachable-followup", place, message, key=True))
+                self._warn("unreachable-followup", (*place, "prompt"), message)
             if all_fail and inside:
                 always = inside
             elif "prompt" in item and not always and (all_fail or self._is_lone_prompt(item)):
@@ -234,21 +221,17 @@ class CheckRules:
 
 def _mappings(value: Any, path: DocumentPath) -> Iterator[tuple[dict[str, Any], DocumentPath]]:
     """The mappings in a list, if it is one, and their places."""
-    for position, one in enumerate(value if isinstance(value, list) else ()):
-        if isinstance(one, dict):
-            yield one, (*path, position)
+    for position, item in enumerate(value if isinstance(value, list) else ()):
+        if isinstance(item, dict):
+            yield item, (*path, position)
 
 
 def _is_scored(item: Any) -> bool:
     """Has a check a score that may lie between all and nothing, itself or by what is in it?"""
     if not isinstance(item, dict):
         return False
-    inner = [item.get("not"), *(part for kind in ("or", "and") for part in _list_of(item.get(kind)))]
+    inner = [item.get("not"), *(part for kind in ("or", "and") for part, _ in _mappings(item.get(kind), ()))]
     return not _SCORED.isdisjoint(item) or any(_is_scored(part) for part in inner)
-
-
-def _list_of(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _unknown_keys(item: dict[str, Any], kinds: frozenset[str]) -> list[str]:
@@ -309,10 +292,8 @@ def find_conflicts_of_target(target: dict[str, Any], path: DocumentPath) -> Iter
 
 def _misplaced_tools(messages: Any, path: DocumentPath) -> Iterator[Violation]:
     """Only assistants call tools, and only tools answer: the APIs refuse anything else."""
-    for position, message in enumerate(messages if isinstance(messages, list) else ()):
-        if not isinstance(message, dict) or message.get("role") not in ROLES:
-            continue
-        for key, role in _WHOSE.items():
+    for message, place in _mappings(messages, path):
+        for key, role in _WHOSE.items() if message.get("role") in ROLES else ():
             if key in message and message["role"] != role:
                 text = f"`{key}` belongs to messages of the role `{role}`"
-                yield Violation("unknown-key", (*path, position, key), text, key=True)
+                yield Violation("unknown-key", (*place, key), text, key=True)

@@ -47,7 +47,7 @@ def check_suite(source: Source) -> CheckedSuite:
     if raw and (foreign := recognise(raw)) is not None:
         key, message = foreign
         return CheckedSuite({}, [source.violation(Violation("unknown-key", (key,), message, key=True))])
-    rules = _apply_rules(raw).found
+    rules = _apply_rules(raw).findings
     errors = [
         violation
         for violation in [*find_violations(data, "suite"), *rules.errors]

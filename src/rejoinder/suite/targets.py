@@ -275,8 +275,7 @@ def _missing(entry: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
             message = f"a target with provider `{entry['provider']}` needs `{group[0]}`"
             yield Violation("missing-field", (*path, group[0]), message)
     if provider == "scripted" and not present & {"replies", "judge", "embeddings"}:
-        message = "a target with provider `scripted` needs `replies`"
-        yield Violation("missing-field", (*path, "replies"), message)
+        yield Violation("missing-field", (*path, "replies"), "a target with provider `scripted` needs `replies`")
 
 
 def _strings(data: Any, path: DocumentPath) -> Iterator[tuple[DocumentPath, str]]:

@@ -161,17 +161,17 @@ class Walker:
         rules = CheckRules(own.get("followups", self.defaults.get("followups", self.context.defaults.followups)))
         rules.walk(own.get("checks"), ("checks",), always=self._always)
         rules.rubrics_of(own, ())
-        errors = [*found, *rules.found.errors]
+        errors = [*found, *rules.findings.errors]
         found_by: tuple[tuple[Severity, list[Violation]], ...] = (
             ("error", errors),
-            ("warning", rules.found.warnings),
+            ("warning", rules.findings.warnings),
         )
         problems = [
             source.violation(structs.replace(violation, path=(*at, *violation.path)), severity)
             for severity, violations in found_by
             for violation in violations
         ]
-        refused = [*(violation.path for violation in errors), *rules.found.hidden]
+        refused = [*(violation.path for violation in errors), *rules.findings.hidden]
         touched = touched_keys(errors) | self.touched.get(("defaults",), set())
         return prune_case(own, refused), problems, touched
 

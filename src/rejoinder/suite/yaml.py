@@ -411,8 +411,7 @@ class _Builder:
         kind = node.tag.rpartition(":")[2]
         wanted = {"int": int, "float": (int, float), "bool": bool, "null": type(None)}.get(kind)
         if wanted is None or not isinstance(value, wanted) or (kind != "bool" and isinstance(value, bool)):
-            message = f"`{node.value}` is not {_TAG_WORDS[kind]}"
-            self.faults.append(_fault_at(node, "yaml-syntax", message))
+            self.faults.append(_fault_at(node, "yaml-syntax", f"`{node.value}` is not {_TAG_WORDS[kind]}"))
         return float(value) if kind == "float" and isinstance(value, int) else value
 
     def _refuse_tag(self, node: Node) -> None:

@@ -406,8 +406,7 @@ def _text_after_bar(seen: Situation) -> Cause | None:
 def _second_document(seen: Situation) -> Cause | None:
     if "another document" not in seen.problem:
         return None
-    message = "a second document starts here; a file holds one, so move it to a file of its own"
-    return Cause(message, seen.place)
+    return Cause("a second document starts here; a file holds one, so move it to a file of its own", seen.place)
 
 
 def _dash_in_value(seen: Situation) -> Cause | None:
