@@ -8,12 +8,12 @@ with the right word can be pasted; for all others only the words are given, beca
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
 
-from rejoinder.spelling import list_words
+from rejoinder.spelling import list_words, nearest
 
 
 class Advice(Struct, frozen=True):
@@ -21,8 +21,13 @@ class Advice(Struct, frozen=True):
     instead: str | None = None
 
 
-def _same(word: str) -> Advice:
+def same_as(word: str) -> Advice:
     return Advice(f"did you mean `{word}`?", word)
+
+
+def advise_nearest(word: str, names: Iterable[str], likeness: float = 0.6) -> Advice | None:
+    meant = nearest(word, names, likeness)
+    return same_as(meant) if meant else None
 
 
 _CHECKS = Advice("what a reply has to satisfy stands in `checks`, with a check for each item: `- contains: Paris`")
@@ -37,27 +42,22 @@ _JUDGED = Advice("what a judge is asked about the reply is `outcome`, or a check
 _TARGETS = Advice("who answers is `targets` (a list with `name` and `provider`), or `metadata.model`")
 
 _OF_CASES = {
-    **dict.fromkeys(("tests", "test_cases", "testcases", "examples"), _same("evals")),
-    **dict.fromkeys(("variables", "variable", "params", "parameters"), _same("vars")),
-    **dict.fromkeys(("question", "query", "input"), _same("prompt")),
-    "messages": _same("input_messages"),
-    "assert": _CHECKS,
-    "asserts": _CHECKS,
-    "assertions": _CHECKS,
+    **dict.fromkeys(("tests", "test_cases", "testcases", "examples"), same_as("evals")),
+    **dict.fromkeys(("variables", "variable", "params", "parameters"), same_as("vars")),
+    **dict.fromkeys(("question", "query", "input"), same_as("prompt")),
+    "messages": same_as("input_messages"),
+    **dict.fromkeys(("assert", "asserts", "assertions"), _CHECKS),
     **dict.fromkeys(("expected", "expect", "expected_output", "ideal", "answer", "output"), _EXPECTED),
     "criteria": _JUDGED,
-    "turns": _TURNS,
-    "conversation": _TURNS,
+    **dict.fromkeys(("turns", "conversation"), _TURNS),
     "mode": Advice("there are no modes: every case is a conversation, which goes on with follow-ups in its `checks`"),
-    "providers": _TARGETS,
-    "provider": _TARGETS,
+    **dict.fromkeys(("providers", "provider"), _TARGETS),
     "models": Advice("the model is `metadata.model`; several are named in the command: `-m a,b`"),
     "prompts": Advice("a prompt belongs to its case: `evals: [{prompt: ...}]`"),
     "defaultTest": Advice("keys that all cases share stand in `defaults`, and checks of all cases in `checks`"),
     "scenarios": Advice("cases that are run for each row of a data set have `cases: FILE`"),
     "tool_trajectory": Advice("which tools have to be called is a check: `- tool_calls: [NAME]`"),
-    "repeat": Advice("how often each case is run is said in the command: `-n 5`"),
-    "trials": Advice("how often each case is run is said in the command: `-n 5`"),
+    **dict.fromkeys(("repeat", "trials"), Advice("how often each case is run is said in the command: `-n 5`")),
 }
 """Keys of suites, cases and `metadata`."""
 
@@ -68,9 +68,9 @@ _TOOLS = Advice("which tools have to be called is `tool_calls: [NAME]`")
 _METRICS = Advice("what a reply may need is bounded by `latency`, `cost` and `max_tokens`")
 
 _OF_CHECKS = {
-    **dict.fromkeys(("exact", "exact_match", "exactly", "is"), _same("equals")),
-    **dict.fromkeys(("includes", "include", "substring", "string_contains"), _same("contains")),
-    **dict.fromkeys(("regexp", "matches_regex", "pattern"), _same("regex")),
+    **dict.fromkeys(("exact", "exact_match", "exactly", "is"), same_as("equals")),
+    **dict.fromkeys(("includes", "include", "substring", "string_contains"), same_as("contains")),
+    **dict.fromkeys(("regexp", "matches_regex", "pattern"), same_as("regex")),
     **dict.fromkeys(
         ("llm_rubric", "judge", "llm", "model_graded", "model_graded_closedqa", "model_graded_factuality", "g_eval"),
         _JUDGE,
@@ -94,7 +94,7 @@ _PROMPTFOO = ("prompts", "providers", "tests", "scenarios", "defaultTest")
 def find_key(word: str, value: Any) -> Advice | None:
     """What a key of a suite, a case or `metadata` is here; None where no other tool is known to have it."""
     if word == "input" and isinstance(value, list):
-        return _same("input_messages")
+        return same_as("input_messages")
     if word in ("expected", "expect") and isinstance(value, str) and 0 < len(value) <= 40 and "\n" not in value:
         return Advice(f"say what the reply has to satisfy: `checks: [{{contains: {value}}}]`")
     return _OF_CASES.get(word)
@@ -104,17 +104,16 @@ def find_check(word: str, item: Mapping[str, Any], names: tuple[str, ...]) -> Ad
     """What a check is called here, or how what it says is written."""
     if word == "type" and isinstance(item.get("type"), str):
         kind = _fold(item["type"])
-        known = kind if kind in names else None
-        return Advice(f"the kind of a check is its key: write `- {known}: ...`") if known else _check(kind, names)
+        if kind in names:
+            return Advice(f"the kind of a check is its key: write `- {kind}: ...`")
+        word = kind
     return _check(_fold(word), names)
 
 
 def find_evaluator(word: str, types: tuple[str, ...]) -> Advice | None:
     """What a type of evaluator is here: one of a few types, or a check."""
     kind = _fold(word)
-    if kind in types:
-        return _same(kind)
-    return _OF_CHECKS.get(kind)
+    return same_as(kind) if kind in types else _OF_CHECKS.get(kind)
 
 
 def _check(kind: str, names: tuple[str, ...]) -> Advice | None:
@@ -134,13 +133,12 @@ _OPPOSITES = ("not", "any", "all", "min", "max", "start", "end")
 
 def say_the_same(word: str, other: str) -> bool:
     """Are two names of checks not opposites? `not_contains` is near `contains`, and means the contrary."""
-    return _sense(word) == _sense(other)
+    return _sense(_fold(word)) == _sense(_fold(other))
 
 
-def _sense(word: str) -> set[str]:
-    kind = _fold(word)
-    found = {one for one in _OPPOSITES if one in kind}
-    return found | {"not"} if re.search(r"(?:^|_)(?:no|none|never|without)(?:_|$)", kind) else found
+def _sense(kind: str) -> set[str]:
+    senses = {word for word in _OPPOSITES if word in kind}
+    return senses | {"not"} if re.search(r"(?:^|_)(?:no|none|never|without)(?:_|$)", kind) else senses
 
 
 def recognise(suite: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -19,7 +19,7 @@ MOST_FOLLOW_UPS = 5
 BEFORE = "the follow-up before it"
 OF_SUITE = "the suite's own follow-up"
 """What keeps a follow-up from being sent."""
-_MEANINGS = ("outcome", "expected_outcome")
+_MEANINGS: tuple[str, ...] = ("outcome", "expected_outcome")
 _MARKED_INSIDE = frozenset({"semantic", "similar", "rouge_l"})
 _SCORED = _MARKED_INSIDE | {"llm_judge", "rubric", "compare", "code", "python", "webhook", "check", "group"}
 """Checks whose score may be anything from 0 to 1."""

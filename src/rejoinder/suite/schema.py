@@ -17,13 +17,12 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from rejoinder.spelling import list_words, nearest
+from rejoinder.spelling import list_words
 from rejoinder.suite.document_paths import DocumentPath
-from rejoinder.suite.foreign import Advice, find_check, find_evaluator, find_key, say_the_same
+from rejoinder.suite.foreign import Advice, advise_nearest, find_check, find_evaluator, find_key, same_as, say_the_same
 
 Kind: TypeAlias = Literal["suite", "targets", "config", "case"]
 
-_ENTRY = {"suite": None, "targets": "targetsFile", "config": "config", "case": "case"}
 _OTHER_NAME = re.compile(r"(?:Another|AgentV's) name for `(\w+)`\.")
 _AGENTV = {
     "suite": ("agentv-eval-v2",),
@@ -45,13 +44,21 @@ _SWITCHES = {
     **dict.fromkeys(("yes", "on", "y", "true"), "true"),
     **dict.fromkeys(("no", "off", "n", "false"), "false"),
 }
-_SHAPES = {
-    "llm_judge": "{criteria: ...}",
-    "semantic": "{expected: ..., threshold: 0.8}",
-    "tool_calls": "[NAME]",
+_FORMS = {
+    "flags": "may have the letters i, m, s and x",
+    "marker": "must have `{Role}`, `{role}` or `{ROLE}` in it, where the role is to stand",
+    **dict.fromkeys(("call", "python"), "must be `module:function`"),
+    **dict.fromkeys(("webhook", "url"), "must be an address that begins with http:// or https://"),
 }
+_SHAPES = {"llm_judge": "{criteria: ...}", "semantic": "{expected: ..., threshold: 0.8}", "tool_calls": "[NAME]"}
 _LIKELY = 0.7
 """How like a word has to be to be proposed: less is another word, and not a slip."""
+_LACKS_PARTNER = {
+    "prompt-without-checks": (
+        "prompt requires checks to be defined: say what the reply to this follow-up has to satisfy"
+    ),
+    "checks-without-prompt": "`checks` in an item belong to a follow-up; add the `prompt` that is sent before them",
+}
 _BESIDE_A_CHECK = frozenset({"threshold", "weight", "required", "name", "metric", "every_turn"})
 _ROLES = {
     "human": "user",
@@ -107,11 +114,10 @@ def read_schema() -> dict[str, Any]:
 def schema_for(kind: Kind) -> dict[str, Any]:
     """The schema of one kind of file, complete in itself."""
     schema = read_schema()
-    entry = _ENTRY[kind]
-    if entry is None:
+    if kind == "suite":
         return schema
-    head = {"$schema": schema["$schema"], "title": f"rejoinder {kind}"}
-    return {**head, **schema["$defs"][entry], "$defs": schema["$defs"]}
+    entry = schema["$defs"]["targetsFile" if kind == "targets" else kind]
+    return {"$schema": schema["$schema"], "title": f"rejoinder {kind}", **entry, "$defs": schema["$defs"]}
 
 
 @lru_cache(maxsize=1)
@@ -123,8 +129,8 @@ def check_names() -> tuple[str, ...]:
 def other_names(definition: str) -> dict[str, str]:
     """The keys of a definition that are other names, each with the one we call it by; the descriptions say so."""
     properties: dict[str, Any] = read_schema()["$defs"][definition]["properties"]
-    found = {key: _OTHER_NAME.fullmatch(rule.get("description", "")) for key, rule in properties.items()}
-    return {key: match[1] for key, match in found.items() if match}
+    matches = {key: _OTHER_NAME.fullmatch(rule.get("description", "")) for key, rule in properties.items()}
+    return {key: match[1] for key, match in matches.items() if match}
 
 
 @lru_cache(maxsize=16)
@@ -152,9 +158,7 @@ def structured_case_keys() -> frozenset[str]:
 def find_violations(data: Any, kind: Kind) -> list[Violation]:
     """Every rule that the data breaks."""
     errors = list(_validator(kind).iter_errors(data))
-    if not errors:
-        return []
-    schema = schema_for(kind)
+    schema = schema_for(kind) if errors else {}
     return [violation for error in errors for violation in _explain(_Fault(error, schema, data))]
 
 
@@ -163,8 +167,8 @@ def find_unknown_schema(data: Any, kind: Literal["suite", "targets"]) -> list[Vi
     name = data.get("$schema") if isinstance(data, dict) else None
     if not isinstance(name, str) or "/" in name or name.endswith(".json") or name in _AGENTV[kind]:
         return []
-    known = list_words([f"`{one}`" for one in _AGENTV[kind]])
-    message = f"`$schema: {name}` is not known; AgentV's name here is {known}. The file is read as one of rejoinder's"
+    names = list_words([f"`{known}`" for known in _AGENTV[kind]])
+    message = f"`$schema: {name}` is not known; AgentV's name here is {names}. The file is read as one of rejoinder's"
     return [Violation("unknown-schema", ("$schema",), message)]
 
 
@@ -216,38 +220,33 @@ def _explain(fault: _Fault) -> Iterator[Violation]:
             message = "a part is text, or has `type` and `value`; put the text in quotes"
             yield Violation("wrong-type", fault.path, message)
         return
-    explain = _EXPLANATIONS.get(fault.keyword, _other)
-    yield from explain(fault)
+    yield from _EXPLANATIONS.get(fault.keyword, _other)(fault)
 
 
 def _legacy_checks_map(fault: _Fault) -> Violation:
     keys = list(fault.value)[:3]
-    if any(key.startswith("-") for key in keys):
-        message = f"a space is missing after the dash; write `- {keys[0].lstrip('-')}: ...`"
-        return Violation("legacy-checks-map", fault.path, message)
     lines = "; ".join(f"`- {key}: ...`" for key in keys) or "`- match: ...`"
     message = f"`checks` is a list with one check an item, not a mapping; write {lines}"
+    if any(key.startswith("-") for key in keys):
+        message = f"a space is missing after the dash; write `- {keys[0].lstrip('-')}: ...`"
     return Violation("legacy-checks-map", fault.path, message)
 
 
 def _type(fault: _Fault) -> Iterator[Violation]:
-    types = fault.details["types"]
-    value = fault.value
-    if isinstance(value, float) and not isfinite(value) and {"integer", "number"} & set(types):
+    value, types = fault.value, fault.details["types"]
+    wants_number = bool({"integer", "number"} & set(types))
+    if isinstance(value, float) and not isfinite(value) and wants_number:
         yield _beyond_numbers(fault)
         return
-    if value is None:
-        message = f"{fault.name} has no value; it must be {_list(types)}"
-    else:
-        message = f"{fault.name} must be {_list(types)}, not {_name_value(value)}"
+    message = _must_be(fault, types)
     quote = instead = None
     if "string" in types and isinstance(value, int | float | bool):
         message += "; put it in quotes"
         quote = True
-    elif isinstance(value, str) and {"integer", "number"} & set(types) and _is_number(value):
+    elif isinstance(value, str) and wants_number and _is_number(value):
         message += "; take the quotes away"
         quote = False
-    elif isinstance(value, str) and {"integer", "number"} & set(types) and _is_number(value.replace("_", "")):
+    elif isinstance(value, str) and wants_number and _is_number(value.replace("_", "")):
         instead = value.replace("_", "")
         message += f"; digits with `_` between them are text in YAML 1.2, so write {instead}"
     elif isinstance(value, str) and "boolean" in types and value.lower() in _SWITCHES:
@@ -282,19 +281,12 @@ def _how_to_write(fault: _Fault) -> str:
 
 def _required(fault: _Fault) -> Iterator[Violation]:
     missing = fault.details["property"]
-    path = (*fault.path, missing)
-    where = f"{fault.name} needs" if fault.path else "the file needs"
-    yield Violation("missing-field", path, f"{where} `{missing}`")
+    yield Violation("missing-field", (*fault.path, missing), f"{fault.name} needs `{missing}`")
 
 
 def _dependent(fault: _Fault) -> Iterator[Violation]:
-    missing = fault.details["property"]
-    code = fault.rule["x-codes"][missing]
-    if code == "prompt-without-checks":
-        message = "prompt requires checks to be defined: say what the reply to this follow-up has to satisfy"
-    else:
-        message = "`checks` in an item belong to a follow-up; add the `prompt` that is sent before them"
-    yield Violation(code, fault.path, message)
+    code = fault.rule["x-codes"][fault.details["property"]]
+    yield Violation(code, fault.path, _LACKS_PARTNER[code])
 
 
 def _unexpected(fault: _Fault) -> Iterator[Violation]:
@@ -302,27 +294,22 @@ def _unexpected(fault: _Fault) -> Iterator[Violation]:
     for key in fault.details["unexpected"]:
         if key in known:  # its own value is at fault, and reported there
             continue
-        path = (*fault.path, key)
-        is_item = fault.rule.get("x-rule") == "check-item"
-        if is_item and not _has_known_check(fault.value):
-            if key != _first_unknown(fault.value, known):
-                continue
+        if fault.rule.get("x-rule") != "check-item" or any(name in fault.value for name in check_names()):
+            yield _unknown_key(fault, key, known)
+        elif key == next((name for name in fault.value if name not in known and not name.startswith("x-")), None):
             advice = _meant_check(key, fault.value)
             message = f"there is no check `{key}`; {advice.words}"
-            yield Violation("unknown-check", path, message, key=True, instead=advice.instead)
-        else:
-            yield _unknown_key(fault, key, known)
+            yield Violation("unknown-check", (*fault.path, key), message, key=True, instead=advice.instead)
 
 
 def _meant_check(key: str, item: dict[str, Any]) -> Advice:
     """The check that was meant. One that says the contrary is never proposed."""
     names = check_names()
-    advice = find_check(key, item, names)
-    if advice is not None:
+    if (advice := find_check(key, item, names)) is not None:
         return advice
-    meant = nearest(key, names, _LIKELY)
-    if meant and say_the_same(key, meant):
-        return Advice(f"did you mean `{meant}`?", meant)
+    near = advise_nearest(key, names, _LIKELY)
+    if near and near.instead and say_the_same(key, near.instead):
+        return near
     return Advice(f"the checks are {', '.join(names)}")
 
 
@@ -349,15 +336,13 @@ def _meant_key(fault: _Fault, key: str, known: dict[str, Any]) -> Advice | None:
     advice = find_key(key, fault.value[key]) if is_general else None
     if advice is not None and (advice.instead is None or advice.instead in known):
         return advice
-    meant = nearest(key, known, _LIKELY if is_general else 0.6)
-    return Advice(f"did you mean `{meant}`?", meant) if meant else None
+    return advise_nearest(key, known, _LIKELY if is_general else 0.6)
 
 
 def _length(fault: _Fault) -> Iterator[Violation]:
     code = fault.rule.get("x-code", "out-of-range")
     remedy = _EMPTY.get(fault.key) or _EMPTY.get(code)
-    words = f"is empty{remedy}" if remedy else "must not be empty"
-    yield Violation(code, fault.path, f"{fault.name} {words}")
+    yield Violation(code, fault.path, f"{fault.name} {f'is empty{remedy}' if remedy else 'must not be empty'}")
 
 
 def _pattern(fault: _Fault) -> Iterator[Violation]:
@@ -366,44 +351,28 @@ def _pattern(fault: _Fault) -> Iterator[Violation]:
         return
     if {"integer", "number"} & set(fault.rule.get("type", ())):  # a number, or its variable
         kind = "a whole number" if "integer" in fault.rule["type"] else "a number"
-        message = (
-            f"{fault.name} must be {kind}, or a `${{{{ VARIABLE }}}}` that holds one, not {_name_value(fault.value)}"
-        )
-        yield Violation("wrong-type", fault.path, message)
+        wanted = f"must be {kind}, or a `${{{{ VARIABLE }}}}` that holds one"
+        yield Violation("wrong-type", fault.path, f"{fault.name} {wanted}, not {_name_value(fault.value)}")
         return
-    words = {
-        "flags": "may have the letters i, m, s and x",
-        "marker": "must have `{Role}`, `{role}` or `{ROLE}` in it, where the role is to stand",
-        **dict.fromkeys(("call", "python"), "must be `module:function`"),
-        **dict.fromkeys(("webhook", "url"), "must be an address that begins with http:// or https://"),
-    }
-    wanted = words.get(fault.key, f"does not fit ({fault.rule.get('description', fault.rule['pattern'])})")
+    wanted = _FORMS.get(fault.key, f"does not fit ({fault.rule.get('description', fault.rule['pattern'])})")
     yield Violation("out-of-range", fault.path, f"{fault.name} {wanted}, not {_name_value(fault.value)}")
 
 
 def _enum(fault: _Fault) -> Iterator[Violation]:
     options = [str(option) for option in fault.details["options"]]
     advice = _meant_option(fault, options)
-    hint = f"; {advice.words}" if advice else ""
-    message = f"{fault.name} must be {_list(options)}, not {_name_value(fault.value)}{hint}"
-    if fault.value is None:
-        message = f"{fault.name} has no value; it must be {_list(options)}"
+    message = _must_be(fault, options) + (f"; {advice.words}" if advice and fault.value is not None else "")
     code = fault.rule.get("x-code") or ("out-of-range" if isinstance(fault.value, str) else "wrong-type")
     yield Violation(code, fault.path, message, instead=advice.instead if advice else None)
 
 
 def _meant_option(fault: _Fault, options: list[str]) -> Advice | None:
     """The option that was meant. Of the types of evaluators none is guessed: another one judges something else."""
-    given = str(fault.value).lower()
+    word = str(fault.value).lower()
     if "evaluators" in fault.path and fault.key == "type":
-        return find_evaluator(given, tuple(options)) or _nearest_option(given, options, likeness=0.85)
-    role = _ROLES.get(given)
-    return Advice(f"did you mean `{role}`?", role) if role in options else _nearest_option(given, options)
-
-
-def _nearest_option(given: str, options: list[str], likeness: float = 0.6) -> Advice | None:
-    meant = nearest(given, options, likeness)
-    return Advice(f"did you mean `{meant}`?", meant) if meant else None
+        return find_evaluator(word, tuple(options)) or advise_nearest(word, options, likeness=0.85)
+    role = _ROLES.get(word)
+    return same_as(role) if role in options else advise_nearest(word, options)
 
 
 def _range(fault: _Fault) -> Iterator[Violation]:
@@ -412,15 +381,8 @@ def _range(fault: _Fault) -> Iterator[Violation]:
 
 
 def _bounds(rule: dict[str, Any]) -> list[str]:
-    return [
-        f"{words} {rule[keyword]}"
-        for keyword, words in (
-            ("minimum", "at least"),
-            ("exclusiveMinimum", "more than"),
-            ("maximum", "at most"),
-        )
-        if keyword in rule
-    ]
+    words = {"minimum": "at least", "exclusiveMinimum": "more than", "maximum": "at most"}
+    return [f"{word} {rule[keyword]}" for keyword, word in words.items() if keyword in rule]
 
 
 def _other(fault: _Fault) -> Iterator[Violation]:
@@ -431,20 +393,22 @@ _EXPLANATIONS = {
     "type": _type,
     "required": _required,
     "dependentRequired": _dependent,
-    "additionalProperties": _unexpected,
-    "unevaluatedProperties": _unexpected,
-    "minLength": _length,
-    "minItems": _length,
+    **dict.fromkeys(("additionalProperties", "unevaluatedProperties"), _unexpected),
+    **dict.fromkeys(("minLength", "minItems"), _length),
     "pattern": _pattern,
     "enum": _enum,
-    "minimum": _range,
-    "maximum": _range,
-    "exclusiveMinimum": _range,
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum"), _range),
 }
 
 
 def _list(words: list[str]) -> str:
     return list_words([_TYPE_WORDS.get(word, f"`{word}`") for word in words], "or")
+
+
+def _must_be(fault: _Fault, words: list[str]) -> str:
+    if fault.value is None:
+        return f"{fault.name} has no value; it must be {_list(words)}"
+    return f"{fault.name} must be {_list(words)}, not {_name_value(fault.value)}"
 
 
 def _name_value(value: Any) -> str:
@@ -471,11 +435,3 @@ def _known_keys(rule: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
         target = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
         known.update(_known_keys(target, schema))
     return known
-
-
-def _has_known_check(item: Any) -> bool:
-    return isinstance(item, dict) and any(name in item for name in check_names())
-
-
-def _first_unknown(item: dict[str, Any], known: dict[str, Any]) -> str | None:
-    return next((key for key in item if key not in known and not key.startswith("x-")), None)
