@@ -6,15 +6,12 @@ import gc
 import importlib
 import io
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from rejoinder._version import __version__
 from rejoinder.errors import RejoinderError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 COMMANDS = {
     "init": "Write a starter suite, targets and configuration.",
@@ -25,9 +22,9 @@ COMMANDS = {
     "run": "Run the conversations of suites and check the replies.",
     "resume": "Continue a run that was interrupted or killed.",
     "show": "Show a recorded run.",
-    "replay": "Play a recorded run again, without making calls.",
-    "grade": "Grade the replies of a recorded run again.",
-    "merge": "Merge the parts of a sharded run into one run.",
+    "replay": "Play a recorded run again, without any call.",
+    "grade": "Grade the replies of a recorded run with other checks.",
+    "merge": "Merge the parts of a sharded run into one.",
     "runs": "List and delete recorded runs.",
     "cache": "Show and clear the answers that `run --cache` has stored.",
     "judge": "Test a judge against replies that people have labelled.",
@@ -44,7 +41,7 @@ ALIASES = {"eval": "run"}
 COUNTERPARTS = {
     **dict.fromkeys(("test", "check", "start", "exec"), "rejoinder run"),
     **dict.fromkeys(("list", "ls", "history", "get"), "rejoinder runs"),
-    **dict.fromkeys(("lint",), "rejoinder validate"),
+    "lint": "rejoinder validate",
     **dict.fromkeys(("view", "report", "results", "inspect", "open"), "rejoinder show"),
     **dict.fromkeys(("compare", "diff"), "rejoinder run -m a,b"),
     **dict.fromkeys(("new", "create"), "rejoinder init"),
@@ -77,30 +74,24 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
-            best = _best_guess(error.option_name, error.possibilities or ())
-            raise click.NoSuchOption(error.option_name, possibilities=best, ctx=error.ctx) from None
+            from rejoinder.spelling import nearest
+
+            best = nearest(error.option_name, error.possibilities or ())
+            raise click.NoSuchOption(error.option_name, possibilities=[best] if best else [], ctx=error.ctx) from None
 
 
 def _counterpart(args: list[str]) -> str:
     """What to say about a word that is no command: the command that was meant."""
     from pathlib import Path
 
-    from rejoinder.spelling import nearest
+    from rejoinder.spelling import did_you_mean
 
     word = args[0]
     if Path(word).suffix.lower() in (".yaml", ".yml", ".json") or Path(word).exists():
         return f"; to run a suite: `rejoinder run {' '.join(args)}`"
     if word in COUNTERPARTS:
         return f"; here it is `{COUNTERPARTS[word]}`"
-    meant = nearest(word, COMMANDS)
-    return f"; did you mean `{meant}`?" if meant else ""
-
-
-def _best_guess(option: str, possibilities: Sequence[str]) -> list[str]:
-    from rejoinder.spelling import nearest
-
-    best = nearest(option, possibilities)
-    return [best] if best else []
+    return did_you_mean(word, COMMANDS)
 
 
 @click.group(

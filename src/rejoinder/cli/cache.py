@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from rejoinder.cli.grouping import format_option
 from rejoinder.cli.output import count, echo, write_json
 from rejoinder.cli.spans import LIFETIME
 from rejoinder.engine.cache import FILE, Cache
@@ -15,7 +16,7 @@ from rejoinder.project import find_root
 
 
 @click.group("cache", invoke_without_command=True)
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@format_option
 @click.pass_context
 def command(ctx: click.Context, form: str) -> None:
     """Show what `run --cache` has kept of earlier runs."""
@@ -46,7 +47,7 @@ def command(ctx: click.Context, form: str) -> None:
 @command.command("clear")
 @click.option("--older-than", type=LIFETIME, metavar="TIME", help="Delete only answers older than this, such as 7d.")
 def clear(older_than: float | None) -> None:
-    """Forget kept answers: all of them, or the old ones."""
+    """Delete kept answers: all of them, or the old ones."""
     root = find_root(Path.cwd(), Path.cwd())
     gone = 0
     if (root / FILE).is_file():

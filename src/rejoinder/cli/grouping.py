@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Any, TypeAlias
+
+import click
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 Values: TypeAlias = dict[str, Any]
 """What the user gave for each option of a group, by the option's name."""
+
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Write text or JSON.",
+)
+targets_option = click.option(
+    "--targets", "targets_file", type=click.Path(path_type=Path), help="Read further targets from this file."
+)
 
 
 def grouped(name: str, make: Callable[[Values], object], **options: Decorator) -> Decorator:

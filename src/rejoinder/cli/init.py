@@ -12,7 +12,7 @@ import click
 
 from rejoinder.cli.output import echo
 from rejoinder.errors import UsageError, reason_of
-from rejoinder.suite import schema_for
+from rejoinder.suite import FileKind, schema_for
 
 MODELS = {
     "scripted": "scripted",
@@ -21,13 +21,14 @@ MODELS = {
     "gemini": "gemini/gemini-2.5-flash",
     "ollama": "ollama/llama3.2",
 }
-"""What the starter suite can be pointed at."""
+"""Providers of the starter suite, each with the model that it names."""
+_KINDS: tuple[FileKind, ...] = ("suite", "targets", "config")
 
 
 @click.command("init")
 @click.argument("folder", default=".", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--provider", type=click.Choice(list(MODELS)), help="What the starter suite is pointed at.")
-@click.option("--yes", "-y", is_flag=True, help="Ask no questions; use the built-in scripted model.")
+@click.option("--provider", type=click.Choice(list(MODELS)), help="Point the starter suite at this provider.")
+@click.option("--yes", "-y", is_flag=True, help="Ask nothing; use the built-in scripted model.")
 def command(folder: Path, provider: str | None, yes: bool) -> None:
     """Write a starter suite, targets and configuration into FOLDER.
 
@@ -35,22 +36,21 @@ def command(folder: Path, provider: str | None, yes: bool) -> None:
     scripted model needs no key.
     """
     if provider is None:
-        provider = "scripted" if yes or not sys.stdin.isatty() else _ask()
+        provider = "scripted"
+        if not yes and sys.stdin.isatty():
+            choices = click.Choice(list(MODELS))
+            provider = click.prompt("Which model do you want to begin with?", type=choices, default="scripted")
     for name, content in _files(MODELS[provider]):
         path = folder / name
         try:
             kept = path.exists()
+            if not kept:
+                _write(path, content)
         except OSError as error:
             raise UsageError(f"{path} cannot be written: {reason_of(error)}") from None
-        if not kept:
-            _write(path, content)
         echo(f"{'kept   ' if kept else 'written'} {path}")
     where = "" if folder == Path() else f"cd {folder} && "
     echo("", f"Next: {where}rejoinder validate")
-
-
-def _ask() -> str:
-    return click.prompt("Which model do you want to begin with?", type=click.Choice(list(MODELS)), default="scripted")
 
 
 def _files(model: str) -> Iterator[tuple[str, str]]:
@@ -59,22 +59,14 @@ def _files(model: str) -> Iterator[tuple[str, str]]:
     yield ".rejoinder/targets.yaml", starter.joinpath("targets.yaml").read_text("utf-8")
     yield ".rejoinder/config.yaml", starter.joinpath("config.yaml").read_text("utf-8")
     yield ".rejoinder/.gitignore", starter.joinpath("gitignore").read_text("utf-8")
-    yield ".rejoinder/schema.json", _as_text("suite")
-    yield ".rejoinder/targets.schema.json", _as_text("targets")
-    yield ".rejoinder/config.schema.json", _as_text("config")
+    for kind in _KINDS:
+        name = "schema.json" if kind == "suite" else f"{kind}.schema.json"
+        yield f".rejoinder/{name}", f"{json.dumps(schema_for(kind), ensure_ascii=False, indent=2)}\n"
     yield ".env.template", starter.joinpath("env.template").read_text("utf-8")
 
 
-def _as_text(kind: str) -> str:
-    schema = schema_for(kind)  # pyright: ignore[reportArgumentType] - one of the three kinds above
-    return f"{json.dumps(schema, ensure_ascii=False, indent=2)}\n"
-
-
 def _write(path: Path, content: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # `x` never overwrites, even if the file has appeared since we looked.
-        with path.open("x", encoding="utf-8", newline="\n") as stream:
-            stream.write(content)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {reason_of(error)}") from None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # `x` never overwrites, even if the file has appeared since we looked.
+    with path.open("x", encoding="utf-8", newline="\n") as stream:
+        stream.write(content)

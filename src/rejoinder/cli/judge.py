@@ -7,17 +7,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
-from rejoinder.cli.options import no_code_option, trust_env_option
+from rejoinder.cli.grouping import format_option, grouped
+from rejoinder.cli.options import SELECTION, TRUST
 from rejoinder.cli.output import count, echo, show_problems, width_of, write_json
+from rejoinder.engine.options import RunOptions
 from rejoinder.errors import SuiteError, UsageError
 
 if TYPE_CHECKING:
     from rejoinder.calibration.labels import LabelFile
     from rejoinder.calibration.subjects import Subject
-    from rejoinder.engine.options import RunOptions
     from rejoinder.engine.run import RunReport
     from rejoinder.model.passports import Finding, Passport
+
+
+class JudgeChoice(Struct, frozen=True):
+    """The judge that is tested."""
+
+    suite: Path | None
+    check: str | None
+    criteria: str | None
+    target: str | None
 
 
 @click.group("judge")
@@ -26,37 +37,34 @@ def command() -> None:
 
 
 @command.command("test")
-@click.argument("suite", required=False, type=click.Path(path_type=Path))
-@click.option("--labels", required=True, type=click.Path(path_type=Path), help="Labelled replies, JSONL or CSV.")
-@click.option(
-    "--check",
-    "check_name",
-    metavar="NAME",
-    help="Which judge, where the suite has several: its name, its criteria, or the beginning of its digest.",
+@click.option("--labels", required=True, type=click.Path(path_type=Path), help="Read labelled replies, JSONL or CSV.")
+@grouped(
+    "choice",
+    lambda values: JudgeChoice(**values),
+    suite=click.argument("suite", required=False, type=click.Path(path_type=Path)),
+    check=click.option(
+        "--check",
+        metavar="NAME",
+        help="Choose a judge of the suite by its name, its criteria, or the beginning of its digest.",
+    ),
+    criteria=click.option(
+        "--criteria", metavar="TEXT", help="Test an `llm_judge` with these criteria instead of a suite's."
+    ),
+    target=click.option("--target", metavar="NAME", help="Judge with this target instead of the suite's."),
 )
-@click.option("--criteria", metavar="TEXT", help="Test an `llm_judge` with these criteria instead of a suite's.")
-@click.option("--target", metavar="NAME", help="The target that judges, instead of the suite's.")
-@click.option("--targets", "targets_file", type=click.Path(path_type=Path), help="A further file of targets.")
-@click.option("--repeat", "-n", type=click.IntRange(1), default=1, help="Ask about every reply N times.")
-@click.option("--workers", "-w", type=click.IntRange(1), help="Replies judged at the same time.  [default: 10]")
+@grouped(
+    "options",
+    lambda values: RunOptions().changed(**values),
+    targets_file=SELECTION["targets_file"],
+    repeat=click.option("--repeat", "-n", type=click.IntRange(1), default=1, help="Ask about every reply N times."),
+    workers=click.option(
+        "--workers", "-w", type=click.IntRange(1), help="Judge N replies at the same time.  [default: 10]"
+    ),
+    **TRUST,
+)
 @click.option("--resume", "run", metavar="RUN", help="Go on with a test that was cut off; what is answered stays.")
-@no_code_option
-@trust_env_option
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def test(  # noqa: PLR0913, PLR0917 - one parameter an option
-    suite: Path | None,
-    labels: Path,
-    check_name: str | None,
-    criteria: str | None,
-    target: str | None,
-    targets_file: Path | None,
-    repeat: int,
-    workers: int | None,
-    run: str | None,
-    no_code: bool,
-    trust_env: bool,
-    form: str,
-) -> None:
+@format_option
+def test(choice: JudgeChoice, labels: Path, options: RunOptions, run: str | None, form: str) -> None:
     """Ask a judge about replies that people have labelled, and measure how far it agrees with them.
 
     A row of the labels has `reply` and `label` (pass or fail). Beside them may stand `id`, `prompt`, `reference`, the
@@ -70,26 +78,19 @@ def test(  # noqa: PLR0913, PLR0917 - one parameter an option
     from rejoinder.engine.passports import find_passport, write_passport
     from rejoinder.report.judges import write_judge_report
 
-    options = RunOptions().changed(
-        workers=workers,
-        repeat=repeat,
-        targets_file=str(targets_file.resolve()) if targets_file else None,
-        no_code=no_code,
-        trust_env=trust_env,
-    )
     try:
         file = read_labels(labels)
     except SuiteError as error:
         show_problems(error.problems, err=True)
         sys.exit(2)
-    subject = _subject(suite, check_name, criteria, target, file, options)
+    subject = _subject(choice, file, options)
     report = _ask(subject, file, options, run)
     if report.run.status != "completed":
         why = "the suite's `budget` is used up" if report.run.status == "budget" else "interrupted"
         echo(f"{why}; go on with the same command and --resume {report.folder.id}", err=True)
         sys.exit(report.summary.exit_code)
     findings = read_findings(report.results)
-    passport = make_passport(subject, file, findings, report.run, repeat)
+    passport = make_passport(subject, file, findings, report.run, options.repeat)
     before = find_passport(Path(subject.suite.root), passport.judge, passport.digest)
     path = write_passport(Path(subject.suite.root), passport) if passport.labels.scored else None
     if form == "json":
@@ -110,14 +111,15 @@ def test(  # noqa: PLR0913, PLR0917 - one parameter an option
 def _write_json(passport: Passport, findings: list[Finding], path: Path | None, report: RunReport) -> None:
     import msgspec
 
-    wrong = [finding for finding in findings if finding.is_wrong]
     write_json(
         {
             **msgspec.to_builtins(passport),
             "disagreements": [
-                {"id": one.id, "label": one.label, "judge": one.verdicts[0], "reason": one.reasons[0]} for one in wrong
+                {"id": reply.id, "label": reply.label, "judge": reply.verdicts[0], "reason": reply.reasons[0]}
+                for reply in findings
+                if reply.is_wrong
             ],
-            "without_verdict": [{"id": one.id, "reason": one.troubles[0]} for one in findings if one.troubles],
+            "without_verdict": [{"id": reply.id, "reason": reply.troubles[0]} for reply in findings if reply.troubles],
             "passport": str(path) if path else None,
             "judge_usage": msgspec.to_builtins(report.summary.judge_usage),
             "judge_cost": report.summary.judge_cost,
@@ -126,24 +128,16 @@ def _write_json(passport: Passport, findings: list[Finding], path: Path | None, 
     )
 
 
-def _subject(
-    suite: Path | None,
-    name: str | None,
-    criteria: str | None,
-    target: str | None,
-    file: LabelFile,
-    options: RunOptions,
-) -> Subject:
+def _subject(choice: JudgeChoice, file: LabelFile, options: RunOptions) -> Subject:
     from rejoinder.calibration.subjects import find_judge, subject_of
     from rejoinder.cli.loading import load_or_exit
 
-    if criteria is not None:
-        if suite is not None or name is not None:
+    if choice.criteria is not None:
+        if choice.suite is not None or choice.check is not None:
             raise UsageError("--criteria is a judge of its own; leave out the suite and --check")
-        return _plain_subject(criteria, target, file, options)
-
-    suites = load_or_exit((suite,) if suite else (), options, warn=False, labelled=True)
-    return subject_of(find_judge(suites, name), target, file)
+        return _plain_subject(choice.criteria, choice.target, file, options)
+    suites = load_or_exit((choice.suite,) if choice.suite else (), options, warn=False, labelled=True)
+    return subject_of(find_judge(suites, choice.check), choice.target, file)
 
 
 def _plain_subject(criteria: str, target: str | None, file: LabelFile, options: RunOptions) -> Subject:
@@ -155,13 +149,12 @@ def _plain_subject(criteria: str, target: str | None, file: LabelFile, options: 
 
     here = Path.cwd()
     project = open_project(here)
-    file_of_targets = options.selection.targets_file
-    more = Path(file_of_targets) if file_of_targets else None
-    found = read_targets(project, more)
-    if problems := [one for one in (*project.problems, *found.problems) if one.severity == "error"]:
-        show_problems(problems, err=True)
+    more = options.selection.targets_file
+    read = read_targets(project, Path(more) if more else None)
+    if errors := [problem for problem in (*project.problems, *read.problems) if problem.severity == "error"]:
+        show_problems(errors, err=True)
         sys.exit(2)
-    targets = found.names()
+    targets = read.names()
     name = target or project.config.get("judge_target")
     if name is None:
         raise UsageError("no judge is named", "Name a target or a model: --target openai/gpt-5-mini")

@@ -10,6 +10,7 @@ from typing import Any
 import click
 import msgspec
 
+from rejoinder.cli.grouping import format_option
 from rejoinder.cli.output import count, echo, show_problems, words, write_json
 from rejoinder.errors import UsageError
 from rejoinder.model.prices import Price
@@ -23,15 +24,15 @@ _QUARTILES = {**{"$" * number: number for number in range(1, 5)}, **{str(number)
 
 @click.command("models")
 @click.argument("patterns", metavar="[PATTERN]...", nargs=-1)
-@click.option("--provider", "providers", metavar="NAME,...", multiple=True, help="Only models of these providers.")
+@click.option("--provider", "providers", metavar="NAME,...", multiple=True, help="List only models of these providers.")
 @click.option(
     "--price",
     "prices",
     metavar="QUARTILE,...",
     multiple=True,
-    help="Only models of these price quartiles: 1 to 4, or '$' to '$$$$' in quotes.",
+    help="List only models of these price quartiles: 1 to 4, or '$' to '$$$$' in quotes.",
 )
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@format_option
 @click.option("--all", "every", is_flag=True, help="List deprecated models too.")
 def command(
     patterns: tuple[str, ...], providers: tuple[str, ...], prices: tuple[str, ...], form: str, every: bool
@@ -62,16 +63,11 @@ def _overrides() -> dict[str, Price]:
 
 
 def read_quartiles(prices: Iterable[str]) -> list[int]:
-    return [_read_quartile(word) for word in words(prices)]
-
-
-def _read_quartile(word: str) -> int:
-    if word not in _QUARTILES:
-        raise UsageError(
-            f"`{word}` is not a price quartile",
-            "Quartiles are 1 to 4, or '$' to '$$$$' in single quotes, because a shell has its own meaning for `$$`.",
-        )
-    return _QUARTILES[word]
+    quartiles = words(prices)
+    if wrong := [word for word in quartiles if word not in _QUARTILES]:
+        hint = "Quartiles are 1 to 4, or '$' to '$$$$' in single quotes, because a shell has its own meaning for `$$`."
+        raise UsageError(f"`{wrong[0]}` is no price quartile", hint)
+    return [_QUARTILES[word] for word in quartiles]
 
 
 def _record(model: KnownModel) -> dict[str, Any]:

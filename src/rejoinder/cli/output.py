@@ -1,7 +1,7 @@
 """What all commands share in writing to a terminal: colour or not, how wide, JSON.
 
 All text goes through `echo` or `echo_text`. They replace what a terminal would obey: names, ids, prompts and paths come
-from files, which may come from elsewhere. JSON stays exact. A lint rule keeps `click.echo` out of all other modules.
+from files of any origin. JSON stays exact. A lint rule keeps `click.echo` out of all other modules.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import click
 import msgspec
 
+from rejoinder.cli.grouping import format_option, grouped, targets_option
 from rejoinder.cli.output import echo, echo_text, show_problems, tell_passed_over, write_json
 from rejoinder.errors import UsageError
 from rejoinder.formatting import diagnose_reference, find_judges, format_case, format_judge_prompts
@@ -24,35 +25,30 @@ Unsaid: TypeAlias = Mapping[str, str]
 
 @click.command("prompt")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--case", "case_ids", multiple=True, metavar="ID", help="Only this case; may be given several times.")
+@click.option("--case", "case_ids", multiple=True, metavar="ID", help="Show only this case; repeatable.")
 @click.option(
     "--mode",
     type=click.Choice(["lm", "agent"]),
-    help="As for an LLM API (files embedded) or for an agent (files by reference). Default: as the target needs.",
+    help="Format for an LLM API (files embedded) or for an agent (files by reference). Default: as the target needs.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How it is shown.",
+@format_option
+@click.option("--judge", is_flag=True, help="Show also what each LLM judge would be sent about the reply.")
+@click.option("--reply", metavar="TEXT", help="Judge this reply, with --judge.")
+@grouped(
+    "options",
+    lambda values: LoadOptions(**values, only_format=True),
+    target=click.option("--target", metavar="NAME", help="Format for this target."),
+    targets_file=targets_option,
+    system_prompt=click.option("--system-prompt", metavar="TEXT", help="Replace the system prompt of the suite."),
 )
-@click.option("--judge", is_flag=True, help="Also show what each LLM judge would be shown for the reply.")
-@click.option("--reply", metavar="TEXT", help="The reply to judge, with --judge.")
-@click.option("--target", metavar="NAME", help="The target that would answer.")
-@click.option("--targets", "targets_file", type=click.Path(path_type=Path), help="A further file of targets.")
-@click.option("--system-prompt", metavar="TEXT", help="The system prompt, instead of the suite's.")
-def command(  # noqa: PLR0913, PLR0917 - one parameter an option
+def command(
     file: Path | None,
     case_ids: tuple[str, ...],
     mode: Mode | None,
     form: str,
     judge: bool,
     reply: str | None,
-    target: str | None,
-    targets_file: Path | None,
-    system_prompt: str | None,
+    options: LoadOptions,
 ) -> None:
     """Show exactly what would be sent for each case of FILE, without sending it. FILE may be a folder or a pattern.
 
@@ -61,18 +57,15 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     """
     if judge and reply is None:
         raise click.UsageError("--judge needs the reply that is judged: add --reply TEXT")
-    options = LoadOptions(target=target, targets_file=targets_file, system_prompt=system_prompt, only_format=True)
     files, passed_over = find_files([file] if file else [])
     tell_passed_over(passed_over)
-    loaded = [_load(one, options) for one in files]
-    shown = [
-        _Shown(suite, case, mode, reply if judge else None, unsaid) for suite, case, unsaid in _select(loaded, case_ids)
-    ]
+    selected = _select([_load(suite, options) for suite in files], case_ids)
+    shown = [_Shown(suite, case, mode, reply if judge else None, unsaid) for suite, case, unsaid in selected]
     if form == "json":
-        write_json([one.record() for one in shown])
+        write_json([case.record() for case in shown])
     else:
-        echo_text("\n\n".join(one.text() for one in shown))
-    if any(one.refuses_markers and one.has_marker_line for one in shown):
+        echo_text("\n\n".join(case.text() for case in shown))
+    if any(case.refuses_markers and case.has_marker_line for case in shown):
         echo("error: text begins a line like a role marker, and `marker_in_text: error` refuses that", err=True)
         sys.exit(2)
 
@@ -89,18 +82,17 @@ def _load(file: Path, options: LoadOptions) -> tuple[Suite, Unsaid]:
     show_problems(blocking, err=True)
     if loaded.suite is None or blocking:
         sys.exit(2)
-    return loaded.suite, {one.path: one.code for one in loaded.problems if one.code in _WITHOUT_WORDS}
+    return loaded.suite, {problem.path: problem.code for problem in loaded.problems if problem.code in _WITHOUT_WORDS}
 
 
 def _select(loaded: list[tuple[Suite, Unsaid]], case_ids: tuple[str, ...]) -> list[tuple[Suite, Case, Unsaid]]:
     every = [(suite, case, unsaid) for suite, unsaid in loaded for case in suite.cases]
-    known = [case.id for _, case, _ in every]
-    missing = sorted(set(case_ids) - set(known))
-    if missing:
+    ids = [case.id for _, case, _ in every]
+    if missing := sorted(set(case_ids) - set(ids)):
         files = ", ".join(suite.path for suite, _ in loaded)
-        hint = did_you_mean(missing[0], known).removeprefix("; ") or f"the cases are {', '.join(known[:20])}"
+        hint = did_you_mean(missing[0], ids).removeprefix("; ") or f"the cases are {', '.join(ids[:20])}"
         raise UsageError(f"there is no case `{missing[0]}` in {files}", hint)
-    return [one for one in every if not case_ids or one[1].id in case_ids]
+    return [(suite, case, unsaid) for suite, case, unsaid in every if not case_ids or case.id in case_ids]
 
 
 class _Shown:
@@ -122,11 +114,7 @@ class _Shown:
 
     def record(self) -> dict[str, Any]:
         prompt = self.prompt
-        diagnostics = [
-            *prompt.diagnostics,
-            *self.judged_by,
-            *(one for judge in self.judges or () for one in judge.diagnostics),
-        ]
+        of_judges = [diagnostic for judge in self.judges or () for diagnostic in judge.diagnostics]
         record: dict[str, Any] = {
             "id": self.case.id,
             "question": prompt.question,
@@ -134,7 +122,7 @@ class _Shown:
             "guidelines": prompt.guidelines,
             "chat_prompt": prompt.chat_prompt,
             "messages": prompt.messages,
-            "diagnostics": list(dict.fromkeys(diagnostics)),
+            "diagnostics": list(dict.fromkeys([*prompt.diagnostics, *self.judged_by, *of_judges])),
         }
         if prompt.question_toon is not None:
             record["question_toon"] = prompt.question_toon
@@ -148,16 +136,13 @@ class _Shown:
         record = self.record()
         blocks = [f"##### {record['id']}: as {'an agent' if self.mode == 'agent' else 'an LLM API'} receives it"]
         if self.mode == "agent":
-            blocks += [f"--- question ---\n{record['question']}"]
-            if record["guidelines"]:
-                blocks.append(f"--- guidelines ---\n{record['guidelines']}")
+            parts = ["question", "guidelines"] if record["guidelines"] else ["question"]
+            blocks += [f"--- {part} ---\n{record[part]}" for part in parts]
         else:
             blocks += [f"--- {message['role']} ---\n{message['content']}" for message in record["messages"]]
         for judge in record.get("judge_prompts", ()):
-            blocks += [f"--- judge {judge['name']}: system ---\n{judge['system']}"]
-            blocks += [f"--- judge {judge['name']}: user ---\n{judge['user']}"]
-        notes = [_note(diagnostic) for diagnostic in record["diagnostics"]]
-        return "\n".join([*blocks, *notes])
+            blocks += [f"--- judge {judge['name']}: {role} ---\n{judge[role]}" for role in ("system", "user")]
+        return "\n".join([*blocks, *map(_note, record["diagnostics"])])
 
     def _masked(self, value: Any) -> Any:
         if isinstance(value, str):

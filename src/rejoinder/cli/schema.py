@@ -5,15 +5,15 @@ from __future__ import annotations
 import click
 
 from rejoinder.cli.output import write_json
-from rejoinder.suite import schema_for
+from rejoinder.suite import FileKind, schema_for
 
 
 @click.command("schema")
 @click.argument("kind", type=click.Choice(["suite", "targets", "config"]), default="suite")
-def command(kind: str) -> None:
+def command(kind: FileKind) -> None:
     """Print the JSON Schema of suites (or of targets, or of the configuration).
 
     It is the schema that `rejoinder validate` itself uses. Editors read it from the first line that `rejoinder init`
     writes into YAML files.
     """
-    write_json(schema_for(kind))  # pyright: ignore[reportArgumentType] - click.Choice has narrowed it
+    write_json(schema_for(kind))

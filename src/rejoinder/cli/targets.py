@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rejoinder.cli.options import no_code_option, trust_env_option
+from rejoinder.cli.grouping import format_option, grouped, targets_option
+from rejoinder.cli.options import TRUST
 from rejoinder.cli.output import echo, show_problems, write_json
+from rejoinder.engine.options import RunOptions, Selection, Trust
 from rejoinder.errors import UsageError
-from rejoinder.model import Suite, Target, Usage
+from rejoinder.model import Suite, Target
 from rejoinder.providers.settings import normalize_keys
 from rejoinder.spelling import did_you_mean
 from rejoinder.suite import open_project, read_prices, read_targets, resolve
@@ -20,21 +22,16 @@ from rejoinder.suite import open_project, read_prices, read_targets, resolve
 if TYPE_CHECKING:
     from rejoinder.engine.probe import Probe
 
-_targets_option = click.option(
-    "--targets", "targets_file", type=click.Path(path_type=Path), help="A further file of targets."
-)
+_TOKENS = ("input_tokens", "output_tokens")
 _suite_option = click.option(
-    "--suite", "suite_file", type=click.Path(path_type=Path), help="Also the targets that a suite brings itself."
-)
-_format_option = click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+    "--suite", "suite_file", type=click.Path(path_type=Path), help="Include the targets that this suite brings itself."
 )
 
 
 @click.group("targets", invoke_without_command=True)
-@_targets_option
+@targets_option
 @_suite_option
-@_format_option
+@format_option
 @click.pass_context
 def command(ctx: click.Context, targets_file: Path | None, suite_file: Path | None, form: str) -> None:
     """List the project's targets, and what each lacks to be asked. Nothing is sent."""
@@ -60,19 +57,17 @@ def command(ctx: click.Context, targets_file: Path | None, suite_file: Path | No
 
 @command.command("check")
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@_targets_option
+@targets_option
 @_suite_option
-@no_code_option
-@trust_env_option
-@_format_option
+@grouped("trust", lambda values: Trust(**values), **TRUST)
+@format_option
 @click.pass_context
 def check(
     ctx: click.Context,
     names: tuple[str, ...],
     targets_file: Path | None,
     suite_file: Path | None,
-    no_code: bool,
-    trust_env: bool,
+    trust: Trust,
     form: str,
 ) -> None:
     """Ask each target one tiny question: does it answer, how fast, as which model, within what limits?
@@ -84,7 +79,6 @@ def check(
     """
     import asyncio
 
-    from rejoinder.engine.options import RunOptions, Trust
     from rejoinder.engine.probe import find_embedders, try_target
 
     before = ctx.obj  # options may stand before `check` as well
@@ -93,7 +87,7 @@ def check(
     if not chosen:
         raise UsageError("there are no targets to check", "Name one, for example openai/gpt-5-mini.")
 
-    embedders, options = find_embedders(project), RunOptions(trust=Trust(no_code=no_code, trust_env=trust_env))
+    embedders, options = find_embedders(project), RunOptions(trust=trust)
 
     async def try_all() -> list[Probe]:
         return await asyncio.gather(*(try_target(target, project, options, embedders) for target in chosen))
@@ -111,7 +105,6 @@ def _read_project(targets_file: Path | None, suite_file: Path | None) -> Suite:
     """The project's targets, and those of a suite where one is named."""
     if suite_file is not None:
         from rejoinder.engine.loading import load_options
-        from rejoinder.engine.options import RunOptions, Selection
         from rejoinder.errors import SuiteError
         from rejoinder.review import load_suites
 
@@ -125,19 +118,17 @@ def _read_project(targets_file: Path | None, suite_file: Path | None) -> Suite:
             sys.exit(2)
         return suite
     project = open_project(Path.cwd())
-    found = read_targets(project, targets_file)
-    problems = [*project.problems, *found.problems]
+    targets = read_targets(project, targets_file)
+    problems = [*project.problems, *targets.problems]
     show_problems(problems, err=True)
     if any(problem.severity == "error" for problem in problems):
         sys.exit(2)
-    place = str(project.working / "targets")
-    prices = read_prices(project.config)
     return Suite(
-        path=place,
+        path=str(project.working / "targets"),
         root=str(project.root),
         cases=(),
-        targets=found.names(),
-        prices=prices,
+        targets=targets.names(),
+        prices=read_prices(project.config),
         embedding_target=project.config.get("embedding_target"),
     )
 
@@ -182,14 +173,10 @@ def _probed(probe: Probe) -> dict[str, Any]:
         "reply": None if reply is None else reply.text,
         "dimensions": len(reply.vector) // 4 if reply is not None and reply.vector else None,
         "reported_model": None if reply is None else reply.model,
-        "usage": None if reply is None else _tokens(reply.usage),
+        "usage": None if reply is None else {field: getattr(reply.usage, field) for field in _TOKENS},
         "cost": None if reply is None else reply.cost,
         "limits": {kind: {"left": left, "renewed_in_s": round(s, 3)} for kind, (left, s) in probe.left.items()},
     }
-
-
-def _tokens(usage: Usage) -> dict[str, int]:
-    return {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
 
 
 def _lines(probe: Probe) -> Iterator[str]:

@@ -15,9 +15,9 @@ from rejoinder.project import env_files, find_root, read_env_file
 
 @click.command("trust")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--forget", is_flag=True, help="Trust these files no longer.")
+@click.option("--forget", is_flag=True, help="Stop trusting these files.")
 @click.option("--list", "listing", is_flag=True, help="List the files that are trusted.")
-@click.option("--yes", "-y", is_flag=True, help="Don't ask for confirmation.")
+@click.option("--yes", "-y", is_flag=True, help="Skip the confirmation.")
 def command(files: tuple[Path, ...], forget: bool, listing: bool, yes: bool) -> None:
     """Let .env files decide where keys are sent.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from rejoinder._version import __version__
+from rejoinder.cli.grouping import targets_option
 from rejoinder.cli.output import count, echo, show_problems, tell_passed_over, write_json
 from rejoinder.validation import Report, validate
 
@@ -23,9 +24,9 @@ MOST_SHOWN = 50
     type=click.Choice(["text", "json", "sarif"]),
     default="text",
     show_default=True,
-    help="How problems are written.",
+    help="Write problems in this format.",
 )
-@click.option("--targets", "targets_file", type=click.Path(path_type=Path), help="A further file of targets.")
+@targets_option
 @click.option("--strict", is_flag=True, help="Count warnings as errors.")
 def command(paths: tuple[Path, ...], form: str, targets_file: Path | None, strict: bool) -> None:
     """Check suites, targets and configuration without sending anything.
@@ -62,10 +63,10 @@ def as_records(report: Report) -> dict[str, object]:
 
 def _show(report: Report) -> None:
     for file in report.files:
-        problems = sorted([*file.errors, *file.warnings], key=lambda one: (one.line, one.column))
+        problems = sorted([*file.errors, *file.warnings], key=lambda problem: (problem.line, problem.column))
         show_problems(problems[:MOST_SHOWN])
         if len(problems) > MOST_SHOWN:
             echo(f"... and {len(problems) - MOST_SHOWN} more", "")
     tell_passed_over(report.passed_over)
-    parts = [count(report.errors, "error"), count(report.warnings, "warning")]
-    echo(f"{count(len(report.files), 'file')}: {', '.join(parts)}")
+    files, errors = count(len(report.files), "file"), count(report.errors, "error")
+    echo(f"{files}: {errors}, {count(report.warnings, 'warning')}")
