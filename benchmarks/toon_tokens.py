@@ -10,7 +10,7 @@ import sys
 from itertools import cycle, islice
 
 from rejoinder import to_toon
-from rejoinder.formatting.question import write_transcript
+from rejoinder.formatting.prompt import write_transcript
 from rejoinder.model import ChatMessage, formatting_for
 
 SHORT = [

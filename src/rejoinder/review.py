@@ -19,9 +19,8 @@ from rejoinder.formatting import (
     other_answer,
     reference_answer,
 )
-from rejoinder.formatting.markers import has_marker_line
-from rejoinder.formatting.question import needs_markers
-from rejoinder.formatting.turns import Turn, take_turns
+from rejoinder.formatting.prompt import needs_markers
+from rejoinder.formatting.turns import Turn, has_marker_line, take_turns
 from rejoinder.model import Case, Compare, Diagnostic, FilePart, Formatting, OtherPart, Problem, Suite, walk_level
 from rejoinder.project import in_quotes
 from rejoinder.suite import ANYTHING, Built, CasePlace, Loaded, LoadOptions, Source, read_suite

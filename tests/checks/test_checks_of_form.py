@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.checks.json_text import find_json
-from rejoinder.checks.likeness import rouge_l
+from rejoinder.checks.text import rouge_l
 from rejoinder.testing import Answer, FakeServer
 from tests.kit import Project, run
 from tests.labs.check_lab import run_one, verdicts

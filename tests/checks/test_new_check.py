@@ -55,7 +55,7 @@ class Package:
         self.environment = {**os.environ, "PYTHONPATH": str(folder / "src")}
 
     def add_checks(self) -> None:
-        structs, functions = self.source / "model" / "checks.py", self.source / "checks" / "length.py"
+        structs, functions = self.source / "model" / "checks.py", self.source / "checks" / "text.py"
         structs.write_text(structs.read_text(encoding="utf-8").replace("\nclass Item(", STRUCT, 1), encoding="utf-8")
         functions.write_text(functions.read_text(encoding="utf-8") + FUNCTIONS, encoding="utf-8")
         self.python(str(ROOT / "scripts" / "write_checks.py"))

@@ -24,7 +24,7 @@ from rejoinder.engine.options import RunOptions
 from rejoinder.engine.targets import OpenTarget, OpenTargets
 from rejoinder.errors import RejoinderError
 from rejoinder.model import ChatMessage, Reply, Request, Suite, Target, ToolCall, Usage
-from rejoinder.model.prices import Price
+from rejoinder.model.calls import Price
 from rejoinder.testing import Answer, FakeServer, Fault
 from tests import kit
 from tests.kit import KILLED, Process, Project, Raw, journal_of, refused, run_folders, spec, told_in, wait_until

@@ -35,8 +35,7 @@ from rejoinder.model import (
     formatting_for,
     trim,
 )
-from rejoinder.report.problems import write_problem
-from rejoinder.report.sarif import write_sarif
+from rejoinder.report.problems import write_problem, write_sarif
 from rejoinder.suite.context import LoadOptions
 from rejoinder.suite.document_paths import read_path, write_path
 from rejoinder.suite.schema import check_names, read_schema

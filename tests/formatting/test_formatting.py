@@ -10,7 +10,7 @@ from toon_format import decode
 import rejoinder
 from rejoinder.formatting import format_case, is_guideline
 from rejoinder.model import Case, FilePart, Level, Message, OtherPart, TextPart, formatting_for, trim
-from rejoinder.model.prompts import RawRequest
+from rejoinder.model.messages import RawRequest
 from tests.kit import Project, spec
 
 

@@ -21,11 +21,9 @@ from genai_prices.types import ModelInfo, TieredPrices
 
 from rejoinder.cli.models import command
 from rejoinder.errors import UsageError
-from rejoinder.model.calls import NO_USAGE, Usage
-from rejoinder.model.prices import Cost, Price
+from rejoinder.model.calls import NO_USAGE, Cost, Price, Usage
 from rejoinder.providers.model_list import known_models, match_models, select_models
-from rejoinder.providers.price_list import PriceList
-from rejoinder.providers.price_table import SOURCES
+from rejoinder.providers.price_list import SOURCES, PriceList
 from rejoinder.suite import read_prices
 from tests.kit import Project, spec
 

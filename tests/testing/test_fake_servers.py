@@ -28,8 +28,7 @@ from rejoinder.testing import Answer, FakeServer, Fault, RateLimit, Received, To
 from rejoinder.testing.anthropic import MESSAGES_FIELDS
 from rejoinder.testing.gemini import CONFIG_FIELDS, DATA_FIELDS, REQUEST_FIELDS
 from rejoinder.testing.limits import duration, keep
-from rejoinder.testing.openai_chat import CHAT_FIELDS
-from rejoinder.testing.openai_embeddings import EMBEDDINGS_FIELDS, embed
+from rejoinder.testing.openai_chat import CHAT_FIELDS, EMBEDDINGS_FIELDS, embed
 from rejoinder.testing.openai_responses import RESPONSES_FIELDS
 from tests.kit import Raw
 

@@ -1,11 +1,8 @@
 """Checks: what is asked of a reply, one file a family. A family that asks nothing is imported here, so that its
 functions are registered; the others are imported when a suite has such a check."""
 
-from rejoinder.checks import ending as ending
 from rejoinder.checks import groups as groups
 from rejoinder.checks import json_checks as json_checks
-from rejoinder.checks import length as length
-from rejoinder.checks import likeness as likeness
 from rejoinder.checks import text as text
 from rejoinder.checks import tools as tools
 from rejoinder.checks.base import CheckFault as CheckFault

@@ -1,4 +1,4 @@
-"""Asking judges: votes, second chances, what they cost.
+"""`llm_judge`, a model that scores the reply, and what all judges share: votes, second chances, what they cost.
 
 An answer that cannot be read is asked for once more, in the same conversation; then it is an error, never a silent
 zero.
@@ -12,10 +12,22 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from rejoinder.checks.base import Context, gather_all, pass_mark
-from rejoinder.checks.judge_answers import Judgement, Unreadable
-from rejoinder.formatting import ASK_AGAIN, judge_digest
-from rejoinder.model import NO_USAGE, ChatMessage, Failure, Judged, JudgePrompt, Reply, Usage, reaches
+from rejoinder.checks.base import Context, error_verdict, gather_all, pass_mark, scored_verdict
+from rejoinder.checks.judge_answers import Judgement, Unreadable, candidate_words, read_judgement
+from rejoinder.checks.registry import judges
+from rejoinder.formatting import ASK_AGAIN, format_judge_prompt, judge_digest
+from rejoinder.model import (
+    NO_USAGE,
+    ChatMessage,
+    Failure,
+    Judged,
+    JudgePrompt,
+    LlmJudge,
+    Reply,
+    Usage,
+    Verdict,
+    reaches,
+)
 
 T = TypeVar("T")
 
@@ -129,3 +141,31 @@ def _mark(check: Judged) -> float:
 
 def _shorten(text: str) -> str:
     return repr(text if len(text) <= 80 else f"{text[:80]}...")
+
+
+@judges(LlmJudge)
+async def judge_llm_judge(check: LlmJudge, context: Context) -> Verdict:
+    value = check.criteria.strip() if check.criteria else None
+    question = context.port.question()
+    shown = format_judge_prompt(check, context.case, question, context.reply.text)
+    words = candidate_words(question, context.reply.text)
+    answers = await ask_votes(check, context, shown, lambda text: read_judgement(text, words))
+    spent = spending(check, context, shown, answers)
+    if trouble := first_trouble(check, answers):
+        return error_verdict(check, value, trouble, **spent)
+    judgement, votes = combine(check, [answer.value or Judgement(0.0) for answer in answers])
+    reason = judgement.reasoning or unread(answers) or f"scored {judgement.score:g}"
+    if judgement.cut is not None:
+        reason = f"{judgement.cut}: {reason}"
+    return scored_verdict(
+        check,
+        value,
+        reaches(judgement.score, spent["threshold"]),
+        reason,
+        score=judgement.score,
+        hits=judgement.hits,
+        misses=judgement.misses,
+        reasoning=judgement.reasoning,
+        votes=votes,
+        **spent,
+    )

@@ -21,7 +21,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 _PLAIN: dict[type[Check], Callable[[Any, Context], Verdict]] = {}
 _ASKING: dict[type[Check], Callable[[Any, Context], Awaitable[Verdict]]] = {}
 _GROUPS: dict[type[Check], Callable[[Any, tuple[Verdict, ...]], Verdict]] = {}
-_MODULES: dict[str, str] = dict.fromkeys(("code", "python", "check", "webhook"), "user_code")
+_MODULES: dict[str, str] = {
+    "llm_judge": "judge",
+    **dict.fromkeys(("code", "python", "check", "webhook"), "user_code"),
+}
 """Where checks that ask something are judged, if not in the module of their own name."""
 
 

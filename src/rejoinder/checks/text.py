@@ -1,10 +1,14 @@
-"""Checks on the words of a reply."""
+"""Checks on the reply itself: its words, its length, how it ended, what it took and how near it comes to a text.
+
+What compares texts goes by letters and words, and knows nothing of their meaning.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 
-from rejoinder.checks.base import Context, error_verdict, verdict
+from rejoinder.checks.base import Context, error_verdict, scored_verdict, show_number, verdict
 from rejoinder.checks.patterns import PatternTimeout, find_match, search, unfold
 from rejoinder.checks.registry import judges
 from rejoinder.model import (
@@ -13,12 +17,25 @@ from rejoinder.model import (
     ContainsAny,
     EndsWith,
     Equals,
+    FinishReason,
     IContains,
     IContainsAll,
     IContainsAny,
+    IsRefusal,
+    Latency,
+    Levenshtein,
+    Likeness,
     Match,
+    MaxCost,
+    MaxTokens,
+    MaxWords,
+    MinTokens,
+    MinWords,
     NotMatch,
     Regex,
+    Reply,
+    RougeL,
+    Similar,
     Span,
     StartsWith,
     Verdict,
@@ -115,3 +132,138 @@ def _places(texts: Iterable[str], reply: str, *, any_case: bool) -> dict[str, Sp
 
 def _ordered(places: dict[str, Span]) -> tuple[Span, ...]:
     return tuple(sorted(set(places.values())))
+
+
+_REFUSING = r"""\b(?:i(?:['\u2019]m|\ am)\ (?:sorry|afraid|unable|not\ able)
+        | i\ (?:can(?:['\u2019]t|not|\ not)|won['\u2019]t|will\ not|must\ (?:decline|refuse)|decline|refuse)
+          \ (?:help|assist|do\ that|provide|comply|create|write|answer|discuss|fulfil|continue|to\b|with\b
+            | support|engage)
+        | i\ (?:must|have\ to)\ (?:decline|refuse)
+        | as\ an\ ai(?:\ language\ model)?,?\ i\ (?:can|am|do))"""
+"""Words that refuse, where they stand at the beginning of a reply. Compiled where it is used, which takes a while."""
+BEGINNING = 200
+
+
+@judges(IsRefusal)
+def judge_is_refusal(check: IsRefusal, context: Context) -> Verdict:
+    reason, spans = _find_refusal(context.reply)
+    return verdict(check, check.wanted, (reason is not None) == check.wanted, reason or "it does not refuse", spans)
+
+
+@judges(FinishReason)
+def judge_finish_reason(check: FinishReason, context: Context) -> Verdict:
+    reason = context.reply.finish_reason
+    words = "no reason is known for its end" if reason is None else f"it ended with {reason}"
+    return verdict(check, ", ".join(check.reasons), reason in check.reasons, words)
+
+
+def _find_refusal(reply: Reply) -> tuple[str | None, tuple[Span, ...]]:
+    """Why a reply counts as a refusal: the API says so, it is empty, or its first words do; and these words."""
+    if reply.refusal or reply.finish_reason in ("refusal", "content_filter"):
+        return "the API calls it a refusal", ()
+    text = reply.text.lstrip()
+    if not text and not reply.tool_calls:
+        return "it is empty", ()
+    match = re.search(_REFUSING, text.rstrip()[:BEGINNING], re.IGNORECASE | re.VERBOSE)
+    if match is None:
+        return None, ()
+    before = len(reply.text) - len(text)
+    return f"it says {match[0]!r}", ((before + match.start(), before + match.end()),)
+
+
+@judges(MinTokens, MaxTokens)
+def judge_tokens(check: MinTokens | MaxTokens, context: Context) -> Verdict:
+    """Output tokens of this turn without those spent on thinking."""
+    usage = context.reply.usage
+    count = usage.output_tokens - usage.reasoning_tokens
+    reason = f"approximate: {_say(count, 'token')}" if usage.approximate else _say(count, "token")
+    return verdict(check, check.limit, _keeps(check, count), reason)
+
+
+@judges(MinWords, MaxWords)
+def judge_words(check: MinWords | MaxWords, context: Context) -> Verdict:
+    count = len(context.reply.text.split())
+    return verdict(check, check.limit, _keeps(check, count), _say(count, "word"))
+
+
+@judges(Latency)
+def judge_latency(check: Latency, context: Context) -> Verdict:
+    in_time = context.reply.latency_s <= check.limit
+    # The time itself stands with the turn; here it would make equal runs differ.
+    return verdict(check, check.limit, in_time, "in time" if in_time else "took longer")
+
+
+@judges(MaxCost)
+def judge_cost(check: MaxCost, context: Context) -> Verdict:
+    cost = context.reply.cost
+    if cost is None:
+        reason = "the cost of the reply is unknown; `prices` in the configuration can say what its tokens cost"
+        return error_verdict(check, check.limit, reason)
+    enough = cost <= check.limit
+    reason = f"${cost:.6f} is {'not ' if enough else ''}more than ${show_number(check.limit)}"
+    return verdict(check, check.limit, enough, reason)
+
+
+def _keeps(check: MinTokens | MaxTokens | MinWords | MaxWords, count: int) -> bool:
+    return count >= check.limit if isinstance(check, MinTokens | MinWords) else count <= check.limit
+
+
+def _say(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+MOST_PAIRS = 20_000_000_000
+"""Characters of the reply times characters of what it is compared with: at most a second, in which nothing else runs.
+Two texts of 140,000 characters."""
+
+
+@judges(Levenshtein)
+def judge_levenshtein(check: Levenshtein, context: Context) -> Verdict:
+    from rapidfuzz.distance import Levenshtein as Distance
+
+    reply, expected = context.reply.text.strip(), check.expected.strip()
+    if (reason := _too_long(reply, (expected,))) is not None:
+        return error_verdict(check, None, reason)
+    distance = Distance.distance(reply, expected)
+    reason = f"{distance} characters differ" if distance != 1 else "1 character differs"
+    return verdict(check, None, distance <= check.most, reason)
+
+
+@judges(RougeL)
+def judge_rouge_l(check: RougeL, context: Context) -> Verdict:
+    return _judge(check, context, rouge_l)
+
+
+@judges(Similar)
+def judge_similar(check: Similar, context: Context) -> Verdict:
+    from rapidfuzz.fuzz import ratio
+
+    return _judge(check, context, lambda reply, expected: ratio(reply.strip(), expected.strip()) / 100)
+
+
+def rouge_l(reply: str, expected: str) -> float:
+    """The F-measure of the longest common subsequence of words, in any letter case."""
+    from rapidfuzz.distance import LCSseq
+
+    words, wanted = reply.lower().split(), expected.lower().split()
+    if not words or not wanted:
+        return float(words == wanted)
+    return 2 * LCSseq.similarity(words, wanted) / (len(words) + len(wanted))
+
+
+def _judge(check: Likeness, context: Context, compare: Callable[[str, str], float]) -> Verdict:
+    reply = context.reply.text
+    if (reason := _too_long(reply, check.expected)) is not None:
+        return error_verdict(check, None, reason)
+    score = max(compare(reply, expected) for expected in check.expected)
+    passed = score >= check.threshold
+    reason = f"{score:.2f} is {'at least' if passed else 'less than'} {check.threshold:g}"
+    return scored_verdict(check, None, passed, reason, score=score, threshold=check.threshold)
+
+
+def _too_long(reply: str, expected: tuple[str, ...]) -> str | None:
+    """Why texts cannot be compared; None where they can."""
+    length = sum(map(len, expected))
+    if len(reply) * length <= MOST_PAIRS:
+        return None
+    return f"the texts are too long to be compared: {len(reply):,} characters with {length:,}; compare a part of them"

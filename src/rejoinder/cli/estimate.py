@@ -13,7 +13,7 @@ from rejoinder.engine.plan import survey_plan
 from rejoinder.model import Suite, Target, Usage
 from rejoinder.providers import info_of
 from rejoinder.providers.settings import normalize_keys
-from rejoinder.report.money import dollars
+from rejoinder.report.summary import dollars
 from rejoinder.roles import find_target
 
 

@@ -167,7 +167,7 @@ def _plain_subject(criteria: str, target: str | None, file: LabelFile, options: 
 
 
 def _ask(subject: Subject, file: LabelFile, options: RunOptions, run: str | None) -> RunReport:
-    from rejoinder.calibration.judge_test import is_test_of, labelled_suite
+    from rejoinder.calibration.measure import is_test_of, labelled_suite
     from rejoinder.cli.live import LiveDisplay
     from rejoinder.engine.folder import find_run
     from rejoinder.engine.recorded import RecordedRun

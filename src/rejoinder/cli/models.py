@@ -13,9 +13,9 @@ import msgspec
 from rejoinder.cli.grouping import format_option
 from rejoinder.cli.output import count, echo, show_problems, words, write_json
 from rejoinder.errors import UsageError
-from rejoinder.model.prices import Price
+from rejoinder.model.calls import Price
 from rejoinder.providers.model_list import KnownModel, filter_models, known_models, select_models
-from rejoinder.providers.price_table import table_version
+from rejoinder.providers.price_list import table_version
 from rejoinder.suite import open_project, read_prices
 
 _HEADER = ("model", "context", "$ in", "$ out", "price", "")

@@ -20,9 +20,8 @@ from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Result
 from rejoinder.model.runs import BudgetUse
 from rejoinder.project import find_root
-from rejoinder.report.conversation import shorten_line, write_conversation, write_reasons
+from rejoinder.report.conversation import shorten_line, signs_for, write_conversation, write_reasons
 from rejoinder.report.formats import FORMATS, find_format, write_results
-from rejoinder.report.signs import signs_for
 from rejoinder.report.summary import write_summary
 
 MOST_SHOWN = 20

@@ -39,7 +39,7 @@ def command(paths: tuple[Path, ...], form: str, targets_file: Path | None, stric
     if form == "json":
         write_json(as_records(report))
     elif form == "sarif":
-        from rejoinder.report.sarif import write_sarif
+        from rejoinder.report.problems import write_sarif
 
         problems = [problem for file in report.files for problem in (*file.errors, *file.warnings)]
         write_json(write_sarif(problems, __version__))

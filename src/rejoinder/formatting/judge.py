@@ -1,4 +1,5 @@
-"""What an LLM judge is shown: the author's demand, the very question that the candidate saw, and the answer.
+"""What an LLM judge is shown: the author's demand, the very question that the candidate saw, and the answer. And the
+evidence that checks of the user's own are given.
 
 The candidate's words are hostile until proven otherwise: a line in its answer (or in the reference) that looks like
 a section header gets a backslash, so that it cannot open a section of its own. `question` goes in unchanged,
@@ -8,25 +9,34 @@ transcript that was never sent, and the candidate's earlier answers are in it: t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from hashlib import blake2b
+from itertools import chain, pairwise
 
 import msgspec
 
-from rejoinder.formatting.headers import escape_headers, find_headers
+from rejoinder.formatting.globs import is_guideline_file
 from rejoinder.model import (
     Case,
     ChatMessage,
     Compare,
     Criterion,
     Diagnostic,
+    Evidence,
+    FilePart,
+    Formatting,
     Judged,
     JudgePrompt,
     JudgeVariable,
     Level,
     LlmJudge,
     Prompt,
+    Reply,
     Rubric,
+    Said,
+    Segment,
+    TextPart,
     kind_of,
     trim,
     walk_check,
@@ -146,6 +156,60 @@ def judge_digest(judge: Judged) -> str:
     return blake2b(msgspec.json.encode((_PROMPTS[type(judge)], asked)), digest_size=8).hexdigest()
 
 
+def gather_evidence(
+    case: Case,
+    prompt: Prompt,
+    said: tuple[Said, ...],
+    reply: Reply,
+    formatting: Formatting,
+    *,
+    target: str,
+    trial: int,
+) -> Evidence:
+    """`prompt` is the question of this turn, `said` every turn up to it."""
+    files = [part for message in case.messages for part in message.parts if isinstance(part, FilePart)]
+    paths = {part.path: part.resolved or part.path for part in files}
+    patterns = formatting.guideline_patterns
+    guidelines = list(dict.fromkeys(part.path for part in files if is_guideline_file(part, patterns)))
+    others = [path for path in paths if path not in guidelines]
+    return Evidence(
+        question=prompt.question,
+        expected_outcome=case.outcome or "",
+        reference_answer=prompt.reference_answer,
+        candidate_answer=reply.text,
+        guideline_paths=tuple(paths[path] for path in guidelines),
+        input_files=tuple(paths[path] for path in (*guidelines, *others)),
+        input_segments=tuple(_segments(case, guidelines)),
+        case_id=case.id,
+        name=case.name,
+        tags=case.tags,
+        vars=case.variables,
+        metadata=case.metadata,
+        target=target,
+        trial=trial,
+        turn=len(said),
+        turns=said,
+        input_messages=prompt.turns,
+        expected_messages=prompt.expected_messages,
+        guidelines=prompt.guidelines,
+        model=reply.model,
+        finish_reason=reply.finish_reason,
+        tool_calls=reply.tool_calls,
+        usage=reply.usage,
+        cost=reply.cost,
+        latency_s=reply.latency_s,
+    )
+
+
+def _segments(case: Case, guidelines: Collection[str]) -> Iterator[Segment]:
+    """Guidelines are left out, as AgentV does: they are given apart."""
+    for part in chain.from_iterable(message.parts for message in case.messages):
+        if isinstance(part, TextPart):
+            yield Segment("text", value=part.text)
+        elif isinstance(part, FilePart) and part.path not in guidelines:
+            yield Segment("file", path=part.path, text=part.text or "", resolved_path=part.resolved or "")
+
+
 def _values(case: Case, prompt: Prompt, reply: str, criteria: str | None) -> dict[str, str]:
     expected = _as_json(prompt.expected_messages)
     return {
@@ -193,3 +257,52 @@ def find_judges(level: Level) -> list[Judged]:
 
 def _as_json(messages: tuple[ChatMessage, ...]) -> str:
     return msgspec.json.format(msgspec.json.encode(messages), indent=2).decode()
+
+
+_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+"""Characters that some reader takes for the end of a line."""
+_BLANKS = "\u115f\u1160\u2800\u3164\uffa0"
+"""Letters and signs that are invisible."""
+_UNSEEN = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs", "Mn", "Me"))
+"""The categories of characters that are invisible, or that only sit on others."""
+_HINT = re.compile(r"\[[^!-~]*+\[[^!-~]*+#[^!-~]*+#")
+"""How the beginning of a header may look, with anything but the signs and letters of ASCII in between."""
+_SECTION_LINE = re.compile(r"^ *+(\[ *+\[ *+# *+#[^\n]+?# *+# *+\] *+\])", re.MULTILINE)
+"""A header at the beginning of a line, in a text in which everything invisible is a blank.
+
+The text is hostile: nothing in here may be tried in two ways, or a reply of blanks would take hours to look through.
+"""
+
+
+class _Seen(dict[int, str]):
+    """Characters as a reader, human or not, may take them: the end of a line, a blank, or what they are. Controls,
+    separators, marks on other characters, and what Unicode has not (or not yet) given a look are as good as blanks."""
+
+    def __missing__(self, code: int) -> str:
+        import unicodedata
+
+        character = chr(code)
+        if character in _BREAKS:
+            seen = "\n"
+        elif character in _BLANKS or unicodedata.category(character) in _UNSEEN:
+            seen = " "
+        else:
+            seen = character
+        self[code] = seen
+        return seen
+
+
+_SEEN = _Seen()
+
+
+def find_headers(text: str) -> list[int]:
+    """Where in a text something begins that may be taken for the header of a section."""
+    if _HINT.search(text) is None:
+        return []
+    return [line.start(1) for line in _SECTION_LINE.finditer(text.translate(_SEEN))]
+
+
+def escape_headers(text: str, places: list[int]) -> str:
+    """The text with a backslash at each of the places."""
+    cuts = [0, *places, len(text)]
+    return "\\".join(text[start:end] for start, end in pairwise(cuts))

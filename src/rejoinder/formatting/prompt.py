@@ -1,23 +1,41 @@
-"""A case, formatted: everything that is sent or logged about its first request, computed once and purely."""
+"""A case, formatted: everything that is sent or logged about its first request, computed once and purely.
+
+`question` is the conversation as one text, for logs, agents and judges: flat or marked, never in between. An LLM API
+receives messages; role markers never reach one from here. In the reference answer files stand as in the question for an
+LLM API, in every mode, so that a judge can tell one file from the next.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
+
 from msgspec import structs
 
-from rejoinder.formatting.chat import write_chat, write_flat_request
-from rejoinder.formatting.markers import has_marker_line
-from rejoinder.formatting.question import (
-    flat_turns,
-    marked_turns,
-    needs_markers,
-    write_flat,
-    write_guidelines,
-    write_transcript,
+from rejoinder.formatting.turns import (
+    Piece,
+    Turn,
+    Turns,
+    diagnose_file,
+    has_marker_line,
+    marker_for,
+    render_file,
+    render_transcript_piece,
+    take_turns,
 )
-from rejoinder.formatting.reference import expected_messages, reference_answer
-from rejoinder.formatting.toon import to_toon
-from rejoinder.formatting.turns import Turns, take_turns
-from rejoinder.model import Case, ChatMessage, Diagnostic, Formatting, Mode, Prompt, TextPart, trim
+from rejoinder.model import (
+    Case,
+    ChatMessage,
+    Diagnostic,
+    FilePart,
+    Formatting,
+    Message,
+    Mode,
+    Part,
+    Prompt,
+    TextPart,
+    trim,
+)
 
 
 def format_case(case: Case, options: Formatting, mode: Mode = "lm") -> Prompt:
@@ -100,3 +118,165 @@ def _nothing_visible(case: Case, turns: Turns, marked: bool) -> tuple[Diagnostic
     if marked or any(turn.visible for turn in turns.turns):
         return ()
     return (Diagnostic("no-visible-content", f"{case.at}.input_messages"),)
+
+
+def to_toon(messages: Iterable[ChatMessage | Mapping[str, str]]) -> str:
+    """The TOON text of a list of messages, each with `role` and `content`: a header, then a row a message."""
+    from toon_format import encode
+
+    rows = [
+        {"role": message.role, "content": message.content}
+        if isinstance(message, ChatMessage)
+        else {"role": message["role"], "content": message["content"]}
+        for message in messages
+    ]
+    return encode(rows)
+
+
+def expected_messages(case: Case, options: Formatting) -> tuple[ChatMessage, ...]:
+    return tuple(ChatMessage(message.role, _expected_content(message, options)) for message in case.expected_messages)
+
+
+def reference_answer(expected: tuple[ChatMessage, ...]) -> str:
+    """The last assistant message, or the last message where no assistant speaks."""
+    answers = [message for message in expected if message.role == "assistant"] or list(expected)
+    return answers[-1].content if answers else ""
+
+
+def diagnose_reference(case: Case) -> list[Diagnostic]:
+    """What an author should know about the expected messages, which judges are shown."""
+    if not case.expected_messages:
+        return []
+    parts = (part for message in case.expected_messages for part in message.parts)
+    faults = [fault for part in parts if isinstance(part, FilePart) and (fault := diagnose_file(part))]
+    if all(message.role != "assistant" for message in case.expected_messages):
+        faults.append(Diagnostic("no-assistant-message", case.expected_messages[-1].at))
+    return faults
+
+
+def _expected_content(message: Message, options: Formatting) -> str:
+    has_files = any(isinstance(part, FilePart) for part in message.parts)
+    texts = (_expected_text(part, options) for part in message.parts)
+    return ("\n\n" if has_files else "\n").join(text for text in texts if text)
+
+
+def _expected_text(part: Part, options: Formatting) -> str:
+    if not isinstance(part, TextPart | FilePart):
+        return ""
+    text = trim(part.text or "")
+    return render_file(part.path, text, options.file_style) if text and isinstance(part, FilePart) else text
+
+
+def needs_markers(turns: tuple[Turn, ...], options: Formatting) -> bool:
+    """One rule, on processed content: an assistant or tool message, or more than one turn with content."""
+    visible = 0
+    for turn in turns:
+        if turn.role in ("assistant", "tool"):
+            return True
+        if options.system_text_counts or turn.role != "system":
+            visible += turn.visible
+    return visible > 1
+
+
+def marked_turns(turns: tuple[Turn, ...], options: Formatting, mode: Mode) -> list[ChatMessage]:
+    """The turns of a marked transcript, without their markers."""
+    shown: list[ChatMessage] = []
+    for turn in turns:
+        parts = _parts(turn, options, mode, attached=options.attached_in_turns)
+        if parts and (turn.visible or options.guideline_only_turns):
+            shown.append(ChatMessage(turn.role, "\n".join(parts)))
+    return shown
+
+
+def flat_turns(turns: tuple[Turn, ...], options: Formatting, mode: Mode) -> list[ChatMessage]:
+    """The turns of the flat form: the visible message, or every reference when nothing is visible."""
+    visible = [turn for turn in turns if turn.visible]
+    if not visible:  # an empty file is no content, so not even its reference is shown alone
+        turns = tuple(Turn(turn.role, tuple(p for p in turn.pieces if p.kind == "attached")) for turn in turns)
+    chosen = turns if options.flat_shows_all or not visible else visible
+    shown: list[ChatMessage] = []
+    for turn in chosen:
+        parts = _parts(turn, options, mode, attached=options.attached_in_flat)
+        if parts:
+            shown.append(ChatMessage(turn.role, "\n\n".join(parts)))
+    return shown
+
+
+def write_transcript(turns: list[ChatMessage], options: Formatting) -> str:
+    return "\n\n".join(f"{marker_for(turn.role, options.marker)}\n{turn.content}" for turn in turns)
+
+
+def write_flat(turns: list[ChatMessage]) -> str:
+    return "\n\n".join(turn.content for turn in turns)
+
+
+def write_guidelines(turns: Turns, options: Formatting) -> str:
+    style = options.guidelines_style
+    return "\n\n".join(render_file(_header(piece.path, options), piece.text, style) for piece in turns.guidelines)
+
+
+def _header(path: str, options: Formatting) -> str:
+    return re.split(r"[/\\]", path)[-1] if options.guidelines_by_base_name else path
+
+
+def _parts(turn: Turn, options: Formatting, mode: Mode, *, attached: bool) -> list[str]:
+    pieces = turn.pieces if attached else tuple(piece for piece in turn.pieces if piece.kind != "attached")
+    if all(piece.kind == "empty" for piece in pieces):  # a reference to nothing does not make a turn
+        return []
+    rendered = (render_transcript_piece(piece, options, mode) for piece in pieces)
+    return [part for part in rendered if part is not None]
+
+
+def guidelines_block(guidelines: str) -> str:
+    return f"[[ ## Guidelines ## ]]\n\n{guidelines}" if guidelines else ""
+
+
+def write_chat(
+    turns: tuple[Turn, ...], options: Formatting, system_prompt: str, guidelines: str
+) -> tuple[ChatMessage, ...]:
+    """One system message in front (prompt, guidelines, system turns), then the other turns in order."""
+    blocks = [system_prompt, guidelines_block(guidelines)]
+    rest: list[ChatMessage] = []
+    leading = True
+    for turn in turns:
+        leading = leading and turn.role == "system"
+        content = _content(turn, options, leading)
+        # A tool's result without words is a result all the same: an API refuses a call that has none.
+        answers = turn.role == "tool" and turn.tool_call_id and not options.later_roles_as_assistant
+        if not (content or turn.tool_calls or answers):
+            continue
+        if turn.role == "system" and (leading or not options.later_roles_as_assistant):
+            blocks.append(content)
+        elif turn.role in ("system", "tool") and options.later_roles_as_assistant:
+            rest.append(ChatMessage("assistant", f"{marker_for(turn.role, options.marker)}\n{content}"))
+        else:
+            rest.append(ChatMessage(turn.role, content, turn.tool_calls, turn.tool_call_id))
+    return (*_system(blocks), *rest)
+
+
+def write_flat_request(question: str, system_prompt: str, guidelines: str) -> tuple[ChatMessage, ...]:
+    """The list for a request without `chat_prompt`: at most one system message, and the question."""
+    return (*_system([system_prompt, guidelines_block(guidelines)]), ChatMessage("user", question))
+
+
+def _system(blocks: list[str]) -> list[ChatMessage]:
+    text = "\n\n".join(block for block in blocks if block)
+    return [ChatMessage("system", text)] if text else []
+
+
+def _content(turn: Turn, options: Formatting, leading: bool) -> str:
+    """Leading system messages keep their references under every profile that has a chat prompt."""
+    if not (turn.visible or (turn.shown and (options.guideline_only_turns or leading))):
+        return ""
+    keep_attached = options.attached_in_chat or leading
+    return "\n".join(_part(piece, options) for piece in turn.pieces if _stays(piece, keep_attached))
+
+
+def _stays(piece: Piece, keep_attached: bool) -> bool:
+    return piece.kind in ("text", "file") or (piece.kind == "attached" and keep_attached)
+
+
+def _part(piece: Piece, options: Formatting) -> str:
+    if piece.kind == "attached":
+        return f"<Attached: {piece.path}>"
+    return piece.text if piece.kind == "text" else render_file(piece.path, piece.text, options.chat_file_style)

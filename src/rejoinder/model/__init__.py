@@ -1,63 +1,12 @@
 """The words of the domain as frozen values. Nothing here does I/O or knows YAML or a provider."""
 
-from rejoinder.model.calls import ALL_KINDS as ALL_KINDS
-from rejoinder.model.calls import NO_USAGE as NO_USAGE
-from rejoinder.model.calls import Failure as Failure
-from rejoinder.model.calls import Kind as Kind
-from rejoinder.model.calls import Reply as Reply
-from rejoinder.model.calls import Request as Request
-from rejoinder.model.calls import Usage as Usage
-from rejoinder.model.calls import estimate_usage as estimate_usage
-from rejoinder.model.calls import key_kind as key_kind
+from rejoinder.model.calls import *
 from rejoinder.model.checks import *
-from rejoinder.model.evidence import Evidence as Evidence
-from rejoinder.model.evidence import Opinion as Opinion
-from rejoinder.model.evidence import Said as Said
-from rejoinder.model.evidence import Segment as Segment
-from rejoinder.model.formats import FileStyle as FileStyle
-from rejoinder.model.formats import Formatting as Formatting
-from rejoinder.model.formats import Mode as Mode
-from rejoinder.model.formats import formatting_for as formatting_for
-from rejoinder.model.messages import ROLES as ROLES
-from rejoinder.model.messages import ChatMessage as ChatMessage
-from rejoinder.model.messages import FilePart as FilePart
-from rejoinder.model.messages import Message as Message
-from rejoinder.model.messages import OtherPart as OtherPart
-from rejoinder.model.messages import Part as Part
-from rejoinder.model.messages import Role as Role
-from rejoinder.model.messages import TextPart as TextPart
-from rejoinder.model.messages import ToolCall as ToolCall
-from rejoinder.model.prices import Cost as Cost
-from rejoinder.model.prices import Price as Price
-from rejoinder.model.problems import Problem as Problem
-from rejoinder.model.prompts import Diagnostic as Diagnostic
-from rejoinder.model.prompts import JudgePrompt as JudgePrompt
-from rejoinder.model.prompts import Prompt as Prompt
-from rejoinder.model.results import AskedBy as AskedBy
-from rejoinder.model.results import CheckResult as CheckResult
-from rejoinder.model.results import Outcome as Outcome
-from rejoinder.model.results import Result as Result
-from rejoinder.model.results import Span as Span
-from rejoinder.model.results import State as State
-from rejoinder.model.results import Status as Status
-from rejoinder.model.results import Trouble as Trouble
-from rejoinder.model.results import Turn as Turn
-from rejoinder.model.results import TurnResult as TurnResult
-from rejoinder.model.results import UsageResult as UsageResult
-from rejoinder.model.results import Verdict as Verdict
-from rejoinder.model.results import reaches as reaches
-from rejoinder.model.runs import Receipt as Receipt
-from rejoinder.model.runs import Summary as Summary
-from rejoinder.model.suite import Case as Case
-from rejoinder.model.suite import FollowUps as FollowUps
-from rejoinder.model.suite import Suite as Suite
-from rejoinder.model.suite import file_in_project as file_in_project
-from rejoinder.model.suite import for_target as for_target
-from rejoinder.model.suite import title_of as title_of
-from rejoinder.model.targets import Target as Target
-from rejoinder.model.text import trim as trim
-from rejoinder.model.text import trim_start as trim_start
-from rejoinder.model.walks import groups_of as groups_of
-from rejoinder.model.walks import parts_of as parts_of
-from rejoinder.model.walks import walk_check as walk_check
-from rejoinder.model.walks import walk_level as walk_level
+from rejoinder.model.evidence import *
+from rejoinder.model.formats import *
+from rejoinder.model.messages import *
+from rejoinder.model.problems import *
+from rejoinder.model.results import *
+from rejoinder.model.runs import *
+from rejoinder.model.suite import *
+from rejoinder.model.walks import *

@@ -1,13 +1,12 @@
-"""Calls: their kinds and keys, what goes to a provider and what comes back."""
+"""Calls: their kinds and keys, what goes to a provider, what comes back and what it costs in US dollars."""
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
 
-from msgspec import Struct, structs
+from msgspec import Meta, Struct, structs
 
 from rejoinder.model.messages import ChatMessage, ToolCall
-from rejoinder.model.prices import Cost
 
 Kind: TypeAlias = Literal["candidate", "judge", "rival", "embedding", "user", "tool", "work", "webhook"]
 """What a call is for. A rival is asked for a reply to compare the candidate's with; `work` is a script or function of a
@@ -33,7 +32,7 @@ def key_kind(key: str) -> str:
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
-    """Tokens as the provider counted them. `approximate`: the provider did not count, so they are estimated."""
+    """Tokens as the provider counted them. `approximate` says that they were not counted, but estimated."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -64,8 +63,46 @@ NO_USAGE = Usage()
 
 
 def estimate_usage(sent: int, received: int) -> Usage:
-    """Tokens where the provider did not count: a quarter of the characters, rounded up."""
+    """Tokens that no provider counted: a quarter of the characters, rounded up."""
     return Usage(-(-sent // 4), -(-received // 4), approximate=True)
+
+
+MILLION = 1_000_000
+Dollars: TypeAlias = Annotated[float, Meta(ge=0)]
+
+
+class Cost(Struct, frozen=True):
+    input: float
+    output: float
+
+    @property
+    def total(self) -> float:
+        return self.input + self.output
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.input + other.input, self.output + other.output)
+
+
+class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Dollars for a million tokens. Reasoning is output, as every API bills it."""
+
+    input: Dollars
+    output: Dollars
+    cached: Dollars | None = None
+    """Input that was read from a cache; None: the same as other input."""
+    cache_write: Dollars | None = None
+    """Input that was written to a cache; None: the same as other input."""
+
+    def cost(self, usage: Usage) -> Cost:
+        cached, written = usage.cached_tokens, usage.cache_write_tokens
+        # A server that counts its cached tokens apart from its input must not make a call cheaper than free.
+        fresh = max(usage.input_tokens - cached - written, 0)
+        read = self.input if self.cached is None else self.cached
+        write = self.input if self.cache_write is None else self.cache_write
+        return Cost(
+            (fresh * self.input + cached * read + written * write) / MILLION,
+            usage.output_tokens * self.output / MILLION,
+        )
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -97,7 +134,7 @@ class Reply(Struct, frozen=True, omit_defaults=True):
     text: str
     usage: Usage = NO_USAGE
     cost: float | None = None
-    """In US dollars; None where it is unknown."""
+    """In US dollars; None where it is not known."""
     latency_s: float = 0.0
     model: str | None = None
     """The model that the provider says has answered."""

@@ -1,4 +1,4 @@
-"""Messages and their parts, as an author wrote them, with the text of attached files already at hand.
+"""Messages as an author wrote them, with the text of attached files already at hand, and what is sent of them.
 
 Invariants: parts keep the order of the document; `text` is raw (formatting trims it, nothing else does);
 `at` is the place in the document that a diagnostic names.
@@ -66,3 +66,66 @@ class ChatMessage(Struct, frozen=True, omit_defaults=True):
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
+
+
+def trim(text: str) -> str:
+    """CRLF becomes LF, a BOM goes, leading blank lines and trailing whitespace go, indentation stays."""
+    if not text or ("\r" not in text and text[0] != "\ufeff" and not text[0].isspace()):
+        return text.rstrip()  # as nearly all texts are
+    return trim_start(text).rstrip()
+
+
+def trim_start(text: str) -> str:
+    """`trim` without the end: for text that goes on after something else."""
+    if "\r\n" in text:
+        text = text.replace("\r\n", "\n")
+    text = text.removeprefix("\ufeff")
+    first_visible = len(text) - len(text.lstrip())
+    text = text[text.rfind("\n", 0, first_visible) + 1 :] if first_visible else text
+    return trim_start(text) if text.startswith("\ufeff") else text
+
+
+class Diagnostic(Struct, frozen=True, omit_defaults=True):
+    """Something an author should know about a prompt. `path` is set where a file is meant."""
+
+    code: str
+    at: str
+    path: str | None = None
+
+
+class RawRequest(Struct, frozen=True, omit_defaults=True):
+    """What results log about the first request."""
+
+    question: str
+    guidelines: str
+    chat_prompt: tuple[ChatMessage, ...] | None
+    question_toon: str | None = None
+
+
+class Prompt(Struct, frozen=True, kw_only=True):
+    question: str
+    role_markers: bool
+    guidelines: str
+    chat_prompt: tuple[ChatMessage, ...] | None
+    messages: tuple[ChatMessage, ...]
+    """The provider-neutral list that an LLM provider receives."""
+    turns: tuple[ChatMessage, ...]
+    """The turns of `question`, in order, without markers."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+    question_toon: str | None = None
+    expected_messages: tuple[ChatMessage, ...] = ()
+    reference_answer: str = ""
+    """What judges and code evaluators are shown of the case's expected messages."""
+    later: bool = False
+    """Is it of a later turn? Then `question` holds what the candidate has said, beside what it was asked."""
+
+    @property
+    def raw_request(self) -> RawRequest:
+        return RawRequest(self.question, self.guidelines, self.chat_prompt, self.question_toon)
+
+
+class JudgePrompt(Struct, frozen=True, kw_only=True):
+    name: str
+    system: str
+    user: str
+    diagnostics: tuple[Diagnostic, ...] = ()

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from rejoinder.model.bounds import Count, Interval, Number
+from rejoinder.model.results import Count, Interval, Number
 
 PASSPORT_FORMAT = 1
 Part = tuple[Count, Count]

@@ -58,7 +58,7 @@ PROVIDERS = {
     "together": replace(_API, price_table="together"),
     "scripted": ProviderInfo(opens="scripted:ScriptedProvider", local=True, embeds=True),
     "python": ProviderInfo(opens="python:open_function", runs_code=True, needs=(("call",),)),
-    "mock": ProviderInfo(opens="mock:MockProvider", local=True),
+    "mock": ProviderInfo(opens="scripted:MockProvider", local=True),
     "wordllama": ProviderInfo(
         opens="wordllama:WordLlamaProvider", local=True, counted=False, replies=False, embeds=True, ready=True
     ),

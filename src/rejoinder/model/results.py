@@ -7,15 +7,21 @@ value; a field without one is always written. Keys may be added, never renamed.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
-from rejoinder.model.bounds import Count, Real
-from rejoinder.model.calls import NO_USAGE, Reply, Usage
-from rejoinder.model.messages import ChatMessage, ToolCall
-from rejoinder.model.prices import Cost
-from rejoinder.model.prompts import Diagnostic, RawRequest
+from rejoinder.model.calls import NO_USAGE, Cost, Reply, Usage
+from rejoinder.model.messages import ChatMessage, Diagnostic, RawRequest, ToolCall
+
+# Bounds of numbers in files of a run folder: it may come from elsewhere, and a report adds and divides them.
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=1 << 53)]
+LARGEST = 10**15
+_Whole: TypeAlias = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)]
+Real: TypeAlias = _Whole | float
+"""A number that is written as it was read: 1 does not become 1.0."""
+Number: TypeAlias = _Whole | Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
+Interval: TypeAlias = tuple[Number, Number]
 
 Status: TypeAlias = Literal["passed", "failed", "error", "skipped"]
 State: TypeAlias = Literal["passed", "failed", "error"]

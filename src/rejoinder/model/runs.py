@@ -12,9 +12,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct, field
 
-from rejoinder.model.bounds import LARGEST, Count, Interval, Number
 from rejoinder.model.passports import PassportBrief
-from rejoinder.model.results import UsageResult
+from rejoinder.model.results import LARGEST, Count, Interval, Number, UsageResult
 
 RunStatus: TypeAlias = Literal["running", "killed", "interrupted", "budget", "error", "completed"]
 

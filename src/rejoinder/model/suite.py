@@ -1,4 +1,4 @@
-"""Suites and cases after loading: the same for every form that a file can have."""
+"""Suites, cases and targets after loading: the same for every form that a file can have."""
 
 from __future__ import annotations
 
@@ -8,13 +8,29 @@ from typing import Any, Literal, TypeAlias, TypeGuard
 
 from msgspec import Struct, field, structs
 
+from rejoinder.model.calls import Price
 from rejoinder.model.checks import Level
-from rejoinder.model.formats import Formatting
+from rejoinder.model.formats import Formatting, Mode
 from rejoinder.model.messages import Message, Part, TextPart
-from rejoinder.model.prices import Price
-from rejoinder.model.targets import Target
+from rejoinder.model.providers import row_of
 
 FollowUps: TypeAlias = Literal["first", "all"]
+
+
+class Target(Struct, frozen=True, kw_only=True):
+    """A named provider with its settings. `settings` are as written: `${{ VAR }}` is filled in when used."""
+
+    name: str
+    provider: str
+    settings: dict[str, Any] = field(default_factory=dict[str, Any])
+    judge_target: str | None = None
+    workers: int | None = None
+    system_prompt: str | None = None
+    file: str | None = None
+
+    @property
+    def mode(self) -> Mode:
+        return "agent" if row_of(self.provider).agent else "lm"
 
 
 class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):

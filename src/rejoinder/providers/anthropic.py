@@ -15,10 +15,9 @@ from msgspec import Struct
 
 from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
 from rejoinder.providers.http1 import HttpAnswer
-from rejoinder.providers.http_api import EMPTY, ENDS_TARGET, ErrorDetails, Outgoing, merged
+from rejoinder.providers.http_api import EMPTY, ENDS_TARGET, ErrorDetails, Outgoing, merged, pair_calls
 from rejoinder.providers.json_fields import arguments_text, count, read_json
 from rejoinder.providers.settings import Sampling
-from rejoinder.providers.tool_pairs import pair_calls
 
 VERSION = "2023-06-01"
 DEFAULT_MAX_TOKENS = 4096

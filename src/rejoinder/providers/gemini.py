@@ -17,10 +17,9 @@ from msgspec import Struct, field
 from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.http1 import HttpAnswer
-from rejoinder.providers.http_api import EMPTY, ENDS_TARGET, ErrorDetails, Outgoing, merged
+from rejoinder.providers.http_api import EMPTY, ENDS_TARGET, ErrorDetails, Outgoing, merged, pair_calls
 from rejoinder.providers.json_fields import arguments_text, count, read_json
 from rejoinder.providers.settings import Sampling
-from rejoinder.providers.tool_pairs import pair_calls
 from rejoinder.providers.vector_bytes import pack_vector
 
 _ENDING_STATUSES = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_FOUND"})

@@ -12,10 +12,9 @@ import msgspec
 from msgspec import Struct
 
 from rejoinder.errors import UsageError
-from rejoinder.model.prices import Price
+from rejoinder.model.calls import Price
 from rejoinder.model.providers import PROVIDER_NAMES
-from rejoinder.providers.price_list import Overrides, full_names, matches, utc_now
-from rejoinder.providers.price_table import SOURCES, PriceSource, flat_price
+from rejoinder.providers.price_list import SOURCES, Overrides, PriceSource, flat_price, full_names, matches, utc_now
 from rejoinder.spelling import did_you_mean, list_words
 from rejoinder.suite.catalog import load_table
 

@@ -2,6 +2,9 @@
 
 Messages go as they are, in their order and with their roles. A tool's message carries the id of the call that it
 answers; where there is no such call right before it, the API would refuse it, so its text goes as a user's message.
+
+Of embeddings, the vector is asked for in base64, as OpenAI's own client does: it is a third as long as the numbers
+written out. Servers that do not know of this send the numbers, and are understood.
 """
 
 from __future__ import annotations
@@ -15,10 +18,19 @@ from msgspec import Struct, field
 from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.http1 import HttpAnswer
-from rejoinder.providers.http_api import ENDS_TARGET, OVERLOADED, RETRYABLE, ErrorDetails, Outgoing, merged, shortened
+from rejoinder.providers.http_api import (
+    ENDS_TARGET,
+    OVERLOADED,
+    RETRYABLE,
+    ErrorDetails,
+    Outgoing,
+    merged,
+    pair_calls,
+    shortened,
+)
 from rejoinder.providers.json_fields import arguments_text, count, read_json
 from rejoinder.providers.settings import Sampling
-from rejoinder.providers.tool_pairs import pair_calls
+from rejoinder.providers.vector_bytes import pack_vector, read_vector
 
 _FINAL_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
 """What no waiting helps against, although it comes as a 429."""
@@ -265,3 +277,56 @@ class _ErrorBody(Struct):
 
 _DECODER = msgspec.json.Decoder(_Completion)
 _ERROR_DECODER = msgspec.json.Decoder(_ErrorBody)
+
+
+class OpenAiEmbeddings:
+    def __init__(self, url: str, model: str, extra_body: Mapping[str, Any]) -> None:
+        self._url = url
+        self._model = model
+        self._extra = extra_body
+
+    def write(self, request: Request) -> Outgoing:
+        body: dict[str, Any] = {"model": self._model, "input": request.embed, "encoding_format": "base64"}
+        return Outgoing(self._url, msgspec.json.encode(merged(body, self._extra)))
+
+    def read(self, answer: HttpAnswer) -> Reply:
+        response = read_json(_EMBEDDING_DECODER, answer.body)
+        if response.error is not None and not response.data:
+            raise told_inside(response.error)
+        data = response.data or []
+        if len(data) != 1:
+            raise msgspec.ValidationError(f"there are {len(data)} vectors in it, and one was asked for")
+        vector = data[0].embedding
+        return Reply(
+            "",
+            _embedding_usage(response.usage),
+            model=response.model,
+            vector=read_vector(vector) if isinstance(vector, str) else pack_vector(vector),
+        )
+
+    def explain(self, answer: HttpAnswer) -> ErrorDetails:
+        return explain_openai_error(answer)
+
+
+def _embedding_usage(usage: _EmbeddingUsage | None) -> Usage:
+    """Some servers tell the total alone, which is the same: nothing is put out that would be counted."""
+    return Usage(count(usage.prompt_tokens) or count(usage.total_tokens)) if usage else Usage()
+
+
+class _Embedding(Struct):
+    embedding: str | list[float]
+
+
+class _EmbeddingUsage(Struct):
+    prompt_tokens: Any = None
+    total_tokens: Any = None
+
+
+class _Embeddings(Struct):
+    data: list[_Embedding] | None = None
+    error: OpenAiError | str | None = None
+    model: str | None = None
+    usage: _EmbeddingUsage | None = None
+
+
+_EMBEDDING_DECODER = msgspec.json.Decoder(_Embeddings)

@@ -13,11 +13,10 @@ from msgspec import Struct
 
 from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
 from rejoinder.providers.http1 import HttpAnswer
-from rejoinder.providers.http_api import ErrorDetails, Outgoing, merged
+from rejoinder.providers.http_api import ErrorDetails, Outgoing, merged, pair_calls
 from rejoinder.providers.json_fields import arguments_text, count, read_json
 from rejoinder.providers.openai_chat import OpenAiError, explain_openai_error, told_inside
 from rejoinder.providers.settings import Sampling
-from rejoinder.providers.tool_pairs import pair_calls
 
 
 class OpenAiResponses:

@@ -31,7 +31,7 @@ def info_of(provider: str) -> ProviderInfo:
     info = PROVIDERS.get(provider)
     if info is not None and info.opens:
         return info
-    from rejoinder.providers.plugins import plugin_info
+    from rejoinder.providers.python import plugin_info
 
     return plugin_info(provider) or row_of(provider)
 
@@ -44,7 +44,7 @@ def open_provider(
     if module:
         opener = getattr(import_module(f"rejoinder.providers.{module}"), name)
         return opener(target, folders, environment, exchange)
-    from rejoinder.providers.plugins import open_plugin
+    from rejoinder.providers.python import open_plugin
 
     plugin = open_plugin(target, folders)
     if plugin is not None:

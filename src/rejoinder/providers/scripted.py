@@ -1,21 +1,23 @@
-"""`scripted`: answers from a list, so that every rule can be shown with no model and no key.
+"""`scripted`: answers from a list, so that every rule can be shown with no model and no key. `mock`: always the same
+answer, after a fixed or random time, with AgentV's fields.
 
-It keeps nothing between calls: which reply is due follows from how many calls the conversation has made. So each
-conversation starts at the beginning, however many run at once, and a resumed one goes on where it stopped.
-
+`scripted` keeps nothing between calls: which reply is due follows from how many calls the conversation has made. So
+each conversation starts at the beginning, however many run at once, and a resumed one goes on where it stopped. Its
 `embeddings` are a mapping, from a text to its vector: what a text means does not depend on what was asked before.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import Any
 
 import msgspec
 
 from rejoinder.model import NO_USAGE, Reply, Request, Target, ToolCall, Usage
 from rejoinder.providers.base import ProviderError
-from rejoinder.providers.vector_bytes import pack_vector
+from rejoinder.providers.settings import normalize_keys
+from rejoinder.providers.vector_bytes import no_embeddings, pack_vector
 
 LONGEST_TEXT = 80
 """Of a text that is named in an error."""
@@ -113,3 +115,32 @@ def _judgement(entry: Any) -> Reply:
 def _refuse_error(entry: dict[str, Any]) -> None:
     if "error" in entry:
         raise ProviderError(str(entry["error"]), type="scripted", retryable=bool(entry.get("retryable")))
+
+
+DEFAULT_RESPONSE = '{"answer": "A mock answered. Give the target a `response` to have it say something else."}'
+
+
+class MockProvider:
+    outside = False
+    limiter = None
+
+    def __init__(self, target: Target, *_: object) -> None:
+        settings = normalize_keys(target.settings)
+        self._response: str = settings.get("response", DEFAULT_RESPONSE)
+        fixed = settings.get("delay_ms", 0)
+        least = settings.get("delay_min_ms", fixed if "delay_max_ms" not in settings else 0)
+        self._delays = (least / 1000, max(least, settings.get("delay_max_ms", least)) / 1000)
+
+    async def reply(self, request: Request) -> Reply:
+        if request.embed is not None:
+            raise no_embeddings("mock")
+        delay = random.uniform(*self._delays)
+        if delay:
+            await asyncio.sleep(delay)
+        return Reply(self._response, self.foresee(request))
+
+    def foresee(self, request: Request) -> Usage:  # noqa: ARG002 - every answer is the same
+        return Usage(0, len(self._response.split()))
+
+    async def close(self) -> None:
+        pass

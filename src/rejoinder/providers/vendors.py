@@ -21,8 +21,7 @@ from rejoinder.providers.anthropic import VERSION, AnthropicMessages
 from rejoinder.providers.gemini import GeminiContent, GeminiEmbeddings
 from rejoinder.providers.http import TemplatedHttp
 from rejoinder.providers.http_api import EMPTY, ApiProvider, Wire, Wires
-from rejoinder.providers.openai_chat import OpenAiChat
-from rejoinder.providers.openai_embeddings import OpenAiEmbeddings
+from rejoinder.providers.openai_chat import OpenAiChat, OpenAiEmbeddings
 from rejoinder.providers.openai_responses import OpenAiResponses
 from rejoinder.providers.settings import Settings
 from rejoinder.providers.shared import Exchange

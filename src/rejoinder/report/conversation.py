@@ -3,16 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TextIO
 
-from rejoinder.model import CheckResult, Result
+from msgspec import Struct
+
+from rejoinder.model import CheckResult, Result, Status
 from rejoinder.model.results import ErrorResult
-from rejoinder.report.money import describe_spending
-from rejoinder.report.signs import UNICODE, Signs
+from rejoinder.report.summary import describe_spending
 
 MOST_LINES, FIRST_LINES, LAST_LINES = 12, 6, 2
 """A text of more lines is shown by its first and last ones."""
 LONGEST_LINE, LINE_START, LINE_END = 1000, 500, 100
 """In characters."""
+
+
+class Signs(Struct, frozen=True):
+    passed: str
+    failed: str
+    error: str
+    skipped: str
+
+    def of(self, status: Status) -> str:
+        return str(getattr(self, status))
+
+
+UNICODE = Signs("✅ PASS", "❌ FAIL", "⚠️ ERROR", "⏭️ SKIPPED")
+ASCII = Signs("[+] PASS", "[x] FAIL", "[!] ERROR", "[-] SKIPPED")
+
+
+def signs_for(stream: TextIO) -> Signs:
+    try:
+        "".join((UNICODE.passed, UNICODE.failed, UNICODE.error)).encode(stream.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return ASCII
+    return UNICODE
 
 
 def write_conversation(result: Result, *, label: str = "", signs: Signs = UNICODE, whole: bool = True) -> Iterator[str]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rejoinder.model import Summary
-from rejoinder.model.bounds import Interval
-from rejoinder.model.passports import Figures, Finding, Passport, PositionBias, Rates, SelfConsistency, describe_judge
-from rejoinder.report.money import dollars
-from rejoinder.report.summary import count
+from rejoinder.model.passports import Consistency, Figures, Finding, Passport, Position, Rates, describe_judge
+from rejoinder.model.results import Interval
+from rejoinder.report.summary import count, dollars
 
 WIDTH = 13
 FEW_LABELS = 30

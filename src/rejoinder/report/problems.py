@@ -1,10 +1,14 @@
-"""Problems on a terminal: what, where, the line, a caret, and the line that would be right."""
+"""Problems on a terminal (what, where, the line, a caret, and the line that would be right) and as SARIF 2.1.0, which
+code hosts show beside the lines."""
 
 from __future__ import annotations
 
+import hashlib
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
+from rejoinder.errors import CODES
 from rejoinder.model import Problem
 
 Style = Callable[[str, str], str]
@@ -110,3 +114,55 @@ def _wrap(text: str, width: int, indent: str) -> Iterator[str]:
         yield from textwrap.wrap(
             printable(line), max(40, width), initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
         ) or [indent.rstrip()]
+
+
+def write_sarif(problems: Sequence[Problem], version: str) -> dict[str, Any]:
+    used = sorted({problem.code for problem in problems})
+    return {
+        "version": "2.1.0",
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "rejoinder",
+                        "version": version,
+                        "rules": [_rule(code) for code in used],
+                    }
+                },
+                "columnKind": "unicodeCodePoints",
+                "results": [_result(problem) for problem in problems],
+            }
+        ],
+    }
+
+
+def _rule(code: str) -> dict[str, Any]:
+    return {
+        "id": code,
+        "shortDescription": {"text": CODES[code]},
+        "help": {"text": f"{CODES[code]} See `{code}` in rejoinder's docs/errors.md for an example and the fix."},
+    }
+
+
+def _result(problem: Problem) -> dict[str, Any]:
+    message = problem.message if problem.suggestion is None else f"{problem.message}\nfix: {problem.suggestion}"
+    identity = "\n".join((problem.file, problem.code, problem.path, problem.source or ""))
+    return {
+        "ruleId": problem.code,
+        "level": problem.severity,
+        "message": {"text": message},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": problem.file.replace("\\", "/")},
+                    "region": {
+                        "startLine": problem.line,
+                        "startColumn": problem.column,
+                        "endLine": problem.line,
+                    },
+                }
+            }
+        ],
+        "partialFingerprints": {"rejoinder/v1": hashlib.sha256(identity.encode()).hexdigest()[:32]},
+    }

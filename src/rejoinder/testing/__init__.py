@@ -38,8 +38,7 @@ from __future__ import annotations
 from rejoinder.testing.judges import is_judging, judge, with_judge
 from rejoinder.testing.limits import RateLimit
 from rejoinder.testing.server import FakeServer
-from rejoinder.testing.values import Answer, Fault, Received, ToolCall
-from rejoinder.testing.vectors import embed
+from rejoinder.testing.values import Answer, Fault, Received, ToolCall, embed
 
 __all__ = [
     "Answer",

@@ -19,8 +19,7 @@ from rejoinder.testing.api import (
     is_whole,
     require_object,
 )
-from rejoinder.testing.values import Answer, Embed, Received, Tokens, count_tokens, count_words
-from rejoinder.testing.vectors import embed
+from rejoinder.testing.values import Answer, Embed, Received, Tokens, count_tokens, count_words, embed
 
 REQUEST_FIELDS = frozenset(
     {

@@ -1,15 +1,28 @@
-"""OpenAI: which path is which endpoint, and the list of models."""
+"""OpenAI: which path is which endpoint, and the list of models. Azure OpenAI: the same formats behind other paths, with
+another key header, a gateway's errors and content filters."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
+from typing import Any
 
-from rejoinder.testing.api import Api, Embedding, Endpoint, Json, Refusal
-from rejoinder.testing.openai_chat import CHAT
-from rejoinder.testing.openai_common import check_key, error_body
-from rejoinder.testing.openai_embeddings import EMBEDDINGS
+from rejoinder.testing.api import Api, Embedding, Endpoint, Json, Refusal, bearer
+from rejoinder.testing.openai_chat import (
+    CHAT,
+    CHAT_FIELDS,
+    EMBEDDINGS,
+    EMBEDDINGS_FIELDS,
+    chat_body,
+    check_input,
+    check_key,
+    check_messages,
+    embeddings_body,
+    error_body,
+    read_body,
+)
 from rejoinder.testing.openai_responses import RESPONSES
-from rejoinder.testing.values import Answer, Received
+from rejoinder.testing.values import Answer, Embed, Received
 
 _MODELS = ("fake-large", "fake-small", "fake-embedding")
 _MODEL = "/v1/models/"
@@ -59,5 +72,128 @@ API = Api(
     check_key=check_key,
     error=error_body,
     request_id=lambda number: f"req_{number:032x}",
+    request_id_header="x-request-id",
+)
+
+
+_DEPLOYED = re.compile(r"/openai/deployments/([^/]+)/(chat/completions|embeddings)")
+_HARMS = ("hate", "self_harm", "sexual", "violence")
+
+_GATEWAY: dict[int, tuple[str, str]] = {
+    401: (
+        "401",
+        "Access denied due to invalid subscription key or wrong API endpoint. Make sure to provide a valid key for an "
+        "active subscription and use a correct regional API endpoint for your resource.",
+    ),
+    404: ("DeploymentNotFound", "The AZURE deployment for this resource does not exist."),
+    429: ("429", "Requests have exceeded the call rate limit of your current pricing tier."),
+    500: ("InternalServerError", "The server had an error while processing your request."),
+    503: ("ServiceUnavailable", "The service is temporarily unable to process your request. Please try again later."),
+}
+"""What the gateway says itself, in a shape shorter than OpenAI's."""
+
+_FILTERED = (
+    "The response was filtered due to the prompt triggering Azure OpenAI's content management policy. "
+    "Please modify your prompt and retry."
+)
+
+
+def _azure_error(refusal: Refusal, request_id: str) -> Json:
+    if refusal.code == "content_filter":
+        return {"error": _filter_error(refusal)}
+    if refusal.status not in _GATEWAY:
+        return error_body(refusal, request_id)
+    code, message = _GATEWAY[refusal.status]
+    if refusal.retry_after is not None:
+        message += f" Please retry after {refusal.retry_after:g} seconds."
+    return {"error": {"code": refusal.code or code, "message": refusal.message or message}}
+
+
+def _filter_error(refusal: Refusal) -> Json:
+    return {
+        "message": refusal.message or _FILTERED,
+        "type": None,
+        "param": "prompt",
+        "code": "content_filter",
+        "status": refusal.status,
+        "innererror": {
+            "code": "ResponsibleAIPolicyViolation",
+            "content_filter_result": _harms("violence", "medium")
+            | {"jailbreak": {"filtered": False, "detected": False}},
+        },
+    }
+
+
+def _harms(found: str | None = None, severity: str = "safe") -> Json:
+    return {name: {"filtered": name == found, "severity": severity if name == found else "safe"} for name in _HARMS}
+
+
+def _check_azure_key(received: Received, key: str) -> None:
+    if (received.headers.get("api-key") or bearer(received)) != key:
+        raise Refusal(401)
+
+
+def _check_version(received: Received) -> None:
+    if not received.query.get("api-version"):
+        raise Refusal(404, "Resource not found", code="404")
+
+
+def _check_deployed(received: Received, extra: Collection[str]) -> None:
+    _check_version(received)
+    body = read_body(received, CHAT_FIELDS | frozenset(extra))
+    check_messages(body)
+
+
+def _check_deployed_input(received: Received, extra: Collection[str]) -> None:
+    _check_version(received)
+    check_input(read_body(received, EMBEDDINGS_FIELDS | frozenset(extra)))
+
+
+def _deployed_body(received: Received, answer: Answer, number: int) -> Json:
+    body = _filtered_body(received, answer, number)
+    deployment = _DEPLOYED.fullmatch(received.path)
+    if deployment is not None:
+        body["model"] = answer.model or deployment[1]
+    return body
+
+
+def _deployed_vectors(received: Received, own: Embed | None) -> Json:
+    deployment = _DEPLOYED.fullmatch(received.path)
+    return embeddings_body(received, own) | ({"model": deployment[1]} if deployment is not None else {})
+
+
+def _filtered_body(received: Received, answer: Answer, number: int) -> Json:
+    """A completion with what the content filters found in prompt and answer."""
+    body = chat_body(received, answer, number)
+    hit = "violence" if answer.ending == "content_filter" else None
+    choice: Any = body["choices"][0]
+    choice["content_filter_results"] = _harms(hit, "medium")
+    return body | {"prompt_filter_results": [{"prompt_index": 0, "content_filter_results": _harms()}]}
+
+
+_CHAT = Endpoint(CHAT.check, _filtered_body)
+_DEPLOYMENTS: dict[str, Endpoint | Embedding] = {
+    "chat/completions": Endpoint(_check_deployed, _deployed_body),
+    "embeddings": Embedding(_check_deployed_input, _deployed_vectors),
+}
+_AZURE_ENDPOINTS: dict[str, Endpoint | Embedding] = {
+    "/openai/v1/chat/completions": _CHAT,
+    "/openai/v1/responses": RESPONSES,
+    "/openai/v1/embeddings": EMBEDDINGS,
+}
+
+
+def _find_azure(received: Received) -> Endpoint | Embedding | None:
+    deployed = _DEPLOYED.fullmatch(received.path)
+    return _DEPLOYMENTS[deployed[2]] if deployed else _AZURE_ENDPOINTS.get(received.path)
+
+
+AZURE = Api(
+    name="azure",
+    owns=lambda path: path.startswith("/openai/"),
+    find=_find_azure,
+    check_key=_check_azure_key,
+    error=_azure_error,
+    request_id=lambda number: f"00000000-0000-4000-8000-{number:012x}",
     request_id_header="x-request-id",
 )

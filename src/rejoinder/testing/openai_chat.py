@@ -1,14 +1,28 @@
-"""OpenAI: chat completions, which many other servers speak too."""
+"""OpenAI: chat completions, which many other servers speak too, and embeddings; and the errors, the key and the first
+look at a body that all of its endpoints share."""
 
 from __future__ import annotations
 
+import base64
+import sys
 import time
+from array import array
 from collections.abc import Collection
+from functools import partial
 from typing import Any
 
-from rejoinder.testing.api import Endpoint, Json, Refusal, as_list, as_object
-from rejoinder.testing.openai_common import empty_array, missing, read_body, require_model, wrong_type, wrong_value
-from rejoinder.testing.values import Answer, Received, count_tokens
+from rejoinder.testing.api import (
+    Embedding,
+    Endpoint,
+    Json,
+    Refusal,
+    as_list,
+    as_object,
+    bearer,
+    is_whole,
+    require_object,
+)
+from rejoinder.testing.values import Answer, Embed, Received, count_tokens, count_words, embed
 
 CHAT_FIELDS = frozenset(
     {
@@ -186,3 +200,161 @@ def _message(answer: Answer, number: int) -> Json:
 
 
 CHAT = Endpoint(check_chat, chat_body)
+
+
+_Kind = tuple[str, str | None, str]
+"""The type, the code and the usual words of an error."""
+
+_ERRORS: dict[tuple[int, str | None], _Kind] = {
+    (400, None): ("invalid_request_error", None, "Your request was malformed."),
+    (400, "content_filter"): ("invalid_request_error", "content_filter", "The request was filtered."),
+    (400, "context_length_exceeded"): (
+        "invalid_request_error",
+        "context_length_exceeded",
+        "This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens. "
+        "Please reduce the length of the messages.",
+    ),
+    (401, None): ("invalid_request_error", "invalid_api_key", "Incorrect API key provided."),
+    (403, None): ("request_forbidden", "unsupported_country_region_territory", "Country or region not supported."),
+    (404, None): ("invalid_request_error", "model_not_found", "The model does not exist or you do not have access."),
+    (405, None): ("invalid_request_error", "method_not_supported", "Not allowed."),
+    (429, None): ("requests", "rate_limit_exceeded", "Rate limit reached on requests per min (RPM)."),
+    (429, "insufficient_quota"): (
+        "insufficient_quota",
+        "insufficient_quota",
+        "You exceeded your current quota, please check your plan and billing details.",
+    ),
+    (500, None): ("server_error", None, "The server had an error while processing your request. Sorry about that!"),
+    (503, None): ("server_error", None, "The engine is currently overloaded, please try again later."),
+}
+
+
+def error_body(refusal: Refusal, _: str = "") -> Json:
+    kind, code, message = _kind(refusal.status, refusal.code)
+    if refusal.status < 429 and refusal.message:
+        code = refusal.code  # in refusals of a request's content the code is often null
+    if refusal.retry_after is not None:
+        message += f" Please try again in {refusal.retry_after:g}s."
+    words = refusal.message or message
+    return {"error": {"message": words, "type": kind, "param": refusal.param, "code": code}}
+
+
+def _kind(status: int, code: str | None) -> _Kind:
+    known = _ERRORS.get((status, code))
+    if known is not None:
+        return known
+    kind, usual_code, message = _ERRORS.get((status, None)) or _ERRORS[(500 if status >= 500 else 400, None)]
+    return kind, code or usual_code, message
+
+
+def check_key(received: Received, key: str) -> None:
+    given = bearer(received)
+    if not given:
+        message = "You didn't provide an API key. Provide it in an Authorization header using Bearer auth."
+        raise Refusal(401, message)
+    if given != key:
+        raise Refusal(401, f"Incorrect API key provided: {_masked(given)}.", code="invalid_api_key")
+
+
+def _masked(key: str) -> str:
+    return f"{key[:3]}{'*' * 8}{key[-2:]}" if len(key) > 8 else "*" * len(key)
+
+
+def read_body(received: Received, fields: Collection[str]) -> Json:
+    """The body, if it is an object of these fields and wants no stream."""
+    body = require_object(received, "We could not parse the JSON body of your request.")
+    for name in body:
+        if name not in fields:
+            raise Refusal(400, f"Unknown parameter: '{name}'.", code="unknown_parameter", param=name)
+    if body.get("stream"):
+        raise Refusal(400, "This fake server does not stream: send the request without `stream`.", param="stream")
+    return body
+
+
+def require_model(body: Json) -> None:
+    if not isinstance(body.get("model"), str) or not body["model"]:
+        raise Refusal(400, "you must provide a model parameter")
+
+
+def missing(name: str) -> Refusal:
+    return Refusal(400, f"Missing required parameter: '{name}'.", code="missing_required_parameter", param=name)
+
+
+def wrong_value(value: Any, allowed: Collection[str], where: str) -> Refusal:
+    names = ", ".join(f"'{one}'" for one in allowed)
+    message = f"Invalid value: '{value}'. Supported values are: {names}."
+    return Refusal(400, message, code="invalid_value", param=where)
+
+
+def empty_array(where: str) -> Refusal:
+    message = (
+        f"Invalid '{where}': empty array. Expected an array with minimum length 1, but got an empty array instead."
+    )
+    return Refusal(400, message, code="empty_array", param=where)
+
+
+def wrong_type(where: str, wanted: str) -> Refusal:
+    return Refusal(400, f"Invalid type for '{where}': expected {wanted}.", code="invalid_type", param=where)
+
+
+EMBEDDINGS_FIELDS = frozenset({"input", "model", "dimensions", "encoding_format", "user"})
+
+
+def _check(received: Received, extra: Collection[str]) -> None:
+    body = read_body(received, EMBEDDINGS_FIELDS | frozenset(extra))
+    require_model(body)
+    check_input(body)
+
+
+def check_input(body: Json) -> None:
+    given = body.get("input")
+    if given is None:
+        raise missing("input")
+    if not isinstance(given, str | list):
+        raise wrong_type("input", "one of a string or array of strings")
+    if given == []:
+        raise empty_array("input")
+    dimensions = body.get("dimensions")
+    if dimensions is not None and (not is_whole(dimensions) or dimensions < 1):
+        raise wrong_type("dimensions", "an integer above 0")
+    for text in _texts(given):
+        if not text:
+            raise Refusal(400, "Invalid 'input': input cannot be an empty string.", param="input")
+
+
+def _texts(given: Any) -> list[str]:
+    """The inputs as texts: one, several, one list of tokens, or several such lists."""
+    if isinstance(given, str):
+        return [given]
+    items = as_list(given)
+    if items and is_whole(items[0]):
+        items = [items]
+    return [one if isinstance(one, str) else " ".join(map(str, as_list(one))) for one in items]
+
+
+def embeddings_body(received: Received, own: Embed | None) -> Json:
+    asked = as_object(received.body)
+    texts = _texts(asked["input"])
+    make = own or partial(embed, dimensions=asked.get("dimensions"))
+    vectors = [[float(number) for number in make(text)] for text in texts]
+    packed = asked.get("encoding_format") == "base64"
+    used = count_words(texts)
+    return {
+        "object": "list",
+        "model": asked.get("model"),
+        "data": [
+            {"object": "embedding", "index": index, "embedding": _packed(numbers) if packed else numbers}
+            for index, numbers in enumerate(vectors)
+        ],
+        "usage": {"prompt_tokens": used, "total_tokens": used},
+    }
+
+
+def _packed(numbers: list[float]) -> str:
+    packed = array("f", numbers)
+    if sys.byteorder == "big":
+        packed.byteswap()
+    return base64.b64encode(packed.tobytes()).decode()
+
+
+EMBEDDINGS = Embedding(_check, embeddings_body)

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from rejoinder.testing.api import Endpoint, Json, Refusal, as_list, as_object
-from rejoinder.testing.openai_common import empty_array, missing, read_body, require_model, wrong_type, wrong_value
+from rejoinder.testing.openai_chat import empty_array, missing, read_body, require_model, wrong_type, wrong_value
 from rejoinder.testing.values import Answer, Received, Tokens, count_tokens
 
 RESPONSES_FIELDS = frozenset(

@@ -17,15 +17,14 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
-from rejoinder.testing import anthropic, azure, gemini, openai
+from rejoinder.testing import anthropic, gemini, openai
 from rejoinder.testing.api import Api, Embedding, Endpoint, Refusal
-from rejoinder.testing.exchange import Exchange, Response
-from rejoinder.testing.faults import play
+from rejoinder.testing.exchange import Exchange, Response, play
 from rejoinder.testing.http1 import Connection, Request, TlsDoor
 from rejoinder.testing.limits import RateLimit, keep, limit_headers
 from rejoinder.testing.values import Answer, Embed, Fault, Received, Reply, Script
 
-_APIS: tuple[Api, ...] = (azure.API, anthropic.API, gemini.API, openai.API)
+_APIS: tuple[Api, ...] = (openai.AZURE, anthropic.API, gemini.API, openai.API)
 """The first that owns a path is asked; OpenAI's is the widest and comes last."""
 
 _BACKLOG = 2048
