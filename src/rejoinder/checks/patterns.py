@@ -27,38 +27,40 @@ def is_regex(pattern: str) -> bool:
 
 def find_match(pattern: str, text: str) -> tuple[Span, ...] | None:
     """Where a reply has what a pattern of `match` names, and None where it does not match. Raises PatternTimeout."""
-    stripped = text.strip()
-    if is_regex(pattern):
+    stripped, pieces = text.strip(), _pieces(pattern)
+    if pieces is None:
         match = search(pattern, "is", stripped)
-        spans = None if match is None else [match.span()]
+        spans = None if match is None else [match.span()] if match[0] else []
     else:
         folded = stripped.casefold()
-        spans = _find_pieces(_pieces(pattern), folded)
+        spans = _find_pieces(pieces, folded)
         if spans and len(folded) != len(stripped):
             spans = [unfold(stripped, folded, span) for span in spans]
-    if spans is None:
-        return None
-    before = len(text) - len(text.lstrip())
-    return tuple([(before + start, before + end) for start, end in spans if start < end])
+    if spans and len(stripped) != len(text):
+        before = len(text) - len(text.lstrip())
+        spans = [(before + start, before + end) for start, end in spans]
+    return None if spans is None else tuple(spans)
 
 
 def _find_pieces(pieces: tuple[str, ...], text: str) -> list[Span] | None:
     """Where the pieces between the stars are: the first at the beginning, the last at the end, the others between."""
+    first, last, length = pieces[0], pieces[-1], len(text)
     if len(pieces) == 1:
-        return [(0, len(text))] if text == pieces[0] else None
-    first, *middle, last = pieces
-    if not text.startswith(first):
+        return None if text != first else [(0, length)] if text else []
+    if not (text.startswith(first) and text.endswith(last)):
         return None
-    position = len(first)
-    spans = [(0, position)]
-    for piece in middle:
-        start = text.find(piece, position)
+    position, limit = len(first), length - len(last)
+    spans = [(0, position)] if first else []
+    for piece in pieces[1:-1]:
+        start = text.find(piece, position, limit)
         if start < 0:
             return None
         position = start + len(piece)
-        spans.append((start, position))
-    spans.append((len(text) - len(last), len(text)))
-    return spans if text.endswith(last) and spans[-1][0] >= position else None
+        if piece:
+            spans.append((start, position))
+    if last:
+        spans.append((limit, length))
+    return spans if position <= limit else None
 
 
 def unfold(text: str, folded: str, span: Span) -> Span:
@@ -71,7 +73,7 @@ def unfold(text: str, folded: str, span: Span) -> Span:
 
 def search(pattern: str, flags: str, text: str) -> Any:
     """Where a regular expression is found in a text: a match, or None. Raises PatternTimeout."""
-    return BoundedPattern(_compiled(pattern, flags)).search(text)
+    return _compiled(pattern, flags).search(text)
 
 
 class BoundedPattern:
@@ -109,17 +111,19 @@ class BoundedPattern:
 
 
 @lru_cache(maxsize=1024)
-def _pieces(pattern: str) -> tuple[str, ...]:
-    """What stands between the stars; a star after a backslash is an ordinary one."""
+def _pieces(pattern: str) -> tuple[str, ...] | None:
+    """What stands between the stars; a star after a backslash is an ordinary one. None for a regular expression."""
+    if is_regex(pattern):
+        return None
     pieces = re.split(r"(?<!\\)\*", pattern)
     return tuple(piece.replace("\\*", "*").casefold() for piece in pieces)
 
 
 @lru_cache(maxsize=256)
-def _compiled(pattern: str, flags: str) -> Any:
+def _compiled(pattern: str, flags: str) -> BoundedPattern:
     import regex
 
     value = 0
     for flag in flags:
         value |= {"i": regex.IGNORECASE, "m": regex.MULTILINE, "s": regex.DOTALL, "x": regex.VERBOSE}[flag]
-    return regex.compile(pattern, value)
+    return BoundedPattern(regex.compile(pattern, value))

@@ -11,50 +11,23 @@ from collections.abc import Callable, Iterable
 from rejoinder.checks.base import Context, error_verdict, scored_verdict, show_number, verdict
 from rejoinder.checks.patterns import PatternTimeout, find_match, search, unfold
 from rejoinder.checks.registry import judges
-from rejoinder.model import (
-    Contains,
-    ContainsAll,
-    ContainsAny,
-    EndsWith,
-    Equals,
-    FinishReason,
-    IContains,
-    IContainsAll,
-    IContainsAny,
-    IsRefusal,
-    Latency,
-    Levenshtein,
-    Likeness,
-    Match,
-    MaxCost,
-    MaxTokens,
-    MaxWords,
-    MinTokens,
-    MinWords,
-    NotMatch,
-    Regex,
-    Reply,
-    RougeL,
-    Similar,
-    Span,
-    StartsWith,
-    Verdict,
-)
+from rejoinder.model import Reply, Span, Verdict
+from rejoinder.model import checks as kinds
 
 
-@judges(Match, NotMatch)
-def judge_match(check: Match | NotMatch, context: Context) -> Verdict:
+@judges(kinds.Match, kinds.NotMatch)
+def judge_match(check: kinds.Match | kinds.NotMatch, context: Context) -> Verdict:
     try:
         spans = find_match(check.pattern, context.reply.text)
     except PatternTimeout as timeout:
         return error_verdict(check, check.pattern, str(timeout))
-    wanted, found = isinstance(check, Match), spans is not None
+    wanted, found = isinstance(check, kinds.Match), spans is not None
     reason = ("" if wanted == found else "the reply ") + ("matches" if found else "does not match")
     return verdict(check, check.pattern, wanted == found, reason, spans or ())
 
 
-@judges(Regex)
-def judge_regex(check: Regex, context: Context) -> Verdict:
+@judges(kinds.Regex)
+def judge_regex(check: kinds.Regex, context: Context) -> Verdict:
     value = check.pattern if check.flags is None else None
     try:
         match = search(check.pattern, check.flags or "", context.reply.text)
@@ -65,38 +38,40 @@ def judge_regex(check: Regex, context: Context) -> Verdict:
     return verdict(check, value, True, "found", (match.span(),) if match[0] else ())
 
 
-@judges(Contains, IContains)
-def judge_contains(check: Contains | IContains, context: Context) -> Verdict:
-    places = _places((check.text,), context.reply.text, any_case=isinstance(check, IContains))
-    reason = "contains it" if places else "the reply does not contain it"
-    return verdict(check, check.text, bool(places), reason, tuple(places.values()))
+@judges(kinds.Contains, kinds.IContains)
+def judge_contains(check: kinds.Contains | kinds.IContains, context: Context) -> Verdict:
+    reply = context.reply.text
+    place = _find(check.text, reply, reply.casefold() if isinstance(check, kinds.IContains) else None)
+    if place is None:
+        return verdict(check, check.text, False, "the reply does not contain it")
+    return verdict(check, check.text, True, "contains it", (place,))
 
 
-@judges(ContainsAny, IContainsAny)
-def judge_contains_any(check: ContainsAny | IContainsAny, context: Context) -> Verdict:
-    places = _places(check.texts, context.reply.text, any_case=isinstance(check, IContainsAny))
+@judges(kinds.ContainsAny, kinds.IContainsAny)
+def judge_contains_any(check: kinds.ContainsAny | kinds.IContainsAny, context: Context) -> Verdict:
+    places = _places(check.texts, context.reply.text, any_case=isinstance(check, kinds.IContainsAny))
     reason = f"contains {next(iter(places))!r}" if places else "the reply contains none of them"
     return verdict(check, ", ".join(check.texts), bool(places), reason, _ordered(places))
 
 
-@judges(ContainsAll, IContainsAll)
-def judge_contains_all(check: ContainsAll | IContainsAll, context: Context) -> Verdict:
-    places = _places(check.texts, context.reply.text, any_case=isinstance(check, IContainsAll))
+@judges(kinds.ContainsAll, kinds.IContainsAll)
+def judge_contains_all(check: kinds.ContainsAll | kinds.IContainsAll, context: Context) -> Verdict:
+    places = _places(check.texts, context.reply.text, any_case=isinstance(check, kinds.IContainsAll))
     missing = [text for text in check.texts if text not in places]
     reason = f"the reply lacks {', '.join(map(repr, missing))}" if missing else "contains all of them"
     return verdict(check, ", ".join(check.texts), not missing, reason, _ordered(places))
 
 
-@judges(StartsWith)
-def judge_starts_with(check: StartsWith, context: Context) -> Verdict:
+@judges(kinds.StartsWith)
+def judge_starts_with(check: kinds.StartsWith, context: Context) -> Verdict:
     start, stripped = _strip(context.reply.text)
     if not stripped.startswith(check.text):
         return verdict(check, check.text, False, "the reply starts differently")
     return verdict(check, check.text, True, "starts with it", ((start, start + len(check.text)),))
 
 
-@judges(EndsWith)
-def judge_ends_with(check: EndsWith, context: Context) -> Verdict:
+@judges(kinds.EndsWith)
+def judge_ends_with(check: kinds.EndsWith, context: Context) -> Verdict:
     start, stripped = _strip(context.reply.text)
     if not stripped.endswith(check.text):
         return verdict(check, check.text, False, "the reply ends differently")
@@ -104,8 +79,8 @@ def judge_ends_with(check: EndsWith, context: Context) -> Verdict:
     return verdict(check, check.text, True, "ends with it", ((end - len(check.text), end),))
 
 
-@judges(Equals)
-def judge_equals(check: Equals, context: Context) -> Verdict:
+@judges(kinds.Equals)
+def judge_equals(check: kinds.Equals, context: Context) -> Verdict:
     start, stripped = _strip(context.reply.text)
     if stripped != check.text.strip():
         return verdict(check, check.text, False, "the reply is different")
@@ -119,19 +94,28 @@ def _strip(text: str) -> tuple[int, str]:
 
 def _places(texts: Iterable[str], reply: str, *, any_case: bool) -> dict[str, Span]:
     """Where each of the texts that the reply contains stands first."""
-    searched = reply.casefold() if any_case else reply
+    folded = reply.casefold() if any_case else None
     places: dict[str, Span] = {}
     for text in texts:
-        wanted = text.casefold() if any_case else text
-        start = searched.find(wanted)
-        if start >= 0:
-            span = start, start + len(wanted)
-            places[text] = unfold(reply, searched, span) if any_case else span
+        place = _find(text, reply, folded)
+        if place is not None:
+            places[text] = place
     return places
 
 
+def _find(text: str, reply: str, folded: str | None) -> Span | None:
+    """Where a text stands first in a reply; in any letter case where the reply is given case-folded as well."""
+    if folded is None:
+        start = reply.find(text)
+        return (start, start + len(text)) if start >= 0 else None
+    wanted = text.casefold()
+    start = folded.find(wanted)
+    return unfold(reply, folded, (start, start + len(wanted))) if start >= 0 else None
+
+
 def _ordered(places: dict[str, Span]) -> tuple[Span, ...]:
-    return tuple(sorted(set(places.values())))
+    spans = tuple(places.values())
+    return spans if len(spans) < 2 else tuple(sorted(set(spans)))
 
 
 _REFUSING = r"""\b(?:i(?:['\u2019]m|\ am)\ (?:sorry|afraid|unable|not\ able)
@@ -144,14 +128,14 @@ _REFUSING = r"""\b(?:i(?:['\u2019]m|\ am)\ (?:sorry|afraid|unable|not\ able)
 BEGINNING = 200
 
 
-@judges(IsRefusal)
-def judge_is_refusal(check: IsRefusal, context: Context) -> Verdict:
+@judges(kinds.IsRefusal)
+def judge_is_refusal(check: kinds.IsRefusal, context: Context) -> Verdict:
     reason, spans = _find_refusal(context.reply)
     return verdict(check, check.wanted, (reason is not None) == check.wanted, reason or "it does not refuse", spans)
 
 
-@judges(FinishReason)
-def judge_finish_reason(check: FinishReason, context: Context) -> Verdict:
+@judges(kinds.FinishReason)
+def judge_finish_reason(check: kinds.FinishReason, context: Context) -> Verdict:
     reason = context.reply.finish_reason
     words = "no reason is known for its end" if reason is None else f"it ended with {reason}"
     return verdict(check, ", ".join(check.reasons), reason in check.reasons, words)
@@ -171,8 +155,8 @@ def _find_refusal(reply: Reply) -> tuple[str | None, tuple[Span, ...]]:
     return f"it says {match[0]!r}", ((before + match.start(), before + match.end()),)
 
 
-@judges(MinTokens, MaxTokens)
-def judge_tokens(check: MinTokens | MaxTokens, context: Context) -> Verdict:
+@judges(kinds.MinTokens, kinds.MaxTokens)
+def judge_tokens(check: kinds.MinTokens | kinds.MaxTokens, context: Context) -> Verdict:
     """Output tokens of this turn without those spent on thinking."""
     usage = context.reply.usage
     count = usage.output_tokens - usage.reasoning_tokens
@@ -180,21 +164,21 @@ def judge_tokens(check: MinTokens | MaxTokens, context: Context) -> Verdict:
     return verdict(check, check.limit, _keeps(check, count), reason)
 
 
-@judges(MinWords, MaxWords)
-def judge_words(check: MinWords | MaxWords, context: Context) -> Verdict:
+@judges(kinds.MinWords, kinds.MaxWords)
+def judge_words(check: kinds.MinWords | kinds.MaxWords, context: Context) -> Verdict:
     count = len(context.reply.text.split())
     return verdict(check, check.limit, _keeps(check, count), _say(count, "word"))
 
 
-@judges(Latency)
-def judge_latency(check: Latency, context: Context) -> Verdict:
+@judges(kinds.Latency)
+def judge_latency(check: kinds.Latency, context: Context) -> Verdict:
     in_time = context.reply.latency_s <= check.limit
     # The time itself stands with the turn; here it would make equal runs differ.
     return verdict(check, check.limit, in_time, "in time" if in_time else "took longer")
 
 
-@judges(MaxCost)
-def judge_cost(check: MaxCost, context: Context) -> Verdict:
+@judges(kinds.MaxCost)
+def judge_cost(check: kinds.MaxCost, context: Context) -> Verdict:
     cost = context.reply.cost
     if cost is None:
         reason = "the cost of the reply is unknown; `prices` in the configuration can say what its tokens cost"
@@ -204,8 +188,8 @@ def judge_cost(check: MaxCost, context: Context) -> Verdict:
     return verdict(check, check.limit, enough, reason)
 
 
-def _keeps(check: MinTokens | MaxTokens | MinWords | MaxWords, count: int) -> bool:
-    return count >= check.limit if isinstance(check, MinTokens | MinWords) else count <= check.limit
+def _keeps(check: kinds.MinTokens | kinds.MaxTokens | kinds.MinWords | kinds.MaxWords, count: int) -> bool:
+    return count >= check.limit if isinstance(check, kinds.MinTokens | kinds.MinWords) else count <= check.limit
 
 
 def _say(count: int, word: str) -> str:
@@ -217,8 +201,8 @@ MOST_PAIRS = 20_000_000_000
 Two texts of 140,000 characters."""
 
 
-@judges(Levenshtein)
-def judge_levenshtein(check: Levenshtein, context: Context) -> Verdict:
+@judges(kinds.Levenshtein)
+def judge_levenshtein(check: kinds.Levenshtein, context: Context) -> Verdict:
     from rapidfuzz.distance import Levenshtein as Distance
 
     reply, expected = context.reply.text.strip(), check.expected.strip()
@@ -229,13 +213,13 @@ def judge_levenshtein(check: Levenshtein, context: Context) -> Verdict:
     return verdict(check, None, distance <= check.most, reason)
 
 
-@judges(RougeL)
-def judge_rouge_l(check: RougeL, context: Context) -> Verdict:
+@judges(kinds.RougeL)
+def judge_rouge_l(check: kinds.RougeL, context: Context) -> Verdict:
     return _judge(check, context, rouge_l)
 
 
-@judges(Similar)
-def judge_similar(check: Similar, context: Context) -> Verdict:
+@judges(kinds.Similar)
+def judge_similar(check: kinds.Similar, context: Context) -> Verdict:
     from rapidfuzz.fuzz import ratio
 
     return _judge(check, context, lambda reply, expected: ratio(reply.strip(), expected.strip()) / 100)
@@ -251,7 +235,7 @@ def rouge_l(reply: str, expected: str) -> float:
     return 2 * LCSseq.similarity(words, wanted) / (len(words) + len(wanted))
 
 
-def _judge(check: Likeness, context: Context, compare: Callable[[str, str], float]) -> Verdict:
+def _judge(check: kinds.Likeness, context: Context, compare: Callable[[str, str], float]) -> Verdict:
     reply = context.reply.text
     if (reason := _too_long(reply, check.expected)) is not None:
         return error_verdict(check, None, reason)

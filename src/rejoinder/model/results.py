@@ -34,7 +34,7 @@ def reaches(mean: float, wanted: float) -> bool:
     return mean >= wanted - 1e-9
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
+class Verdict(Struct, frozen=True):
     """What a check says of a reply. A check in error has neither passed nor failed."""
 
     check: str
@@ -48,9 +48,10 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """The check's value where it is a number or a truth value; a text stands in `check` alone."""
     spans: tuple[Span, ...] = ()
     """Where in the reply, as it came, the check found what it looked for."""
+    name: str | None = None
+    metric: str | None = None
     calls: tuple[str, ...] = ()
     """The journal keys of the calls that the verdict came from."""
-    name: str | None = None
     hits: tuple[str, ...] = ()
     misses: tuple[str, ...] = ()
     reasoning: str | None = None
@@ -58,7 +59,6 @@ class Verdict(Struct, frozen=True, kw_only=True):
     usage: Usage = NO_USAGE
     """What judges used."""
     cost: float | None = None
-
     diagnostics: tuple[Diagnostic, ...] = ()
     judged: bool = False
     """Was a model asked for it?"""
@@ -70,7 +70,6 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """The least score that passes, where the score is not 0 or 1."""
     votes: tuple[float, ...] = ()
     """The scores of the single votes, where there were several."""
-    metric: str | None = None
 
     @property
     def passed(self) -> bool:

@@ -7,20 +7,8 @@ import re
 from collections.abc import Collection
 from typing import Any
 
+from rejoinder.testing import openai_chat as chat
 from rejoinder.testing.api import Api, Embedding, Endpoint, Json, Refusal, bearer
-from rejoinder.testing.openai_chat import (
-    CHAT,
-    CHAT_FIELDS,
-    EMBEDDINGS,
-    EMBEDDINGS_FIELDS,
-    chat_body,
-    check_input,
-    check_key,
-    check_messages,
-    embeddings_body,
-    error_body,
-    read_body,
-)
 from rejoinder.testing.openai_responses import RESPONSES
 from rejoinder.testing.values import Answer, Embed, Received
 
@@ -51,9 +39,9 @@ def _model_body(received: Received, _: Answer, __: int) -> Json:
 
 
 _ENDPOINTS: dict[str, Endpoint | Embedding] = {
-    "/v1/chat/completions": CHAT,
+    "/v1/chat/completions": chat.CHAT,
     "/v1/responses": RESPONSES,
-    "/v1/embeddings": EMBEDDINGS,
+    "/v1/embeddings": chat.EMBEDDINGS,
     "/v1/models": Endpoint(_accept, _models_body, asks=False, method="GET"),
 }
 _ONE_MODEL = Endpoint(_check_model, _model_body, asks=False, method="GET")
@@ -69,8 +57,8 @@ API = Api(
     name="openai",
     owns=lambda path: path.startswith("/v1/"),
     find=_find,
-    check_key=check_key,
-    error=error_body,
+    check_key=chat.check_key,
+    error=chat.error_body,
     request_id=lambda number: f"req_{number:032x}",
     request_id_header="x-request-id",
 )
@@ -102,7 +90,7 @@ def _azure_error(refusal: Refusal, request_id: str) -> Json:
     if refusal.code == "content_filter":
         return {"error": _filter_error(refusal)}
     if refusal.status not in _GATEWAY:
-        return error_body(refusal, request_id)
+        return chat.error_body(refusal, request_id)
     code, message = _GATEWAY[refusal.status]
     if refusal.retry_after is not None:
         message += f" Please retry after {refusal.retry_after:g} seconds."
@@ -140,13 +128,13 @@ def _check_version(received: Received) -> None:
 
 def _check_deployed(received: Received, extra: Collection[str]) -> None:
     _check_version(received)
-    body = read_body(received, CHAT_FIELDS | frozenset(extra))
-    check_messages(body)
+    body = chat.read_body(received, chat.CHAT_FIELDS | frozenset(extra))
+    chat.check_messages(body)
 
 
 def _check_deployed_input(received: Received, extra: Collection[str]) -> None:
     _check_version(received)
-    check_input(read_body(received, EMBEDDINGS_FIELDS | frozenset(extra)))
+    chat.check_input(chat.read_body(received, chat.EMBEDDINGS_FIELDS | frozenset(extra)))
 
 
 def _deployed_body(received: Received, answer: Answer, number: int) -> Json:
@@ -159,19 +147,19 @@ def _deployed_body(received: Received, answer: Answer, number: int) -> Json:
 
 def _deployed_vectors(received: Received, own: Embed | None) -> Json:
     deployment = _DEPLOYED.fullmatch(received.path)
-    return embeddings_body(received, own) | ({"model": deployment[1]} if deployment is not None else {})
+    return chat.embeddings_body(received, own) | ({"model": deployment[1]} if deployment is not None else {})
 
 
 def _filtered_body(received: Received, answer: Answer, number: int) -> Json:
     """A completion with what the content filters found in prompt and answer."""
-    body = chat_body(received, answer, number)
+    body = chat.chat_body(received, answer, number)
     hit = "violence" if answer.ending == "content_filter" else None
     choice: Any = body["choices"][0]
     choice["content_filter_results"] = _harms(hit, "medium")
     return body | {"prompt_filter_results": [{"prompt_index": 0, "content_filter_results": _harms()}]}
 
 
-_CHAT = Endpoint(CHAT.check, _filtered_body)
+_CHAT = Endpoint(chat.CHAT.check, _filtered_body)
 _DEPLOYMENTS: dict[str, Endpoint | Embedding] = {
     "chat/completions": Endpoint(_check_deployed, _deployed_body),
     "embeddings": Embedding(_check_deployed_input, _deployed_vectors),
@@ -179,7 +167,7 @@ _DEPLOYMENTS: dict[str, Endpoint | Embedding] = {
 _AZURE_ENDPOINTS: dict[str, Endpoint | Embedding] = {
     "/openai/v1/chat/completions": _CHAT,
     "/openai/v1/responses": RESPONSES,
-    "/openai/v1/embeddings": EMBEDDINGS,
+    "/openai/v1/embeddings": chat.EMBEDDINGS,
 }
 
 
