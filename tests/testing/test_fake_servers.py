@@ -24,11 +24,11 @@ from typing import Any
 import pytest
 
 import rejoinder.testing
-from rejoinder.testing import Answer, FakeServer, Fault, RateLimit, Received, ToolCall
+from rejoinder.testing import Answer, FakeServer, Fault, RateLimit, Received, ToolCall, embed
 from rejoinder.testing.anthropic import MESSAGES_FIELDS
 from rejoinder.testing.gemini import CONFIG_FIELDS, DATA_FIELDS, REQUEST_FIELDS
 from rejoinder.testing.limits import duration, keep
-from rejoinder.testing.openai_chat import CHAT_FIELDS, EMBEDDINGS_FIELDS, embed
+from rejoinder.testing.openai_chat import CHAT_FIELDS, EMBEDDINGS_FIELDS
 from rejoinder.testing.openai_responses import RESPONSES_FIELDS
 from tests.kit import Raw
 

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection
+from itertools import takewhile
 from typing import Any
 
-from rejoinder.testing.api import (
-    Api,
-    Endpoint,
-    Json,
-    Refusal,
-    as_list,
-    as_object,
-    bearer,
-    is_number,
-    is_whole,
-    require_object,
-)
-from rejoinder.testing.values import Answer, Received, count_tokens
+from rejoinder.testing.api import Api, Asked, Endpoint, Refusal, bearer, require, require_object
+from rejoinder.testing.values import Answer, Json, Received, as_list, as_object, is_number, is_whole
 
 MESSAGES_FIELDS = frozenset(
     {
@@ -70,120 +60,102 @@ def _check_key(received: Received, key: str) -> None:
 
 
 def _check(received: Received, extra: Collection[str]) -> None:
-    if not received.headers.get("anthropic-version"):
-        raise Refusal(400, "anthropic-version: header is required")
+    require(received.headers.get("anthropic-version"), "anthropic-version: header is required")
     body = require_object(received, "The request body is not valid JSON")
     for name in ("model", "messages", "max_tokens"):
-        if name not in body:
-            raise Refusal(400, f"{name}: Field required")
+        require(name in body, f"{name}: Field required")
     for name in body:
-        if name not in MESSAGES_FIELDS and name not in extra:
-            raise Refusal(400, f"{name}: Extra inputs are not permitted")
-    if body.get("stream"):
-        raise Refusal(400, "stream: This fake server does not stream: send the request without `stream`")
+        require(name in MESSAGES_FIELDS or name in extra, f"{name}: Extra inputs are not permitted")
+    stream = body.get("stream")
+    require(not stream, "stream: This fake server does not stream: send the request without `stream`")
     _check_settings(body)
     _check_system(body.get("system"))
     _check_messages(body["messages"])
 
 
 def _check_settings(body: Json) -> None:
-    limit = body["max_tokens"]
-    if not is_whole(limit):
-        raise Refusal(400, "max_tokens: Input should be a valid integer")
-    if limit < 0:  # zero asks for the prompt to be cached, and for nothing else
-        raise Refusal(400, "max_tokens: must be greater than or equal to 0")
-    temperature = body.get("temperature")
-    if temperature is not None and not (is_number(temperature) and 0 <= temperature <= 1):
-        raise Refusal(400, "temperature: range: 0..1")
+    limit, temperature = body["max_tokens"], body.get("temperature")
+    require(is_whole(limit), "max_tokens: Input should be a valid integer")
+    # Zero asks for the prompt to be cached, and for nothing else.
+    require(limit >= 0, "max_tokens: must be greater than or equal to 0")
+    require(temperature is None or (is_number(temperature) and 0 <= temperature <= 1), "temperature: range: 0..1")
     budget = as_object(body.get("thinking")).get("budget_tokens")
-    if budget is not None and budget >= limit:
-        raise Refusal(400, "`max_tokens` must be greater than `thinking.budget_tokens`.")
+    require(budget is None or budget < limit, "`max_tokens` must be greater than `thinking.budget_tokens`.")
 
 
 def _check_system(system: Any) -> None:
-    if system is None or isinstance(system, str):
-        return
-    if not isinstance(system, list):
-        raise Refusal(400, "system: Input should be a valid string or a list of text blocks")
-    for block in as_list(system):
-        _check_text(as_object(block).get("text"), "system")
+    if system is not None and not isinstance(system, str):
+        require(isinstance(system, list), "system: Input should be a valid string or a list of text blocks")
+        for block in as_list(system):
+            _check_text(as_object(block).get("text"), "system")
 
 
 def _check_messages(messages: Any) -> None:
-    if not isinstance(messages, list):
-        raise Refusal(400, "messages: Input should be a valid list")
+    require(isinstance(messages, list), "messages: Input should be a valid list")
     turns = [as_object(message) for message in as_list(messages)]
-    if not turns:
-        raise Refusal(400, "messages: at least one message is required")
+    require(turns, "messages: at least one message is required")
     for index, turn in enumerate(turns):
         _check_role(turn.get("role"), index)
-    if turns[0]["role"] != "user":
-        raise Refusal(400, 'messages: first message must use the "user" role')
+    require(turns[0]["role"] == "user", 'messages: first message must use the "user" role')
     for index, turn in enumerate(turns):
         _check_content(turn, index, is_last=index == len(turns) - 1)
     _check_tools(turns)
 
 
 def _check_role(role: Any, index: int) -> None:
-    if role == "system":
-        text = 'Unexpected role "system". The Messages API accepts a top-level `system` parameter, '
-        raise Refusal(400, f'messages: {text}not "system" as an input message role.')
-    if role not in ("user", "assistant"):
-        raise Refusal(400, f"messages.{index}.role: Input should be 'user' or 'assistant'")
+    text = 'Unexpected role "system". The Messages API accepts a top-level `system` parameter, '
+    require(role != "system", f'messages: {text}not "system" as an input message role.')
+    require(role in ("user", "assistant"), f"messages.{index}.role: Input should be 'user' or 'assistant'")
 
 
 def _check_content(turn: Json, index: int, *, is_last: bool) -> None:
-    content = turn.get("content")
-    if content is None:
-        raise Refusal(400, f"messages.{index}.content: Field required")
-    if not isinstance(content, str | list):
-        raise Refusal(400, f"messages.{index}.content: Input should be a valid string or a list of blocks")
+    content, where = turn.get("content"), f"messages.{index}"
+    require(content is not None, f"{where}.content: Field required")
+    wanted = "Input should be a valid string or a list of blocks"
+    require(isinstance(content, str | list), f"{where}.content: {wanted}")
     prefill = is_last and turn["role"] == "assistant"
     if not content:
-        if not prefill:
-            rule = "all messages must have non-empty content except for the optional final assistant message"
-            raise Refusal(400, f"messages.{index}: {rule}")
+        rule = "all messages must have non-empty content except for the optional final assistant message"
+        require(prefill, f"{where}: {rule}")
         return
     blocks = _blocks(content)
     for place, block in enumerate(blocks):
-        _check_block(block, turn["role"], f"messages.{index}.content.{place}")
-    last = blocks[-1].get("text", "")
-    if prefill and last != last.rstrip():
-        raise Refusal(400, "messages: final assistant content cannot end with trailing whitespace")
+        _check_block(block, turn["role"], f"{where}.content.{place}")
+    trails = prefill and blocks[-1].get("text", "")[-1:].isspace()
+    require(not trails, "messages: final assistant content cannot end with trailing whitespace")
+
+
+_ROLE_OF = {"tool_use": "assistant", "thinking": "assistant", "tool_result": "user"}
+_REQUIRED = {"tool_use": ("id", "name", "input"), "tool_result": ("tool_use_id",), "thinking": ("signature",)}
 
 
 def _check_block(block: Json, role: str, where: str) -> None:
     kind = block.get("type")
-    if kind not in _BLOCKS:
-        raise Refusal(400, f"{where}: Input tag '{kind}' found using 'type' does not match any of the expected tags")
+    unknown = f"{where}: Input tag '{kind}' found using 'type' does not match any of the expected tags"
+    require(kind in _BLOCKS, unknown)
+    kind = str(kind)
     if kind == "text":
         _check_text(block.get("text"), "messages")
-    wanted = {"tool_use": "assistant", "thinking": "assistant", "tool_result": "user"}.get(kind, role)
-    if role != wanted:
-        raise Refusal(400, f"{where}: `{kind}` blocks can only be in `{wanted}` messages")
-    required = {"tool_use": ("id", "name", "input"), "tool_result": ("tool_use_id",), "thinking": ("signature",)}
-    for name in required.get(kind, ()):
-        if name not in block:
-            raise Refusal(400, f"{where}.{kind}.{name}: Field required")
+    wanted = _ROLE_OF.get(kind, role)
+    require(role == wanted, f"{where}: `{kind}` blocks can only be in `{wanted}` messages")
+    for name in _REQUIRED.get(kind, ()):
+        require(name in block, f"{where}.{kind}.{name}: Field required")
 
 
 def _check_text(text: Any, where: str) -> None:
-    if not isinstance(text, str):
-        raise Refusal(400, f"{where}: text content blocks must have a `text` that is a string")
-    if not text:
-        raise Refusal(400, f"{where}: text content blocks must be non-empty")
-    if not text.strip():
-        raise Refusal(400, f"{where}: text content blocks must contain non-whitespace text")
+    require(isinstance(text, str), f"{where}: text content blocks must have a `text` that is a string")
+    require(text, f"{where}: text content blocks must be non-empty")
+    require(text.strip(), f"{where}: text content blocks must contain non-whitespace text")
 
 
 def _check_tools(turns: list[Json]) -> None:
     """Each call is answered at the beginning of the very next turn, and only such calls are."""
     called: list[str] = []
     for index, (role, blocks) in enumerate(_merged(turns)):
-        answered = _leading_results(blocks)
+        answered = {block["tool_use_id"] for block in takewhile(lambda block: block["type"] == "tool_result", blocks)}
         for place, block in enumerate(blocks):
-            if block["type"] == "tool_result" and block["tool_use_id"] not in called:
-                raise Refusal(400, _stray(f"messages.{index}.content.{place}", block["tool_use_id"]))
+            stray = block["type"] == "tool_result" and block["tool_use_id"] not in called
+            require(not stray, _stray(f"messages.{index}.content.{place}", str(block.get("tool_use_id"))))
         _require_answers([name for name in called if name not in answered], index - 1)
         called = [block["id"] for block in blocks if block["type"] == "tool_use"] if role == "assistant" else []
     _require_answers(called, len(turns) - 1)
@@ -195,10 +167,9 @@ def _stray(where: str, name: str) -> str:
 
 
 def _require_answers(names: list[str], index: int) -> None:
-    if names:
-        text = f"`tool_use` ids were found without `tool_result` blocks immediately after: {', '.join(names)}. "
-        rule = "Each `tool_use` block must have a corresponding `tool_result` block in the next message."
-        raise Refusal(400, f"messages.{index}: {text}{rule}")
+    text = f"`tool_use` ids were found without `tool_result` blocks immediately after: {', '.join(names)}. "
+    rule = "Each `tool_use` block must have a corresponding `tool_result` block in the next message."
+    require(not names, f"messages.{index}: {text}{rule}")
 
 
 def _merged(turns: list[Json]) -> list[tuple[str, list[Json]]]:
@@ -212,15 +183,6 @@ def _merged(turns: list[Json]) -> list[tuple[str, list[Json]]]:
     return merged
 
 
-def _leading_results(blocks: list[Json]) -> set[str]:
-    names: set[str] = set()
-    for block in blocks:
-        if block["type"] != "tool_result":
-            break
-        names.add(block["tool_use_id"])
-    return names
-
-
 def _blocks(content: Any) -> list[Json]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
@@ -230,9 +192,8 @@ def _blocks(content: Any) -> list[Json]:
 # Answers.
 
 
-def _body(received: Received, answer: Answer, number: int) -> Json:
-    tokens = count_tokens(received, answer)
-    stop = _STOPS[answer.ending]
+def _body(asked: Asked) -> Json:
+    answer, tokens, stop = asked.answer, asked.tokens, _STOPS[asked.answer.ending]
     details = {"type": "refusal", "category": None, "explanation": answer.refusal} if stop == "refusal" else None
     usage: Json = {
         "input_tokens": tokens.input - tokens.cached - tokens.cache_write,
@@ -245,11 +206,11 @@ def _body(received: Received, answer: Answer, number: int) -> Json:
     if tokens.reasoning:
         usage["output_tokens_details"] = {"thinking_tokens": tokens.reasoning}
     return {
-        "id": f"msg_{number:024x}",
+        "id": f"msg_{asked.number:024x}",
         "type": "message",
         "role": "assistant",
-        "model": answer.model or as_object(received.body)["model"],
-        "content": _content(answer, number),
+        "model": answer.model or asked.body["model"],
+        "content": _content(answer, asked.number),
         "stop_reason": stop,
         "stop_sequence": None,
         "stop_details": details,
@@ -271,8 +232,6 @@ def _content(answer: Answer, number: int) -> list[Json]:
 
 
 _MESSAGES = Endpoint(_check, _body)
-
-
 API = Api(
     name="anthropic",
     owns=lambda path: path == "/v1/messages" or path.startswith("/v1/messages/"),

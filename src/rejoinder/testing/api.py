@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from msgspec import Struct
 
-from rejoinder.testing.values import Answer, Embed, Received
-
-Json: TypeAlias = dict[str, Any]
+from rejoinder.testing.values import Answer, Embed, Json, Received, Tokens, as_object, count_tokens, embed
 
 
 class Refusal(Exception):
@@ -32,25 +30,37 @@ class Refusal(Exception):
         self.retry_after = retry_after
 
 
+class Asked(Struct, frozen=True):
+    """All that the body of an answer is made of."""
+
+    received: Received
+    answer: Answer
+    number: int
+    """Of this request alone, for ids."""
+    embed: Embed | None
+    """The test's own function from a text to its vector."""
+
+    @property
+    def body(self) -> Json:
+        return as_object(self.received.body)
+
+    @property
+    def tokens(self) -> Tokens:
+        return count_tokens(self.received, self.answer)
+
+    def vector(self, text: str, dimensions: int | None) -> list[float]:
+        return [float(number) for number in (self.embed(text) if self.embed else embed(text, dimensions))]
+
+
 class Endpoint(Struct, frozen=True):
     """One thing that can be asked of an API."""
 
     check: Callable[[Received, Collection[str]], None]
     """Raises Refusal. The names are top-level fields to accept although the API has none such."""
-    body: Callable[[Received, Answer, int], Json]
-    """The answer in the API's words. The number is of this request alone, for ids."""
+    body: Callable[[Asked], Json]
+    """The answer in the API's words."""
     asks: bool = True
     """Does a model answer? Otherwise the script is not asked."""
-    method: str = "POST"
-
-
-class Embedding(Struct, frozen=True):
-    """An endpoint that turns texts into vectors. The script has no say in it."""
-
-    check: Callable[[Received, Collection[str]], None]
-    body: Callable[[Received, Embed | None], Json]
-    """The vectors in the API's words, made by the test's function or, without one, of the texts' words."""
-    asks: bool = False
     method: str = "POST"
 
 
@@ -60,7 +70,7 @@ class Api(Struct, frozen=True):
     name: str
     owns: Callable[[str], bool]
     """Is the path one of this API's?"""
-    find: Callable[[Received], Endpoint | Embedding | None]
+    find: Callable[[Received], Endpoint | None]
     check_key: Callable[[Received, str], None]
     """Raises Refusal unless the request has this key."""
     error: Callable[[Refusal, str], Json]
@@ -69,28 +79,16 @@ class Api(Struct, frozen=True):
     request_id_header: str | None
 
 
+def require(condition: object, message: str, **more: Any) -> None:
+    """Refuse a request of which this is not true."""
+    if not condition:
+        raise Refusal(400, message, **more)
+
+
 def require_object(received: Received, message: str) -> Json:
     """The body of a request, which has to be a JSON object."""
-    if not isinstance(received.body, dict):
-        raise Refusal(400, message)
+    require(isinstance(received.body, dict), message)
     return cast(Json, received.body)
-
-
-def as_list(value: Any) -> list[Any]:
-    """The value if it is a list, otherwise none of its items."""
-    return cast(list[Any], value) if isinstance(value, list) else []
-
-
-def as_object(value: Any) -> Json:
-    return cast(Json, value) if isinstance(value, dict) else {}
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def bearer(received: Received) -> str:

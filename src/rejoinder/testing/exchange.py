@@ -112,6 +112,14 @@ _TRICKLE = b"400\r\n" + b" " * 0x400 + b"\r\n"
 """Blanks before a JSON value are legal, so nothing but patience or a limit on size ends such a body."""
 
 
+_INVALID = Response(200, b'{"id": "broken", "choices": [{"message": undefined}], }')
+_SIGN_IN = Response(
+    200,
+    b"<!doctype html><html><head><title>Sign in</title></head><body>Please sign in to the network.</body></html>",
+    content_type="text/html; charset=utf-8",
+)
+
+
 def play(exchange: Exchange, fault: Fault, usual: Usual) -> None:
     exchange.headers |= fault.headers
     _PLAYS[fault.kind](exchange, fault, usual)
@@ -123,10 +131,6 @@ def _status(exchange: Exchange, fault: Fault, _: Usual) -> None:
         exchange.send(refusal)
     else:
         exchange.send(Response(fault.status, _encoded(fault.body), refusal.headers))
-
-
-def _reset_before_headers(exchange: Exchange, _: Fault, __: Usual) -> None:
-    exchange.reset()
 
 
 def _reset_in_body(exchange: Exchange, _: Fault, usual: Usual) -> None:
@@ -156,22 +160,9 @@ def _endless_body(exchange: Exchange, _: Fault, __: Usual) -> None:
     trickle()
 
 
-def _invalid_json(exchange: Exchange, _: Fault, __: Usual) -> None:
-    exchange.send(Response(200, b'{"id": "broken", "choices": [{"message": undefined}], }'))
-
-
 def _truncated_json(exchange: Exchange, _: Fault, usual: Usual) -> None:
     response = usual()
     exchange.send(msgspec.structs.replace(response, body=_first_half(response)))
-
-
-def _wrong_content_type(exchange: Exchange, _: Fault, __: Usual) -> None:
-    page = b"<!doctype html><html><head><title>Sign in</title></head><body>Please sign in to the network.</body></html>"
-    exchange.send(Response(200, page, content_type="text/html; charset=utf-8"))
-
-
-def _empty_body(exchange: Exchange, _: Fault, __: Usual) -> None:
-    exchange.send(Response(200, b""))
 
 
 def _first_half(response: Response) -> bytes:
@@ -186,13 +177,13 @@ def _encoded(body: Any) -> bytes:
 
 _PLAYS: dict[str, Callable[[Exchange, Fault, Usual], None]] = {
     "status": _status,
-    "reset_before_headers": _reset_before_headers,
+    "reset_before_headers": lambda exchange, _, __: exchange.reset(),
     "reset_in_body": _reset_in_body,
     "slow_headers": _slow_headers,
     "stall_in_body": _stall_in_body,
     "endless_body": _endless_body,
-    "invalid_json": _invalid_json,
+    "invalid_json": lambda exchange, _, __: exchange.send(_INVALID),
     "truncated_json": _truncated_json,
-    "wrong_content_type": _wrong_content_type,
-    "empty_body": _empty_body,
+    "wrong_content_type": lambda exchange, _, __: exchange.send(_SIGN_IN),
+    "empty_body": lambda exchange, _, __: exchange.send(Response(200, b"")),
 }

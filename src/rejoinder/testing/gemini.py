@@ -5,21 +5,10 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Collection
-from functools import partial
 from typing import Any
 
-from rejoinder.testing.api import (
-    Api,
-    Embedding,
-    Endpoint,
-    Json,
-    Refusal,
-    as_list,
-    as_object,
-    is_whole,
-    require_object,
-)
-from rejoinder.testing.values import Answer, Embed, Received, Tokens, count_tokens, count_words, embed
+from rejoinder.testing.api import Api, Asked, Endpoint, Refusal, require, require_object
+from rejoinder.testing.values import Answer, Json, Received, Tokens, as_list, as_object, count_words, is_whole
 
 REQUEST_FIELDS = frozenset(
     {
@@ -105,10 +94,11 @@ def _check(received: Received, extra: Collection[str]) -> None:
     _check_names(body, REQUEST_FIELDS | frozenset(extra), "")
     _check_names(as_object(_field(body, "generationConfig")), CONFIG_FIELDS, "generation_config")
     contents = as_list(body.get("contents"))
-    if not contents:
-        raise Refusal(400, "* GenerateContentRequest.contents: contents is not specified\n")
+    require(contents, "* GenerateContentRequest.contents: contents is not specified\n")
     for index, content in enumerate(contents):
-        _check_content(as_object(content), f"contents[{index}]")
+        role = as_object(content).get("role", "user")
+        require(role in ("user", "model"), "Please use a valid role: user, model.")
+        _check_parts(as_object(content), f"contents[{index}]")
     system = _field(body, "systemInstruction")
     if system is not None:
         _check_parts(as_object(system), "system_instruction")
@@ -117,47 +107,34 @@ def _check(received: Received, extra: Collection[str]) -> None:
 
 def _check_names(given: Json, known: frozenset[str], where: str) -> None:
     for name in given:
-        if _camel(name) not in known:
-            place = f" at '{where}'" if where else ""
-            text = f'Invalid JSON payload received. Unknown name "{name}"{place}: Cannot find field.'
-            raise Refusal(400, text, param=where)
-
-
-def _check_content(content: Json, where: str) -> None:
-    if content.get("role", "user") not in ("user", "model"):
-        raise Refusal(400, "Please use a valid role: user, model.")
-    _check_parts(content, where)
+        place = f" at '{where}'" if where else ""
+        text = f'Invalid JSON payload received. Unknown name "{name}"{place}: Cannot find field.'
+        require(_camel(name) in known, text, param=where)
 
 
 def _check_parts(content: Json, where: str) -> None:
     place = f"* GenerateContentRequest.{where}.parts"
     parts = as_list(content.get("parts"))
-    if not parts:
-        raise Refusal(400, f"{place}: contents.parts must not be empty.\n")
+    require(parts, f"{place}: contents.parts must not be empty.\n")
     for index, part in enumerate(parts):
         data = [name for name in as_object(part) if _camel(name) in DATA_FIELDS]
-        if len(data) > 1:
-            text = f"oneof field 'data' is already set. Cannot set '{data[1]}'"
-            raise Refusal(400, f"Invalid value at '{where}.parts[{index}]' (oneof), {text}", param=where)
-        if not data or part[data[0]] in ("", None):
-            rule = "required oneof field 'data' must have one initialized field"
-            raise Refusal(400, f"{place}[{index}].data: {rule}\n")
+        text = f"oneof field 'data' is already set. Cannot set '{''.join(data[1:2])}'"
+        require(len(data) < 2, f"Invalid value at '{where}.parts[{index}]' (oneof), {text}", param=where)
+        rule = "required oneof field 'data' must have one initialized field"
+        require(data and part[data[0]] not in ("", None), f"{place}[{index}].data: {rule}\n")
 
 
 def _check_calls(contents: list[Json]) -> None:
     """A turn of function calls is followed by a turn with as many responses, and responses follow nothing else."""
-    if contents[0].get("role") == "model" and _count(contents[0], "functionCall"):
-        turns = "a user turn or after a function response turn."
-        raise Refusal(400, f"Please ensure that function call turn comes immediately after {turns}")
+    turns = "a user turn or after a function response turn."
+    begins = contents[0].get("role") == "model" and _count(contents[0], "functionCall")
+    require(not begins, f"Please ensure that function call turn comes immediately after {turns}")
     for before, content in zip([{}, *contents], [*contents, {}], strict=True):
-        calls = _count(before, "functionCall")
-        responses = _count(content, "functionResponse")
-        if responses and not calls:
-            text = "Please ensure that function response turn comes immediately after a function call turn."
-            raise Refusal(400, text)
-        if calls != responses:
-            text = "Please ensure that the number of function response parts is equal to the number of function call "
-            raise Refusal(400, f"{text}parts of the function call turn.")
+        calls, responses = _count(before, "functionCall"), _count(content, "functionResponse")
+        text = "Please ensure that function response turn comes immediately after a function call turn."
+        require(calls or not responses, text)
+        text = "Please ensure that the number of function response parts is equal to the number of function call "
+        require(calls == responses, f"{text}parts of the function call turn.")
 
 
 def _count(content: Json, name: str) -> int:
@@ -187,42 +164,36 @@ def _check_batch(received: Received, extra: Collection[str]) -> None:
     _check_names(body, frozenset({"requests", *extra}), "")
     requests = as_list(body.get("requests"))
     place = "* BatchEmbedContentsRequest.requests"
-    if not requests:
-        raise Refusal(400, f"{place}: requests is not specified\n")
-    if len(requests) > LARGEST_BATCH:
-        raise Refusal(400, f"{place}: at most {LARGEST_BATCH} requests can be in one batch\n")
+    require(requests, f"{place}: requests is not specified\n")
+    require(len(requests) <= LARGEST_BATCH, f"{place}: at most {LARGEST_BATCH} requests can be in one batch\n")
     path = _PATH.fullmatch(received.path)
     for index, one in enumerate(requests):
-        where = f"requests[{index}]"
-        request = as_object(one)
-        if path is None or request.get("model") != f"models/{path[1]}":
-            raise Refusal(400, f"{place}[{index}].model: model must match the one of the batch\n")
+        where, request = f"requests[{index}]", as_object(one)
+        same = path is not None and request.get("model") == f"models/{path[1]}"
+        require(same, f"{place}[{index}].model: model must match the one of the batch\n")
         _check_embedded(request, EMBED_FIELDS, f"BatchEmbedContentsRequest.{where}", where)
 
 
 def _check_embedded(request: Json, known: frozenset[str], title: str, where: str) -> None:
     _check_names(request, known, where)
     parts = as_list(as_object(request.get("content")).get("parts"))
-    if not any(as_object(part).get("text") for part in parts):
-        raise Refusal(400, f"* {title}.content: content is not specified\n")
+    has_text = any(as_object(part).get("text") for part in parts)
+    require(has_text, f"* {title}.content: content is not specified\n")
     size = _field(request, "outputDimensionality")
-    if size is not None and (not is_whole(size) or size < 1):
-        raise Refusal(400, f"* {title}.output_dimensionality: must be above 0\n")
+    require(size is None or (is_whole(size) and size > 0), f"* {title}.output_dimensionality: must be above 0\n")
 
 
-def _one_body(received: Received, own: Embed | None) -> Json:
-    request = as_object(received.body)
-    return {"embedding": _embedding(request, own), **_counted([request])}
+def _one_body(asked: Asked) -> Json:
+    return {"embedding": _embedding(asked, asked.body), **_counted([asked.body])}
 
 
-def _batch_body(received: Received, own: Embed | None) -> Json:
-    requests = [as_object(one) for one in as_list(as_object(received.body)["requests"])]
-    return {"embeddings": [_embedding(one, own) for one in requests], **_counted(requests)}
+def _batch_body(asked: Asked) -> Json:
+    requests = [as_object(one) for one in as_list(asked.body["requests"])]
+    return {"embeddings": [_embedding(asked, one) for one in requests], **_counted(requests)}
 
 
-def _embedding(request: Json, own: Embed | None) -> Json:
-    make = own or partial(embed, dimensions=_field(request, "outputDimensionality"))
-    return {"values": [float(number) for number in make(_text(request))]}
+def _embedding(asked: Asked, request: Json) -> Json:
+    return {"values": asked.vector(_text(request), _field(request, "outputDimensionality"))}
 
 
 def _text(request: Json) -> str:
@@ -237,13 +208,13 @@ def _counted(requests: list[Json]) -> Json:
 # Answers.
 
 
-def _body(received: Received, answer: Answer, number: int) -> Json:
-    path = _PATH.fullmatch(received.path)
+def _body(asked: Asked) -> Json:
+    path = _PATH.fullmatch(asked.received.path)
     return {
-        "candidates": [_candidate(answer, number)],
-        "usageMetadata": _usage(count_tokens(received, answer)),
-        "modelVersion": answer.model or (path[1] if path else "fake"),
-        "responseId": f"fake{number:020x}",
+        "candidates": [_candidate(asked.answer, asked.number)],
+        "usageMetadata": _usage(asked.tokens),
+        "modelVersion": asked.answer.model or (path[1] if path else "fake"),
+        "responseId": f"fake{asked.number:020x}",
     }
 
 
@@ -289,14 +260,14 @@ def _usage(tokens: Tokens) -> Json:
     return {name: count for name, count in counts.items() if count}  # fields of value zero are not written
 
 
-_METHODS: dict[str, Endpoint | Embedding] = {
+_METHODS: dict[str, Endpoint] = {
     "generateContent": Endpoint(_check, _body),
-    "embedContent": Embedding(_check_one, _one_body),
-    "batchEmbedContents": Embedding(_check_batch, _batch_body),
+    "embedContent": Endpoint(_check_one, _one_body, asks=False),
+    "batchEmbedContents": Endpoint(_check_batch, _batch_body, asks=False),
 }
 
 
-def _find(received: Received) -> Endpoint | Embedding | None:
+def _find(received: Received) -> Endpoint | None:
     path = _PATH.fullmatch(received.path)
     if path is None:
         return None

@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from rejoinder.testing.api import as_list, as_object
-from rejoinder.testing.values import Answer, Received, Reply, Script
+from rejoinder.testing.values import Answer, Received, Reply, Script, as_list, as_object
 
 _DEMAND = "Reply with one JSON object and nothing else:"
 """What the system text of every judge says."""

@@ -92,33 +92,17 @@ def keep(limit: RateLimit) -> Callable[[float], Taken]:
 
 
 def limit_headers(limit: RateLimit, taken: Taken) -> dict[str, str]:
-    return {} if limit.headers is None else _FAMILIES[limit.headers](taken)
+    if limit.headers is None:
+        return {}
+    name, write = _FAMILIES[limit.headers]
+    values = {"limit": str(taken.limit), "remaining": str(taken.remaining), "reset": write(taken.reset)}
+    return {name.format(what): value for what, value in values.items()}
 
 
-def _openai(taken: Taken) -> dict[str, str]:
-    return {
-        "x-ratelimit-limit-requests": str(taken.limit),
-        "x-ratelimit-remaining-requests": str(taken.remaining),
-        "x-ratelimit-reset-requests": duration(taken.reset),
-    }
-
-
-def _anthropic(taken: Taken) -> dict[str, str]:
+def _date(seconds: float) -> str:
     # Whole seconds, rounded up: a client that waits until then is never early.
-    reset = (datetime.now(UTC) + timedelta(seconds=taken.reset + 1)).replace(microsecond=0)
-    return {
-        "anthropic-ratelimit-requests-limit": str(taken.limit),
-        "anthropic-ratelimit-requests-remaining": str(taken.remaining),
-        "anthropic-ratelimit-requests-reset": reset.isoformat().replace("+00:00", "Z"),
-    }
-
-
-def _ietf(taken: Taken) -> dict[str, str]:
-    return {
-        "ratelimit-limit": str(taken.limit),
-        "ratelimit-remaining": str(taken.remaining),
-        "ratelimit-reset": str(math.ceil(taken.reset)),
-    }
+    reset = (datetime.now(UTC) + timedelta(seconds=seconds + 1)).replace(microsecond=0)
+    return reset.isoformat().replace("+00:00", "Z")
 
 
 def duration(seconds: float) -> str:
@@ -137,4 +121,9 @@ def duration(seconds: float) -> str:
 
 
 _KEEPERS: dict[str, type[_Bucket] | type[_Window]] = {"bucket": _Bucket, "window": _Window}
-_FAMILIES: dict[str, Callable[[Taken], dict[str, str]]] = {"openai": _openai, "anthropic": _anthropic, "ietf": _ietf}
+_FAMILIES: dict[str, tuple[str, Callable[[float], str]]] = {
+    "openai": ("x-ratelimit-{}-requests", duration),
+    "anthropic": ("anthropic-ratelimit-requests-{}", _date),
+    "ietf": ("ratelimit-{}", lambda seconds: str(math.ceil(seconds))),
+}
+"""The names of the headers, and how they tell when the limit is as if unused."""

@@ -8,24 +8,16 @@ from collections.abc import Collection
 from typing import Any
 
 from rejoinder.testing import openai_chat as chat
-from rejoinder.testing.api import Api, Embedding, Endpoint, Json, Refusal, bearer
+from rejoinder.testing.api import Api, Asked, Endpoint, Refusal, bearer
 from rejoinder.testing.openai_responses import RESPONSES
-from rejoinder.testing.values import Answer, Embed, Received
+from rejoinder.testing.values import Json, Received
 
 _MODELS = ("fake-large", "fake-small", "fake-embedding")
 _MODEL = "/v1/models/"
 
 
-def _accept(_: Received, __: Collection[str]) -> None:
-    pass
-
-
 def _model(name: str) -> Json:
     return {"id": name, "object": "model", "created": 1_700_000_000, "owned_by": "rejoinder"}
-
-
-def _models_body(_: Received, __: Answer, ___: int) -> Json:
-    return {"object": "list", "data": [_model(name) for name in _MODELS]}
 
 
 def _check_model(received: Received, _: Collection[str]) -> None:
@@ -34,20 +26,23 @@ def _check_model(received: Received, _: Collection[str]) -> None:
         raise Refusal(404, f"The model '{name}' does not exist", code="model_not_found", param="model")
 
 
-def _model_body(received: Received, _: Answer, __: int) -> Json:
-    return _model(received.path.removeprefix(_MODEL))
-
-
-_ENDPOINTS: dict[str, Endpoint | Embedding] = {
+_ENDPOINTS: dict[str, Endpoint] = {
     "/v1/chat/completions": chat.CHAT,
     "/v1/responses": RESPONSES,
     "/v1/embeddings": chat.EMBEDDINGS,
-    "/v1/models": Endpoint(_accept, _models_body, asks=False, method="GET"),
+    "/v1/models": Endpoint(
+        lambda _, __: None,
+        lambda _: {"object": "list", "data": [_model(name) for name in _MODELS]},
+        asks=False,
+        method="GET",
+    ),
 }
-_ONE_MODEL = Endpoint(_check_model, _model_body, asks=False, method="GET")
+_ONE_MODEL = Endpoint(
+    _check_model, lambda asked: _model(asked.received.path.removeprefix(_MODEL)), asks=False, method="GET"
+)
 
 
-def _find(received: Received) -> Endpoint | Embedding | None:
+def _find(received: Received) -> Endpoint | None:
     if received.path.startswith(_MODEL):
         return _ONE_MODEL
     return _ENDPOINTS.get(received.path)
@@ -121,57 +116,45 @@ def _check_azure_key(received: Received, key: str) -> None:
         raise Refusal(401)
 
 
-def _check_version(received: Received) -> None:
+def _check_deployed(received: Received, extra: Collection[str], fields: frozenset[str]) -> Json:
     if not received.query.get("api-version"):
         raise Refusal(404, "Resource not found", code="404")
+    return chat.read_body(received, fields | frozenset(extra))
 
 
-def _check_deployed(received: Received, extra: Collection[str]) -> None:
-    _check_version(received)
-    body = chat.read_body(received, chat.CHAT_FIELDS | frozenset(extra))
-    chat.check_messages(body)
+def _deployed_model(asked: Asked) -> Json:
+    deployment = _DEPLOYED.fullmatch(asked.received.path)
+    return {"model": asked.answer.model or deployment[1]} if deployment is not None else {}
 
 
-def _check_deployed_input(received: Received, extra: Collection[str]) -> None:
-    _check_version(received)
-    chat.check_input(chat.read_body(received, chat.EMBEDDINGS_FIELDS | frozenset(extra)))
-
-
-def _deployed_body(received: Received, answer: Answer, number: int) -> Json:
-    body = _filtered_body(received, answer, number)
-    deployment = _DEPLOYED.fullmatch(received.path)
-    if deployment is not None:
-        body["model"] = answer.model or deployment[1]
-    return body
-
-
-def _deployed_vectors(received: Received, own: Embed | None) -> Json:
-    deployment = _DEPLOYED.fullmatch(received.path)
-    return chat.embeddings_body(received, own) | ({"model": deployment[1]} if deployment is not None else {})
-
-
-def _filtered_body(received: Received, answer: Answer, number: int) -> Json:
+def _filtered_body(asked: Asked) -> Json:
     """A completion with what the content filters found in prompt and answer."""
-    body = chat.chat_body(received, answer, number)
-    hit = "violence" if answer.ending == "content_filter" else None
+    body = chat.chat_body(asked)
+    hit = "violence" if asked.answer.ending == "content_filter" else None
     choice: Any = body["choices"][0]
     choice["content_filter_results"] = _harms(hit, "medium")
     return body | {"prompt_filter_results": [{"prompt_index": 0, "content_filter_results": _harms()}]}
 
 
-_CHAT = Endpoint(chat.CHAT.check, _filtered_body)
-_DEPLOYMENTS: dict[str, Endpoint | Embedding] = {
-    "chat/completions": Endpoint(_check_deployed, _deployed_body),
-    "embeddings": Embedding(_check_deployed_input, _deployed_vectors),
+_DEPLOYMENTS: dict[str, Endpoint] = {
+    "chat/completions": Endpoint(
+        lambda received, extra: chat.check_messages(_check_deployed(received, extra, chat.CHAT_FIELDS)),
+        lambda asked: _filtered_body(asked) | _deployed_model(asked),
+    ),
+    "embeddings": Endpoint(
+        lambda received, extra: chat.check_input(_check_deployed(received, extra, chat.EMBEDDINGS_FIELDS)),
+        lambda asked: chat.embeddings_body(asked) | _deployed_model(asked),
+        asks=False,
+    ),
 }
-_AZURE_ENDPOINTS: dict[str, Endpoint | Embedding] = {
-    "/openai/v1/chat/completions": _CHAT,
+_AZURE_ENDPOINTS: dict[str, Endpoint] = {
+    "/openai/v1/chat/completions": Endpoint(chat.check_chat, _filtered_body),
     "/openai/v1/responses": RESPONSES,
     "/openai/v1/embeddings": chat.EMBEDDINGS,
 }
 
 
-def _find_azure(received: Received) -> Endpoint | Embedding | None:
+def _find_azure(received: Received) -> Endpoint | None:
     deployed = _DEPLOYED.fullmatch(received.path)
     return _DEPLOYMENTS[deployed[2]] if deployed else _AZURE_ENDPOINTS.get(received.path)
 

@@ -8,21 +8,10 @@ import sys
 import time
 from array import array
 from collections.abc import Collection
-from functools import partial
 from typing import Any
 
-from rejoinder.testing.api import (
-    Embedding,
-    Endpoint,
-    Json,
-    Refusal,
-    as_list,
-    as_object,
-    bearer,
-    is_whole,
-    require_object,
-)
-from rejoinder.testing.values import Answer, Embed, Received, count_tokens, count_words, embed
+from rejoinder.testing.api import Asked, Endpoint, Refusal, bearer, require, require_object
+from rejoinder.testing.values import Answer, Json, Received, as_list, as_object, count_words, is_whole
 
 CHAT_FIELDS = frozenset(
     {
@@ -43,79 +32,54 @@ _REASONING = ("o1", "o3", "o4", "gpt-5")
 def check_chat(received: Received, extra: Collection[str]) -> None:
     body = read_body(received, CHAT_FIELDS | frozenset(extra))
     require_model(body)
-    _check_max_tokens(body)
+    refused = "max_tokens" in body and body["model"].startswith(_REASONING)
+    message = "Unsupported parameter: 'max_tokens' is not supported with this model."
+    hint = " Use 'max_completion_tokens' instead."
+    require(not refused, message + hint, code="unsupported_parameter", param="max_tokens")
     check_messages(body)
 
 
 def check_messages(body: Json) -> None:
-    messages = body.get("messages")
-    if messages is None:
-        raise missing("messages")
-    if not isinstance(messages, list):
-        raise wrong_type("messages", "an array of objects")
-    if not messages:
-        raise empty_array("messages")
-    for index, message in enumerate(as_list(messages)):
+    require_field(body.get("messages") is not None, "messages")
+    messages = require_items(body["messages"], "messages", "an array of objects")
+    for index, message in enumerate(messages):
         _check_message(message, index)
-    _check_tool_answers(as_list(messages))
-
-
-def _check_max_tokens(body: Json) -> None:
-    if "max_tokens" in body and body["model"].startswith(_REASONING):
-        message = "Unsupported parameter: 'max_tokens' is not supported with this model."
-        hint = " Use 'max_completion_tokens' instead."
-        raise Refusal(400, message + hint, code="unsupported_parameter", param="max_tokens")
+    _check_tool_answers(messages)
 
 
 def _check_message(message: Any, index: int) -> None:
-    where = f"messages[{index}]"
-    if not isinstance(message, dict):
-        raise wrong_type(where, "an object")
-    given = as_object(message)
-    role = given.get("role")
-    if role not in _ROLES:
-        raise wrong_value(role, _ROLES, f"{where}.role")
+    where, given = f"messages[{index}]", as_object(message)
+    require_type(isinstance(message, dict), where, "an object")
+    require_value(given.get("role"), _ROLES, f"{where}.role")
     if "tool_calls" in given:
         _check_calls(given["tool_calls"], f"{where}.tool_calls")
-    if role == "tool" and not isinstance(given.get("tool_call_id"), str):
-        raise missing(f"{where}.tool_call_id")
+    if given["role"] == "tool":
+        require_field(isinstance(given.get("tool_call_id"), str), f"{where}.tool_call_id")
     _check_content(given, index)
 
 
 def _check_content(message: Json, index: int) -> None:
-    content = message.get("content")
-    says_otherwise = any(message.get(name) for name in ("tool_calls", "function_call", "refusal", "audio"))
+    content, where = message.get("content"), f"messages[{index}].content"
     if content is None:
-        if message["role"] == "assistant" and says_otherwise:
-            return
+        says_otherwise = any(message.get(name) for name in ("tool_calls", "function_call", "refusal", "audio"))
         text = "Invalid value for 'content': expected a string, got null."
-        raise Refusal(400, text, param=f"messages.[{index}].content")
-    if isinstance(content, str):
-        return
-    where = f"messages[{index}].content"
-    if not isinstance(content, list):
-        raise wrong_type(where, "one of a string or array of objects")
-    for place, part in enumerate(as_list(content)):
-        kind = as_object(part).get("type")
-        if kind not in _PARTS:
-            raise wrong_value(kind, _PARTS, f"{where}[{place}].type")
-        if kind not in part:
-            raise missing(f"{where}[{place}].{kind}")
+        require(message["role"] == "assistant" and says_otherwise, text, param=f"messages.[{index}].content")
+    elif not isinstance(content, str):
+        require_type(isinstance(content, list), where, "one of a string or array of objects")
+        for place, part in enumerate(as_list(content)):
+            kind = as_object(part).get("type")
+            require_value(kind, _PARTS, f"{where}[{place}].type")
+            require_field(kind in part, f"{where}[{place}].{kind}")
 
 
 def _check_calls(calls: Any, where: str) -> None:
-    if not isinstance(calls, list):
-        raise wrong_type(where, "an array of objects")
-    if not calls:
-        raise empty_array(where)
-    for index, call in enumerate(as_list(calls)):
+    for index, call in enumerate(require_items(calls, where, "an array of objects")):
         given, place = as_object(call), f"{where}[{index}]"
-        if not isinstance(given.get("id"), str):
-            raise missing(f"{place}.id")
-        if given.get("type") not in ("function", "custom"):
-            raise wrong_value(given.get("type"), ("function", "custom"), f"{place}.type")
-        if given["type"] == "function" and not isinstance(as_object(given.get("function")).get("arguments"), str):
-            raise wrong_type(f"{place}.function.arguments", "a string")
+        require_field(isinstance(given.get("id"), str), f"{place}.id")
+        require_value(given.get("type"), ("function", "custom"), f"{place}.type")
+        if given["type"] == "function":
+            arguments = as_object(given.get("function")).get("arguments")
+            require_type(isinstance(arguments, str), f"{place}.function.arguments", "a string")
 
 
 def _check_tool_answers(messages: list[Json]) -> None:
@@ -130,31 +94,28 @@ def _check_tool_answers(messages: list[Json]) -> None:
             called = set(open_calls) if calls else None
             continue
         answered = message["tool_call_id"]
-        if called is None:
-            text = "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
-            raise Refusal(400, f"Invalid parameter: {text}", param=f"messages.[{index}].role")
-        if answered not in called:
-            text = f"'tool_call_id' of '{answered}' not found in 'tool_calls' of previous message."
-            raise Refusal(400, f"Invalid parameter: {text}", param=f"messages.[{index}].tool_call_id")
+        text = "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
+        require(called is not None, f"Invalid parameter: {text}", param=f"messages.[{index}].role")
+        text = f"'tool_call_id' of '{answered}' not found in 'tool_calls' of previous message."
+        require(answered in (called or ()), f"Invalid parameter: {text}", param=f"messages.[{index}].tool_call_id")
         open_calls = [one for one in open_calls if one != answered]
     _require_answered(open_calls, len(messages))
 
 
 def _require_answered(open_calls: list[str], index: int) -> None:
-    if open_calls:
-        text = "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
-        text += "'tool_call_id'. The following tool_call_ids did not have response messages: "
-        raise Refusal(400, text + ", ".join(open_calls), param=f"messages.[{index}].role")
+    text = "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
+    text += "'tool_call_id'. The following tool_call_ids did not have response messages: "
+    require(not open_calls, text + ", ".join(open_calls), param=f"messages.[{index}].role")
 
 
-def chat_body(received: Received, answer: Answer, number: int) -> Json:
-    tokens = count_tokens(received, answer)
+def chat_body(asked: Asked) -> Json:
+    answer, number, tokens = asked.answer, asked.number, asked.tokens
     ending = "stop" if answer.ending == "refusal" else answer.ending
     return {
         "id": f"chatcmpl-{number:029x}",
         "object": "chat.completion",
         "created": int(time.time()),
-        "model": answer.model or as_object(received.body).get("model", "fake"),
+        "model": answer.model or asked.body.get("model", "fake"),
         "choices": [{"index": 0, "message": _message(answer, number), "logprobs": None, "finish_reason": ending}],
         "usage": {
             "prompt_tokens": tokens.input,
@@ -264,37 +225,36 @@ def read_body(received: Received, fields: Collection[str]) -> Json:
     """The body, if it is an object of these fields and wants no stream."""
     body = require_object(received, "We could not parse the JSON body of your request.")
     for name in body:
-        if name not in fields:
-            raise Refusal(400, f"Unknown parameter: '{name}'.", code="unknown_parameter", param=name)
-    if body.get("stream"):
-        raise Refusal(400, "This fake server does not stream: send the request without `stream`.", param="stream")
+        require(name in fields, f"Unknown parameter: '{name}'.", code="unknown_parameter", param=name)
+    text = "This fake server does not stream: send the request without `stream`."
+    require(not body.get("stream"), text, param="stream")
     return body
 
 
 def require_model(body: Json) -> None:
-    if not isinstance(body.get("model"), str) or not body["model"]:
-        raise Refusal(400, "you must provide a model parameter")
+    require(isinstance(body.get("model"), str) and body["model"], "you must provide a model parameter")
 
 
-def missing(name: str) -> Refusal:
-    return Refusal(400, f"Missing required parameter: '{name}'.", code="missing_required_parameter", param=name)
+def require_field(present: bool, name: str) -> None:
+    require(present, f"Missing required parameter: '{name}'.", code="missing_required_parameter", param=name)
 
 
-def wrong_value(value: Any, allowed: Collection[str], where: str) -> Refusal:
+def require_value(value: Any, allowed: Collection[str], where: str) -> None:
     names = ", ".join(f"'{one}'" for one in allowed)
     message = f"Invalid value: '{value}'. Supported values are: {names}."
-    return Refusal(400, message, code="invalid_value", param=where)
+    require(value in allowed, message, code="invalid_value", param=where)
 
 
-def empty_array(where: str) -> Refusal:
-    message = (
-        f"Invalid '{where}': empty array. Expected an array with minimum length 1, but got an empty array instead."
-    )
-    return Refusal(400, message, code="empty_array", param=where)
+def require_type(right: bool, where: str, wanted: str) -> None:
+    require(right, f"Invalid type for '{where}': expected {wanted}.", code="invalid_type", param=where)
 
 
-def wrong_type(where: str, wanted: str) -> Refusal:
-    return Refusal(400, f"Invalid type for '{where}': expected {wanted}.", code="invalid_type", param=where)
+def require_items(value: Any, where: str, wanted: str) -> list[Any]:
+    """A list that is not empty."""
+    require_type(isinstance(value, list), where, wanted)
+    message = "empty array. Expected an array with minimum length 1, but got an empty array instead."
+    require(value, f"Invalid '{where}': {message}", code="empty_array", param=where)
+    return as_list(value)
 
 
 EMBEDDINGS_FIELDS = frozenset({"input", "model", "dimensions", "encoding_format", "user"})
@@ -307,19 +267,13 @@ def _check(received: Received, extra: Collection[str]) -> None:
 
 
 def check_input(body: Json) -> None:
-    given = body.get("input")
-    if given is None:
-        raise missing("input")
-    if not isinstance(given, str | list):
-        raise wrong_type("input", "one of a string or array of strings")
-    if given == []:
-        raise empty_array("input")
-    dimensions = body.get("dimensions")
-    if dimensions is not None and (not is_whole(dimensions) or dimensions < 1):
-        raise wrong_type("dimensions", "an integer above 0")
-    for text in _texts(given):
-        if not text:
-            raise Refusal(400, "Invalid 'input': input cannot be an empty string.", param="input")
+    given, dimensions = body.get("input"), body.get("dimensions")
+    require_field(given is not None, "input")
+    if not isinstance(given, str):
+        require_items(given, "input", "one of a string or array of strings")
+    is_size = dimensions is None or (is_whole(dimensions) and dimensions > 0)
+    require_type(is_size, "dimensions", "an integer above 0")
+    require(all(_texts(given)), "Invalid 'input': input cannot be an empty string.", param="input")
 
 
 def _texts(given: Any) -> list[str]:
@@ -332,16 +286,14 @@ def _texts(given: Any) -> list[str]:
     return [one if isinstance(one, str) else " ".join(map(str, as_list(one))) for one in items]
 
 
-def embeddings_body(received: Received, own: Embed | None) -> Json:
-    asked = as_object(received.body)
-    texts = _texts(asked["input"])
-    make = own or partial(embed, dimensions=asked.get("dimensions"))
-    vectors = [[float(number) for number in make(text)] for text in texts]
-    packed = asked.get("encoding_format") == "base64"
+def embeddings_body(asked: Asked) -> Json:
+    texts = _texts(asked.body["input"])
+    vectors = [asked.vector(text, asked.body.get("dimensions")) for text in texts]
+    packed = asked.body.get("encoding_format") == "base64"
     used = count_words(texts)
     return {
         "object": "list",
-        "model": asked.get("model"),
+        "model": asked.body.get("model"),
         "data": [
             {"object": "embedding", "index": index, "embedding": _packed(numbers) if packed else numbers}
             for index, numbers in enumerate(vectors)
@@ -357,4 +309,4 @@ def _packed(numbers: list[float]) -> str:
     return base64.b64encode(packed.tobytes()).decode()
 
 
-EMBEDDINGS = Embedding(_check, embeddings_body)
+EMBEDDINGS = Endpoint(_check, embeddings_body, asks=False)

@@ -6,9 +6,16 @@ import time
 from collections.abc import Collection
 from typing import Any
 
-from rejoinder.testing.api import Endpoint, Json, Refusal, as_list, as_object
-from rejoinder.testing.openai_chat import empty_array, missing, read_body, require_model, wrong_type, wrong_value
-from rejoinder.testing.values import Answer, Received, Tokens, count_tokens
+from rejoinder.testing.api import Asked, Endpoint, require
+from rejoinder.testing.openai_chat import (
+    read_body,
+    require_field,
+    require_items,
+    require_model,
+    require_type,
+    require_value,
+)
+from rejoinder.testing.values import Answer, Json, Received, Tokens, as_list, as_object
 
 RESPONSES_FIELDS = frozenset(
     {
@@ -29,67 +36,52 @@ _CONTINUES = ("previous_response_id", "conversation", "prompt")
 def _check(received: Received, extra: Collection[str]) -> None:
     body = read_body(received, RESPONSES_FIELDS | frozenset(extra))
     require_model(body)
-    given = body.get("input")
-    if given is None:
-        if not any(body.get(name) for name in _CONTINUES):
-            raise missing("input")
+    given, continues = body.get("input"), any(body.get(name) for name in _CONTINUES)
+    require_field(given is not None or continues, "input")
+    if given is None or isinstance(given, str):
         return
-    if isinstance(given, str):
-        return
-    if not isinstance(given, list):
-        raise wrong_type("input", "one of a string or array of input items")
-    if not given:
-        raise empty_array("input")
-    for index, item in enumerate(as_list(given)):
-        _check_item(item, index)
-    if not any(body.get(name) for name in _CONTINUES):
-        _check_calls(as_list(given))
+    items = require_items(given, "input", "one of a string or array of input items")
+    for index, item in enumerate(items):
+        _check_item(item, f"input[{index}]")
+    if not continues:
+        _check_calls(items)
 
 
-def _check_item(item: Any, index: int) -> None:
-    where = f"input[{index}]"
-    if not isinstance(item, dict):
-        raise wrong_type(where, "an object")
+def _check_item(item: Any, where: str) -> None:
     given = as_object(item)
+    require_type(isinstance(item, dict), where, "an object")
     if given.get("type", "message") == "message":
         _check_message(given, where)
-    elif given["type"] in ("function_call", "function_call_output") and not isinstance(given.get("call_id"), str):
-        raise missing(f"{where}.call_id")
+    elif given["type"] in ("function_call", "function_call_output"):
+        require_field(isinstance(given.get("call_id"), str), f"{where}.call_id")
 
 
 def _check_message(item: Json, where: str) -> None:
-    role = item.get("role")
-    if role not in _ROLES:
-        raise wrong_value(role, _ROLES, f"{where}.role")
-    content = item.get("content")
-    if isinstance(content, str):
-        return
-    if not isinstance(content, list):
-        raise wrong_type(f"{where}.content", "one of a string or array of objects")
-    allowed = _SPOKEN if role == "assistant" else _HEARD
-    for place, part in enumerate(as_list(content)):
-        kind = as_object(part).get("type")
-        if kind not in allowed:
-            raise wrong_value(kind, allowed, f"{where}.content[{place}]")
+    role, content = item.get("role"), item.get("content")
+    require_value(role, _ROLES, f"{where}.role")
+    if not isinstance(content, str):
+        require_type(isinstance(content, list), f"{where}.content", "one of a string or array of objects")
+        for place, part in enumerate(as_list(content)):
+            kind, allowed = as_object(part).get("type"), _SPOKEN if role == "assistant" else _HEARD
+            require_value(kind, allowed, f"{where}.content[{place}]")
 
 
 def _check_calls(items: list[Json]) -> None:
     """Calls and their results come in pairs, the call first."""
     open_calls: dict[str, None] = {}
     for item in items:
+        name = item.get("call_id")
         if item.get("type") == "function_call":
             open_calls[item["call_id"]] = None
         elif item.get("type") == "function_call_output":
-            name = item["call_id"]
-            if name not in open_calls:
-                raise Refusal(400, f"No tool call found for function call output with call_id {name}.", param="input")
-            del open_calls[name]
-    for name in open_calls:
-        raise Refusal(400, f"No tool output found for function call {name}.", param="input")
+            text = f"No tool call found for function call output with call_id {name}."
+            require(name in open_calls, text, param="input")
+            del open_calls[item["call_id"]]
+    require(not open_calls, f"No tool output found for function call {next(iter(open_calls), '')}.", param="input")
 
 
-def _body(received: Received, answer: Answer, number: int) -> Json:
-    asked = as_object(received.body)
+def _body(call: Asked) -> Json:
+    asked, answer, number = call.body, call.answer, call.number
     reasons = {"length": "max_output_tokens", "content_filter": "content_filter"}
     reason = reasons.get(answer.ending)
     status = "completed" if reason is None else "incomplete"
@@ -114,7 +106,7 @@ def _body(received: Received, answer: Answer, number: int) -> Json:
         "tools": asked.get("tools", []),
         "top_p": asked.get("top_p", 1.0),
         "truncation": "disabled",
-        "usage": _usage(count_tokens(received, answer)),
+        "usage": _usage(call.tokens),
         "metadata": asked.get("metadata", {}),
     }
 

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from rejoinder.testing import anthropic, gemini, openai
-from rejoinder.testing.api import Api, Embedding, Endpoint, Refusal
+from rejoinder.testing.api import Api, Asked, Endpoint, Refusal
 from rejoinder.testing.exchange import Exchange, Response, play
 from rejoinder.testing.http1 import Connection, Request, TlsDoor
 from rejoinder.testing.limits import RateLimit, keep, limit_headers
@@ -193,17 +193,7 @@ class FakeServer:
     def openai_url(self) -> str:
         return f"{self.url}/v1"
 
-    @property
-    def anthropic_url(self) -> str:
-        return self.url
-
-    @property
-    def gemini_url(self) -> str:
-        return self.url
-
-    @property
-    def azure_url(self) -> str:
-        return self.url
+    anthropic_url = gemini_url = azure_url = url
 
     # What it has seen.
 
@@ -286,7 +276,8 @@ class FakeServer:
         try:
             endpoint = self._admit(exchange)
             endpoint.check(exchange.received, self._extra_fields)
-            reply = self._scripted(exchange.received) if endpoint.asks else Answer()
+            script = self._reply if endpoint.asks else Answer()
+            reply = script(exchange.received) if callable(script) else script
             if isinstance(reply, Fault):
                 return reply
             return self._worded(exchange, Answer(reply) if isinstance(reply, str) else reply)
@@ -297,7 +288,7 @@ class FakeServer:
             told = f"a function given to the fake server raised {type(error).__name__}: {error}"
             return exchange.refuse(Refusal(500, told))
 
-    def _admit(self, exchange: Exchange) -> Endpoint | Embedding:
+    def _admit(self, exchange: Exchange) -> Endpoint:
         received, api = exchange.received, exchange.api
         if api is None:
             raise Refusal(404)
@@ -322,18 +313,12 @@ class FakeServer:
         with self._lock:
             self.accepted += 1
 
-    def _scripted(self, received: Received) -> Reply:
-        return self._reply(received) if callable(self._reply) else self._reply
-
     def _worded(self, exchange: Exchange, answer: Answer) -> Response:
         endpoint = exchange.api.find(exchange.received) if exchange.api is not None else None
         if endpoint is None:
             return exchange.refuse(Refusal(404))
-        if isinstance(endpoint, Embedding):
-            body = endpoint.body(exchange.received, self._embed)
-        else:
-            body = endpoint.body(exchange.received, answer, exchange.number)
-        return Response(200, msgspec.json.encode(body))
+        asked = Asked(exchange.received, answer, exchange.number, self._embed)
+        return Response(200, msgspec.json.encode(endpoint.body(asked)))
 
 
 def _decoded(body: bytes) -> Any:

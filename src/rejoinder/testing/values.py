@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import msgspec
 from msgspec import Struct
 
+Json: TypeAlias = dict[str, Any]
 Finish: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter", "refusal"]
 
 FaultKind: TypeAlias = Literal[
@@ -200,3 +201,20 @@ def embed(text: str, dimensions: int | None = None) -> list[float]:
             numbers[(number >> 1) % dimensions] += 1.0 if number & 1 else -1.0
     length = math.sqrt(sum(one * one for one in numbers))
     return [one / length for one in numbers] if length else [1.0, *numbers[1:]]
+
+
+def as_list(value: Any) -> list[Any]:
+    """The value if it is a list, otherwise none of its items."""
+    return cast(list[Any], value) if isinstance(value, list) else []
+
+
+def as_object(value: Any) -> Json:
+    return cast(Json, value) if isinstance(value, dict) else {}
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
