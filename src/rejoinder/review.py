@@ -132,7 +132,7 @@ def _marker_words(case: Case, diagnostic: Diagnostic, options: Formatting) -> st
     line = next((line.strip() for line in text.splitlines() if has_marker_line(line, options.marker)), "")
     shown = line if len(line) <= _LONGEST_SHOWN else f"{line[:_LONGEST_SHOWN]}..."
     where = f" of {in_quotes(part.path)}" if isinstance(part, FilePart) else ""
-    words = f"the line `{shown}`{where} begins like a role marker"
+    words = f"the line `{shown}`{where} looks like a role marker"
     if options.marker_in_text == "escape":
         return f"{words}; it is sent with a backslash before it"
     return f"{words} and could be mistaken for a turn; set `formatting.marker_in_text: escape` to make it safe"
@@ -141,7 +141,7 @@ def _marker_words(case: Case, diagnostic: Diagnostic, options: Formatting) -> st
 def _empty_words(case: Case, _diagnostic: Diagnostic, options: Formatting) -> str:
     parts = [part for message in case.messages for part in message.parts if isinstance(part, FilePart)]
     if any(part.text and is_guideline_file(part, options.guideline_patterns) for part in parts):
-        return "nothing but guidelines is left to send; add the question as text"
+        return "only guidelines are left to send; add the question as text"
     return "this conversation is empty; nothing would be sent"
 
 

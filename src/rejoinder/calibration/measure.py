@@ -33,7 +33,7 @@ from rejoinder.model import (
     Target,
     TextPart,
 )
-from rejoinder.model.passports import Consistency, Figures, Finding, Labels, Passport, Position, Rates, VerdictTable
+from rejoinder.model.passports import Figures, Finding, Labels, Passport, Rates, VerdictTable
 from rejoinder.stats import Confusion, kappa, kappa_interval, position_bias, self_consistency, wilson
 
 

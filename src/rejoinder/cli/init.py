@@ -28,7 +28,7 @@ _KINDS: tuple[FileKind, ...] = ("suite", "targets", "config")
 @click.command("init")
 @click.argument("folder", default=".", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--provider", type=click.Choice(list(MODELS)), help="Point the starter suite at this provider.")
-@click.option("--yes", "-y", is_flag=True, help="Ask nothing; use the built-in scripted model.")
+@click.option("--yes", "-y", is_flag=True, help="Ask no questions; use the built-in scripted model.")
 def command(folder: Path, provider: str | None, yes: bool) -> None:
     """Write a starter suite, targets and configuration into FOLDER.
 

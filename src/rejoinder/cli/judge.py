@@ -74,7 +74,6 @@ def test(choice: JudgeChoice, labels: Path, options: RunOptions, run: str | None
     """
     from rejoinder.calibration.labels import read_labels
     from rejoinder.calibration.measure import make_passport, read_findings
-    from rejoinder.engine.options import RunOptions
     from rejoinder.engine.passports import find_passport, write_passport
     from rejoinder.report.judges import write_judge_report
 

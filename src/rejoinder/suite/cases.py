@@ -273,7 +273,7 @@ class CaseTexts:
     def follow_up(self, value: str, at: str) -> tuple[str | Quote, ...]:
         pieces = templates.expand_follow_up(value, self.scope, self.problems.reporter(at))
         if not any(isinstance(piece, Quote) or piece.strip() for piece in pieces):
-            self.problem("empty-prompt", at, "nothing is left of this prompt once its variables are filled in")
+            self.problem("empty-prompt", at, "this prompt is empty once its variables are filled in")
         return pieces
 
     def judge_prompt(self, value: str, at: str) -> JudgePrompt:
@@ -295,7 +295,7 @@ class CaseTexts:
             self.problem(fault.code, at, fault.message)
             return (), written
         if not text.strip():
-            message = f"the file {in_quotes(written)} is empty, so no judge is told anything by it"
+            message = f"the file {in_quotes(written)} is empty, so judges get nothing from it"
             self.problems.add("empty-file", at, message, "warning")
             return (), written
         self._look_for_unfilled(text, at, {})
@@ -306,12 +306,12 @@ class CaseTexts:
         for name in re.findall(r"\{\{\s*(\w+)\s*\}\}", template):
             if name in JUDGE_VARIABLES or name in names:
                 continue
-            message = f"`{{{{{name}}}}}` is no variable of a judge"
+            message = f"`{{{{{name}}}}}` is not a variable of a judge's prompt"
             if meant := nearest(name, JUDGE_VARIABLES):
                 self.problem("missing-variable", at, f"{message}; did you mean `{{{{{meant}}}}}`?")
             else:
                 known = ", ".join(JUDGE_VARIABLES)
-                message += f", so it stays as it is; there are {known}"
+                message += f", so it stays as written; the variables are {known}"
                 self.problems.add("unfilled-braces", at, message, "warning")
 
     def tree(self, value: Any, at: str) -> Any:

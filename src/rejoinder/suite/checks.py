@@ -268,10 +268,10 @@ def _refuse_impossible(check: kinds.ToolCalls, at: str, texts: Texts, *, has_mod
     elif not check.calls and has_mode:
         texts.problem("missing-field", f"{at}.calls", "`mode` says how `calls` are compared, and there are none")
     elif check.most is not None and least > check.most:
-        message = f"`max: {check.most}` can never be kept, because at least {_calls(least)} wanted"
+        message = f"`max: {check.most}` can never be kept, because at least {_calls(least)} expected"
         texts.problem("out-of-range", f"{at}.max", message)
     elif check.mode == "exact" and least > wanted:
-        message = f"`min: {least}` can never be reached, because exactly {_calls(wanted)} wanted"
+        message = f"`min: {least}` can never be reached, because exactly {_calls(wanted)} expected"
         texts.problem("out-of-range", f"{at}.min", message)
 
 

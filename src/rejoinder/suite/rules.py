@@ -90,7 +90,7 @@ class CheckRules:
         kinds = [key for key in item if key in self.kinds]
         if len(kinds) > 1:
             names = list_words([f"`{kind}`" for kind in kinds])
-            message = f"one check an item: {names} need an item each, with a dash of its own"
+            message = f"each item has one check: {names} need an item each, with its own dash"
             self._error("multiple-check-keys", path, message, key=False)
         elif not kinds and not _names_anything(item):
             message = f"this item has no check; add one of {', '.join(sorted(self.kinds))}"
@@ -157,7 +157,7 @@ class CheckRules:
             self.findings.errors.extend(find_two_names([(*place, key) for key in criterion], names))
             mark = next((key for key in ("min_score", "required_min_score") if key in criterion), None)
             if mark is not None and not criterion.get("score_ranges"):
-                message = f"`{mark}` changes nothing: without `score_ranges` a criterion is met or not"
+                message = f"`{mark}` has no effect: without `score_ranges` a criterion is met or not"
                 self._warn("no-effect", (*place, mark), message)
             for span, inner in _mappings(criterion.get("score_ranges"), (*place, "score_ranges")):
                 words = dict.fromkeys(_MEANINGS, "meaning")
@@ -167,7 +167,7 @@ class CheckRules:
         """A check of what stands at a path sees a text: it makes no calls and has no follow-up."""
         check, place = value["check"], (*path, "check")
         if "equals" in value:
-            message = "`equals` and `check` both say what has to stand there; keep one of them"
+            message = "`equals` and `check` both say what the value has to be; keep one of them"
             self._error("conflicting-keys", place, message)
         for key in check:
             if key in _OF_WHOLE_REPLIES:

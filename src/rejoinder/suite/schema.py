@@ -226,7 +226,7 @@ def _explain(fault: _Fault) -> Iterator[Violation]:
 def _legacy_checks_map(fault: _Fault) -> Violation:
     keys = list(fault.value)[:3]
     lines = "; ".join(f"`- {key}: ...`" for key in keys) or "`- match: ...`"
-    message = f"`checks` is a list with one check an item, not a mapping; write {lines}"
+    message = f"`checks` is a list of checks, not a mapping; write {lines}"
     if any(key.startswith("-") for key in keys):
         message = f"a space is missing after the dash; write `- {keys[0].lstrip('-')}: ...`"
     return Violation("legacy-checks-map", fault.path, message)
@@ -244,7 +244,7 @@ def _type(fault: _Fault) -> Iterator[Violation]:
         message += "; put it in quotes"
         quote = True
     elif isinstance(value, str) and wants_number and _is_number(value):
-        message += "; take the quotes away"
+        message += "; remove the quotes"
         quote = False
     elif isinstance(value, str) and wants_number and _is_number(value.replace("_", "")):
         instead = value.replace("_", "")
@@ -275,7 +275,7 @@ def _how_to_write(fault: _Fault) -> str:
         return f"; write `{key}_all` where all of them have to occur, or `{key}_any` where one is enough"
     if isinstance(value, list) and fault.rule.get("x-code") == "empty-pattern":
         times = "twice" if len(value) == 2 else "for each"
-        return f"; one pattern an item: write `- {key}: ...` {times}"
+        return f"; each item has one pattern: write `- {key}: ...` {times}"
     return ""
 
 
@@ -316,7 +316,7 @@ def _meant_check(key: str, item: dict[str, Any]) -> Advice:
 def _unknown_key(fault: _Fault, key: str, known: dict[str, Any]) -> Violation:
     path = (*fault.path, key)
     if fault.rule.get("x-rule") == "checks":
-        message = f"unknown key `{key}`: beside `or` nothing else may stand; make both items of a list"
+        message = f"unknown key `{key}`: no other key may stand beside `or`; make both items of a list"
         return Violation("unknown-key", path, message, key=True)
     where = f" in {fault.name}" if fault.path else ""
     if key in _BESIDE_A_CHECK and fault.rule.get("x-check"):
