@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rejoinder.model import Summary
-from rejoinder.model.passports import Figures, Finding, Passport, PositionBias, SelfConsistency, describe_judge
+from rejoinder.model.passports import Figures, Finding, Passport, PositionBias, Rates, SelfConsistency, describe_judge
 from rejoinder.model.results import Interval
 from rejoinder.report.summary import count, dollars
 
