@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, TypeAlias
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -36,8 +37,6 @@ _KNOWN = ("http://json-schema.org/", "https://json-schema.org/")
 Number: TypeAlias = int
 """A sub-schema, by the identity of its mapping."""
 Counts: TypeAlias = dict[Number, int]
-
-
 _ANYTHING: dict[str, Any] = {"enum": [{}]}
 """In the place of a vocabulary of JSON Schema itself, which is recursive."""
 _ANYTHING.update(additionalProperties=_ANYTHING, items=_ANYTHING)
@@ -112,11 +111,11 @@ class Expansion:
     def _closure(self, number: Number) -> Counts:
         if number not in self._closures:
             node = self._nodes[number]
-            found: Counts = defaultdict(int, {number: 1})
+            closure: Counts = defaultdict(int, {number: 1})
             for inner in node.stays:
-                for one, times in self._closure(inner).items():
-                    found[one] += times * node.again
-            self._closures[number] = found
+                for reached, times in self._closure(inner).items():
+                    closure[reached] += times * node.again
+            self._closures[number] = closure
         return self._closures[number]
 
 
@@ -137,16 +136,15 @@ class _Node(Struct, frozen=True):
 
     def into(self, key: str | int) -> tuple[Number, ...]:
         """The sub-schemas that may apply to a property or an item."""
-        is_item = isinstance(key, int)
-        others, always = (self.other_items, self.all_items) if is_item else (self.other_properties, self.all_properties)
-        known = self.named.get(key)
-        return (*(others if known is None else (known,)), *always)
+        others, always = self.other_properties, self.all_properties
+        if isinstance(key, int):
+            others, always = self.other_items, self.all_items
+        return (*((self.named[key],) if key in self.named else others), *always)
 
     def leads_to(self) -> Iterator[Number]:
         """All sub-schemas further into the reply."""
-        yield from self.named.values()
-        for group in (self.other_properties, self.all_properties, self.other_items, self.all_items):
-            yield from group
+        groups = (self.other_properties, self.all_properties, self.other_items, self.all_items)
+        return chain(self.named.values(), *groups)
 
 
 def _children(value: Any) -> Iterable[tuple[str | int, Any]]:
@@ -191,7 +189,7 @@ def _measure(nodes: dict[Number, _Node], root: Number) -> float:
 
 def _on_circles(nodes: dict[Number, _Node]) -> frozenset[Number]:
     """The sub-schemas that lead back to themselves, by Tarjan's algorithm."""
-    found: set[Number] = set()
+    recursive: set[Number] = set()
     order: Counts = {}
     path: dict[Number, None] = {}
 
@@ -209,13 +207,13 @@ def _on_circles(nodes: dict[Number, _Node]) -> frozenset[Number]:
             circle = [path.popitem()[0]]
             while circle[-1] != number:
                 circle.append(path.popitem()[0])
-            found.update(circle if len(circle) > 1 or number in following else ())
+            recursive.update(circle if len(circle) > 1 or number in following else ())
         return earliest
 
     for number in nodes:
         if number not in order:
             visit(number)
-    return frozenset(found)
+    return frozenset(recursive)
 
 
 def _read_nodes(schema: Any) -> dict[Number, _Node]:
@@ -228,7 +226,7 @@ def _read_nodes(schema: Any) -> dict[Number, _Node]:
         if id(part) not in nodes:
             reader = _Reader(part, names)
             nodes[id(part)] = reader.node()
-            waiting += reader.found
+            waiting += reader.parts
     return nodes
 
 
@@ -238,18 +236,18 @@ class _Reader:
     def __init__(self, schema: dict[str, Any], names: _Names) -> None:
         self._schema = schema
         self._names = names
-        self.found: list[dict[str, Any]] = []
+        self.parts: list[dict[str, Any]] = []
 
     def node(self) -> _Node:
         schema = self._schema
         choices = schema.get("enum")
-        objects = sum(isinstance(one, dict | list) for one in choices) if isinstance(choices, list) else 0
+        objects = sum(isinstance(choice, dict | list) for choice in choices) if isinstance(choices, list) else 0
         patterns = self._under("patternProperties")
-        again = "unevaluatedProperties" in schema or "unevaluatedItems" in schema
+        again = _AGAIN if "unevaluatedProperties" in schema or "unevaluatedItems" in schema else 1
         return _Node(
             stays=(*self._under(*_STAYING), *self._referred()),
-            again=_AGAIN if again else 1,
-            weight=(_AGAIN if again else 1) + _OBJECT * objects,
+            again=again,
+            weight=again + _OBJECT * objects,
             per_child=len(patterns),
             named=self._named(),
             other_properties=self._under("additionalProperties"),
@@ -259,11 +257,10 @@ class _Reader:
         )
 
     def _named(self) -> dict[str | int, Number]:
-        named: dict[str | int, Any] = {}
         properties, places = self._schema.get("properties"), self._schema.get("prefixItems", self._schema.get("items"))
-        named |= properties if isinstance(properties, dict) else {}
-        named |= dict(enumerate(places)) if isinstance(places, list) else {}
-        return {key: number for key, one in named.items() for number in self._take([one])}
+        named = properties if isinstance(properties, dict) else {}
+        named = {**named, **dict(enumerate(places if isinstance(places, list) else ()))}
+        return {key: number for key, schema in named.items() for number in self._take([schema])}
 
     def _under(self, *keywords: str) -> tuple[Number, ...]:
         """The sub-schemas of some keywords: one, or those of a list or a mapping."""
@@ -278,12 +275,12 @@ class _Reader:
     def _referred(self) -> tuple[Number, ...]:
         texts = (self._schema.get(keyword) for keyword in _REFERENCES)
         targets = (self._names.find(text, self._schema) for text in texts if isinstance(text, str))
-        return tuple(number for found in targets for number in self._take(found))
+        return tuple(number for schemas in targets for number in self._take(schemas))
 
     def _take(self, schemas: Iterable[Any]) -> list[Number]:
-        taken = [one for one in schemas if isinstance(one, dict)]
-        self.found += taken
-        return [id(one) for one in taken]
+        taken = [schema for schema in schemas if isinstance(schema, dict)]
+        self.parts += taken
+        return list(map(id, taken))
 
 
 class _Names:
@@ -321,17 +318,16 @@ class _Names:
         base, home = self._homes[id(schema)]
         address, fragment = urldefrag(urljoin(base, text))
         documents = [*self._documents.get(address, ()), *((home, self._schema) if text.startswith("#") else ())]
-        if not fragment:
-            found = documents
-        elif fragment.startswith("/"):
-            found = [one for document in documents for one in _at(document, fragment)]
-        else:
-            found = self._anchors.get(unquote(fragment), [])
-        if not found and address.startswith(_KNOWN):
+        schemas = documents
+        if fragment.startswith("/"):
+            schemas = [schema for document in documents for schema in _at(document, fragment)]
+        elif fragment:
+            schemas = self._anchors.get(unquote(fragment), [])
+        if not schemas and address.startswith(_KNOWN):
             return [_ANYTHING]
-        if not found:
+        if not schemas:
             raise ValueError(f"the reference {text!r} leads nowhere; write it as `#/$defs/NAME`")
-        return list({id(one): one for one in found}.values())
+        return list({id(schema): schema for schema in schemas}.values())
 
 
 def _at(document: Any, pointer: str) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""What `run` would refuse, found without sending anything and without running anyone's code.
+"""What `run` would refuse, found without sending anything and without running any code of the user.
 
 Cases are looked at one by one as they are loaded, and the targets that they ask at the end. What another target or
 another machine would mend (no target, no key, a target that cannot be asked here) is a warning. What the files lack (a
@@ -12,30 +12,14 @@ from pathlib import Path
 
 from msgspec import structs
 
+from rejoinder import roles
 from rejoinder.errors import MissingKey, RejoinderError, Severity, UsageError
 from rejoinder.model import AnyCheck, Case, Problem, Suite, Target, walk_level
 from rejoinder.model.checks import Code, Compare, Judged, PythonCheck, Semantic
 from rejoinder.model.providers import row_of
 from rejoinder.providers import is_available, is_plugin
-from rejoinder.roles import (
-    find_embedding_fault,
-    find_provider_fault,
-    find_target,
-    no_target,
-    pair_of,
-    targets_used_by_checks,
-)
-from rejoinder.suite import (
-    ANYTHING,
-    Built,
-    CasePlace,
-    Loaded,
-    Place,
-    Source,
-    lacks_settings,
-    settings_with_environment,
-    write_path,
-)
+from rejoinder.suite import ANYTHING, Built, CasePlace, Loaded, Place, Source, write_path
+from rejoinder.suite.targets import lacks_settings, settings_with_environment
 from rejoinder.user_code import find_function, find_module, find_script
 
 _NEEDS_MORE = (Judged, Compare, Semantic, Code, PythonCheck)
@@ -59,8 +43,8 @@ class Readiness:
         if case is None:
             return
         place = CasePlace(case.at, built.source, source)
-        if case.target is None:
-            self._note_targetless(built, case)
+        if case.target is None and self._without_target is None and built.touched.isdisjoint(("execution", ANYTHING)):
+            self._without_target = case.id
         checks = [check for check in walk_level(case.level) if self._is_new(check, case)]
         if case.target is not None and (checks or case.target not in self._asked):
             self._note_asked(case, suite)
@@ -75,31 +59,26 @@ class Readiness:
         if suite is None or loaded.source is None:
             return
         if self._without_target is not None and not loaded.errors:
-            error = no_target(structs.replace(suite, path=loaded.source.file), self._without_target)
+            error = roles.no_target(structs.replace(suite, path=loaded.source.file), self._without_target)
             yield loaded.source.problem("no-target", "metadata.model", _in_one_line(error), severity="warning")
         for target in self._asked.values():
-            place = _place_of(target, loaded)
-            if place is not None:
-                found = _review_target(target, suite, loaded.environment, place, missing)
-                yield from (problem for problem in found if not _is_explained(problem, loaded))
+            if (place := _place_of(target, loaded)) is not None:
+                problems = _review_target(target, suite, loaded.environment, place, missing)
+                yield from (problem for problem in problems if not _is_explained(problem, loaded))
 
     def _is_new(self, check: AnyCheck, case: Case) -> bool:
         if not isinstance(check, _NEEDS_MORE):
             return False
-        known = len(self._seen)
+        before = len(self._seen)
         self._seen.add((check.at, case.target, case.judge_target))
-        return len(self._seen) > known
-
-    def _note_targetless(self, built: Built, case: Case) -> None:
-        if self._without_target is None and built.touched.isdisjoint(("execution", ANYTHING)):
-            self._without_target = case.id
+        return len(self._seen) > before
 
     def _note_asked(self, case: Case, suite: Suite) -> None:
         try:
-            pair = pair_of(suite, case, case.target)
+            pair = roles.pair_of(suite, case, case.target)
         except UsageError:
             return  # a name that is wrong, which loading has said
-        for target in (pair.target, *targets_used_by_checks(pair)):
+        for target in (pair.target, *roles.targets_used_by_checks(pair)):
             self._asked.setdefault(target.name, target)
 
 
@@ -109,10 +88,10 @@ def _review_embeddings(check: AnyCheck, case: Case, suite: Suite, place: CasePla
         return
     name = check.target or suite.embedding_target
     if name is not None:
-        target = find_target(suite, name)
+        target = roles.find_target(suite, name)
         if target is None or is_plugin(target.provider):
             return  # loading has said that the name is wrong; a package's provider is code that would be run
-    if (error := find_embedding_fault(suite, case.id, check)) is not None:
+    if (error := roles.find_embedding_fault(suite, case.id, check)) is not None:
         yield place.problem("missing-field", check.at, _in_one_line(error), severity="warning")
 
 
@@ -123,7 +102,7 @@ def _in_one_line(error: RejoinderError) -> str:
     return f"{error.message}; {hint[0].lower()}{hint[1:]}"
 
 
-def _place_of(target: Target, loaded: Loaded) -> tuple[Source | CasePlace, str] | None:
+def _place_of(target: Target, loaded: Loaded) -> Place | None:
     entry = loaded.targets.entries.get(target.name) if loaded.targets else None
     if entry is not None:
         key = "call" if row_of(target.provider).runs_code else "provider"
@@ -134,8 +113,8 @@ def _place_of(target: Target, loaded: Loaded) -> tuple[Source | CasePlace, str] 
 def _is_explained(problem: Problem, loaded: Loaded) -> bool:
     """Has loading said what is wrong with the target? Then it is not known what else it lacks."""
     target = problem.path.removesuffix(".call").removesuffix(".provider")
-    said = (one for one in loaded.problems if one.severity == "error" or one.code in _OF_ITS_NAME)
-    return any(one.file == problem.file and f"{one.path}.".startswith(f"{target}.") for one in said)
+    said = (other for other in loaded.problems if other.severity == "error" or other.code in _OF_ITS_NAME)
+    return any(other.file == problem.file and f"{other.path}.".startswith(f"{target}.") for other in said)
 
 
 def _review_target(
@@ -143,7 +122,7 @@ def _review_target(
 ) -> Iterator[Problem]:
     source, at = place
     if not is_available(target.provider):
-        error = find_provider_fault(target)
+        error = roles.find_provider_fault(target)
         if error is not None:
             yield source.problem("unavailable-provider", at, _in_one_line(error), severity="warning")
         return

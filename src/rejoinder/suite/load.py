@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from rejoinder.errors import UNFILLED, Severity, severity_of
+from rejoinder.errors import UNFILLED, Severity
 from rejoinder.model import Formatting, Problem, Suite, Target, file_in_project, formatting_for
 from rejoinder.project import Finder, display_path
 from rejoinder.suite.case_collector import CaseCollector, Review, spot_of
@@ -79,7 +79,7 @@ def _other_file(path: Path, source: Source | None, problems: list[Problem]) -> s
 def _in_order(problems: list[Problem], file: str) -> list[Problem]:
     """Each problem once, in document order, other files' first."""
     kept = {(*spot_of(problem), problem.message): problem for problem in problems}
-    return sorted(kept.values(), key=lambda one: (one.file == file, one.file, one.line, one.column))
+    return sorted(kept.values(), key=lambda each: (each.file == file, each.file, each.line, each.column))
 
 
 class _SuiteReader:
@@ -110,7 +110,7 @@ class _SuiteReader:
             collector.check_targets(targets, (str(self.path.parent), str(self.project.root)))
         self.problems += collector.problems
         if collector.followups == {"first"}:
-            self.problems += [self.source.violation(one, "warning") for one in self.checked.shared_warnings]
+            self.problems += [self.source.violation(each, "warning") for each in self.checked.shared_warnings]
         if self.checked.refuses("vars", "defaults"):
             self._forget("missing-variable")
         problems = _in_order(self.problems, self.source.file)
@@ -257,10 +257,7 @@ class _SuiteTexts:
         return value
 
     def reporter(self, at: str) -> Report:
-        def report(code: str, message: str) -> None:
-            self.problems.append(self.source.problem(code, at, message, severity_of(code, self.missing)))
-
-        return report
+        return self.source.reporter(at, self.problems, self.missing)
 
 
 class _TargetChoice:
@@ -277,14 +274,11 @@ class _TargetChoice:
         if self.options.target:
             return self.options.target
         chosen = self._of_suite("execution.target", "target", "metadata.model")
-        if chosen is None:
-            chosen = self._of_project("target")
+        chosen = self._of_project("target") if chosen is None else chosen
         if chosen is not None:
             return chosen
         names = list(self.targets.known)
-        if "default" in names:
-            return "default"
-        return names[0] if len(names) == 1 else None
+        return "default" if "default" in names else names[0] if len(names) == 1 else None
 
     def judge(self) -> str | None:
         return self._of_suite("execution.judge_target", "judge_target")

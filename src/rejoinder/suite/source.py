@@ -6,13 +6,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from rejoinder.errors import Severity
+from rejoinder.errors import Severity, severity_of
 from rejoinder.model import Problem
 from rejoinder.project import FileFault, read_text
 from rejoinder.suite.document_paths import read_path, write_path
 from rejoinder.suite.schema import Violation
+from rejoinder.suite.templates import Report
 from rejoinder.suite.yaml import MOST_BYTES, Document, split_lines
 from rejoinder.suite.yaml_lines import in_double_quotes
 from rejoinder.suite.yaml_syntax import parse
@@ -31,34 +32,27 @@ class Source:
         return split_lines(self.text)
 
     def violation(self, violation: Violation, severity: Severity = "error") -> Problem:
-        line, column = self.document.place(violation.path, key=violation.key)
-        return Problem(
-            code=violation.code,
-            message=violation.message,
-            file=self.file,
-            path=write_path(violation.path),
-            line=line,
-            column=column,
-            severity=severity,
-            suggestion=self._mend(violation, line, column),
-            source=self.line(line),
-        )
+        place = self.document.place(violation.path, key=violation.key)
+        problem = self._problem(violation.code, write_path(violation.path), violation.message, severity, place)
+        return structs.replace(problem, suggestion=self._mend(violation, *place))
 
     def problem(
         self, code: str, at: str, message: str, severity: Severity = "error", *, point: str | None = None
     ) -> Problem:
         """A problem at a path that is written out, such as `evals[0].prompt`; `point` is what to point at."""
-        line, column = self.document.place(read_path(point or at))
-        return Problem(
-            code=code,
-            message=message,
-            file=self.file,
-            path=at,
-            line=line,
-            column=column,
-            severity=severity,
-            source=self.line(line),
-        )
+        return self._problem(code, at, message, severity, self.document.place(read_path(point or at)))
+
+    def _problem(self, code: str, at: str, message: str, severity: Severity, place: tuple[int, int]) -> Problem:
+        problem = Problem(code=code, message=message, file=self.file, path=at, severity=severity)
+        return structs.replace(problem, line=place[0], column=place[1], source=self.line(place[0]))
+
+    def reporter(self, at: str, problems: list[Problem], missing: Severity) -> Report:
+        """Add what is wrong with the text at a place to the problems; `missing` is for what the environment lacks."""
+
+        def report(code: str, message: str) -> None:
+            problems.append(self.problem(code, at, message, severity_of(code, missing)))
+
+        return report
 
     def line(self, number: int) -> str | None:
         return self.lines[number - 1] if 0 < number <= len(self.lines) else None
@@ -91,23 +85,11 @@ class RowSource(Struct, frozen=True):
         return self.problem(violation.code, write_path(violation.path), violation.message, severity)
 
     def problem(
-        self,
-        code: str,
-        at: str,
-        message: str,
-        severity: Severity = "error",
-        *,
-        point: str | None = None,  # noqa: ARG002 - the same signature as Source.problem
+        self, code: str, at: str, message: str, severity: Severity = "error", *, point: str | None = None
     ) -> Problem:
-        return Problem(
-            code=code,
-            message=message,
-            file=self.file,
-            path=at,
-            line=self.number,
-            severity=severity,
-            source=self.text,
-        )
+        del point  # a row is one line
+        problem = Problem(code=code, message=message, file=self.file, path=at, severity=severity)
+        return structs.replace(problem, line=self.number, source=self.text)
 
 
 class CasePlace(Struct, frozen=True):

@@ -15,15 +15,12 @@ from msgspec import Struct
 from rejoinder.errors import Severity, UsageError
 from rejoinder.model import Problem, Target
 from rejoinder.model.providers import PROVIDER_NAMES, PROVIDERS, row_of
-from rejoinder.project import (
+from rejoinder.project import PROVIDERS_GROUP, SECRET_NAME, display_path, find_entry_point
+from rejoinder.project.files import (
     CERTIFICATE_SPELLINGS,
-    PROVIDERS_GROUP,
-    SECRET_NAME,
     certificate_files,
-    display_path,
     explain_missing_certificate,
     find_certificate,
-    find_entry_point,
 )
 from rejoinder.spelling import did_you_mean, list_words
 from rejoinder.suite.configuration import Project, configuration_files
@@ -57,6 +54,13 @@ class TargetEntry(Struct, frozen=True):
     source: Source
     path: DocumentPath
 
+    def written(self) -> Any:
+        """The target as it stands in its file."""
+        data = self.source.document.data
+        for step in self.path:
+            data = data[step]
+        return data
+
 
 class Targets:
     """All targets in reach of a suite."""
@@ -83,8 +87,8 @@ class Targets:
                 self.problems.append(source.violation(Violation("duplicate-id", (*here, "name"), message)))
                 continue
             seen[name] = position
-            found = (*_missing(entry, here), *find_conflicts_of_target(entry, here))
-            self.problems += [source.violation(one) for one in found]
+            violations = (*_missing(entry, here), *find_conflicts_of_target(entry, here))
+            self.problems += map(source.violation, violations)
             if not is_known_provider(entry["provider"]):
                 message = f"unknown provider `{entry['provider']}`{did_you_mean(entry['provider'], PROVIDER_NAMES)}"
                 violation = Violation("unknown-provider", (*here, "provider"), message)
@@ -101,13 +105,13 @@ class Targets:
         entry = self.entries.get(name)
         if entry is None:
             return
-        for path, text in _strings(_at(entry.source.document.data, entry.path), entry.path):
+        for path, text in _strings(entry.written(), entry.path):
             if _is_left_out(entry.target.provider, _setting_at(path, entry.path), text, environment):
                 continue
-            found: list[tuple[str, str]] = []
-            expand_environment(text, environment, lambda code, message, found=found: found.append((code, message)))
-            for code, message in found:
-                yield entry.source.violation(Violation(code, path, message), severity)
+            for variable in environment_names(text):
+                if variable not in environment:
+                    message = f"the environment variable `{variable}` is not set"
+                    yield entry.source.violation(Violation("missing-environment", path, message), severity)
 
     def check_certificate(
         self, name: str, environment: Mapping[str, str], folders: tuple[str, ...]
@@ -116,18 +120,18 @@ class Targets:
         entry = self.entries.get(name)
         if entry is None:
             return
-        raw = _at(entry.source.document.data, entry.path)
+        raw = entry.written()
         for at, settings in (((), raw), (("settings",), raw.get("settings"))):
             for spelling in CERTIFICATE_SPELLINGS if isinstance(settings, dict) else ():
                 for place, written in certificate_files(settings.get(spelling)).items():
-                    filled = expand_environment(written, environment, lambda _code, _message: None)
+                    filled = expand_environment(written, environment)
                     if "${{" not in filled and find_certificate(filled, folders) is None:
                         path = (*entry.path, *at, spelling, *place)
                         violation = Violation("file-not-found", path, explain_missing_certificate(filled, folders))
                         yield entry.source.violation(violation)
 
 
-def read_targets(project: Project, given: Path | None = None) -> Targets:
+def read_targets(project: Project, further: Path | None = None) -> Targets:
     """The targets of the project's files, of the configuration and of the file that the command names."""
     targets = Targets()
     targets.complete = project.readable
@@ -136,8 +140,8 @@ def read_targets(project: Project, given: Path | None = None) -> Targets:
             _add_file(targets, path, project.working)
         for source in layer.configurations:
             targets.add(source, source.document.data.get("targets"), ("targets",))
-    if given is not None:
-        _add_file(targets, given, project.working)
+    if further is not None:
+        _add_file(targets, further, project.working)
     return targets
 
 
@@ -155,9 +159,9 @@ def read_targets_file(path: Path, working: Path) -> tuple[Source | None, list[Pr
     if source is None:
         return None, problems
     violations = find_violations(source.document.data, "targets")
-    warnings = [source.violation(one, "warning") for one in find_unknown_schema(source.document.data, "targets")]
-    found = [*problems, *(source.violation(one) for one in violations), *warnings]
-    return (None if violations else source), found
+    problems += map(source.violation, violations)
+    problems += [source.violation(fault, "warning") for fault in find_unknown_schema(source.document.data, "targets")]
+    return (None if violations else source), problems
 
 
 def resolve(value: str, targets: Mapping[str, Target]) -> Target | None:
@@ -169,10 +173,10 @@ def resolve(value: str, targets: Mapping[str, Target]) -> Target | None:
     provider, slash, model = value.partition("/")
     if not (slash and provider and model):
         return None
-    known = PROVIDER_NAMES.get(provider.lower(), provider)
-    if needed_besides_model(known):
+    provider = PROVIDER_NAMES.get(provider.lower(), provider)
+    if needed_besides_model(provider):
         return None
-    return Target(name=value, provider=known, settings={"model": model})
+    return Target(name=value, provider=provider, settings={"model": model})
 
 
 def left_out_settings(target: Target, environment: Mapping[str, str]) -> dict[str, str]:
@@ -219,7 +223,7 @@ def settings_with_environment(target: Target, environment: Mapping[str, str]) ->
                 missing[name] = None
             elif SECRET_NAME.search(name) and environment[name]:
                 secrets[environment[name]] = f"env {name}"
-        return expand_environment(text, environment, lambda _code, _message: None)
+        return expand_environment(text, environment)
 
     def fill(value: Any, path: DocumentPath) -> Any:
         if isinstance(value, str):
@@ -281,15 +285,6 @@ def _missing(entry: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
 def _strings(data: Any, path: DocumentPath) -> Iterator[tuple[DocumentPath, str]]:
     if isinstance(data, str):
         yield path, data
-    elif isinstance(data, dict):
-        for key, value in data.items():
-            yield from _strings(value, (*path, key))
-    elif isinstance(data, list):
-        for position, value in enumerate(data):
-            yield from _strings(value, (*path, position))
-
-
-def _at(data: Any, path: DocumentPath) -> Any:
-    for step in path:
-        data = data[step]
-    return data
+    elif isinstance(data, dict | list):
+        for step, value in data.items() if isinstance(data, dict) else enumerate(data):
+            yield from _strings(value, (*path, step))

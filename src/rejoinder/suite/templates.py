@@ -11,7 +11,7 @@ Everything else in braces is literal text. Expansion is single-pass: what comes 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -53,9 +53,7 @@ class Scope(Struct, frozen=True):
 
 def expand(text: str, scope: Scope, report: Report) -> str:
     """The text with its expressions filled in; a missing one is reported and left as it is."""
-    if "{{" not in text:
-        return text
-    return _EXPRESSION.sub(lambda found: _value(found, scope, report), text)
+    return _EXPRESSION.sub(lambda match: _value(match, scope, report), text) if "{{" in text else text
 
 
 def expand_judge_prompt(text: str, scope: Scope, report: Report) -> tuple[str | JudgeVariable, ...]:
@@ -64,9 +62,9 @@ def expand_judge_prompt(text: str, scope: Scope, report: Report) -> tuple[str | 
     Unknown names stay as they are.
     """
 
-    def value(found: re.Match[str]) -> str:
-        name = found["name"]
-        return found[0] if name and name not in (scope.names or {}) else _value(found, scope, report)
+    def value(match: re.Match[str]) -> str:
+        name = match["name"]
+        return match[0] if name and name not in (scope.names or {}) else _value(match, scope, report)
 
     return _judge_pieces(text, lambda part: _EXPRESSION.sub(value, part))
 
@@ -77,9 +75,8 @@ def read_judge_template(text: str) -> tuple[str | JudgeVariable, ...]:
 
 
 def _judge_pieces(text: str, expand_part: Callable[[str], str]) -> tuple[str | JudgeVariable, ...]:
-    pieces: list[str | JudgeVariable] = []
-    for position, part in enumerate(_JUDGE_EXPRESSION.split(text)):
-        pieces.append(JudgeVariable(part) if position % 2 else expand_part(part))
+    parts = enumerate(_JUDGE_EXPRESSION.split(text))
+    pieces = (JudgeVariable(part) if position % 2 else expand_part(part) for position, part in parts)
     return tuple(piece for piece in pieces if piece != "")
 
 
@@ -87,11 +84,11 @@ def expand_follow_up(text: str, scope: Scope, report: Report) -> tuple[str | Quo
     """The pieces of a follow-up: text, and the places where earlier words come in."""
     pieces: list[str | Quote] = []
     end = 0
-    for found in _EXPRESSION.finditer(text):
-        quote = _quote(found)
+    for match in _EXPRESSION.finditer(text):
+        quote = _quote(match)
         if quote is not None:
-            pieces += [expand(text[end : found.start()], scope, report), quote]
-            end = found.end()
+            pieces += [expand(text[end : match.start()], scope, report), quote]
+            end = match.end()
     pieces.append(expand(text[end:], scope, report))
     return tuple(piece for piece in _trimmed(pieces) if piece != "")
 
@@ -120,13 +117,8 @@ def expand_tree(data: Any, scope: Scope, report: Report) -> Any:
 
 def names_others(variables: Mapping[str, Any]) -> bool:
     """May there be anything to expand in them? In most there is not, and every row asks."""
-    for value in variables.values():
-        if isinstance(value, str):
-            if "{{" in value:
-                return True
-        elif isinstance(value, list | dict):
-            return True
-    return False
+    values = variables.values()
+    return any("{{" in value if isinstance(value, str) else isinstance(value, list | dict) for value in values)
 
 
 def expand_variables(own: Mapping[str, Any], scope: Scope, report_at: Callable[[str], Report]) -> dict[str, Any]:
@@ -134,6 +126,8 @@ def expand_variables(own: Mapping[str, Any], scope: Scope, report_at: Callable[[
 
     One that names itself means the one whose place it takes. What leads in a circle is reported and stays as it is.
     """
+    from graphlib import TopologicalSorter
+
     named = {key: list(_variables_in(value)) for key, value in own.items()}
     if not any(named.values()):
         return {key: expand_tree(value, scope, report_at(key)) for key, value in own.items()}
@@ -145,23 +139,22 @@ def expand_variables(own: Mapping[str, Any], scope: Scope, report_at: Callable[[
     for circle in _circles(needed):
         report_at(circle[0])("missing-variable", _circle_words(circle))
         expanded.update((key, own[key]) for key in circle)
-    for key in _by_need(needed):
+    for key in TopologicalSorter(needed).static_order():
         if key in expanded:
             continue
-        known = {**scope.variables, **{name: expanded[name] for name in needed[key]}}
-        if sum(len(write_value(known[name])) for name in named[key] if name in known) > MOST_CHARACTERS:
+        usable = {**scope.variables, **{name: expanded[name] for name in needed[key]}}
+        if sum(len(write_value(usable[name])) for name in named[key] if name in usable) > MOST_CHARACTERS:
             report_at(key)("too-large", f"other variables make this one longer than {MOST_CHARACTERS:,} characters")
             expanded[key] = own[key]
         else:
-            expanded[key] = expand_tree(own[key], structs.replace(scope, variables=known), report_at(key))
+            expanded[key] = expand_tree(own[key], structs.replace(scope, variables=usable), report_at(key))
     return {key: expanded[key] for key in own}
 
 
 def _variables_in(value: Any) -> Iterator[str]:
     """The names in every `{{ var('name') }}` of a value, each as often as it stands there."""
     if isinstance(value, str):
-        found = _EXPRESSION.finditer(value) if "{{" in value else ()
-        yield from (one["argument"] for one in found if one["function"] == "var")
+        yield from (match["argument"] for match in _EXPRESSION.finditer(value) if match["function"] == "var")
     elif isinstance(value, list | dict):
         for inner in value.values() if isinstance(value, dict) else value:
             yield from _variables_in(inner)
@@ -177,38 +170,24 @@ def _circles(needed: dict[str, list[str]]) -> Iterator[list[str]]:
         try:
             TopologicalSorter(needed).prepare()
         except CycleError as error:
-            found: list[str] = error.args[1][:0:-1]  # each one before what it needs, without the first once more
-            first = min(range(len(found)), key=lambda place: places[found[place]])
-            yield [*found[first:], *found[:first]]
-            needed.update((key, []) for key in found)
+            circle: list[str] = error.args[1][:0:-1]  # each one before what it needs, without the first once more
+            first = min(range(len(circle)), key=lambda place: places[circle[place]])
+            yield [*circle[first:], *circle[:first]]
+            needed.update((key, []) for key in circle)
         else:
             return
 
 
 def _circle_words(circle: list[str]) -> str:
-    first, *others = (f"`{one}`" for one in circle)
+    first, *others = (f"`{name}`" for name in circle)
     if not others:
         return f"the variable {first} refers to itself; give it a value"
     return f"the variable {first} refers to itself, through {list_words(others)}; give one of them a value of its own"
 
 
-def _by_need(needed: dict[str, list[str]]) -> Iterable[str]:
-    from graphlib import TopologicalSorter
-
-    return TopologicalSorter(needed).static_order()
-
-
-def expand_environment(text: str, environment: Mapping[str, str], report: Report) -> str:
-    """`${{ VAR }}`, as it stands in targets."""
-
-    def value(found: re.Match[str]) -> str:
-        name = found[1]
-        if name not in environment:
-            report("missing-environment", f"the environment variable `{name}` is not set")
-            return found[0]
-        return environment[name]
-
-    return _TARGET_EXPRESSION.sub(value, text) if "${{" in text else text
+def expand_environment(text: str, environment: Mapping[str, str]) -> str:
+    """`${{ VAR }}`, as it stands in targets, filled in; what is not set stays as it is."""
+    return _TARGET_EXPRESSION.sub(lambda match: environment.get(match[1], match[0]), text)
 
 
 def environment_names(text: str) -> list[str]:
@@ -217,8 +196,8 @@ def environment_names(text: str) -> list[str]:
 
 def sole_variable(text: str) -> str | None:
     """The variable of a text that is nothing but `${{ VAR }}`."""
-    found = _TARGET_EXPRESSION.fullmatch(text.strip()) if "${{" in text else None
-    return found[1] if found else None
+    match = _TARGET_EXPRESSION.fullmatch(text.strip())
+    return match[1] if match else None
 
 
 def write_value(value: Any) -> str:
@@ -228,29 +207,29 @@ def write_value(value: Any) -> str:
     return "" if value is None else msgspec.json.encode(value).decode()
 
 
-def _quote(found: re.Match[str]) -> Quote | None:
-    name, turn = found["name"], found["turn"]
+def _quote(match: re.Match[str]) -> Quote | None:
+    name, turn = match["name"], match["turn"]
     if name == "response":
         return Quote("response", int(turn) if turn else None)
     return Quote("failed") if name == "failed" and not turn else None
 
 
-def _value(found: re.Match[str], scope: Scope, report: Report) -> str:
-    function, name = found["function"], found["name"]
+def _value(match: re.Match[str], scope: Scope, report: Report) -> str:
+    function, name = match["function"], match["name"]
     if function:
-        return _FUNCTIONS[function](found["argument"], found[0], scope, report)
-    if scope.names is None or found["turn"]:
-        report("unfilled-braces", _unfilled(found, scope))
-        return found[0]
+        return _FUNCTIONS[function](match["argument"], match[0], scope, report)
+    if scope.names is None or match["turn"]:
+        report("unfilled-braces", _unfilled(match, scope))
+        return match[0]
     if name not in scope.names:
         report("missing-variable", f"there is no variable `{name}`{_hint(name, scope.names)}")
-        return found[0]
+        return match[0]
     return write_value(scope.names[name])
 
 
-def _unfilled(found: re.Match[str], scope: Scope) -> str:
+def _unfilled(match: re.Match[str], scope: Scope) -> str:
     """Why nothing fills in what stands in braces, and what would."""
-    name, written = found["name"], found[0]
+    name, written = match["name"], match[0]
     if name in ("response", "failed"):
         return f"`{written}` has a value in follow-ups only, so it stays as written here"
     if name in scope.variables:
@@ -296,8 +275,8 @@ def _secret(name: str, written: str, scope: Scope, report: Report) -> str:
 
 def find_secret_by_expression(expression: str, environment: Mapping[str, str]) -> str:
     """The value that `{{ secret('x') }}` stands for; for text that was recorded with the expression in its place."""
-    found = _EXPRESSION.fullmatch(expression)
-    name = found["argument"] if found else expression
+    match = _EXPRESSION.fullmatch(expression)
+    name = match["argument"] if match else expression
     value = _find_secret(name, environment)
     if value is None:
         raise UsageError(_missing_secret(name))

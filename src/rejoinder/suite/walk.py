@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.errors import UNFILLED, Severity, severity_of
+from rejoinder.errors import UNFILLED
 from rejoinder.model import Case, Problem
 from rejoinder.project import display_path, in_quotes
 from rejoinder.suite.cases import CaseBuilder, CaseId, Draft
@@ -155,22 +155,19 @@ class Walker:
         self, own: dict[str, Any], at: DocumentPath, source: RowSource
     ) -> tuple[dict[str, Any], list[Problem], set[str]]:
         """What is left of a row without what the schema and the rules refuse, what they say, and of which keys."""
-        found = [*find_violations(own, "case"), *find_conflicts(own, ())]
-        if not found and own.keys().isdisjoint(_GRADED_BY_RULES):
+        errors = [*find_violations(own, "case"), *find_conflicts(own, ())]
+        if not errors and own.keys().isdisjoint(_GRADED_BY_RULES):
             return own, [], self.touched.get(("defaults",), set())
         rules = CheckRules(own.get("followups", self.defaults.get("followups", self.context.defaults.followups)))
         rules.walk(own.get("checks"), ("checks",), always=self._always)
         rules.rubrics_of(own, ())
-        errors = [*found, *rules.findings.errors]
-        found_by: tuple[tuple[Severity, list[Violation]], ...] = (
-            ("error", errors),
-            ("warning", rules.findings.warnings),
-        )
-        problems = [
-            source.violation(structs.replace(violation, path=(*at, *violation.path)), severity)
-            for severity, violations in found_by
-            for violation in violations
-        ]
+        errors += rules.findings.errors
+
+        def placed(violation: Violation) -> Violation:
+            return structs.replace(violation, path=(*at, *violation.path))
+
+        problems = [source.violation(placed(error)) for error in errors]
+        problems += [source.violation(placed(warning), "warning") for warning in rules.findings.warnings]
         refused = [*(violation.path for violation in errors), *rules.findings.hidden]
         touched = touched_keys(errors) | self.touched.get(("defaults",), set())
         return prune_case(own, refused), problems, touched
@@ -242,22 +239,19 @@ class Walker:
         return Built(None, problems, source, case, touched | {"id"} if nameless else touched)
 
     def _reporter(self, at: str, problems: list[Problem]) -> Report:
-        def report(code: str, message: str) -> None:
-            severity = severity_of(code, self.context.options.missing)
-            problems.append(self.context.source.problem(code, at, message, severity))
-
-        return report
+        return self.context.source.reporter(at, problems, self.context.options.missing)
 
 
 def _follows(problem: Problem, at: str, touched: set[str]) -> bool:
     """May something be missing only because it, or what was meant to be it, was refused?"""
+    causes: tuple[str, ...] = ()
     if problem.code == "missing-variable":
-        return not touched.isdisjoint(("vars", "cases"))
-    if problem.code == "missing-field" and problem.path == f"{at}.prompt":
-        return not touched.isdisjoint(("prompt", "input_messages", ANYTHING))
-    if problem.code == "missing-field" and problem.path == f"{at}.checks":
-        return not touched.isdisjoint((*_GRADING, ANYTHING))
-    return False
+        causes = ("vars", "cases")
+    elif problem.code == "missing-field" and problem.path == f"{at}.prompt":
+        causes = ("prompt", "input_messages", ANYTHING)
+    elif problem.code == "missing-field" and problem.path == f"{at}.checks":
+        causes = (*_GRADING, ANYTHING)
+    return not touched.isdisjoint(causes)
 
 
 def _from_cell(key: str, text: str) -> Any:

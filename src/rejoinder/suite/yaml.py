@@ -14,6 +14,7 @@ import gc
 import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import yaml
@@ -29,7 +30,7 @@ MOST_GROWTH = 1_000_000
 
 _STRING_TAG = "tag:yaml.org,2002:str"
 _KNOWN_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq"))
-_OTHER_BREAKS = ("\x85", "\u2028", "\u2029")
+_OTHER_BREAKS: tuple[str, ...] = ("\x85", "\u2028", "\u2029")
 """Ends of lines in YAML 1.1, characters like any other in 1.2."""
 _SELDOM_USED = range(0xE000, 0xE020)
 _PAIR = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -86,13 +87,12 @@ class Document:
         """Line and column of the value at a path (of its key with `key`), or of the nearest thing above it."""
         node, key_node = self.node, None
         for step in path:
-            found = _step(node, step)
-            if found is None:
-                key_node = None
+            key_node, below = _step(node, step) or (None, None)
+            if below is None:
                 break
-            key_node, node = found
+            node = below
         chosen = key_node if key and key_node is not None else node
-        return (1, 1) if chosen is None else (chosen.start_mark.line + 1, chosen.start_mark.column + 1)
+        return (1, 1) if chosen is None else _start(chosen)
 
     def scalar_span(self, path: Sequence[str | int]) -> tuple[int, int] | None:
         """Where in its line a value stands that fits on one; None for everything else."""
@@ -109,10 +109,7 @@ class Document:
     def _scalar(self, path: Sequence[str | int]) -> ScalarNode | None:
         node = self.node
         for step in path:
-            found = _step(node, step)
-            if found is None:
-                return None
-            node = found[1]
+            _, node = _step(node, step) or (None, None)
         return node if isinstance(node, ScalarNode) else None
 
     def key_nodes(self) -> Generator[tuple[DocumentPath, ScalarNode]]:
@@ -137,9 +134,8 @@ class Document:
 def parse_yaml(text: str) -> Document:
     """Raises YamlFault for what cannot be parsed at all; duplicates and the like are in `faults`."""
     with paused_collector():
-        if any(one in text for one in _OTHER_BREAKS):
-            return Document(text, _without_other_breaks(text))
-        return Document(text, _compose(text))
+        has_other_breaks = any(character in text for character in _OTHER_BREAKS)
+        return Document(text, _without_other_breaks(text) if has_other_breaks else _compose(text))
 
 
 def _compose(text: str) -> Node | None:
@@ -162,24 +158,32 @@ def _compose_plainly(text: str) -> Node | None:
 def _without_other_breaks(text: str) -> Node | None:
     """libyaml would fold these characters and the spaces around them, so it is shown others in their place."""
     low = text.lower()
-    free = (chr(one) for one in _SELDOM_USED if chr(one) not in text and f"{one:x}" not in low)
+    free = (chr(code) for code in _SELDOM_USED if chr(code) not in text and f"{code:x}" not in low)
     stand_ins = dict(zip(_OTHER_BREAKS, free, strict=False))
     if len(stand_ins) < len(_OTHER_BREAKS):
         raise _unreadable_break(text)
-    shown = text.translate({ord(one): other for one, other in stand_ins.items()})
-    back = {ord(other): one for one, other in stand_ins.items()}
-    node = _compose(shown)
+    node = _compose(text.translate(str.maketrans(stand_ins)))
+    back = str.maketrans({other: character for character, other in stand_ins.items()})
     for scalar in _scalars(node):
         scalar.value = scalar.value.translate(back)
     return node
 
 
 def _unreadable_break(text: str) -> YamlFault:
-    first = min(place for one in _OTHER_BREAKS if (place := text.find(one)) >= 0)
-    before = split_lines(text[:first])
+    first = min(place for character in _OTHER_BREAKS if (place := text.find(character)) >= 0)
     code = f"{ord(text[first]):04x}"
     message = f"the character U+{code.upper()} cannot be read here; in double quotes write it as `\\u{code}`"
-    return YamlFault("yaml-syntax", message, len(before), len(before[-1]) + 1)
+    return YamlFault("yaml-syntax", message, *_end_of(text[:first]))
+
+
+def _end_of(text: str) -> tuple[int, int]:
+    """Line and column of what follows a text."""
+    lines = split_lines(text)
+    return len(lines), len(lines[-1]) + 1
+
+
+def _start(node: Node) -> tuple[int, int]:
+    return node.start_mark.line + 1, node.start_mark.column + 1
 
 
 def _compose_with_pairs(text: str) -> Node | None:
@@ -193,7 +197,7 @@ def _compose_with_pairs(text: str) -> Node | None:
     pieces: list[str] = []
     end = 0
     scalars = list(_scalars(node))
-    for scalar in sorted(scalars, key=lambda one: one.start_mark.index):
+    for scalar in sorted(scalars, key=lambda scalar: scalar.start_mark.index):
         if scalar.style == '"':
             for found in re.compile(ESCAPE).finditer(text, scalar.start_mark.index, scalar.end_mark.index):
                 if len(found[0]) > len(r"\."):
@@ -209,29 +213,25 @@ def _one_character(found: re.Match[str], scalar: ScalarNode) -> str:
     """The escape of the character that a pair stands for. Half of one is an error, as it is for libyaml."""
     escape = found[0]
     if not re.fullmatch(_PAIR, escape):
-        before = split_lines(found.string[: found.start()])
-        opened = (scalar.start_mark.line + 1, scalar.start_mark.column + 1)
-        words = {"context": "while parsing a quoted scalar", "opened": opened, "raw": True}
-        raise YamlFault("yaml-syntax", HALF_CHARACTER, len(before), len(before[-1]) + 1, **words)
+        words = {"context": "while parsing a quoted scalar", "opened": _start(scalar), "raw": True}
+        raise YamlFault("yaml-syntax", HALF_CHARACTER, *_end_of(found.string[: found.start()]), **words)
     high, low = int(escape[2:6], 16), int(escape[8:], 16)
     return f"\\U{0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00):08x}"
 
 
 def _scalars(node: Node | None) -> Generator[ScalarNode]:
     """Every scalar of a document once, in an order that depends on its structure alone."""
-    waiting: list[Node | None] = [node]
+    waiting = [] if node is None else [node]
     seen: set[int] = set()
     while waiting:
         current = waiting.pop()
-        if current is None or id(current) in seen:
+        if id(current) in seen:
             continue
         seen.add(id(current))
         if isinstance(current, ScalarNode):
             yield current
-        elif isinstance(current, SequenceNode):
-            waiting += current.value
         else:
-            waiting += [one for pair in current.value for one in pair]
+            waiting += current.value if isinstance(current, SequenceNode) else chain.from_iterable(current.value)
 
 
 @contextmanager
@@ -294,8 +294,8 @@ def _step(node: Node | None, step: str | int, seen: set[int] | None = None) -> t
                 if _merges(key):
                     merged.append(value)
         for source in merged:
-            for one in source.value if isinstance(source, SequenceNode) else [source]:
-                if id(one) not in seen and (found := _step(one, step, seen)):
+            for base in source.value if isinstance(source, SequenceNode) else [source]:
+                if id(base) not in seen and (found := _step(base, step, seen)):
                     return found
     return None
 
@@ -317,25 +317,24 @@ class _Builder:
     def build(self, node: Node, depth: int) -> Any:
         if isinstance(node, ScalarNode):
             return self._scalar(node)
-        known = id(node)
-        if known in self.built:
+        identity = id(node)
+        if identity in self.built:
             return self._again(node)
         if depth >= MOST_DEPTH:
             raise _fault_at(node, "too-deep", f"nested more than {MOST_DEPTH} levels deep")
         before = self.size
-        self.sizes[known] = -1
+        self.sizes[identity] = -1
         result: Any
         if isinstance(node, MappingNode):
-            self.built[known] = result = {}
+            self.built[identity] = result = {}
             self._fill(node, result, depth + 1)
         else:
-            self.built[known] = result = []
-            for child in node.value:
-                result.append(self.build(child, depth + 1))
+            self.built[identity] = result = []
+            result += (self.build(child, depth + 1) for child in node.value)
             self.size += len(result)
         if node.tag not in _KNOWN_TAGS:
             self._refuse_tag(node)
-        self.sizes[known] = self.size - before
+        self.sizes[identity] = self.size - before
         return result
 
     def _again(self, node: Node) -> Any:
@@ -424,7 +423,7 @@ def read_plain(text: str) -> Any:
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
-        # Longer ones are surely no number that anyone counts with, and Python refuses to convert them.
+        # Longer ones are surely no number to count with, and Python refuses to convert them.
         return int(text) if len(text) <= _LONGEST_INTEGER else text
     if len(text) <= _LONGEST_INTEGER and _BASED.fullmatch(text):
         return int(text[2:], 8 if text[1] == "o" else 16)
@@ -443,7 +442,7 @@ def _complex_key(mapping: MappingNode, key: Node) -> YamlFault:
 
 
 def _fault_at(at: Node, code: str, message: str, **details: Any) -> YamlFault:
-    return YamlFault(code, message, at.start_mark.line + 1, at.start_mark.column + 1, **details)
+    return YamlFault(code, message, *_start(at), **details)
 
 
 def _marked_fault(error: yaml.MarkedYAMLError) -> YamlFault:
@@ -457,10 +456,10 @@ def _marked_fault(error: yaml.MarkedYAMLError) -> YamlFault:
 
 
 def _reader_fault(text: str, error: yaml.reader.ReaderError) -> YamlFault:
-    before = split_lines(text.encode()[: error.position].decode("utf-8", "ignore"))  # the parser counts bytes
+    before = text.encode()[: error.position].decode("utf-8", "ignore")  # the parser counts bytes
     character = ord(error.character) if isinstance(error.character, str) else error.character
     message = f"the character U+{character:04X} is not allowed in YAML; in double quotes write it as an escape"
-    return YamlFault("yaml-syntax", message, len(before), len(before[-1]) + 1)
+    return YamlFault("yaml-syntax", message, *_end_of(before))
 
 
 def _find_depth(text: str) -> YamlFault:

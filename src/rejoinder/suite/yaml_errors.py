@@ -45,16 +45,16 @@ class Situation(Struct, frozen=True):
     def line(self) -> str:
         return self.at(self.number)
 
-    @property
-    def character(self) -> str:
-        return self.line[self.column - 1 : self.column]
+    def character(self, place: Place | None = None) -> str:
+        number, column = place or self.place
+        return self.at(number)[column - 1 : column]
 
     def at(self, number: int) -> str:
         return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
 
     def above(self, number: int) -> Iterator[int]:
         """The numbers of the lines above that are not blank, the nearest first."""
-        return (one for one in range(min(number - 1, len(self.lines)), 0, -1) if self.lines[one - 1].strip())
+        return (above for above in range(min(number - 1, len(self.lines)), 0, -1) if self.lines[above - 1].strip())
 
 
 class Cause(Struct, frozen=True):
@@ -65,12 +65,9 @@ class Cause(Struct, frozen=True):
 
 
 def find_cause(seen: Situation) -> Cause:
-    for recognise in _CAUSES:
-        found = recognise(seen)
-        if found is not None:
-            return found
     words = f"{seen.problem} ({seen.context})" if seen.context else seen.problem
-    return Cause(f"this is not valid YAML: {words}", seen.place, _quoted(seen.line))
+    other = Cause(f"this is not valid YAML: {words}", seen.place, _quoted(seen.line))
+    return next((cause for recognise in _CAUSES if (cause := recognise(seen)) is not None), other)
 
 
 def _quoted(line: str) -> list[str]:
@@ -102,7 +99,7 @@ def spaces_for_non_breaking_ones(line: str) -> str | None:
 
 
 def _tab(seen: Situation) -> Cause | None:
-    if "tab character" not in seen.problem and not ("any token" in seen.problem and seen.character == "\t"):
+    if "tab character" not in seen.problem and not ("any token" in seen.problem and seen.character() == "\t"):
         return None
     if re.match(r"\s*(?:- +)*-\t", seen.line[: seen.column]):
         mended = re.sub(r"^(\s*(?:- +)*)-\t+", r"\1- ", seen.line)
@@ -115,24 +112,22 @@ def _tab(seen: Situation) -> Cause | None:
 
 def _likely_indentations(seen: Situation) -> Iterator[int]:
     """How far a line may be indented below the one above it."""
-    for number in seen.above(seen.number):
+    for number in islice(seen.above(seen.number), 1):
         above = read_line(seen.at(number))
         width = len(above.head)
         if above.key and above.value in ("", "|", ">", "|-", ">-", "|+", ">+"):
             yield width + 2
         yield from (width, above.indentation, width + 2)
-        return
 
 
 def _forbidden_start(seen: Situation) -> Cause | None:
     starts_token = "cannot start any token" in seen.problem or "mapping keys are not allowed" in seen.problem
-    starts_node = "node content" in seen.problem and "block" in seen.context and seen.character in tuple(",}]")
+    starts_node = "node content" in seen.problem and "block" in seen.context and seen.character() in tuple(",}]")
     is_anchor = "anchor" in seen.context and seen.opened is not None
     if not (starts_token or starts_node or is_anchor):
         return None
     number, column = seen.opened if is_anchor and seen.opened else seen.place
-    character = seen.at(number)[column - 1 : column]
-    message = f"a plain value may not start with {character!r}; put it in quotes"
+    message = f"a plain value may not start with {seen.character((number, column))!r}; put it in quotes"
     return Cause(message, (number, column), _quoted(seen.at(number)))
 
 
@@ -150,9 +145,7 @@ def _undefined_alias(seen: Situation) -> Cause | None:
 
 
 def _star(seen: Situation) -> Cause | None:
-    if "alias" not in seen.context:
-        return None
-    return _pattern(seen, seen.opened or seen.place)
+    return _pattern(seen, seen.opened or seen.place) if "alias" in seen.context else None
 
 
 def _pattern(seen: Situation, place: Place) -> Cause:
@@ -181,16 +174,12 @@ def _swallowed_quote(seen: Situation) -> Cause | None:
     mark = seen.at(number)[max(column - 2, 0) : column - 1]
     if mark not in ('"', "'"):
         return None
-    for one in seen.above(number):
-        text = seen.at(one)
-        if mark not in text:
-            continue
-        line = read_line(text)
-        if not line.value.startswith(mark) or line.value.count(mark) > 1:
-            return None
-        message = f"the quote {mark} that opens here is never closed, so it ends at the next quote, on line {number}"
-        return Cause(message, (one, line.column), [f"{text.rstrip()}{mark}"])
-    return None
+    opening = next((above for above in seen.above(number) if mark in seen.at(above)), 0)
+    line = read_line(seen.at(opening))
+    if not line.value.startswith(mark) or line.value.count(mark) > 1:
+        return None
+    message = f"the quote {mark} that opens here is never closed, so it ends at the next quote, on line {number}"
+    return Cause(message, (opening, line.column), [f"{seen.at(opening).rstrip()}{mark}"])
 
 
 def _half_character(seen: Situation) -> Cause | None:
@@ -198,14 +187,14 @@ def _half_character(seen: Situation) -> Cause | None:
     if HALF_CHARACTER not in seen.problem:
         return None
     column = seen.line.rfind("\\", 0, seen.column) + 1 or seen.column
-    found = re.compile(ESCAPE).match(seen.line, column - 1)
-    if found is None or len(found[0]) != len(_LOST):
+    escape = re.compile(ESCAPE).match(seen.line, column - 1)
+    if escape is None or len(escape[0]) != len(_LOST):
         return None
     message = (
-        f"`{found[0]}` is half of a character, and the other half is missing; write both, or `{_LOST}` for a character"
+        f"`{escape[0]}` is half of a character, and the other half is missing; write both, or `{_LOST}` for a character"
         " that is lost"
     )
-    rest = re.sub(ESCAPE, lambda one: _LOST if len(one[0]) == len(_LOST) else one[0], seen.line[column - 1 :])
+    rest = re.sub(ESCAPE, lambda other: _LOST if len(other[0]) == len(_LOST) else other[0], seen.line[column - 1 :])
     return Cause(message, (seen.number, column), [seen.line[: column - 1] + rest])
 
 
@@ -220,7 +209,7 @@ def _backslash(seen: Situation) -> Cause | None:
         return Cause(message, (seen.number, column))
     before, after = seen.line[:start], seen.line[start + written.end() :]
     inner = written[1]
-    doubled = re.sub(r"\\(.)", lambda one: one[0] if one[1] in '\\"' else f"\\{one[0]}", inner)
+    doubled = re.sub(r"\\(.)", lambda escape: escape[0] if escape[1] in '\\"' else f"\\{escape[0]}", inner)
     single = [] if "'" in inner or '\\"' in inner else [f"{before}'{inner}'{after}"]
     return Cause(message, (seen.number, column), [*single, f'{before}"{doubled}"{after}'])
 
@@ -228,9 +217,7 @@ def _backslash(seen: Situation) -> Cause | None:
 def _open_quote(seen: Situation) -> Cause | None:
     if "quoted scalar" not in seen.context or seen.opened is None:
         return None
-    number, column = seen.opened
-    line = seen.at(number)
-    mark = line[column - 1 : column]
+    mark, line = seen.character(seen.opened), seen.at(seen.opened[0])
     return Cause(f"the quote {mark} that opens here is never closed", seen.opened, [f"{line.rstrip()}{mark}"])
 
 
@@ -253,7 +240,7 @@ def _text_goes_on(seen: Situation) -> Cause | None:
 
 def _colon_in_brackets(seen: Situation) -> Cause | None:
     """`{match: a: b}`: quotes around the value alone."""
-    if "flow" not in seen.context or seen.character != ":" or (seen.opened and seen.opened[0] != seen.number):
+    if "flow" not in seen.context or seen.character() != ":" or (seen.opened and seen.opened[0] != seen.number):
         return None
     start = max((found.end() for found in re.finditer(r"[\[{,]\s*|:\s+", seen.line[: seen.column - 1])), default=0)
     end = re.compile(r"[,\]}]|$").search(seen.line, seen.column)
@@ -266,23 +253,19 @@ def _colon_in_brackets(seen: Situation) -> Cause | None:
 
 
 def _open_bracket(seen: Situation) -> Cause | None:
-    if "flow" not in seen.context:
-        return None
-    place = _bracket(seen)
+    place = _bracket(seen) if "flow" in seen.context else None
     if place is None:
         return None
-    line = seen.at(place[0])
-    bracket = line[place[1] - 1]
+    line, bracket = seen.at(place[0]), seen.character(place)
     message = f"the `{bracket}` that opens here is not closed, or a comma is missing; quote it if it is text"
     closed = f"{line.rstrip()}{_CLOSING[bracket]}"
-    key = read_line(line).key
-    proposals = [*_quoted(line), closed] if takes_text(key) else [closed, *_quoted(line)]
-    return Cause(message, place, proposals)
+    is_text = takes_text(read_line(line).key)
+    return Cause(message, place, [*_quoted(line), closed] if is_text else [closed, *_quoted(line)])
 
 
 def _bracket(seen: Situation) -> Place | None:
     """The bracket that the parser names, else the last one that its line does not close."""
-    if seen.opened and seen.at(seen.opened[0])[seen.opened[1] - 1 : seen.opened[1]] in ("[", "{"):
+    if seen.opened and seen.character(seen.opened) in ("[", "{"):
         return seen.opened
     for number in seen.above(seen.number + 1):
         waiting: list[int] = []
@@ -307,8 +290,8 @@ def _missing_space(seen: Situation) -> Cause | None:
         line = seen.at(number)
         dash = re.match(r"(\s*(?:- +)*)-(\w+)(:.*)", line)
         if dash and is_known(dash[2]):
-            message = "a space is missing after the dash"
-            return Cause(message, (number, len(dash[1]) + 2), [f"{dash[1]}- {dash[2]}{dash[3]}"])
+            place = (number, len(dash[1]) + 2)
+            return Cause("a space is missing after the dash", place, [f"{dash[1]}- {dash[2]}{dash[3]}"])
         colon = re.match(r"(\s*(?:- +)*)(\w+):(\S.*)", line)
         if colon and is_known(colon[2]):
             message = f"a space is missing after `{colon[2]}:`"
@@ -340,20 +323,20 @@ def _missing_colon(seen: Situation) -> Cause | None:
 def _opens_block(seen: Situation, number: int) -> bool:
     """Do lines follow that belong below this one?"""
     below = next((line for line in seen.lines[number:] if line.strip()), "")
-    own, next_one = read_line(seen.at(number)), read_line(below)
-    return "-" in next_one.head or next_one.indentation > own.indentation
+    following = read_line(below)
+    return "-" in following.head or following.indentation > read_line(seen.at(number)).indentation
 
 
 def _colon_in_value(seen: Situation) -> Cause | None:
     if not seen.problem.startswith("mapping values are not allowed"):
         return None
     line = read_line(seen.line)
-    if line.key and line.value and seen.column >= line.column:
-        message = "a plain value may not contain ': ' or end in ':'; put the value in quotes"
-        return Cause(message, seen.place, _quoted(seen.line))
-    before = _line_of_value(seen, line)
+    is_in_value = line.key and line.value and seen.column >= line.column
+    before = None if is_in_value else _line_of_value(seen, line)
     if before is None:
         message = "a ':' that is followed by a space may not stand here; quote the text"
+        if is_in_value:
+            message = "a plain value may not contain ': ' or end in ':'; put the value in quotes"
         return Cause(message, seen.place, _quoted(seen.line))
     if not is_known(line.key):
         message = (
@@ -365,8 +348,7 @@ def _colon_in_value(seen: Situation) -> Cause | None:
         "this key is not aligned with the key above, so YAML reads it as part of that value; indent both"
         " alike, or, if this is text, begin it with `|` after the key"
     )
-    text = seen.line.strip()
-    return Cause(message, (seen.number, len(line.head) + 1), [" " * len(before.head) + text])
+    return Cause(message, (seen.number, len(line.head) + 1), [" " * len(before.head) + seen.line.strip()])
 
 
 def _line_of_value(seen: Situation, line: Line) -> Line | None:
@@ -384,21 +366,19 @@ def _text_not_indented(seen: Situation) -> Cause | None:
     if "simple key" not in seen.context or seen.opened is None:
         return None
     number, column = seen.opened
-    for one in seen.above(number):
-        above = read_line(seen.at(one))
-        if not above.key:
-            continue
+    lines = (read_line(seen.at(above)) for above in seen.above(number))
+    if above := next((line for line in lines if line.key), None):
         remedy = "indent it" if above.value[:1] in ("|", ">") else "indent it, or begin the value with `|`"
         return Cause(f"this text is not indented below `{above.key}`; {remedy}", (number, column))
-    text = seen.at(number).strip()
-    message = f"`{text}` has no `:`; a key needs one, and text belongs after a key or a dash"
-    return Cause(message, (number, column), [f"{seen.at(number).rstrip()}:"])
+    text = seen.at(number).rstrip()
+    message = f"`{text.strip()}` has no `:`; a key needs one, and text belongs after a key or a dash"
+    return Cause(message, (number, column), [f"{text}:"])
 
 
 def _text_after_bar(seen: Situation) -> Cause | None:
     if "block scalar" not in seen.context or "comment or line break" not in seen.problem:
         return None
-    mark = seen.at(seen.opened[0])[seen.opened[1] - 1 : seen.opened[1]] if seen.opened else "|"
+    mark = seen.character(seen.opened) if seen.opened else "|"
     message = f"after `{mark}` the text starts on the next line; put it in quotes if `{mark}` is part of it"
     return Cause(message, seen.place)
 
