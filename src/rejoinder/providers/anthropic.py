@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
 from rejoinder.providers.http1 import HttpAnswer
-from rejoinder.providers.http_api import EMPTY, ENDS_TARGET, ErrorDetails, Outgoing, merged, pair_calls
+from rejoinder.providers.http_api import EMPTY, ENDS_TARGET, ErrorDetails, JsonWire, Outgoing, pair_calls, split_system
 from rejoinder.providers.json_fields import arguments_text, count, read_json
 from rejoinder.providers.settings import Sampling
 
@@ -24,23 +24,13 @@ DEFAULT_MAX_TOKENS = 4096
 _ENDING_TYPES = frozenset({"authentication_error", "permission_error", "not_found_error", "billing_error"})
 
 
-class AnthropicMessages:
+class AnthropicMessages(JsonWire):
     def __init__(self, url: str, model: str, sampling: Sampling, extra_body: Mapping[str, Any]) -> None:
-        self._url = url
-        self._model = model
-        self._fixed = _parameters(sampling)
-        self._extra = extra_body
+        super().__init__(url, {"model": model, **_parameters(sampling)}, extra_body)
 
     def write(self, request: Request) -> Outgoing:
-        system = [message.content for message in request.messages if message.role == "system"]
-        others = [message for message in request.messages if message.role != "system"]
-        turns = _turns(pair_calls(others, "start of next turn"))
-        body: dict[str, Any] = {"messages": turns, "model": self._model, **self._fixed}
-        if system:
-            body["system"] = "\n\n".join(system)
-        if self._extra:
-            body = merged(body, self._extra)
-        return Outgoing(self._url, msgspec.json.encode(body))
+        system, others = split_system(request.messages)
+        return self.outgoing(messages=_turns(pair_calls(others, "start of next turn")), **self._fixed, system=system)
 
     def read(self, answer: HttpAnswer) -> Reply:
         message = read_json(_DECODER, answer.body)
@@ -81,7 +71,7 @@ class AnthropicMessages:
 
 def _parameters(sampling: Sampling) -> dict[str, Any]:
     budget, most = sampling.thinking_budget, sampling.max_output_tokens
-    fields: dict[str, Any] = {
+    return {
         # The budget counts against the limit, and something must be left to answer with.
         "max_tokens": DEFAULT_MAX_TOKENS + (budget or 0) if most is None else most,
         "temperature": sampling.temperature,
@@ -90,7 +80,6 @@ def _parameters(sampling: Sampling) -> dict[str, Any]:
         "thinking": {"type": "enabled", "budget_tokens": budget} if budget else None,
         "output_config": {"effort": sampling.reasoning_effort} if sampling.reasoning_effort else None,
     }
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _turns(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:

@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Struct, field
 
 from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
+from rejoinder.providers import http_api as api
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.http1 import HttpAnswer
-from rejoinder.providers.http_api import EMPTY, ENDS_TARGET, ErrorDetails, Outgoing, merged, pair_calls
 from rejoinder.providers.json_fields import arguments_text, count, read_json
 from rejoinder.providers.settings import Sampling
 from rejoinder.providers.vector_bytes import pack_vector
@@ -28,23 +28,36 @@ _FILTERED = frozenset(
 )
 
 
-class GeminiContent:
-    def __init__(self, url: str, sampling: Sampling, extra_body: Mapping[str, Any]) -> None:
-        self._url = url
-        self._fixed = _parameters(sampling)
-        self._extra = extra_body
+class _Gemini(api.JsonWire):
+    def explain(self, answer: HttpAnswer) -> api.ErrorDetails:
+        ends = answer.status in api.ENDS_TARGET
+        try:
+            error = read_json(_ERROR_DECODER, answer.body).error
+        except msgspec.MsgspecError:
+            return api.ErrorDetails(ends_target=ends)
+        reasons = {detail.reason for detail in error.details}
+        # A wrong key comes as a 400, told from other bad requests by its reason alone.
+        ends = ends or error.status in _ENDING_STATUSES or "API_KEY_INVALID" in reasons
+        delays = [detail.retry_delay for detail in error.details if detail.retry_delay]
+        return api.ErrorDetails(
+            type="API_KEY_INVALID" if "API_KEY_INVALID" in reasons else error.status,
+            message=error.message,
+            retry_after_s=_seconds(delays[0]) if delays else None,
+            ends_target=ends,
+        )
 
-    def write(self, request: Request) -> Outgoing:
-        system = [message.content for message in request.messages if message.role == "system"]
-        rest = [message for message in request.messages if message.role != "system"]
-        body: dict[str, Any] = {"contents": _contents(pair_calls(rest, "next turn"))}
-        if system:
-            body["systemInstruction"] = {"parts": [{"text": "\n\n".join(system)}], "role": "user"}
-        if self._fixed:
-            body["generationConfig"] = self._fixed
-        if self._extra:
-            body = merged(body, self._extra)
-        return Outgoing(self._url, msgspec.json.encode(body))
+
+class GeminiContent(_Gemini):
+    def __init__(self, url: str, sampling: Sampling, extra_body: Mapping[str, Any]) -> None:
+        super().__init__(url, _parameters(sampling), extra_body)
+
+    def write(self, request: Request) -> api.Outgoing:
+        system, others = api.split_system(request.messages)
+        return self.outgoing(
+            contents=_contents(api.pair_calls(others, "next turn")),
+            systemInstruction=None if system is None else {"parts": [{"text": system}], "role": "user"},
+            generationConfig=self._fixed or None,
+        )
 
     def read(self, answer: HttpAnswer) -> Reply:
         response = read_json(_DECODER, answer.body)
@@ -72,22 +85,17 @@ class GeminiContent:
             thinking="".join(part.text or "" for part in parts if part.thought) or None,
         )
 
-    def explain(self, answer: HttpAnswer) -> ErrorDetails:
-        return _explain(answer)
 
-
-class GeminiEmbeddings:
+class GeminiEmbeddings(_Gemini):
     def __init__(self, url: str, name: str, extra_body: Mapping[str, Any]) -> None:
-        self._url = url
-        self._name = name
-        """The model as the API calls it, `models/...`."""
-        self._extra = extra_body
+        """`name`: the model as the API calls it, `models/...`."""
+        super().__init__(url, {"model": name}, extra_body)
 
-    def write(self, request: Request) -> Outgoing:
+    def write(self, request: Request) -> api.Outgoing:
         content = {"parts": [{"text": request.embed}], "role": "user"}
         # The batch has no fields of its own: what a target adds is for the one request in it.
-        one = merged({"content": content, "model": self._name}, self._extra)
-        return Outgoing(self._url, msgspec.json.encode({"requests": [one]}))
+        embedded = api.merged({"content": content, **self._fixed}, self._extra)
+        return api.Outgoing(self._url, msgspec.json.encode({"requests": [embedded]}))
 
     def read(self, answer: HttpAnswer) -> Reply:
         response = read_json(_BATCH_DECODER, answer.body)
@@ -96,35 +104,11 @@ class GeminiEmbeddings:
             raise msgspec.ValidationError(f"there are {found} vectors in it, and one was asked for")
         return Reply("", _usage(response.usage_metadata), vector=pack_vector(response.embeddings[0].values))
 
-    def explain(self, answer: HttpAnswer) -> ErrorDetails:
-        return _explain(answer)
-
-
-def _explain(answer: HttpAnswer) -> ErrorDetails:
-    ends = answer.status in ENDS_TARGET
-    try:
-        error = read_json(_ERROR_DECODER, answer.body).error
-    except msgspec.MsgspecError:
-        return ErrorDetails(ends_target=ends)
-    reasons = {detail.reason for detail in error.details}
-    # A wrong key comes as a 400, told from other bad requests by its reason alone.
-    ends = ends or error.status in _ENDING_STATUSES or "API_KEY_INVALID" in reasons
-    delays = [detail.retry_delay for detail in error.details if detail.retry_delay]
-    return ErrorDetails(
-        type="API_KEY_INVALID" if "API_KEY_INVALID" in reasons else error.status,
-        message=error.message,
-        retry_after_s=_seconds(delays[0]) if delays else None,
-        ends_target=ends,
-    )
-
 
 def _parameters(sampling: Sampling) -> dict[str, Any]:
-    thinking: dict[str, Any] = {}
-    if sampling.thinking_budget is not None:
-        thinking["thinkingBudget"] = sampling.thinking_budget
-    if sampling.reasoning_effort is not None:
-        thinking["thinkingLevel"] = sampling.reasoning_effort.upper()
-    fields: dict[str, Any] = {
+    level = sampling.reasoning_effort and sampling.reasoning_effort.upper()
+    thinking = api.without_none({"thinkingBudget": sampling.thinking_budget, "thinkingLevel": level})
+    return {
         "temperature": sampling.temperature,
         "topP": sampling.top_p,
         "maxOutputTokens": sampling.max_output_tokens,
@@ -132,7 +116,6 @@ def _parameters(sampling: Sampling) -> dict[str, Any]:
         "stopSequences": sampling.stop,
         "thinkingConfig": thinking or None,
     }
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _contents(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
@@ -149,7 +132,7 @@ def _contents(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
             contents.append({"parts": parts, "role": role})
     # A call of a tool has to follow words or a result.
     if not contents or any("functionCall" in part for part in contents[0]["parts"]):
-        contents.insert(0, {"parts": [{"text": EMPTY}], "role": "user"})
+        contents.insert(0, {"parts": [{"text": api.EMPTY}], "role": "user"})
     return contents
 
 
@@ -160,7 +143,7 @@ def _parts(message: ChatMessage, names: Mapping[str, str]) -> list[dict[str, Any
         return [{"functionResponse": response}]
     parts: list[dict[str, Any]] = []
     if message.content or not message.tool_calls:
-        parts.append({"text": message.content or EMPTY})
+        parts.append({"text": message.content or api.EMPTY})
     for call in message.tool_calls:
         parts.append({"functionCall": {"id": call.id, "name": call.name, "args": msgspec.Raw(call.arguments)}})
     return parts

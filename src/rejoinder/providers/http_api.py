@@ -74,6 +74,30 @@ class Wire(Protocol):
         ...
 
 
+class JsonWire:
+    """The part of a wire format that writes requests as JSON. `fixed` is what all requests of a target have, `extra` is
+    what its author adds to them."""
+
+    def __init__(self, url: str, fixed: Mapping[str, Any], extra: Mapping[str, Any]) -> None:
+        self._url = url
+        self._fixed = without_none(fixed)
+        self._extra = extra
+
+    def outgoing(self, **fields: Any) -> Outgoing:
+        body = without_none(fields)
+        return Outgoing(self._url, msgspec.json.encode(merged(body, self._extra) if self._extra else body))
+
+
+def without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def split_system(messages: Sequence[ChatMessage]) -> tuple[str | None, list[ChatMessage]]:
+    """The words of the system, for APIs that have a field for them, and the other messages."""
+    system = [message.content for message in messages if message.role == "system"]
+    return "\n\n".join(system) if system else None, [message for message in messages if message.role != "system"]
+
+
 class Wires(Struct, frozen=True):
     """The wire formats of one API: of its replies, and of its embeddings where it has any."""
 

@@ -16,18 +16,9 @@ import msgspec
 from msgspec import Struct, field
 
 from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
+from rejoinder.providers import http_api as api
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.http1 import HttpAnswer
-from rejoinder.providers.http_api import (
-    ENDS_TARGET,
-    OVERLOADED,
-    RETRYABLE,
-    ErrorDetails,
-    Outgoing,
-    merged,
-    pair_calls,
-    shortened,
-)
 from rejoinder.providers.json_fields import arguments_text, count, read_json
 from rejoinder.providers.settings import Sampling
 from rejoinder.providers.vector_bytes import pack_vector, read_vector
@@ -36,7 +27,32 @@ _FINAL_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "b
 """What no waiting helps against, although it comes as a 429."""
 
 
-class OpenAiChat:
+class OpenAiWire(api.JsonWire):
+    """What OpenAI's APIs have in common."""
+
+    def explain(self, answer: HttpAnswer) -> api.ErrorDetails:
+        """The error object of OpenAI, and the looser ones of servers that follow it."""
+        try:
+            body = read_json(_ERROR_DECODER, answer.body)
+        except msgspec.MsgspecError:
+            return api.ErrorDetails(ends_target=answer.status in api.ENDS_TARGET)
+        error = body.error
+        if error is None:  # vLLM and Mistral have the fields themselves; others say `detail`
+            error = OpenAiError(body.message or body.detail_text(), body.type, body.code)
+        if isinstance(error, str):
+            return api.ErrorDetails(message=error, ends_target=answer.status in api.ENDS_TARGET)
+        code = error.code if isinstance(error.code, str) else None
+        final = code in _FINAL_CODES or error.type in _FINAL_CODES
+        return api.ErrorDetails(
+            type=code or error.type,
+            message=error.message,
+            final=final,
+            ends_target=final or answer.status in api.ENDS_TARGET,
+            content_filter=code in ("content_filter", "content_policy_violation"),
+        )
+
+
+class OpenAiChat(OpenAiWire):
     def __init__(
         self,
         url: str,
@@ -47,23 +63,17 @@ class OpenAiChat:
         limit_field: str = "max_tokens",
         empty: str = "",
     ) -> None:
-        self._url = url
+        super().__init__(url, {"model": model, **_parameters(sampling, limit_field)}, extra_body)
         self._empty = empty
-        self._fixed = _parameters(sampling, limit_field)
-        self._model = model
-        self._extra = extra_body
 
-    def write(self, request: Request) -> Outgoing:
+    def write(self, request: Request) -> api.Outgoing:
         # An empty list is refused, an empty text is not.
         messages = write_messages(request.messages) or [{"role": "user", "content": ""}]
         if self._empty:
             for message in messages:
                 if message["role"] == "assistant" and not message["content"] and "tool_calls" not in message:
                     message["content"] = self._empty
-        body: dict[str, Any] = {"messages": messages, "model": self._model, **self._fixed}
-        if self._extra:
-            body = merged(body, self._extra)
-        return Outgoing(self._url, msgspec.json.encode(body))
+        return self.outgoing(messages=messages, **self._fixed)
 
     def read(self, answer: HttpAnswer) -> Reply:
         completion = read_json(_DECODER, answer.body)
@@ -92,31 +102,6 @@ class OpenAiChat:
             refusal=bool(message.refusal),
         )
 
-    def explain(self, answer: HttpAnswer) -> ErrorDetails:
-        return explain_openai_error(answer)
-
-
-def explain_openai_error(answer: HttpAnswer) -> ErrorDetails:
-    """The error object of OpenAI, and the looser ones of servers that follow it."""
-    try:
-        body = read_json(_ERROR_DECODER, answer.body)
-    except msgspec.MsgspecError:
-        return ErrorDetails(ends_target=answer.status in ENDS_TARGET)
-    error = body.error
-    if error is None:  # vLLM and Mistral have the fields themselves; others say `detail`
-        error = OpenAiError(body.message or body.detail_text(), body.type, body.code)
-    if isinstance(error, str):
-        return ErrorDetails(message=error, ends_target=answer.status in ENDS_TARGET)
-    code = error.code if isinstance(error.code, str) else None
-    final = code in _FINAL_CODES or error.type in _FINAL_CODES
-    return ErrorDetails(
-        type=code or error.type,
-        message=error.message,
-        final=final,
-        ends_target=final or answer.status in ENDS_TARGET,
-        content_filter=code in ("content_filter", "content_policy_violation"),
-    )
-
 
 _PASSING = {"rate_limit_exceeded": 429, "server_error": 500, "overloaded": 503, "error": 500}
 """What words in an answer of status 200 would be as a status."""
@@ -130,16 +115,16 @@ def told_inside(error: OpenAiError | str) -> ProviderError:
     status = word if isinstance(word, int) else count(word) or _PASSING.get(word)
     kind = str(error.code or error.type or "error")
     return ProviderError(
-        f"the answer reports an error ({kind}): {shortened(error.message or 'it does not say which')}",
+        f"the answer tells of an error ({kind}): {api.shortened(error.message or 'it does not say which')}",
         type=kind,
-        retryable=status in RETRYABLE,
+        retryable=status in api.RETRYABLE,
         status=status,
-        pressure="rate" if status == 429 else "overload" if status in OVERLOADED else None,
+        pressure="rate" if status == 429 else "overload" if status in api.OVERLOADED else None,
     )
 
 
 def _parameters(sampling: Sampling, limit_field: str) -> dict[str, Any]:
-    fields: dict[str, Any] = {
+    return {
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         limit_field: sampling.max_output_tokens,
@@ -147,12 +132,11 @@ def _parameters(sampling: Sampling, limit_field: str) -> dict[str, Any]:
         "stop": sampling.stop,
         "reasoning_effort": sampling.reasoning_effort,
     }
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def write_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
     """Messages as OpenAI's API takes them."""
-    return [_message(message) for message in pair_calls(messages, "next message")]
+    return [_message(message) for message in api.pair_calls(messages, "next message")]
 
 
 def _message(message: ChatMessage) -> dict[str, Any]:
@@ -279,15 +263,12 @@ _DECODER = msgspec.json.Decoder(_Completion)
 _ERROR_DECODER = msgspec.json.Decoder(_ErrorBody)
 
 
-class OpenAiEmbeddings:
+class OpenAiEmbeddings(OpenAiWire):
     def __init__(self, url: str, model: str, extra_body: Mapping[str, Any]) -> None:
-        self._url = url
-        self._model = model
-        self._extra = extra_body
+        super().__init__(url, {"model": model}, extra_body)
 
-    def write(self, request: Request) -> Outgoing:
-        body: dict[str, Any] = {"model": self._model, "input": request.embed, "encoding_format": "base64"}
-        return Outgoing(self._url, msgspec.json.encode(merged(body, self._extra)))
+    def write(self, request: Request) -> api.Outgoing:
+        return self.outgoing(**self._fixed, input=request.embed, encoding_format="base64")
 
     def read(self, answer: HttpAnswer) -> Reply:
         response = read_json(_EMBEDDING_DECODER, answer.body)
@@ -303,9 +284,6 @@ class OpenAiEmbeddings:
             model=response.model,
             vector=read_vector(vector) if isinstance(vector, str) else pack_vector(vector),
         )
-
-    def explain(self, answer: HttpAnswer) -> ErrorDetails:
-        return explain_openai_error(answer)
 
 
 def _embedding_usage(usage: _EmbeddingUsage | None) -> Usage:

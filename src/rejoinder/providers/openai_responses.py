@@ -13,31 +13,22 @@ from msgspec import Struct
 
 from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
 from rejoinder.providers.http1 import HttpAnswer
-from rejoinder.providers.http_api import ErrorDetails, Outgoing, merged, pair_calls
+from rejoinder.providers.http_api import Outgoing, pair_calls, split_system
 from rejoinder.providers.json_fields import arguments_text, count, read_json
-from rejoinder.providers.openai_chat import OpenAiError, explain_openai_error, told_inside
+from rejoinder.providers.openai_chat import OpenAiError, OpenAiWire, told_inside
 from rejoinder.providers.settings import Sampling
 
 
-class OpenAiResponses:
+class OpenAiResponses(OpenAiWire):
     def __init__(self, url: str, model: str, sampling: Sampling, extra_body: Mapping[str, Any]) -> None:
-        self._url = url
-        self._model = model
-        self._fixed = _parameters(sampling)
-        self._extra = extra_body
+        super().__init__(url, {"model": model, **_parameters(sampling)}, extra_body)
 
     def write(self, request: Request) -> Outgoing:
-        system = [message.content for message in request.messages if message.role == "system"]
-        others = pair_calls([message for message in request.messages if message.role != "system"], "anywhere")
-        rest = [item for message in others for item in _items(message)]
+        system, others = split_system(request.messages)
+        items = [item for message in pair_calls(others, "anywhere") for item in _items(message)]
         # An empty list is refused, an empty text is not.
-        items = rest or [{"role": "user", "content": ""}]
-        body: dict[str, Any] = {"input": items, "model": self._model, **self._fixed}
-        if system:
-            body["instructions"] = "\n\n".join(system)
-        if self._extra:
-            body = merged(body, self._extra)
-        return Outgoing(self._url, msgspec.json.encode(body))
+        items = items or [{"role": "user", "content": ""}]
+        return self.outgoing(input=items, **self._fixed, instructions=system)
 
     def read(self, answer: HttpAnswer) -> Reply:
         response = read_json(_DECODER, answer.body)
@@ -66,18 +57,14 @@ class OpenAiResponses:
             refusal=bool(refusals),
         )
 
-    def explain(self, answer: HttpAnswer) -> ErrorDetails:
-        return explain_openai_error(answer)
-
 
 def _parameters(sampling: Sampling) -> dict[str, Any]:
-    fields: dict[str, Any] = {
+    return {
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "max_output_tokens": sampling.max_output_tokens,
         "reasoning": {"effort": sampling.reasoning_effort} if sampling.reasoning_effort else None,
     }
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _items(message: ChatMessage) -> Iterator[dict[str, Any]]:
