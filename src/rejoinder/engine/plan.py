@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,6 +63,40 @@ class Job(Struct, frozen=True):
     """Its place in document order, from 0."""
     prepared: Prepared
     trial: int
+
+
+class JobReference(NamedTuple):
+    """A job for another process, which has loaded the same suites: no suite, row or secret is in it."""
+
+    number: int
+    suite: str
+    case: str
+    target: str
+    trial: int
+
+
+def reference_of(job: Job) -> JobReference:
+    prepared = job.prepared
+    return JobReference(job.number, prepared.suite.path, prepared.case.id, prepared.target.name, job.trial)
+
+
+class JobFinder:
+    """Finds jobs again by reference. Rows of data sets are read anew."""
+
+    def __init__(self, suites: list[Suite], options: RunOptions) -> None:
+        self._suites = suites
+        self._options = options
+        self._jobs: Iterator[Job] = iter(())
+        self._next = inf
+
+    def find(self, reference: JobReference) -> Job:
+        if reference.number < self._next:
+            self._jobs, self._next = plan(self._suites, self._options), 0
+        job = next(job for job in self._jobs if job.number == reference.number)
+        self._next = job.number + 1
+        if reference_of(job) != reference:
+            raise UsageError(f"the suite {reference.suite} is not the same here: case `{reference.case}` is missing")
+        return job
 
 
 class Place(NamedTuple):

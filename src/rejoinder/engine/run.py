@@ -25,6 +25,7 @@ from rejoinder.engine.conversation import Fork
 from rejoinder.engine.crash_points import reached
 from rejoinder.engine.earlier import EarlierRuns, find_earlier
 from rejoinder.engine.embeddings import Embeddings
+from rejoinder.engine.executor import Executor
 from rejoinder.engine.folder import (
     RunBusy,
     RunFolder,
@@ -94,6 +95,7 @@ class Origin(Struct, frozen=True):
     """False if its suites come from a copy that this user did not write: its own copy gets no seal either."""
     prefix: Tape | None = None
     """The conversation whose beginning a fork takes over."""
+    executor: Executor | None = None
     resumed_with: RunOptions | None = None
     """The options that `resume` goes on with, where they differ from those of the first execution."""
 
@@ -105,9 +107,11 @@ class Origin(Struct, frozen=True):
         return structs.replace(receipt, sources=tuple(str(folder.path) for folder in folders), **made_of)
 
 
-def start_run(suites: list[Suite], options: RunOptions, observer: Observer | None = None) -> RunReport:
-    """Run suites in a new folder."""
-    return _start(suites, options, observer, Origin())
+def start_run(
+    suites: list[Suite], options: RunOptions, observer: Observer | None = None, executor: Executor | None = None
+) -> RunReport:
+    """Run suites in a new folder. `executor`: where conversations are played, if not as tasks of this process."""
+    return _start(suites, options, observer, Origin(executor=executor))
 
 
 def replay_run(recorded: RecordedRun, options: RunOptions, observer: Observer | None = None) -> RunReport:
@@ -275,7 +279,8 @@ def _start(suites: list[Suite], options: RunOptions, observer: Observer | None, 
                 raise UsageError(f"{folder.path} cannot be written: {reason_of(error)}") from None
             raise
         reached("run.created")
-        return _Execution(setup, sources, folder, root).work(run, None, observer or Observer())
+        execution = _Execution(setup, sources, folder, root, origin.executor)
+        return execution.work(run, None, observer or Observer())
 
 
 def _create_folder(root: Path, origin: Origin) -> RunFolder:
@@ -397,11 +402,14 @@ def _derive_run(recorded: RecordedRun, suites: list[Suite]) -> RunReport:
 class _Execution:
     """The part that start and resume share: play, then write results, summary and receipt."""
 
-    def __init__(self, setup: Setup, sources: RunSources, folder: RunFolder, root: Path) -> None:
+    def __init__(
+        self, setup: Setup, sources: RunSources, folder: RunFolder, root: Path, executor: Executor | None = None
+    ) -> None:
         self._setup = setup
         self._sources = sources
         self._folder = folder
         self._root = root
+        self._executor = executor
 
     def work(self, run: Receipt, history: History | None, observer: Observer, spent: Amount = NOTHING) -> RunReport:
         folder, setup, planned = self._folder, self._setup, self._setup.survey.planned
@@ -411,6 +419,7 @@ class _Execution:
             folder.write_receipt(structs.replace(run, status="running", planned=planned))
         writer = ResultWriter(folder.path)
         worker = Worker(setup, folder, writer, observer)
+        worker.executor = self._executor or worker.executor
         budget = self._open_budget(spent)
         ending = asyncio.run(worker.work(self._sources, history, budget))
         if ending.failure is not None:
