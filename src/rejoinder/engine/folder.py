@@ -59,19 +59,10 @@ class RunBusy(RejoinderError):
 class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.id = path.name
+        self.journal = path / "journal.jsonl"
+        self.results = path / "results.jsonl"
         self._lock: int | None = None
-
-    @property
-    def id(self) -> str:
-        return self.path.name
-
-    @property
-    def journal(self) -> Path:
-        return self.path / "journal.jsonl"
-
-    @property
-    def results(self) -> Path:
-        return self.path / "results.jsonl"
 
     def lock(self) -> None:
         """Hold the folder until the process ends or `unlock` is called. Raises RunBusy, or RejoinderError where the

@@ -140,20 +140,62 @@ def _enter(record: Record, ledger: Ledger) -> None:
         ledger.taken_up()
 
 
+class _File:
+    """The journal's file. It always ends with a whole record, as far as this process can help it."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        self._path = path
+        self._handle = open_to_append(path)
+        self._size = size
+        os.ftruncate(self._handle, size)
+        self._writing = threading.Lock()
+        self._failure: JournalError | None = None
+
+    def append(self, data: bytes, *, may_tear: bool = False) -> None:
+        """Raises JournalError."""
+        with self._writing:
+            if self._failure is not None:
+                raise self._failure
+            if may_tear:
+                if is_due("batch.torn"):
+                    os.write(self._handle, data[: len(data) // 2])
+                reached("batch.torn")
+            try:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[os.write(self._handle, rest) :]
+            except OSError as error:
+                raise self._fail(error) from error
+            self._size += len(data)
+
+    def sync(self) -> None:
+        """Raises JournalError."""
+        try:
+            os.fdatasync(self._handle)
+        except OSError as error:
+            raise self._fail(error) from error
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+    def _fail(self, error: OSError) -> JournalError:
+        """From here on nothing is written: the file ends with its last whole record."""
+        self._failure = JournalError(f"the journal {self._path} cannot be written: {reason_of(error)}")
+        self._failure.__cause__ = error
+        with contextlib.suppress(OSError):  # a torn last line is tolerated as well
+            os.ftruncate(self._handle, self._size)
+        return self._failure
+
+
 class Journal:
     """The journal of an open run. `told` returns when the record is on the disk; both raise JournalError."""
 
     def __init__(self, path: Path, mask: Mask, history: History | None = None) -> None:
-        self._path = path
         self._mask = mask if mask else None
         self._encode = msgspec.json.Encoder().encode
-        self._file = open_to_append(path)
-        self._size = history.size if history else 0
-        os.ftruncate(self._file, self._size)
-        self._failed: JournalError | None = None
+        self._file = _File(path, history.size if history else 0)
         self.open_calls: set[str] = set()
         """Calls that were asked and not told: in doubt, should the run end now."""
-        self._writing = threading.Lock()
         self._to_ask: list[_Entry] = []
         """What this turn of the event loop is about to ask."""
         self._pending: list[_Entry] = []
@@ -162,7 +204,7 @@ class Journal:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._commit_for_ever, name="rejoinder-journal", daemon=True)
         self._thread.start()
-        self._append(self._line(Opened(FORMAT, history.in_doubt if history else 0)))
+        self._file.append(self._line(Opened(FORMAT, history.in_doubt if history else 0)))
 
     async def asked(self, record: Asked) -> None:
         """Returns when the operating system has the record: it survives the end of this process. Then call."""
@@ -194,10 +236,8 @@ class Journal:
     def close(self) -> None:
         """Write what waits and let go of the file."""
         self._write_asked()
-        self._hand_over()
-        self._queue.put(None)
-        self._thread.join()
-        os.close(self._file)
+        self.flush()
+        self._file.close()
 
     def flush(self) -> None:
         """Write what waits, from any thread, when the event loop cannot. Nothing is written afterwards."""
@@ -217,7 +257,7 @@ class Journal:
             return
         failure: JournalError | None = None
         try:
-            self._append(b"".join(line for line, _ in batch))
+            self._file.append(b"".join(line for line, _ in batch))
             for _, waiter in batch:
                 if waiter is not None:
                     reached("asked.written")
@@ -256,46 +296,20 @@ class Journal:
                 self._commit(batch)
 
     def _commit(self, batch: list[_Entry]) -> None:
-        """One write and one sync for all that waits, then everybody is woken."""
+        """One write and one sync for all that waits, then all waiters are woken."""
         failure: JournalError | None = None
         waiters = [waiter for _, waiter in batch if waiter is not None]
         try:
             reached("batch.before_write")
-            self._append(b"".join(line for line, _ in batch), may_tear=True)
+            self._file.append(b"".join(line for line, _ in batch), may_tear=True)
             reached("batch.written")
             if waiters:
-                os.fdatasync(self._file)
+                self._file.sync()
             reached("batch.synced")
         except JournalError as error:
             failure = error
-        except OSError as error:
-            failure = self._fail(error)
         if waiters:
             self._loop.call_soon_threadsafe(_wake, waiters, failure)
-
-    def _append(self, data: bytes, *, may_tear: bool = False) -> None:
-        with self._writing:
-            if self._failed is not None:
-                raise self._failed
-            if may_tear:
-                if is_due("batch.torn"):
-                    os.write(self._file, data[: len(data) // 2])
-                reached("batch.torn")
-            try:
-                rest = memoryview(data)
-                while rest:
-                    rest = rest[os.write(self._file, rest) :]
-            except OSError as error:
-                raise self._fail(error) from error
-            self._size += len(data)
-
-    def _fail(self, error: OSError) -> JournalError:
-        """From here on nothing is written: the file ends with its last whole record."""
-        self._failed = JournalError(f"the journal {self._path} cannot be written: {reason_of(error)}")
-        self._failed.__cause__ = error
-        with contextlib.suppress(OSError):  # a torn last line is tolerated as well
-            os.ftruncate(self._file, self._size)
-        return self._failed
 
 
 def _wake(waiters: list[asyncio.Future[None]], failure: JournalError | None) -> None:

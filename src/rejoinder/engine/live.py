@@ -95,7 +95,7 @@ class Live:
     def stop(self) -> None:
         """Stop retrying and drop waiting calls; `resume` will make them."""
         self._stopped.set()
-        self._targets.stop_waiting()
+        self._targets.exchange.stop_waiting()
         if self._budget is not None:
             self._budget.cancel_waiters()
 

@@ -63,7 +63,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class StoredSuite(Struct, kw_only=True):
+class StoredSuite(Struct, frozen=True, kw_only=True):
     """A suite as a run folder has it, but for its cases."""
 
     path: str

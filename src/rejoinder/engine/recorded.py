@@ -18,7 +18,7 @@ from rejoinder.engine.receipt import Stored, StoredSuite, read_stored, stored_su
 from rejoinder.engine.seal import has_seal
 from rejoinder.engine.secrets import Mask
 from rejoinder.errors import UsageError
-from rejoinder.model import Suite, file_in_project
+from rejoinder.model import Suite
 from rejoinder.review import load_suites
 
 MOST_REPEATS = 10_000
@@ -51,11 +51,6 @@ class RecordedRun:
     @property
     def is_trusted(self) -> bool:
         return self._trust or self.has_seal
-
-    @property
-    def files(self) -> list[str]:
-        """The suites' files, as paths in their project."""
-        return [file_in_project(suite.path, suite.root) for suite in self.stored.suites]
 
     def mask_for(self, mask: Mask) -> Mask:
         """How its journal is read. A journal from elsewhere could name any secret of the user, and have it sent to a

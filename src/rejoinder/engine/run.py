@@ -45,12 +45,12 @@ from rejoinder.engine.results import Results, ResultWriter, read_results
 from rejoinder.engine.retrace import recorded_conversation
 from rejoinder.engine.seal import write_seal
 from rejoinder.engine.setup import Setup
-from rejoinder.engine.sources import RunSources
+from rejoinder.engine.sources import RunSources, refuse_closed
 from rejoinder.engine.spent import read_spent
 from rejoinder.engine.summary import add_embeddings, summarise
 from rejoinder.engine.worker import Ending, Worker, folder_failure
 from rejoinder.errors import RejoinderError, UsageError, reason_of
-from rejoinder.model import Receipt, Suite, Summary
+from rejoinder.model import Receipt, Suite, Summary, file_in_project
 from rejoinder.model.runs import DisabledTarget
 
 
@@ -230,7 +230,7 @@ def resume_run(
         setup.refuse_other_models(folder.id, {target.name: target.model for target in run.targets})
         sources = RunSources(setup, earlier, _prefix_of(options, suites, recorded.root))
         opened.callback(sources.close)
-        sources.refuse_closed()
+        refuse_closed(setup, sources.told)
         history, spent = None, NOTHING
         if folder.journal.exists():
             parts = earlier if run.merge_of is not None else EarlierRuns()
@@ -264,7 +264,7 @@ def _start(suites: list[Suite], options: RunOptions, observer: Observer | None, 
             opened.callback(setup.close)
             sources = RunSources(setup, origin.runs, origin.prefix)
             opened.callback(sources.close)
-            sources.refuse_closed()
+            refuse_closed(setup, sources.told)
             if setup.survey.planned == 0:
                 raise UsageError("no case is selected, so nothing was sent", "Look at --case, --tag and --limit.")
             folder.write("suite.json", store_suites(suites, origin.resumed_with or options, root), setup.mask)
@@ -339,7 +339,8 @@ _SELECTING = ("cases", "tags", "limit", "targets", "system_prompt")
 def refuse_other_run(part: RecordedRun, first: RecordedRun) -> None:
     """Parts of one run have the same suites, wherever those lay, and were started with the same options."""
     ids = part.folder.id, first.folder.id
-    if part.files != first.files:
+    files = [[file_in_project(suite.path, suite.root) for suite in run.stored.suites] for run in (part, first)]
+    if files[0] != files[1]:
         raise UsageError(f"run {ids[0]} is of other suites than run {ids[1]}")
     flat = [run.stored.options.flat() for run in (part, first)]
     for name in ("repeat", *_SELECTING, "fork"):

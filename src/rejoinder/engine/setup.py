@@ -39,7 +39,7 @@ class Setup:
         if not self.opens_targets:
             secrets = {**known_secrets(suites, self.survey.targets), **secrets}
         self.mask = Mask(secrets)
-        self.targets.reveal_with(self.mask.reveal_text)
+        self.targets.exchange.reveal = self.mask.reveal_text
 
     def _open_targets(self) -> None:
         """For new grades candidates are not called, and judges only where an answer is missing: there a key that is not

@@ -39,6 +39,30 @@ if TYPE_CHECKING:
     from rejoinder.model.runs import CacheUse
 
 
+def refuse_closed(setup: Setup, told: Mapping[str, Told]) -> None:
+    """Raises why a judge could not be opened, where a conversation needs an answer of it that is not recorded."""
+    if setup.closed and (error := asyncio.run(_find_closed(setup, told))) is not None:
+        raise error
+
+
+async def _find_closed(setup: Setup, told: Mapping[str, Told]) -> RejoinderError | None:
+    for job in plan(setup.suites, setup.options):
+        tape, _ = await retrace(job, told, EndIfMissing())
+        for call, answer in tape.calls:
+            place = call.request.suite, call.request.target
+            if answer is None and place in setup.closed:
+                return setup.closed[place]
+    return None
+
+
+def _open_cache(setup: Setup) -> RunCache:
+    """Before anything is sent, so that a damaged cache is found in time."""
+    from rejoinder.engine.cache import Cache, RunCache
+
+    store = Cache(Path(setup.suites[0].root), setup.options.answers.cache_lifetime_s, setup.mask)
+    return RunCache(store, setup.targets)
+
+
 class RunSources:
     """The sources of one execution of a run."""
 
@@ -62,7 +86,7 @@ class RunSources:
         )
         self._prefix = ForkPrefix(prefix, answers.fork.turn) if prefix is not None and answers.fork else None
         self._replay_targets = ReplayTargets(setup.targets)
-        self._cache = self._open_cache() if answers.cache and setup.opens_targets else None
+        self._cache = _open_cache(setup) if answers.cache and setup.opens_targets else None
 
     def _open_shelf(self) -> Shelf | None:
         answers, suites = self._setup.options.answers, self._setup.suites
@@ -70,14 +94,6 @@ class RunSources:
             check_folder(Path(answers.record))
         folder = answers.record or answers.replay
         return Shelf(Path(folder), [(suite.path, suite.root) for suite in suites]) if folder is not None else None
-
-    def _open_cache(self) -> RunCache:
-        """Before anything is sent, so that a damaged cache is found in time."""
-        from rejoinder.engine.cache import Cache, RunCache
-
-        setup = self._setup
-        store = Cache(Path(setup.suites[0].root), setup.options.answers.cache_lifetime_s, setup.mask)
-        return RunCache(store, setup.targets)
 
     def for_run(self, live: Live, journal: Journal, history: History | None) -> tuple[Source, ...]:
         return (*self._own(history), *self._recorded(journal), *self._called(live, journal), *self._otherwise())
@@ -159,20 +175,6 @@ class RunSources:
         if history is None:
             return None
         return structs.replace(history, told={key: told for key, told in history.told.items() if key not in again})
-
-    def refuse_closed(self) -> None:
-        """Raises why a judge could not be opened, where a conversation needs an answer of it that is not recorded."""
-        if self._setup.closed and (error := asyncio.run(self._find_closed())) is not None:
-            raise error
-
-    async def _find_closed(self) -> RejoinderError | None:
-        for job in plan(self._setup.suites, self._setup.options):
-            tape, _ = await retrace(job, self.told, EndIfMissing())
-            for call, told in tape.calls:
-                place = call.request.suite, call.request.target
-                if told is None and place in self._setup.closed:
-                    return self._setup.closed[place]
-        return None
 
     def cache_use(self, history: History | None) -> CacheUse | None:
         """How many answers came from the cache, and what they would have cost."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import random
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from math import inf
 from pathlib import Path
@@ -33,7 +33,6 @@ from rejoinder.user_code import FunctionFault
 
 if TYPE_CHECKING:
     from rejoinder.providers.http_api import Outgoing
-    from rejoinder.providers.limits import LimiterReport
     from rejoinder.providers.price_list import PriceList
 
 DEFAULT_TIMEOUT_S = 300.0
@@ -219,7 +218,7 @@ class OpenTargets:
 
     def __init__(self, options: RunOptions) -> None:
         self._options = options
-        self._exchange = Exchange(_load_prices_aside)
+        self.exchange = Exchange(_load_prices_aside)
         self._open: dict[tuple[str, str], OpenTarget] = {}
         self._environments: dict[str, Mapping[str, str]] = {}
         self.loan = Loan()
@@ -244,7 +243,7 @@ class OpenTargets:
     @property
     def secrets(self) -> dict[str, str]:
         """Values that the targets use and that must never be shown, each with its name."""
-        return self._exchange.secrets
+        return self.exchange.secrets
 
     def secrets_of(self, suites: Iterable[Suite]) -> dict[str, str]:
         """Also those of suites, and of their targets that are not called: a run's copy of its suites holds them."""
@@ -253,35 +252,24 @@ class OpenTargets:
             named.update(suite.secrets)
             for target in suite.targets.values():
                 if not row_of(target.provider).local:  # they have no keys, but may have very many replies
-                    self._exchange.hide_settings(target.name, normalize_keys(target.settings))
+                    self.exchange.hide_settings(target.name, normalize_keys(target.settings))
         # What the author gives a name keeps it: on another machine another value may be meant.
         return {**self.secrets, **named}
 
     def lend_environment(self, suites: Iterable[Suite]) -> None:
         """Show the variables of `.env` files to the user's own code in this process, until the targets are closed."""
         for suite in suites:
-            self._exchange.hide_variables(self.loan.add(self._read_environment(suite), suite.path))
-
-    def reveal_with(self, reveal: Callable[[str], str]) -> None:
-        """How secrets are put back into what was recorded without them."""
-        self._exchange.reveal = reveal
+            self.exchange.hide_variables(self.loan.add(self._read_environment(suite), suite.path))
 
     def endings(self) -> list[tuple[Target, Failure]]:
         """Targets that were given up, and why."""
         return [(one.target, one.state.ended) for one in self if one.state.ended is not None]
 
-    def stop_waiting(self) -> None:
-        """Cancel calls that wait for a limiter."""
-        self._exchange.stop_waiting()
-
-    def limits(self) -> list[LimiterReport]:
-        return self._exchange.reports()
-
     async def close(self) -> None:
         self.loan.close()
         for opened in self:
             await opened.provider.close()
-        await self._exchange.close()
+        await self.exchange.close()
 
     def _identity(self, suite: Suite, target: Target) -> tuple[object, ...]:
         """All that an open target depends on."""
@@ -292,7 +280,7 @@ class OpenTargets:
         environment = self._environment(suite, target)
         ready = self._fill_in(target, environment)
         try:
-            provider = open_provider(ready, (str(Path(suite.path).parent), suite.root), environment, self._exchange)
+            provider = open_provider(ready, (str(Path(suite.path).parent), suite.root), environment, self.exchange)
         except RejoinderError as error:
             error.message = Mask(self.secrets_of([suite])).hide_text(error.message)
             raise
@@ -311,7 +299,7 @@ class OpenTargets:
 
             settings, secrets = settings_with_environment(target, environment)
             for value, name in secrets.items():
-                self._exchange.hide(value, name)
+                self.exchange.hide(value, name)
             ready = structs.replace(target, settings=settings)
         written = normalize_keys(ready.settings).get("max_output_tokens")
         if max_tokens is None or written not in (None, "") or not info_of(target.provider).over_http:

@@ -110,7 +110,7 @@ class Worker:
         return Ending(
             status,
             in_doubt,
-            limits=tuple(targets.limits()),
+            limits=tuple(targets.exchange.reports()),
             given_up=tuple(targets.endings()),
             played_all=status == "completed" and not self._failed_fast,
         )
