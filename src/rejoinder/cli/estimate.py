@@ -46,7 +46,7 @@ def _lines(
             most_text = dollars(most) if most is not None else "unknown: set `max_tokens` to bound it"
             lines.append(f"    about {dollars(least)} at least, for what is sent; at most {most_text}")
         else:
-            lines.append("    cost unknown: nobody knows its price")
+            lines.append("    cost unknown: no price is known")
     if found.judge_calls[1]:
         lines.append(f"  judges: {_span(*found.judge_calls, 'call')}")
     for name, cost in judges.items():
@@ -68,7 +68,7 @@ def _costs(
     target = _named(suites, name)[1]
     longest = normalize_keys(target.settings).get("max_output_tokens", options.limits.max_tokens)
     least = cost(Usage(one.least_input_tokens, 0))
-    if not isinstance(longest, int):  # nobody says, or the environment does
+    if not isinstance(longest, int):  # not set, or set by the environment
         return least, 0.0 if info_of(target.provider).local else None
     return least, cost(Usage(one.most_input_tokens + longest * one.most_replies_sent, longest * one.most_calls))
 
@@ -79,7 +79,7 @@ def _named(suites: list[Suite], name: str) -> tuple[Suite, Target]:
 
 
 def _priced(suites: list[Suite], name: str) -> Callable[[Usage], float | None]:
-    """What tokens of a target cost, where anybody knows."""
+    """What tokens of a target cost; None where no price is known."""
     from rejoinder.providers.price_list import PriceList
 
     suite, target = _named(suites, name)
