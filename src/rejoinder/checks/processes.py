@@ -132,9 +132,7 @@ class _Script:
         self._loop = asyncio.get_running_loop()
         self._process = process
         # All three were asked for, so all three are there.
-        self._stdin = cast("IO[bytes]", process.stdin)
-        self._stdout = cast("IO[bytes]", process.stdout)
-        self._stderr = cast("IO[bytes]", process.stderr)
+        self._pipes = cast("tuple[IO[bytes], ...]", (process.stdin, process.stdout, process.stderr))
         self._unsent = memoryview(stdin)
         self._printed = bytearray()
         self._complained = bytearray()
@@ -159,11 +157,12 @@ class _Script:
         return Ended(self.exited.result(), self._printed.decode(errors="replace"), self.end_of_stderr)
 
     def watch(self) -> None:
-        for pipe in (self._stdin, self._stdout, self._stderr):
+        for pipe in self._pipes:
             os.set_blocking(pipe.fileno(), False)
-        self._loop.add_writer(self._stdin.fileno(), self._write)
-        self._loop.add_reader(self._stdout.fileno(), self._read, self._stdout, self._take_stdout)
-        self._loop.add_reader(self._stderr.fileno(), self._read, self._stderr, self._take_stderr)
+        stdin, stdout, stderr = self._pipes
+        self._loop.add_writer(stdin.fileno(), self._write, stdin)
+        self._loop.add_reader(stdout.fileno(), self._read, stdout, self._take_stdout)
+        self._loop.add_reader(stderr.fileno(), self._read, stderr, self._take_stderr)
         threading.Thread(target=self._wait, name="rejoinder-script", daemon=True).start()
 
     def signal(self, number: int) -> None:
@@ -174,7 +173,7 @@ class _Script:
     def put_down(self) -> None:
         """Needs no waiting, so that even a task that is cancelled again and again gets to the end of it."""
         self.signal(signal.SIGKILL)
-        for pipe in (self._stdin, self._stdout, self._stderr):
+        for pipe in self._pipes:
             self._close(pipe)
 
     def _wait(self) -> None:
@@ -211,16 +210,16 @@ class _Script:
         if len(self._complained) > 2 * MOST_STDERR:  # twice, so that it is not moved for every line
             del self._complained[:-MOST_STDERR]
 
-    def _write(self) -> None:
+    def _write(self, pipe: IO[bytes]) -> None:
         try:
-            sent = os.write(self._stdin.fileno(), self._unsent[:_CHUNK])
+            sent = os.write(pipe.fileno(), self._unsent[:_CHUNK])
         except BlockingIOError:
             return
         except OSError:
             sent = len(self._unsent)  # it does not read the rest
         self._unsent = self._unsent[sent:]
         if not self._unsent:
-            self._close(self._stdin)
+            self._close(pipe)
 
     def _close(self, pipe: IO[bytes]) -> None:
         if not pipe.closed:
@@ -229,7 +228,7 @@ class _Script:
             pipe.close()
 
     def _look_if_drained(self) -> None:
-        if self.exited.done() and self._stdout.closed and self._stderr.closed:
+        if self.exited.done() and all(output.closed for output in self._pipes[1:]):
             _fulfil(self.drained)
 
 
