@@ -93,22 +93,7 @@ def _read_header(line: str) -> tuple[str, str]:
 class AnswerReader:
     """Takes the bytes of one answer. `feed` says whether it is complete; then `answer` holds it."""
 
-    __slots__ = (
-        "_buffer",
-        "_chunked",
-        "_headers",
-        "_in_trailer",
-        "_left",
-        "_most",
-        "_pieces",
-        "_read",
-        "_size",
-        "_status",
-        "_tunnel",
-        "answer",
-        "began",
-        "keep_alive",
-    )
+    __slots__ = ("_body", "_headers", "_input", "_status", "_tunnel", "answer", "began", "keep_alive")
 
     def __init__(self, *, most_body: int = MOST_BODY, tunnel: bool = False) -> None:
         """`tunnel`: the request is a CONNECT, and what follows a good head is no body but what goes through it."""
@@ -116,45 +101,33 @@ class AnswerReader:
         self.keep_alive = False
         """May another request follow on the same connection?"""
         self.began = False
-        self._most = most_body
         self._tunnel = tunnel
-        self._buffer = b""
-        self._read = 0
-        """How much of the buffer is read; it is cut once for each piece that comes, and not for each line in it."""
+        self._input = _Input()
         self._status = 0
         self._headers: dict[str, str] | None = None
-        self._left: int | None = None
-        """Bytes that are still to come, where the head says how many; None: until the connection closes."""
-        self._chunked = False
-        self._in_trailer = False
-        self._pieces: list[bytes] = []
-        self._size = 0
+        self._body = _Body(most_body)
 
     def feed(self, data: bytes) -> bool:
         self.began = True
-        self._buffer = self._buffer[self._read :] + data if self._read < len(self._buffer) else data
-        self._read = 0
+        self._input.add(data)
         while self._headers is None:
             if not self._read_head():
                 return False
-        if self._chunked:
-            return self._read_chunks()
-        self._left = self._take(self._left)
-        if self._left != 0:
+        if not self._body.read(self._input):
             return False
         self._finish()
         return True
 
     def end(self) -> bool:
         """The connection was closed by the other side: is the answer complete?"""
-        if self._headers is None or self._chunked or self._left is not None:
+        if self._headers is None or not self._body.ends_with_connection:
             return False
         self._finish()
         self.keep_alive = False
         return True
 
     def _read_head(self) -> bool:
-        head = self._take_head()
+        head = self._input.take_head()
         if head is None:
             return False
         first, *lines = _lines(head)
@@ -170,11 +143,37 @@ class AnswerReader:
             return True  # go on with the one that counts
         connection = headers.get("connection", "").lower()
         self.keep_alive = "close" not in connection if found[1] == "1" else "keep-alive" in connection
-        self._plan_body(headers)
+        is_empty = self._status in (204, 304) or (self._tunnel and 200 <= self._status < 300)
+        self._body.plan({"content-length": "0"} if is_empty else headers)
         self._headers = headers
         return True
 
-    def _take_head(self) -> str | None:
+    def _finish(self) -> None:
+        assert self._headers is not None
+        body = self._body.content(self._headers.get("content-encoding"))
+        self.keep_alive = self.keep_alive and self._input.is_read  # what comes after was not asked for
+        self.answer = HttpAnswer(self._status, self._headers, body)
+
+
+class _Input:
+    """The bytes that came in and are not read yet."""
+
+    __slots__ = ("_buffer", "_read")
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._read = 0
+        """How much of the buffer is read; it is cut once for each piece that comes, and not for each line in it."""
+
+    @property
+    def is_read(self) -> bool:
+        return self._read >= len(self._buffer)
+
+    def add(self, data: bytes) -> None:
+        self._buffer = data if self.is_read else self._buffer[self._read :] + data
+        self._read = 0
+
+    def take_head(self) -> str | None:
         """The lines of a head without the empty line that ends it; None while that is missing."""
         buffer, start = self._buffer, self._read
         end = buffer.find(b"\n\r\n", start)
@@ -189,48 +188,7 @@ class AnswerReader:
         self._read = after
         return buffer[start:end].decode("latin-1")
 
-    def _plan_body(self, headers: dict[str, str]) -> None:
-        encodings = headers.get("transfer-encoding", "").lower()
-        length = headers.get("content-length")
-        if self._status in (204, 304) or (self._tunnel and 200 <= self._status < 300):
-            self._left = 0
-        elif encodings:
-            if encodings != "chunked":
-                raise NotHttp(f"it is sent as {encodings!r}")
-            self._chunked = True
-        elif length is not None:
-            parts = {part.strip() for part in length.split(",")}  # some repeat themselves
-            if len(parts) != 1 or not (text := parts.pop()).isascii() or not text.isdigit():
-                raise NotHttp(f"it has the length {length[:40]!r}")
-            if len(text) > 20 or int(text) > self._most:  # Python refuses to read thousands of digits
-                raise TooLarge
-            self._left = int(text)
-
-    def _read_chunks(self) -> bool:
-        while True:
-            if self._left:
-                self._left = self._take(self._left)
-                if self._left:
-                    return False
-            line = self._take_line()
-            if line is None:
-                return False
-            if self._in_trailer:
-                if not line:
-                    self._finish()
-                    return True
-            elif self._left == 0:
-                if line:
-                    raise NotHttp("a chunk is longer than it says")
-                self._left = None
-            else:
-                found = _CHUNK_SIZE.fullmatch(line)
-                if found is None:
-                    raise NotHttp(f"it has the chunk size {line[:40]!r}")
-                self._left = int(found[1], 16)
-                self._in_trailer = self._left == 0
-
-    def _take_line(self) -> bytes | None:
+    def take_line(self) -> bytes | None:
         """A line between chunks; None while its end is missing."""
         end = self._buffer.find(b"\n", self._read)
         if (end if end >= 0 else len(self._buffer) - 1) - self._read > MOST_HEAD:
@@ -243,10 +201,78 @@ class AnswerReader:
             raise NotHttp(f"a line between its chunks does not end in CR LF: {line[:40]!r}")
         return line[:-1]
 
-    def _take(self, most: int | None) -> int | None:
-        """Keep bytes of the body, at most as many as are still to come; how many are to come after them."""
+    def take(self, most: int | None) -> bytes:
         piece = self._buffer[self._read : None if most is None else self._read + most]
         self._read += len(piece)
+        return piece
+
+
+class _Body:
+    """The body of an answer: how it is sent, and what came of it so far."""
+
+    __slots__ = ("_chunked", "_in_trailer", "_left", "_most", "_pieces", "_size")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._left: int | None = None
+        """Bytes that are still to come, where the head says how many; None: until the connection closes."""
+        self._chunked = False
+        self._in_trailer = False
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    @property
+    def ends_with_connection(self) -> bool:
+        return not self._chunked and self._left is None
+
+    def plan(self, headers: dict[str, str]) -> None:
+        encodings = headers.get("transfer-encoding", "").lower()
+        length = headers.get("content-length")
+        if encodings:
+            if encodings != "chunked":
+                raise NotHttp(f"it is sent as {encodings!r}")
+            self._chunked = True
+        elif length is not None:
+            parts = {part.strip() for part in length.split(",")}  # some repeat themselves
+            if len(parts) != 1 or not (text := parts.pop()).isascii() or not text.isdigit():
+                raise NotHttp(f"it has the length {length[:40]!r}")
+            if len(text) > 20 or int(text) > self._most:  # Python refuses to read thousands of digits
+                raise TooLarge
+            self._left = int(text)
+
+    def read(self, source: _Input) -> bool:
+        """Take what belongs to the body; is it complete?"""
+        if self._chunked:
+            return self._read_chunks(source)
+        self._left = self._take(source, self._left)
+        return self._left == 0
+
+    def _read_chunks(self, source: _Input) -> bool:
+        while True:
+            if self._left:
+                self._left = self._take(source, self._left)
+                if self._left:
+                    return False
+            line = source.take_line()
+            if line is None:
+                return False
+            if self._in_trailer:
+                if not line:
+                    return True
+            elif self._left == 0:
+                if line:
+                    raise NotHttp("a chunk is longer than it says")
+                self._left = None
+            else:
+                found = _CHUNK_SIZE.fullmatch(line)
+                if found is None:
+                    raise NotHttp(f"it has the chunk size {line[:40]!r}")
+                self._left = int(found[1], 16)
+                self._in_trailer = self._left == 0
+
+    def _take(self, source: _Input, most: int | None) -> int | None:
+        """Keep bytes of the body, at most as many as are still to come; how many are to come after them."""
+        piece = source.take(most)
         self._size += len(piece)
         if self._size > self._most:
             raise TooLarge
@@ -254,14 +280,9 @@ class AnswerReader:
             self._pieces.append(piece)
         return None if most is None else most - len(piece)
 
-    def _finish(self) -> None:
-        assert self._headers is not None
+    def content(self, coding: str | None) -> bytes:
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        coding = self._headers.get("content-encoding")
-        if coding and body:
-            body = _decoded(body, coding.lower(), self._most)
-        self.keep_alive = self.keep_alive and self._read == len(self._buffer)  # what comes after was not asked for
-        self.answer = HttpAnswer(self._status, self._headers, body)
+        return _decoded(body, coding.lower(), self._most) if coding and body else body
 
 
 def _lines(head: str) -> list[str]:
