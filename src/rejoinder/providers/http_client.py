@@ -164,7 +164,7 @@ class Transport:
         if not place.tls:
             return connection
         try:
-            await connection.open_tunnel(str(place), proxy.headers)
+            await _open_tunnel(connection, str(place), proxy.headers)
             await connection.secure(self._tls(), place.host)
         except BaseException:
             connection.close()
@@ -282,18 +282,6 @@ class _Connection(asyncio.Protocol):
             return
         self._fail(ProviderError(f"no answer within {seconds:g} s", type="timeout", retryable=True))
 
-    async def open_tunnel(self, target: str, headers: tuple[tuple[str, str], ...]) -> None:
-        request = write_request("CONNECT", target, {"host": target, **dict(headers)}, None)
-        try:
-            answer = await self.exchange(request, tunnel=True)
-        except ProviderError as error:
-            error.message = f"the proxy cannot be used: {error.message}"
-            raise _not_sent(error) from None
-        if not 200 <= answer.status < 300:
-            message = f"the proxy answered {answer.status} when asked for {target}"
-            kind = "proxy" if answer.status < 500 else "connection"
-            raise ProviderError(message, type=kind, status=answer.status, retryable=answer.status >= 500)
-
     async def secure(self, tls: ssl.SSLContext, host: str) -> None:
         """Go on in secret."""
         assert self._transport is not None
@@ -354,9 +342,6 @@ class _Connection(asyncio.Protocol):
             return
         self._succeed(reader, waiter)
 
-    def eof_received(self) -> None:
-        pass  # connection_lost follows
-
     def connection_lost(self, exc: Exception | None) -> None:
         self._keep_alive = False
         reader, waiter = self._reader, self._waiter
@@ -396,6 +381,19 @@ class _Connection(asyncio.Protocol):
         if waiter is not None and not waiter.done():
             waiter.set_exception(error)
         self.close()
+
+
+async def _open_tunnel(connection: _Connection, target: str, headers: tuple[tuple[str, str], ...]) -> None:
+    request = write_request("CONNECT", target, {"host": target, **dict(headers)}, None)
+    try:
+        answer = await connection.exchange(request, tunnel=True)
+    except ProviderError as error:
+        error.message = f"the proxy cannot be used: {error.message}"
+        raise _not_sent(error) from None
+    if not 200 <= answer.status < 300:
+        message = f"the proxy answered {answer.status} when asked for {target}"
+        kind = "proxy" if answer.status < 500 else "connection"
+        raise ProviderError(message, type=kind, status=answer.status, retryable=answer.status >= 500)
 
 
 def _not_sent(error: ProviderError) -> ProviderError:
