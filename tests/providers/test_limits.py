@@ -16,7 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.providers.limits import BELOW, Limiter, Sent, retry_after
+from rejoinder.providers.allowances import Sent, retry_after
+from rejoinder.providers.limits import Limiter
+from rejoinder.providers.pace import BELOW
 from rejoinder.testing import FakeServer, Fault, Received
 from tests.kit import Project, Raw, run
 from tests.labs.storm_lab import (
@@ -697,7 +699,7 @@ def test_the_window_never_closes() -> None:
             lab.call(f"a {number + 1}")
             await asyncio.sleep(100)
             assert f"a {number + 1}" in lab.names
-            lab.limiter._window = 2.0  # as if it had grown
+            lab.limiter._pace.window = 2.0  # as if it had grown
             lab.call(f"b {number + 1}")
             await asyncio.sleep(100)
 
@@ -856,7 +858,7 @@ def test_who_goes_away_when_it_is_let_in_proves_nothing() -> None:
         lab.answer()
         tasks = [lab.call(name) for name in numbered(40)]
         await asyncio.sleep(1)
-        lab.limiter._allowances.clear()
+        lab.limiter._allowances.by_kind.clear()
         lab.limiter._pump()  # lets all of them in, who have not noticed yet
         for task in tasks[20:]:
             task.cancel()
@@ -912,7 +914,7 @@ def test_every_call_gets_a_place_and_every_place_is_given_back(steps: list[tuple
                     pressure = "overload" if what == "overload" else "rate"
                     limiter.refused(lab.tickets[name], pressure, 3.0 if what == "told to wait" else None, BACK_OFF)
             await settle()
-            assert limiter._in_flight == len(inside())
+            assert limiter._pace.in_flight == len(inside())
         for _ in range(len(tasks) + 1):  # one at a time is enough, and a lock-out lasts a minute at most
             if inside():
                 gone.add(inside()[0])
@@ -922,7 +924,7 @@ def test_every_call_gets_a_place_and_every_place_is_given_back(steps: list[tuple
         for name in inside():
             gone.add(name)
             limiter.leave()
-        assert limiter._in_flight == 0
+        assert limiter._pace.in_flight == 0
 
     in_lab(work)
 

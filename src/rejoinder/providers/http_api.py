@@ -18,10 +18,11 @@ import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.model import ChatMessage, Reply, Request, Usage, estimate_usage
+from rejoinder.providers.allowances import retry_after
 from rejoinder.providers.base import Pressure, ProviderError
 from rejoinder.providers.http1 import HttpAnswer
 from rejoinder.providers.http_client import Transport
-from rejoinder.providers.limits import Limiter, retry_after
+from rejoinder.providers.limits import Limiter
 from rejoinder.providers.vector_bytes import no_embeddings
 
 RETRYABLE = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
