@@ -19,7 +19,7 @@ import msgspec
 import rejoinder
 from rejoinder.engine import worker
 from rejoinder.engine.journal import Asked, Told
-from rejoinder.engine.options import RunOptions
+from rejoinder.engine.options import Pace, RunOptions
 from rejoinder.engine.run import start_run
 
 SUITE = """\
@@ -73,7 +73,7 @@ class Forgetful:
 def measure(folder: Path, conversations: int) -> float:
     suite = rejoinder.load(folder / "evals.yaml")
     started = time.perf_counter()
-    report = start_run([suite], RunOptions(repeat=conversations, workers=100))
+    report = start_run([suite], RunOptions(repeat=conversations, pace=Pace(workers=100)))
     assert report.summary.passed == conversations, report.summary
     return time.perf_counter() - started
 

@@ -631,7 +631,7 @@ def test_scores_are_those_of_a_second_reading(drawn: list[tuple[list[Raw], float
         Path(folder, ".rejoinder").mkdir()
         path = Path(folder, "evals.yaml")
         path.write_text(json.dumps(make_suite(evals)), encoding="utf-8")
-        results = rejoinder.run(path, max_retries=0).document()["results"]
+        results = rejoinder.run(path, pace=rejoinder.Pace(max_retries=0)).document()["results"]
     for (checks, mark), result in zip(drawn, results, strict=True):
         for check, verdict in zip(checks, result["turns"][0]["checks"], strict=True):
             assert_reads(verdict, check, (check, verdict))

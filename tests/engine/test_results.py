@@ -36,7 +36,7 @@ SUITE = {
 @pytest.fixture
 def path(project: Project) -> Path:
     project.write("evals.yaml", SUITE)
-    return rejoinder.run("evals.yaml", include_messages=True).folder.results
+    return rejoinder.run("evals.yaml", selection=rejoinder.Selection(include_messages=True)).folder.results
 
 
 def test_messages_are_stored_as_differences_and_read_whole(path: Path) -> None:

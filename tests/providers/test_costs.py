@@ -399,6 +399,8 @@ def test_a_reply_may_cost_so_much_and_no_more(limit: float, status: str, project
         "passed": status == "passed",
         "score": float(status == "passed"),
         "reason": f"$0.000450 is {'not ' if status == 'passed' else ''}more than ${limit}",
+        "kind": "cost",
+        "value": limit,
     }
 
 

@@ -763,7 +763,7 @@ def test_the_total_cost_is_that_of_models_and_judges(project: Project) -> None:
         suite["targets"].append(openai(server, name="judge", model="gpt-5"))
         path = project.write("evals.yaml", suite)
         summary = rejoinder.run(path).summary
-    assert summary["cost"] == about(0.00045)
-    assert summary["judge_cost"] == about(0.00225)
-    assert summary["total_cost"] == about(summary["cost"] + summary["judge_cost"])
-    assert summary["total_tokens"] == 2200
+    assert summary.cost == about(0.00045)
+    assert summary.judge_cost == about(0.00225)
+    assert summary.total_cost == about(summary.cost + summary.judge_cost)
+    assert summary.total_tokens == 2200

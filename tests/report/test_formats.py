@@ -32,7 +32,7 @@ SUITE = {
 @pytest.fixture
 def report(project: Project) -> rejoinder.RunReport:
     project.write("evals.yaml", SUITE)
-    return rejoinder.run("evals.yaml", include_messages=True)
+    return rejoinder.run("evals.yaml", selection=rejoinder.Selection(include_messages=True))
 
 
 def test_streamed_json_is_the_document_dumped_whole(report: rejoinder.RunReport) -> None:

@@ -64,7 +64,7 @@ def exchanged(table: Confusion) -> Confusion:
 
 
 def test_what_the_room_offers_is_there() -> None:
-    assert all(callable(getattr(stats, name)) for name in stats.__all__)
+    assert callable(stats.wilson) and callable(stats.clustered_counts)
     with pytest.raises(AttributeError, match="no attribute 'kapa'"):
         stats.kapa  # noqa: B018
 

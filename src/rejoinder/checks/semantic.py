@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from rejoinder.checks.base import Context, error_verdict, gather_all, scored_verdict
 from rejoinder.checks.registry import judges
-from rejoinder.model import Failure, Semantic, Verdict, reaches
+from rejoinder.model import Failure, Reply, Semantic, Verdict, reaches
 
 
 @judges(Semantic)
@@ -38,7 +38,8 @@ async def judge_semantic(check: Semantic, context: Context) -> Verdict:
     best = max(range(len(likeness)), key=likeness.__getitem__)
     score = round(likeness[best], 6)
     which = f" to {expected[best]!r}" if len(expected) > 1 else ""
-    reason = f"similarity {score:.3f}{which}; {check.threshold:g} is needed"
+    model = next((f" by {answer.model}" for answer in answers if isinstance(answer, Reply) and answer.model), "")
+    reason = f"similarity {score:.3f}{which}{model}; {check.threshold:g} is needed"
     passed = reaches(score, check.threshold)
     return scored_verdict(check, value, passed, reason, score=score, threshold=check.threshold)
 

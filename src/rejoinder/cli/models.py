@@ -66,7 +66,7 @@ def read_quartiles(prices: Iterable[str]) -> list[int]:
     quartiles = words(prices)
     if wrong := [word for word in quartiles if word not in _QUARTILES]:
         hint = "Quartiles are 1 to 4, or '$' to '$$$$' in single quotes, because a shell has its own meaning for `$$`."
-        raise UsageError(f"`{wrong[0]}` is no price quartile", hint)
+        raise UsageError(f"`{wrong[0]}` is not a price quartile", hint)
     return [_QUARTILES[word] for word in quartiles]
 
 

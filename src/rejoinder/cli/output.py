@@ -102,7 +102,8 @@ def write_json(data: Any) -> None:
 def write_machine(pieces: Iterable[str]) -> None:
     """Text for another program: UTF-8, whatever the terminal can show."""
     sys.stdout.flush()
-    sys.stdout.buffer.writelines(piece.encode("utf-8", "surrogatepass") for piece in pieces)
+    for piece in pieces:
+        sys.stdout.buffer.write(piece.encode("utf-8", "surrogatepass"))
     sys.stdout.flush()
 
 

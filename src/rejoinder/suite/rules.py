@@ -137,7 +137,7 @@ class CheckRules:
                 self._error("conflicting-keys", path, message)
         elif not _is_scored(item):
             why = _UNSCORED.get(kind, "a `{kind}` passes or fails").format(kind=kind)
-            self._warn("no-effect", path, f"`threshold` changes nothing: {why}")
+            self._warn("no-effect", path, f"`threshold` has no effect: {why}")
 
     def rubrics_of(self, case: dict[str, Any], path: DocumentPath) -> None:
         """Look at the rubrics of a case outside its checks."""
