@@ -349,7 +349,7 @@ def test_runs_on_a_disk_that_cannot_be_written_are_shown_and_nothing_else(desk: 
             error = desk.project.invoke(*command).exception
             assert isinstance(error, RejoinderError), command
             assert "read-only file system" in str(error)
-        assert "stayed" in desk.project.invoke("runs", "prune", "--keep", "0", "--yes").stderr
+        assert "kept" in desk.project.invoke("runs", "prune", "--keep", "0", "--yes").stderr
     assert run.is_dir()
     desk.project.run("resume")
 
@@ -398,7 +398,7 @@ def test_a_run_that_is_being_graded_is_not_pruned(desk: Desk) -> None:
     desk.project.write("evals.yaml", slow_suite({"llm_judge": {"criteria": "It is fine."}}, provider="scripted"))
     grading = waiting(desk.project, "grade")
     try:
-        assert "stayed" in desk.project.invoke("runs", "prune", "--keep", "0", "--yes").stderr
+        assert "kept" in desk.project.invoke("runs", "prune", "--keep", "0", "--yes").stderr
     finally:
         desk.project.write("go", "")
         ended = grading.end()
@@ -417,7 +417,7 @@ def test_an_open_run_can_be_shown_but_not_replayed_graded_or_pruned(desk: Desk) 
             assert "is open in another process" in str(desk.project.invoke(command).exception), command
         assert "running" in desk.project.run("runs")
         assert desk.project.run_json("show")["run"]["status"] == "running"
-        assert "stayed" in desk.project.invoke("runs", "prune", "--keep", "0", "--yes").stderr
+        assert "kept" in desk.project.invoke("runs", "prune", "--keep", "0", "--yes").stderr
     finally:
         desk.project.write("go", "")
         ended = running.end()

@@ -15,36 +15,41 @@ REFRESH_S = 0.1
 PLAIN_EVERY_S = 10.0
 
 
+class _Counts:
+    def __init__(self) -> None:
+        self.planned = self.done = self.passed = self.under_way = self.retries = self.tokens = 0
+
+
 class LiveDisplay(Observer):
     def __init__(self, stream: TextIO, width: int) -> None:
         self._stream = stream
         self._width = width
         self._terminal = stream.isatty()
-        self._planned = self._done = self._passed = self._under_way = self._retries = self._tokens = 0
+        self._counts = _Counts()
         self._started = self._drawn = time.monotonic()
         self._stopping = False
 
     def started(self, planned: int) -> None:
-        self._planned = planned
+        self._counts.planned = planned
         self._started = self._drawn = time.monotonic()
 
     def conversation_started(self, job: Job) -> None:  # noqa: ARG002 - the observer's signature
-        self._under_way += 1
+        self._counts.under_way += 1
 
     def conversation_finished(self, job: Job, outcome: Outcome) -> None:  # noqa: ARG002
-        self._under_way -= 1
-        self._done += 1
-        self._passed += outcome.status == "passed"
+        self._counts.under_way -= 1
+        self._counts.done += 1
+        self._counts.passed += outcome.status == "passed"
         for turn in outcome.turns:
-            self._tokens += turn.usage.total_tokens
+            self._counts.tokens += turn.usage.total_tokens
         self._draw()
 
     def conversation_skipped(self, job: Job) -> None:  # noqa: ARG002
-        self._done += 1
+        self._counts.done += 1
         self._draw()
 
     def retried(self) -> None:
-        self._retries += 1
+        self._counts.retries += 1
         self._draw()
 
     def stopping(self) -> None:
@@ -73,13 +78,13 @@ class LiveDisplay(Observer):
         self._stream.flush()
 
     def _line(self, now: float) -> str:
-        rate = f"{self._passed / self._done:.0%} passed" if self._done else "none finished"
-        parts = [f"{self._done:,}/{self._planned:,}", rate, f"{self._under_way} under way"]
-        if self._retries:
-            parts.append(f"{self._retries} retries")
-        parts.append(f"{self._tokens:,} tokens")
-        if self._done:
-            left = (now - self._started) / self._done * (self._planned - self._done)
+        rate = f"{self._counts.passed / self._counts.done:.0%} passed" if self._counts.done else "none finished"
+        parts = [f"{self._counts.done:,}/{self._counts.planned:,}", rate, f"{self._counts.under_way} under way"]
+        if self._counts.retries:
+            parts.append(f"{self._counts.retries} retries")
+        parts.append(f"{self._counts.tokens:,} tokens")
+        if self._counts.done:
+            left = (now - self._started) / self._counts.done * (self._counts.planned - self._counts.done)
             parts.append(f"{int(left // 60)}:{int(left % 60):02d} left")
         return ", ".join(parts)
 

@@ -53,7 +53,7 @@ def prune(keep: int, yes: bool) -> None:
     gone = prune_runs(_root(), keep)
     echo(f"deleted {count(len(gone), 'run')}")
     if len(gone) < doomed:
-        echo(f"{count(doomed - len(gone), 'run')} were kept: open in another process, or not yours to delete", err=True)
+        echo(f"kept {count(doomed - len(gone), 'run')}: open in another process, or not yours to delete", err=True)
 
 
 def _root() -> Path:

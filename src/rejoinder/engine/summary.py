@@ -191,27 +191,40 @@ def _add_usage(total: UsageResult, usage: UsageResult) -> UsageResult:
     )
 
 
+class _CaseNumbers:
+    """Cases by number, in the order of their first result."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, dict[str, int]] = {}
+        """The number of each case, by its suite and id."""
+        self.ids: list[str] = []
+
+
+class _Spending:
+    """Tokens and costs of conversations and judges."""
+
+    def __init__(self) -> None:
+        self.paid = _Costs()
+        """The costs of conversations that are billed, known or not: a script costs nothing."""
+        self.judge_usage = NO_USAGE_RESULT
+        self.judge_costs = _Costs()
+        self.breakdown = array("d"), array("d")
+        self.unpriced: Counter[str] = Counter()
+
+
 class _Tally(_Counts):
     """Takes results one by one; `summary` is their sum."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._numbers: dict[str, dict[str, int]] = {}
-        """The number of each case, by its suite and id."""
-        self._ids: list[str] = []
-        """The id of each case, by its number."""
+        self._cases = _CaseNumbers()
         self._scores = array("d")
         self._scored = array("q")
         """The case of each score."""
         self._recovered: dict[int, _Rate] = {}
         """At each depth, of the conversations that were at risk."""
         self._recovery_tokens = 0
-        self._paid = _Costs()
-        """The costs of conversations that are billed, known or not: a script costs nothing."""
-        self._judge_usage = NO_USAGE_RESULT
-        self._judge_costs = _Costs()
-        self._breakdown = array("d"), array("d")
-        self._unpriced: Counter[str] = Counter()
+        self._spending = _Spending()
         self._targets: dict[str, _TargetTally] = {}
         self._metrics: dict[str, dict[int, list[float | None]]] = {}
         """The scores of each metric by case; None where an error took the place of a score."""
@@ -231,10 +244,10 @@ class _Tally(_Counts):
         self._add_checks(result.deciding_checks, case)
 
     def _number(self, result: Result) -> int:
-        numbers = self._numbers.setdefault(result.suite, {})
+        numbers = self._cases.numbers.setdefault(result.suite, {})
         if result.id not in numbers:
-            numbers[result.id] = len(self._ids)
-            self._ids.append(result.id)
+            numbers[result.id] = len(self._cases.ids)
+            self._cases.ids.append(result.id)
         return numbers[result.id]
 
     def _add_recovery(self, result: Result, case: int) -> None:
@@ -250,16 +263,16 @@ class _Tally(_Counts):
     def _add_costs(self, result: Result) -> None:
         is_billed = result.cost is not None or any(turn.unpriced is not None for turn in result.turns)
         if is_billed and _has_spent(result):
-            self._paid.add(result.cost)
-        self._judge_usage = _add_usage(self._judge_usage, result.judge_usage)
+            self._spending.paid.add(result.cost)
+        self._spending.judge_usage = _add_usage(self._spending.judge_usage, result.judge_usage)
         if result.judge_usage.total_tokens or result.judge_cost is not None:
-            self._judge_costs.add(result.judge_cost)
+            self._spending.judge_costs.add(result.judge_cost)
         for turn in result.turns:
             if turn.cost_breakdown is not None:
-                self._breakdown[0].append(turn.cost_breakdown.input)
-                self._breakdown[1].append(turn.cost_breakdown.output)
+                self._spending.breakdown[0].append(turn.cost_breakdown.input)
+                self._spending.breakdown[1].append(turn.cost_breakdown.output)
             if turn.unpriced is not None:
-                self._unpriced[turn.unpriced] += 1
+                self._spending.unpriced[turn.unpriced] += 1
 
     def _add_checks(self, checks: Iterable[CheckResult], case: int) -> None:
         """Metrics and judges."""
@@ -275,7 +288,7 @@ class _Tally(_Counts):
 
     def summary(self, run: Receipt) -> Summary:
         unfinished = run.planned - self.statuses.total()
-        input_costs, output_costs = self._breakdown
+        input_costs, output_costs = self._spending.breakdown
         return Summary(
             **self.figures(),
             total=run.planned,
@@ -285,11 +298,11 @@ class _Tally(_Counts):
             recovery=tuple(_recovery(depth, rate) for depth, rate in sorted(self._recovered.items())),
             recovery_tokens=self._recovery_tokens,
             cost_breakdown=CostOfParts(fsum(input_costs), fsum(output_costs)) if input_costs else None,
-            unpriced=dict(self._unpriced),
-            judge_usage=self._judge_usage,
-            judge_cost=self._judge_costs.total(),
-            total_cost=self._paid.total(self._judge_costs),
-            total_tokens=self.usage.total_tokens + self._judge_usage.total_tokens,
+            unpriced=dict(self._spending.unpriced),
+            judge_usage=self._spending.judge_usage,
+            judge_cost=self._spending.judge_costs.total(),
+            total_cost=self._spending.paid.total(self._spending.judge_costs),
+            total_tokens=self.usage.total_tokens + self._spending.judge_usage.total_tokens,
             duration_s=run.duration_s,
             by_target={name: tally.summary() for name, tally in self._targets.items()},
             metrics={name: _metric(list(by_case.values())) for name, by_case in self._metrics.items()},
@@ -314,15 +327,15 @@ class _Tally(_Counts):
     def _scored_cases(self) -> Iterator[ScoredCase]:
         """The mean of each case over its trials and targets; cases of one id in several suites count as one."""
         first: dict[str, int] = {}
-        for number, case_id in enumerate(self._ids):
+        for number, case_id in enumerate(self._cases.ids):
             first.setdefault(case_id, number)
 
         def case_of(place: int) -> int:
-            return first[self._ids[self._scored[place]]]
+            return first[self._cases.ids[self._scored[place]]]
 
         for number, places in groupby(sorted(range(len(self._scores)), key=case_of), key=case_of):
             scores = [self._scores[place] for place in places]
-            yield ScoredCase(self._ids[number], fsum(scores) / len(scores))
+            yield ScoredCase(self._cases.ids[number], fsum(scores) / len(scores))
 
 
 def _recovery(depth: int, rate: _Rate) -> Recovery:
