@@ -215,7 +215,7 @@ def essence(document: Raw) -> Raw:
 
 def comparable(document: Raw) -> Raw:
     """A run's document without what may differ between two equal runs: the run's name, times and calls in doubt."""
-    plain = without(document, is_time)
+    plain = without(document, lambda key: is_time(key) or key in ("line", "calls"))
     for name in ("id", "folder", "in_doubt"):
         del plain["run"][name]
     return plain

@@ -68,7 +68,9 @@ def change(path: Path, old: str, new: str) -> None:
 def plain(document: Raw) -> Any:
     """Results without times and the names of calls: cassettes keep times to the millisecond, and no names."""
 
-    return without((document["results"], document["summary"]), lambda key: is_time(key) or key == "request_id")
+    return without(
+        (document["results"], document["summary"]), lambda key: is_time(key) or key in ("request_id", "calls")
+    )
 
 
 # What stands in a file.

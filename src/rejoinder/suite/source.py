@@ -34,7 +34,8 @@ class Source:
     def violation(self, violation: Violation, severity: Severity = "error") -> Problem:
         place = self.document.place(violation.path, key=violation.key)
         problem = self._problem(violation.code, write_path(violation.path), violation.message, severity, place)
-        return structs.replace(problem, suggestion=self._mend(violation, *place))
+        # With the line as it stands: a line with a key has no suggestion.
+        return structs.replace(problem, suggestion=self._mend(violation, *place), source=self.line(place[0]))
 
     def problem(
         self, code: str, at: str, message: str, severity: Severity = "error", *, point: str | None = None
