@@ -557,7 +557,7 @@ def test_a_retry_after_an_hour_is_not_waited_for(make: Make, code: int, project:
         assert len(server.requests) <= 10
     assert counts(document)["skipped"] >= 20
     [given_up] = document["run"]["given_up"]
-    assert given_up["message"].endswith("; the provider asks to wait 60 minutes, which is too long to wait here")
+    assert given_up["message"].endswith("; the provider asks for a wait of 60 minutes, longer than rejoinder waits")
 
 
 def test_an_hour_once_is_an_hour_for_all(project: Project) -> None:

@@ -23,7 +23,8 @@ from rejoinder.cassettes import Kind as RecordedKind
 from rejoinder.checks import Post, Work
 from rejoinder.engine.calls import Call, Tape, place_in_turn
 from rejoinder.engine.journal import Told
-from rejoinder.engine.plan import Job, asked_model
+from rejoinder.engine.plan import Job
+from rejoinder.engine.target_identity import asked_model
 from rejoinder.engine.targets import OpenTargets
 from rejoinder.model import Suite
 from rejoinder.providers.replay import ReplayProvider

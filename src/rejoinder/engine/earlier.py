@@ -9,10 +9,11 @@ from msgspec import Struct
 
 from rejoinder.engine.folder import RunFolder, list_grades, runs_folder
 from rejoinder.engine.journal import Told, read_journal
-from rejoinder.engine.plan import Place, asked_model, name_of, written_model
+from rejoinder.engine.plan import Place, name_of
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.results import read_results
 from rejoinder.engine.secrets import Mask
+from rejoinder.engine.target_identity import asked_model, written_model
 from rejoinder.model import Suite, Target
 
 

@@ -19,62 +19,20 @@ from rejoinder.checks import CheckFault, Post
 from rejoinder.engine.budget import NOTHING, Amount, Budget, BudgetReached, amount_of
 from rejoinder.engine.calls import Call, NoAnswer
 from rejoinder.engine.journal import Asked, Journal, Told
+from rejoinder.engine.retries import Decision, Retries, Tries, decide_retry
 from rejoinder.engine.targets import OpenTarget, OpenTargets
 from rejoinder.engine.webhooks import Webhooks
 from rejoinder.model import Failure, Reply, Request
 from rejoinder.providers import Provider, ProviderError
 from rejoinder.providers.base import ReplyWithin
-from rejoinder.providers.limits import Closed
+from rejoinder.providers.limits import Closed, Limiter
 
 MOST_LOCAL = 4
 """Scripts and functions of checks that run at the same time, on a machine with fewer processors."""
-LONGEST_WAIT_S = 600.0
-"""A provider that asks for a longer wait has no room today; waiting is then for the user to decide."""
 _NOT_REACHED = frozenset({"connection", "dns", "tls", "address", "timeout"})
 """Failures of reaching the server, which say nothing about the call."""
 _UNCERTAIN = frozenset({"timeout", "broken"})
 """Failures after which it is unknown whether the call was carried out."""
-
-
-class _Tries:
-    """The attempts of one call."""
-
-    __slots__ = ("_began", "_calling_s", "failures", "refusals", "started_at")
-
-    def __init__(self) -> None:
-        self.failures = self.refusals = 0
-        self.started_at: float | None = None
-        self._began = time.perf_counter()
-        self._calling_s = 0.0
-
-    @property
-    def made(self) -> int:
-        return 1 + self.failures + self.refusals
-
-    def begin(self) -> float:
-        self.started_at = self.started_at or time.time()
-        return time.perf_counter()
-
-    def end(self, started: float) -> float:
-        """The seconds that the attempt took."""
-        seconds = time.perf_counter() - started
-        self._calling_s += seconds
-        return seconds
-
-    def count(self, error: ProviderError) -> None:
-        self.refusals += error.pressure is not None
-        self.failures += error.pressure is None
-
-    def noted(self, reply: Reply, seconds: float) -> Reply:
-        """The reply with the times of its call."""
-        waited = time.perf_counter() - self._began - self._calling_s
-        return structs.replace(
-            reply,
-            latency_s=reply.latency_s or round(seconds, 6),
-            started_at=self.started_at,
-            retries=self.made - 1,
-            waited_s=round(waited, 3),
-        )
 
 
 class Live:
@@ -82,15 +40,23 @@ class Live:
 
     asks = True
 
-    def __init__(self, targets: OpenTargets, journal: Journal, budget: Budget | None = None) -> None:
+    def __init__(
+        self,
+        targets: OpenTargets,
+        journal: Journal,
+        budget: Budget | None = None,
+        *,
+        on_retry: Callable[[], None] = lambda: None,
+        on_failure: Callable[[Exception], None] = lambda _: None,
+    ) -> None:
         self._targets = targets
         self._journal = journal
         self._budget = budget
         self._webhooks = Webhooks()
         self._stopped = asyncio.Event()
         self._local = asyncio.Semaphore(max(MOST_LOCAL, os.cpu_count() or 1))
-        self.on_retry: Callable[[], None] = lambda: None
-        self.on_failure: Callable[[Exception], None] = lambda _: None
+        self._on_retry = on_retry
+        self._on_failure = on_failure
 
     def stop(self) -> None:
         """Stop retrying and drop waiting calls; `resume` will make them."""
@@ -114,7 +80,7 @@ class Live:
     async def _call(self, call: Call, opened: OpenTarget) -> Told:
         request, provider, limiter = call.request, opened.provider, opened.provider.limiter
         record = Asked(call.key, request.case_id, request.target, request.trial, request.turn)
-        tries, ticket = _Tries(), 0
+        tries, ticket = Tries(), 0
         while True:
             if limiter is not None:
                 try:
@@ -135,15 +101,19 @@ class Live:
             except ProviderError as error:
                 tries.end(started)
                 self._settle(paid, None if error.type in _UNCERTAIN or _is_charged(error) else NOTHING)
-                delay = self._learn(error, opened, call.key, ticket, tries)
-                if delay is None:
-                    return await self._told(self._final(error, opened, call.key, tries))
+                decision = decide_retry(error, opened.retries, tries, opened.state.refused_for(error))
+                if error.type not in _UNCERTAIN:
+                    self._journal.failed(call.key, charged=_is_charged(error))
+                if limiter is not None:
+                    _inform(limiter, ticket, error, decision, opened.retries)
+                if decision.retry_in_s is None:
+                    return await self._told(self._final(error, decision, opened, call.key, tries))
                 tries.count(error)
                 request = structs.replace(request, call=call.attempts.next())
-                self.on_retry()
-                if delay:
+                self._on_retry()
+                if decision.retry_in_s:
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._stopped.wait(), delay)
+                        await asyncio.wait_for(self._stopped.wait(), decision.retry_in_s)
                 continue
             except BaseException:
                 self._settle(paid, None)
@@ -153,17 +123,21 @@ class Live:
             seconds = tries.end(started)  # before anything else: the first price takes time to find
             if limiter is not None:
                 limiter.leave(tokens=reply.usage.total_tokens)
-            state = opened.state
-            state.answered, state.refused_since, state.reported = True, None, reply.model
+            opened.state.has_answered(reply)
             reply = tries.noted(opened.priced(reply), seconds)
             self._settle(paid, None if reply.usage.approximate else amount_of(reply))
             return await self._told(Told(call.key, reply, attempts=tries.made))
 
-    def _final(self, error: ProviderError, opened: OpenTarget, key: str, tries: _Tries) -> Told:
-        self.on_failure(error)
+    def _final(self, error: ProviderError, decision: Decision, opened: OpenTarget, key: str, tries: Tries) -> Told:
+        """A failure that is not retried. Where every other call would share it, it ends the target."""
+        state, unreached = opened.state, error.type in _NOT_REACHED
+        error.message += decision.because
+        if state.ended is None and (decision.ends_target or (unreached and not state.answered)):
+            error.message += opened.advice(error)
+            state.ended = _failure(error, tries.made)
+        self._on_failure(error)
         # Calls that were in flight when their target ended share its cause, and not only its kind.
-        alike = error.ends_target or error.type in _NOT_REACHED
-        failure = (opened.state.ended if alike else None) or _failure(error, tries.made)
+        failure = (state.ended if decision.ends_target or unreached else None) or _failure(error, tries.made)
         return Told(key, failure=failure, attempts=tries.made)
 
     async def _carry_out(self, call: Call) -> Told:
@@ -182,10 +156,10 @@ class Live:
                 async with self._local:
                     if self._stopped.is_set():
                         raise NoAnswer
-                    self._journal.asked_within(record)
+                    self._journal.asked_inside(record)
                     text = await work.perform()
         except (CheckFault, ProviderError) as error:
-            self.on_failure(error)
+            self._on_failure(error)
             return await self._told(Told(call.key, failure=Failure("check", str(error))))
         seconds = round(time.perf_counter() - started, 6)
         return await self._told(Told(call.key, Reply(text, latency_s=seconds)))
@@ -200,7 +174,7 @@ class Live:
             if provider.outside:
                 await self._journal.asked(record)
             else:
-                self._journal.asked_within(record)
+                self._journal.asked_inside(record)
         except BaseException as error:
             self._settle(ticket, NOTHING)
             if provider.limiter is not None:
@@ -232,41 +206,13 @@ class Live:
         await self._journal.told(told)
         return told
 
-    def _learn(self, error: ProviderError, opened: OpenTarget, key: str, ticket: int, tries: _Tries) -> float | None:
-        """What a failure teaches; the seconds until the retry, or None where the failure is final."""
-        retries, limiter, state = opened.retries, opened.provider.limiter, opened.state
-        if error.retryable and error.retry_after_s is not None and error.retry_after_s > LONGEST_WAIT_S:
-            # Other calls need not wait as long either, so the limiter does not learn it.
-            minutes = error.retry_after_s / 60
-            error.message += f"; the provider asks to wait {minutes:.0f} minutes, which is too long to wait here"
-            error.retryable, error.pressure, error.ends_target = False, None, True
-        if error.pressure is not None:
-            state.refused_since = state.refused_since or time.monotonic()
-            if time.monotonic() - state.refused_since > LONGEST_WAIT_S:
-                error.message += f"; no request was accepted for {LONGEST_WAIT_S / 60:.0f} minutes"
-                error.retryable, error.ends_target = False, True
-        if error.type not in _UNCERTAIN:
-            self._journal.failed(key, charged=_is_charged(error))
-        pressed = error.pressure is not None
-        if limiter is not None:
-            if error.pressure is not None:
-                back_off = (retries.first_delay_s, retries.longest_delay_s)
-                limiter.refused(ticket, error.pressure, error.retry_after_s, back_off)
-            else:
-                limiter.leave()
-        again = error.retryable and (
-            tries.refusals < retries.most_refusals if pressed else tries.failures < retries.most
-        )
-        again = again and (retries.most_together is None or tries.made <= retries.most_together)
-        lost = error.type in _NOT_REACHED and not state.answered
-        if not again and (error.ends_target or lost) and state.ended is None:
-            error.message += opened.advice(error)
-            state.ended = _failure(error, tries.made)
-        if not again:
-            return None
-        if pressed:
-            return 0.0  # the limiter delays it
-        return error.retry_after_s if error.retry_after_s is not None else retries.delay(tries.failures)
+
+def _inform(limiter: Limiter, ticket: int, error: ProviderError, decision: Decision, retries: Retries) -> None:
+    if error.pressure is not None and decision.slows_down:
+        back_off = (retries.first_delay_s, retries.longest_delay_s)
+        limiter.refused(ticket, error.pressure, error.retry_after_s, back_off)
+    else:
+        limiter.leave()
 
 
 def _is_charged(error: ProviderError) -> bool:

@@ -15,9 +15,10 @@ from rejoinder.engine.calls import Call
 from rejoinder.engine.cassettes import ModelOf, recording_of, recordings_of
 from rejoinder.engine.earlier import EarlierRuns
 from rejoinder.engine.journal import Told
-from rejoinder.engine.plan import Job, Place, file_of, identity_settings, place_of, plan, written_model
+from rejoinder.engine.plan import Job, Place, file_of, place_of, plan
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.retrace import retrace
+from rejoinder.engine.target_identity import identity_settings, written_model
 from rejoinder.errors import RejoinderError
 from rejoinder.model import ChatMessage, Target
 

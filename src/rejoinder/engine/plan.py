@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from math import inf
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct, structs
@@ -15,6 +14,7 @@ from msgspec import Struct, structs
 from rejoinder.checks import is_plain
 from rejoinder.engine.conversation import Fork, Opening
 from rejoinder.engine.options import RunOptions, Selection
+from rejoinder.engine.target_identity import identity_of
 from rejoinder.errors import UsageError
 from rejoinder.formatting import format_case
 from rejoinder.model import (
@@ -32,7 +32,6 @@ from rejoinder.model import (
 )
 from rejoinder.model.providers import row_of
 from rejoinder.providers import is_plugin
-from rejoinder.providers.settings import normalize_keys
 from rejoinder.roles import Pair, find_embedding_fault, find_provider_fault, judges_of, pair_of, targets_used_by_checks
 from rejoinder.spelling import did_you_mean
 
@@ -53,7 +52,7 @@ class Prepared(Pair, frozen=True):
     content: bytes
     """A digest of the first request, the case and the target."""
     variant: str = ""
-    """The variant of the suite's prompts; its name is part of `content`."""
+    """The variant of the suite's prompts, if it has any."""
 
 
 class Job(Struct, frozen=True):
@@ -282,41 +281,6 @@ def _forked(pair: Pair, fork: Fork) -> Pair:
     at = pair.case.at
     messages[last:] = [Message("user", (TextPart(fork.prompt, at),), at), *messages[last + 1 :]]
     return structs.replace(pair, case=structs.replace(pair.case, messages=tuple(messages)))
-
-
-_NO_MATTER = re.compile(r"api_?key|headers|timeout_?seconds|max_?retries|retry_?\w+|workers", re.IGNORECASE)
-"""Settings that change how a target is asked, and not what it answers."""
-
-
-def identity_of(target: Target) -> bytes:
-    """What a recorded answer depends on in a target."""
-    return msgspec.json.encode((target.name, target.provider, identity_settings(target)), order="deterministic")
-
-
-def identity_settings(target: Target) -> dict[str, Any]:
-    return {name: value for name, value in target.settings.items() if not _NO_MATTER.fullmatch(name)}
-
-
-def written_model(target: Target) -> str:
-    """The model or deployment that a target asks for, as it is written; it may hold a `${{ VAR }}`."""
-    settings = normalize_keys(target.settings)
-    return str(settings.get("model") or settings.get("deployment") or "")
-
-
-def asked_model(suite: Suite, target: Target) -> str:
-    """The model that a target asks for, as it goes out; empty where that depends on a variable that is not set."""
-    model = written_model(target)
-    if "${{" not in model:
-        return model
-    from rejoinder.project import read_environment
-    from rejoinder.suite import settings_with_environment
-
-    environment = read_environment(Path(suite.path).parent, Path(suite.root), Path.cwd())
-    try:
-        filled, _ = settings_with_environment(structs.replace(target, settings={"model": model}), environment)
-    except UsageError:
-        return ""
-    return str(filled.get("model", ""))
 
 
 def _digest(case: Case, target: bytes, prompt: Prompt) -> bytes:

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from rejoinder.engine.options import RunOptions, settled
-from rejoinder.engine.plan import Survey, pairs, survey_plan, written_model
+from rejoinder.engine.plan import Survey, pairs, survey_plan
 from rejoinder.engine.secrets import Mask
+from rejoinder.engine.target_identity import written_model
 from rejoinder.engine.targets import OpenTarget, OpenTargets, add_traceback, known_secrets, refuse_unbounded
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import Reply, Suite, Target
@@ -22,7 +23,7 @@ class Setup:
         self.options = settled(options, suites)
         self.opens_targets = makes_calls and self.options.answers.opens_targets
         """False if no target can be called, so that none is opened."""
-        self.survey: Survey = survey_plan(suites, options)
+        self.survey: Survey = survey_plan(suites, self.options)
         self.targets = OpenTargets(self.options)
         self.closed: dict[tuple[str, str], RejoinderError] = {}
         """Why targets could not be opened that may not be needed, by suite and name."""
@@ -44,7 +45,7 @@ class Setup:
     def _open_targets(self) -> None:
         """For new grades candidates are not called, and judges only where an answer is missing: there a key that is not
         set is no error yet."""
-        if "candidate" in self.options.answers.asks:
+        if self.options.answers.asks_candidates:
             called = [self.targets.open(suite, target) for suite, target in self.survey.targets]
         else:
             called = [opened for suite, target in self.survey.targets if (opened := self._try_to_open(suite, target))]
@@ -70,8 +71,8 @@ class Setup:
         """The model that a target asks for; `earlier`: what it asked for in earlier runs, which are not called now."""
         opened = self.targets.find(suite, target) if self.opens_targets else None
         if opened is None:  # it is not called, so its variables need not be set
-            model = target.settings.get("model")
-            return earlier.get(target.name, model) if "${{" in (model or "${{") else model
+            model = written_model(target)
+            return earlier.get(target.name, model or None) if not model or "${{" in model else model
         return None if opened.model_name is None else self.mask.hide_text(opened.model_name)
 
     def priced(self, suite: Suite, target: Target, reply: Reply) -> Reply:
@@ -90,7 +91,7 @@ class Setup:
             now = self.model_of(suite, target, {})
             if now != model:
                 raise UsageError(
-                    f"run {run} has asked the model `{model}` as target `{target.name}`, and now it would be `{now}`",
+                    f"target `{target.name}` asked model `{model}` in run {run} and would now ask `{now}`",
                     f"A run has one model for each target. Set `{written}` to what it was, or start a new run.",
                 )
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import re
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
 from rejoinder.engine.budget import Amount
 from rejoinder.engine.options import RunOptions
-from rejoinder.engine.plan import identity_of
+from rejoinder.engine.retries import read_retries
 from rejoinder.engine.secrets import Mask
+from rejoinder.engine.target_identity import identity_of
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import NO_USAGE, Cost, Failure, Reply, Request, Suite, Target, Usage
 from rejoinder.model.providers import row_of
@@ -41,23 +42,6 @@ _OF_THE_CALLER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
 """Headers that name the caller, on which no answer depends."""
 
 
-class Retries(Struct, frozen=True):
-    """How often and after what time a failed call is made again, with full jitter."""
-
-    most: int = 3
-    first_delay_s: float = 1.0
-    longest_delay_s: float = 60.0
-    factor: float = 2.0
-    most_refusals: int = 50
-    """How often a call may be refused because of too many calls: the pace is wrong then, not the call."""
-    most_together: int | None = None
-    """How often a call is made again for any reason, where the user sets a number."""
-
-    def delay(self, attempt: int) -> float:
-        ceiling = min(self.longest_delay_s, self.first_delay_s * self.factor ** min(attempt, 60))
-        return random.uniform(0, ceiling)
-
-
 class TargetState:
     """What a run has learned about a target."""
 
@@ -65,10 +49,19 @@ class TargetState:
         self.answered = False
         self.reported: str | None = None
         """The model that the last reply names."""
-        self.refused_since: float | None = None
-        """Since when every call was refused."""
+        self._refused_since: float | None = None
         self.ended: Failure | None = None
         """Why no further call is made: every one would fail in the same way."""
+
+    def refused_for(self, error: ProviderError) -> float:
+        """The seconds since when every call was refused because of too many calls, this one included."""
+        if error.pressure is None:
+            return 0.0
+        self._refused_since = self._refused_since or time.monotonic()
+        return time.monotonic() - self._refused_since
+
+    def has_answered(self, reply: Reply) -> None:
+        self.answered, self._refused_since, self.reported = True, None, reply.model
 
 
 class OpenTarget:
@@ -84,7 +77,7 @@ class OpenTarget:
         """A suite that names the target: prices and environment are those of its project."""
         self.provider = provider
         self.state = TargetState()
-        self.retries = _retries(settings, options.pace.max_retries)
+        self.retries = read_retries(settings, options.pace.max_retries)
         self.timeout_s = _timeout(target, options.pace.timeout_s)
         self.model: str | None = settings.get("model")
         self.slots = asyncio.Semaphore(target.workers) if target.workers else None
@@ -189,19 +182,6 @@ class OpenTarget:
 
         near = nearest_models(self.target.provider, self.model)
         return f"; known models are {list_words([f'`{name}`' for name in near])}" if near else ""
-
-
-def _retries(settings: Mapping[str, Any], max_retries: int | None) -> Retries:
-    most = settings.get("max_retries") if max_retries is None else max_retries
-    usual = Retries()
-    return Retries(
-        most=usual.most if most is None else most,
-        first_delay_s=settings.get("retry_initial_delay_ms", 1000) / 1000,
-        longest_delay_s=settings.get("retry_max_delay_ms", 60_000) / 1000,
-        factor=settings.get("retry_backoff_factor", 2),
-        most_refusals=usual.most_refusals if most is None else most,
-        most_together=most,
-    )
 
 
 def _timeout(target: Target, timeout_s: float | None) -> float | None:
