@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rejoinder.engine.options import RunOptions as RunOptions
     from rejoinder.engine.options import Selection as Selection
     from rejoinder.engine.options import Trust as Trust
-    from rejoinder.engine.run import RunReport as RunReport
+    from rejoinder.engine.run_report import RunReport as RunReport
     from rejoinder.errors import RejoinderError as RejoinderError
     from rejoinder.errors import SuiteError as SuiteError
     from rejoinder.errors import UsageError as UsageError
@@ -41,7 +41,7 @@ _NAMES = {
     "rejoinder.api": "fork grade merge replay resume run show",
     "rejoinder.checks.plugins": "check",
     "rejoinder.engine.options": "Answers Limits Pace RunOptions Selection Trust",
-    "rejoinder.engine.run": "RunReport",
+    "rejoinder.engine.run_report": "RunReport",
     "rejoinder.errors": "RejoinderError SuiteError UsageError",
     "rejoinder.formatting": "format_case format_judge_prompts to_toon",
     "rejoinder.model": "Evidence Opinion",

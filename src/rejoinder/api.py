@@ -6,8 +6,8 @@ assert report.summary.failed == 0
 for result in report.results: print(result.turns[0].response)
 
 Failed checks and errors of providers are results, not exceptions. SuiteError is raised for a suite with mistakes, and
-UsageError for what cannot be run. A run is named by its id, the beginning or end of it, or its folder; None is the
-latest run of the working project.
+UsageError for what cannot be run. A run is given as a report, or named by its id, the beginning or end of it, or its
+folder; None is the latest run of the working project.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from msgspec import structs
 
 from rejoinder.engine import run as engine
 from rejoinder.engine.conversation import Fork
-from rejoinder.engine.folder import find_run
 from rejoinder.engine.interrupts import Deadline
 from rejoinder.engine.loading import load_options
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.options import Answers, Limits, Pace, RunOptions, Selection, Trust
-from rejoinder.engine.recorded import RecordedRun
-from rejoinder.engine.run import RunReport
+from rejoinder.engine.recorded import RecordedRun, open_recorded
+from rejoinder.engine.run_report import RunReport
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite
-from rejoinder.project import find_root
 from rejoinder.review import load_suites
+from rejoinder.suite import find_files
 
 Suites: TypeAlias = Suite | str | Path | Sequence[Suite | str | Path]
 """Suites as loaded, or paths to load them from."""
+Run: TypeAlias = RunReport | str | Path | None
+"""A recorded run: its report, its name or its folder; None is the latest."""
 T = TypeVar("T")
 
 
@@ -53,13 +54,12 @@ def run(
 ) -> RunReport:
     """Run suites in a new run of their project."""
     options = RunOptions(repeat=repeat, selection=selection, pace=pace, limits=limits, answers=answers, trust=trust)
-    options = _checked(options)
-    suites = _load(suite, options)
+    suites, options = _load(suite, _checked(options))
     return _outside_loop(lambda: engine.start_run(suites, options, observer))
 
 
 def resume(
-    run: str | None = None,
+    run: Run = None,
     *,
     retry_errors: bool = False,
     pace: Pace | None = None,
@@ -71,36 +71,43 @@ def resume(
     """Go on with a run: recorded calls are not made again, except, with `retry_errors`, those that failed. `pace` and
     `limits` replace those that the run was started with. `trust_folder`: use the folder's own copy of its suites."""
     recorded = _open(run, trust_folder)
-    changes = {name: group for name, group in {"pace": pace, "limits": limits}.items() if group is not None}
-    options = _checked(structs.replace(recorded.options(), trust=trust, **changes))
+    options = _changed(recorded, pace, limits, trust)
     return _outside_loop(lambda: engine.resume_run(recorded, options, observer, retry_errors=retry_errors))
 
 
-def replay(run: str | None = None, *, trust: Trust = Trust(), trust_folder: bool = False) -> RunReport:
+def replay(
+    run: Run = None,
+    *,
+    trust: Trust = Trust(),
+    trust_folder: bool = False,
+    observer: Observer | None = None,
+) -> RunReport:
     """Play a recorded run again without any call; the result is a run of its own."""
     recorded = _open(run, trust_folder)
-    return _outside_loop(lambda: engine.replay_run(recorded, structs.replace(recorded.options(), trust=trust)))
+    options = structs.replace(recorded.options(), trust=trust)
+    return _outside_loop(lambda: engine.replay_run(recorded, options, observer))
 
 
 def grade(
-    run: str | None = None,
+    run: Run = None,
     suite: Suites = (),
     *,
-    pace: Pace = Pace(),
-    limits: Limits = Limits(),
+    pace: Pace | None = None,
+    limits: Limits | None = None,
     trust: Trust = Trust(),
     trust_folder: bool = False,
+    observer: Observer | None = None,
 ) -> RunReport:
-    """Put the checks of suites, else those of the run's own suites as they are now, on the replies of a run. Only
-    judges are called."""
+    """Grade the replies of a run again, by the checks of suites, else by those of the run's own suites as they are now.
+    Only judges are called. `pace` and `limits` replace those that the run was started with."""
     recorded = _open(run, trust_folder)
-    options = _checked(structs.replace(recorded.options(), pace=pace, limits=limits, trust=trust))
-    suites = _load(suite, options, asks=False) if suite else recorded.suites(asks=False)
-    return _outside_loop(lambda: engine.grade_run(recorded, suites, options))[1]
+    options = _changed(recorded, pace, limits, trust)
+    suites = _load(suite, options, asks=False)[0] if suite else recorded.suites(asks=False)
+    return _outside_loop(lambda: engine.grade_run(recorded, suites, options, observer))[1]
 
 
 def fork(
-    run: str | None,
+    run: Run,
     case: str,
     turn: int = 1,
     *,
@@ -108,42 +115,68 @@ def fork(
     system: str | None = None,
     options: RunOptions = RunOptions(),
     trust_folder: bool = False,
+    observer: Observer | None = None,
 ) -> RunReport:
     """Go on with one conversation of a run from a turn on, with other words or other instructions; the turns before it
     are taken over."""
     recorded = _open(run, trust_folder)
-    chosen, way = _checked(options.changed(cases=(case,))), Fork(turn=turn, prompt=prompt, system=system)
-    return _outside_loop(lambda: engine.fork_run(recorded, chosen, way))[0]
+    chosen = _checked(options.changed(cases=(case,), fork=Fork(turn=turn, prompt=prompt, system=system)))
+    return _outside_loop(lambda: engine.fork_run(recorded, chosen, observer))[0]
 
 
-def merge(runs: Sequence[str], *, trust_folder: bool = False) -> RunReport:
+def merge(runs: Sequence[Run], *, trust_folder: bool = False, observer: Observer | None = None) -> RunReport:
     """One run of the parts that `Selection(shard=...)` made. No call is made."""
+    if isinstance(runs, str | Path) or not runs:
+        raise UsageError("there are no runs to merge", "Give them as a list.")
     parts = tuple(_open(run, trust_folder) for run in runs)
-    if not parts:
-        raise UsageError("there is no run to merge")
-    return _outside_loop(lambda: engine.merge_runs(parts))
+    return _outside_loop(lambda: engine.merge_runs(parts, observer))
 
 
-def show(run: str | None = None, *, trust_folder: bool = False) -> RunReport:
+def show(run: Run = None, *, trust_folder: bool = False) -> RunReport:
     """A recorded run. Nothing is run, sent or written."""
     recorded = _open(run, trust_folder)
     return _outside_loop(lambda: engine.show_run(recorded))
 
 
-def _open(run: str | None, trust_folder: bool) -> RecordedRun:
-    root = find_root(Path.cwd(), Path.cwd())
-    return RecordedRun(find_run(root, run), root, trust=trust_folder)
+def _open(run: Run, trust: bool) -> RecordedRun:
+    if isinstance(run, RunReport):
+        run = run.folder.path
+    if run is not None and not isinstance(run, str | Path):
+        raise UsageError(f"a run is a report, a name or a folder, and not a {type(run).__name__}")
+    return open_recorded(None if run is None else str(run), trust=trust)
 
 
-def _load(suite: Suites, options: RunOptions, *, asks: bool = True) -> list[Suite]:
-    given = [suite] if isinstance(suite, Suite | str | Path) else list(suite)
+def _changed(recorded: RecordedRun, pace: Pace | None, limits: Limits | None, trust: Trust) -> RunOptions:
+    """The options of a run, with what replaces them."""
+    options = structs.replace(recorded.options(), trust=trust)
+    options = options if pace is None else structs.replace(options, pace=pace)
+    return _checked(options if limits is None else structs.replace(options, limits=limits))
+
+
+def _load(suite: Suites, options: RunOptions, *, asks: bool = True) -> tuple[list[Suite], RunOptions]:
+    """The suites in the order given, and the options with what they were loaded with. Mistakes of all files are raised
+    together."""
+    given = [suite] if isinstance(suite, Suite | str | Path) else list(suite or ())
     if not given:
-        raise UsageError("there is no suite to run")
-    suites: list[Suite] = []
+        raise UsageError("there is no suite to run", "Give a path, a loaded suite, or a list of both.")
     for one in given:
-        loaded = [one] if isinstance(one, Suite) else load_suites([Path(one)], load_options(options, asks=asks))[0]
-        suites += loaded
-    return suites
+        options = _as_loaded(one, options) if isinstance(one, Suite) else options
+    places = [[one] if isinstance(one, Suite) else find_files([Path(one)])[0] for one in given]
+    files = [one for place in places for one in place if isinstance(one, Path)]
+    loaded = iter(load_suites(files, load_options(options, asks=asks))[0])
+    return [one if isinstance(one, Suite) else next(loaded) for place in places for one in place], options
+
+
+def _as_loaded(suite: Suite, options: RunOptions) -> RunOptions:
+    """Options that were given when a suite was loaded. The run records them: `resume` loads the suite again."""
+    selection, given = options.selection, suite.loaded_with
+    for name in ("targets_file", "system_prompt"):
+        if getattr(selection, name) not in (None, getattr(given, name)):
+            raise UsageError(
+                f"{suite.path} is loaded already, without this {name}", f"Give `{name}` to rejoinder.load instead."
+            )
+    targets = selection.targets or (() if given.target is None else (given.target,))
+    return options.changed(targets=targets, targets_file=given.targets_file, system_prompt=given.system_prompt)
 
 
 def _checked(options: RunOptions) -> RunOptions:
@@ -155,7 +188,9 @@ def _checked(options: RunOptions) -> RunOptions:
         targets_file, record, replay = (path and str(Path(path).resolve()) for path in paths)
         return options.changed(targets_file=targets_file, record=record, replay=replay)
     except msgspec.ValidationError as error:
-        raise UsageError(f"an option has a value of the wrong type: {error}") from None
+        expected, _, place = str(error).partition(" - at `$.")
+        name = place.rstrip("`").rpartition(".")[2] or "an option"
+        raise UsageError(f"{name}: {expected[:1].lower()}{expected[1:]}") from None
 
 
 def _outside_loop(work: Callable[[], T]) -> T:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from rejoinder.errors import Severity, SuiteError
 from rejoinder.formatting import (
@@ -32,9 +31,18 @@ _REFERENCE_WORDS = {
 _LONGEST_SHOWN = 60
 
 
-def load(path: str | Path, **options: Any) -> Suite:
-    """Load a suite; options are those of `LoadOptions`. Raises SuiteError with every mistake in it."""
-    [suite], _ = load_suites([Path(path)], LoadOptions(**options))
+def load(
+    path: str | Path,
+    *,
+    target: str | None = None,
+    targets_file: str | Path | None = None,
+    system_prompt: str | None = None,
+) -> Suite:
+    """Load a suite. `target` and `system_prompt` win over those that the suite names. Raises SuiteError with every
+    mistake in it."""
+    file = None if targets_file is None else Path(targets_file)
+    options = LoadOptions(target=target, targets_file=file, system_prompt=system_prompt)
+    [suite], _ = load_suites([Path(path)], options)
     return suite
 
 

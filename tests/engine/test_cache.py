@@ -21,7 +21,19 @@ from rejoinder.engine.cache import FILE, Cache
 from rejoinder.engine.secrets import Mask
 from rejoinder.model import Reply
 from rejoinder.testing import Answer, FakeServer, Fault, Received, is_judging
-from tests.kit import KILLED, Process, Project, Raw, journal_of, run_folders, run_process, scripted, spec, told_in
+from tests.kit import (
+    KILLED,
+    Process,
+    Project,
+    Raw,
+    journal_of,
+    refused,
+    run_folders,
+    run_process,
+    scripted,
+    spec,
+    told_in,
+)
 from tests.labs.paid_lab import PRICES, PaidServer, comparable, make_suite
 
 KEY = "sk-the-key-of-the-first-run"
@@ -662,9 +674,8 @@ def test_cassettes_and_the_cache_do_not_answer_at_the_same_time(project: Project
     project.write("evals.yaml", suite(server))
     (project.folder / "tapes").mkdir()
     for more in (("--cache",), ("--cache-ttl", "1d")):
-        result = project.invoke("run", "evals.yaml", "--replay", "tapes", *more)
-        assert result.exit_code == 2
-        assert "--replay answers from cassettes alone" in result.output
+        error = refused(project, "run", "evals.yaml", "--replay", "tapes", *more)
+        assert (error.exit_code, "a replay answers from cassettes alone" in error.message) == (2, True)
 
 
 def test_a_cassette_is_the_same_wherever_the_answers_came_from(project: Project, server: FakeServer) -> None:

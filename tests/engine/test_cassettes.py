@@ -688,8 +688,8 @@ def test_a_recording_that_was_cut_off_is_completed_by_resume(project: Project, m
 def test_options_that_contradict_each_other_are_refused(project: Project) -> None:
     record(project, SIMPLE, code=0)
     for more in (("--cache",), ("--cache-ttl", "1d"), ("--record", "other")):
-        result = project.invoke("run", "evals.yaml", "--replay", "cassettes", *more)
-        assert (result.exit_code, "--replay answers from cassettes alone" in result.stderr) == (2, True)
+        error = refused(project, "run", "evals.yaml", "--replay", "cassettes", *more)
+        assert (error.exit_code, "a replay answers from cassettes alone" in error.message) == (2, True)
     result = project.invoke("run", "evals.yaml", "--replay", "nowhere")
     assert (result.exit_code, "there is no folder nowhere" in result.stderr) == (2, True)
 

@@ -11,7 +11,8 @@ import pytest
 from rejoinder.engine.loading import load_options
 from rejoinder.engine.options import Limits, Pace, RunOptions
 from rejoinder.engine.plan import JobFinder, plan, reference_of
-from rejoinder.engine.run import RunReport, start_run
+from rejoinder.engine.run import start_run
+from rejoinder.engine.run_report import RunReport
 from rejoinder.review import load_suites
 from rejoinder.testing import Answer, FakeServer, Fault, Received, is_judging, judge
 from tests.kit import Project, Raw, is_time, journal_of, without

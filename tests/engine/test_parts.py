@@ -296,7 +296,7 @@ def test_what_is_no_part_of_the_same_is_refused(project: Project, model: Model) 
     folders = [one["run"]["folder"], other["run"]["folder"]]
     runs = project.folder / ".rejoinder" / "runs"
     before = sorted(runs.iterdir())
-    assert "is of other suites than" in refusal(project, "merge", *folders)
+    assert "has other suites than" in refusal(project, "merge", *folders)
     assert "there is no run `nobody`" in refusal(project, "merge", folders[0], "nobody")
     assert "Missing argument" in refusal(project, "merge")
     assert sorted(runs.iterdir()) == before
@@ -362,7 +362,7 @@ def test_a_merge_that_was_killed_and_has_lost_a_part_says_so(project: Project, m
     assert Process(project.folder, "merge", *folders, REJOINDER_KILL_AT="run.created").end().code == KILLED
     shutil.move(folders[1], project.folder / "away")
     model.fake.reset()
-    assert f"one of its parts is gone: {folders[1]}" in refusal(project, "resume")
+    assert f"takes answers from is gone: {folders[1]}" in refusal(project, "resume")
     assert not model.asked
     shutil.move(project.folder / "away", folders[1])
     project.run("resume", code=None)
@@ -406,7 +406,7 @@ def test_parts_that_asked_different_models_are_refused(
         monkeypatch.setenv("MODEL", name)
         folders.append(run(project, "--shard", f"{part}/2")["run"]["folder"])
     words = refusal(project, "merge", *folders)
-    assert "has asked the model `two` as target `it`" in words
+    assert "target `it` asked model `two`" in words
     assert "`one`" in words
 
 

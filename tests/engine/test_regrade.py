@@ -286,7 +286,7 @@ def test_candidates_need_no_key(project: Project, talker: Talker, monkeypatch: p
     assert talker.asked == []
 
 
-def test_a_judge_without_a_key_is_an_error_where_only_the_errors_are_asked_again(
+def test_a_judge_without_a_key_is_refused_where_only_the_errors_are_asked_again(
     project: Project, talker: Talker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = suite(talker, case("a", {"contains": "answer"}))
@@ -298,8 +298,7 @@ def test_a_judge_without_a_key_is_an_error_where_only_the_errors_are_asked_again
     graded = folder_of(grade(project, code=3))
     monkeypatch.delenv("JUDGE_API_KEY")
     talker.fake.reset()
-    again = project.run_json("resume", str(graded), "--retry-errors", code=3)
-    assert "JUDGE_API_KEY" in json.dumps(again["results"])
+    assert "JUDGE_API_KEY" in refusal(project, "resume", str(graded), "--retry-errors")
     assert talker.asked == []
 
 
@@ -571,7 +570,7 @@ def test_a_fork_is_a_run_like_any_other(project: Project, talker: Talker, record
     # It can be taken up where it was forked, or before; not after, where the words of both would be needed.
     assert said(fork(project, forked, 2))[0][0] == said(recorded)[0][0]
     assert len(talker.asked) == 2
-    assert "is a fork itself" in refusal(project, "run", "--fork", name, "--case", "a", "--turn", "3")
+    assert "is itself a fork" in refusal(project, "run", "--fork", name, "--case", "a", "--turn", "3")
     assert talker.asked == []
 
 

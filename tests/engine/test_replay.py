@@ -16,6 +16,7 @@ from hypothesis import given
 
 from rejoinder.testing import Answer, FakeServer, Fault, Received
 from tests.kit import (
+    KILLED,
     Project,
     Raw,
     bounded,
@@ -347,14 +348,17 @@ def test_the_journal_of_a_replay_is_enough_to_derive_it_again(project: Project) 
     assert {record["key"] for record in journal_of(Path(again["run"]["folder"])) if record["type"] == "told"}
 
 
-def test_a_run_whose_recording_is_gone_says_so(project: Project) -> None:
+def test_a_replay_that_was_cut_off_needs_its_recording_and_a_whole_one_does_not(project: Project) -> None:
     project.write("evals.yaml", SIMPLE)
     first = play(project, "run", "evals.yaml")
     again = play(project, "replay")
+    cut = run_process(project.folder, "replay", first["run"]["id"], REJOINDER_KILL_AT="run.created")
+    assert cut.code == KILLED
     shutil.rmtree(project.folder / ".rejoinder" / "runs" / first["run"]["id"])
-    error = refused(project, "resume", again["run"]["id"])
+    assert essence(play(project, "resume", again["run"]["id"])) == essence(again)
+    error = refused(project, "resume")
     assert error.exit_code == 2
-    assert error.message.endswith(f"was made from a run that is gone: {first['run']['folder']}")
+    assert error.message.endswith(f"a run that it takes answers from is gone: {first['run']['folder']}")
 
 
 def test_a_run_without_a_journal_or_with_a_damaged_one_is_refused_before_anything_is_kept(project: Project) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -12,7 +13,8 @@ import rejoinder
 from rejoinder.engine.results import read_results
 from rejoinder.model import Result
 from rejoinder.run_files import RunDamaged
-from tests.conftest import Project
+from rejoinder.testing import Answer, FakeServer, Fault
+from tests.kit import Project, behind, case, follow, scripted, spec
 
 SUITE = {
     "targets": [{"name": "demo", "provider": "scripted", "replies": ["no", "no", "yes"]}],
@@ -87,3 +89,69 @@ def test_results_without_the_newer_keys_are_read(path: Path) -> None:
     record = json.loads(path.read_bytes())
     del record["timestamp"]
     assert msgspec.convert(record, Result).timestamp is None
+
+
+# What a result says about its origin
+
+
+@spec("P39")
+def test_asked_by_names_the_check_whose_failure_sent_the_turn(project: Project) -> None:
+    inner = {"or": [{"contains": "x"}, {"match": "yes"}, follow("In the group.", {"match": "yes"})]}
+    checks = [{"match": "n*"}, inner, follow("Of all.", {"match": "yes"})]
+    project.write(
+        "evals.yaml", {"targets": [scripted("it", "no", "no")], "target": "it", "evals": [case("a", *checks)]}
+    )
+    first, second = rejoinder.run("evals.yaml").results[0].turns
+    assert first.asked_by is None
+    assert second.prompt == "In the group."
+    assert second.asked_by is not None
+    assert (second.asked_by.turn, second.asked_by.check) == (1, (1, 0))
+    place = second.asked_by.check
+    assert first.checks[place[0]].children[place[1]].state == "failed"
+
+
+@spec("P39")
+def test_a_result_says_where_its_case_stands(project: Project) -> None:
+    text = "target: it\ntargets: [{name: it, provider: scripted, replies: [hi]}]\nevals:\n"
+    text += "  - id: a\n    prompt: Hello\n    checks: [{match: hi}]\n"
+    text += "  - id: b\n    prompt: Hello\n    checks: [{match: hi}]\n"
+    project.write("evals/two.yaml", text)
+    results = rejoinder.run("evals/two.yaml").results
+    assert [(result.file, result.line) for result in results] == [("evals/two.yaml", 4), ("evals/two.yaml", 7)]
+
+
+@spec("P39")
+def test_times_retries_and_waits_of_a_call(project: Project) -> None:
+    before = datetime.now(UTC)
+    with FakeServer(faults=[Fault("status", status=500), Fault("status", status=503)]) as server:
+        suite = {"targets": [behind(server, "it")], "target": "it", "evals": [case("a")]}
+        project.write("evals.yaml", suite)
+        report = rejoinder.run("evals.yaml")
+    [result] = report.results
+    [turn] = result.turns
+    assert turn.started_at is not None
+    assert result.timestamp == turn.started_at
+    assert (
+        before.timestamp() - 0.002
+        <= datetime.fromisoformat(turn.started_at).timestamp()
+        <= datetime.now(UTC).timestamp()
+    )
+    assert turn.retries == 2
+    assert 0 <= turn.waited_s <= report.summary.duration_s
+    [again] = rejoinder.replay(report).results
+    assert (again.turns[0].started_at, again.turns[0].retries, again.turns[0].waited_s) == (
+        turn.started_at,
+        turn.retries,
+        turn.waited_s,
+    )
+
+
+def test_tokens_of_every_kind_are_added_up(project: Project) -> None:
+    answer = Answer("hi", input_tokens=9, cached_tokens=2, cache_write_tokens=4)
+    with FakeServer(answer) as server:
+        target = behind(server, "it", provider="anthropic", base_url=server.url, max_tokens=9)
+        project.write("evals.yaml", {"targets": [target], "target": "it", "evals": [case("a"), case("b")]})
+        report = rejoinder.run("evals.yaml")
+    for usage in (report.summary.usage, report.summary.by_target["it"].usage):
+        assert (usage.cached_tokens, usage.cache_write_tokens) == (4, 8)
+    assert [result.usage.cache_write_tokens for result in report.results] == [4, 4]

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from rejoinder.engine.earlier import renamed_suites
 from rejoinder.engine.plan import Place
-from rejoinder.engine.run import RunReport
+from rejoinder.engine.run_report import RunReport
 from rejoinder.model import Result
 
 

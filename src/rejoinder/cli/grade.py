@@ -13,9 +13,10 @@ from rejoinder.cli.live import live_display
 from rejoinder.cli.loading import load_or_exit
 from rejoinder.cli.options import LIMITS, PACE, TRUST, changed_options, trust_option
 from rejoinder.cli.output import count, echo, write_machine
-from rejoinder.cli.recorded import open_recorded
 from rejoinder.cli.results import next_command, relative, tracebacks
-from rejoinder.engine.run import RunReport, grade_run
+from rejoinder.engine.recorded import open_recorded
+from rejoinder.engine.run import grade_run
+from rejoinder.engine.run_report import RunReport
 from rejoinder.report.formats import write_json
 from rejoinder.report.summary import write_summary
 

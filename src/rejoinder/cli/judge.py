@@ -18,7 +18,7 @@ from rejoinder.errors import SuiteError, UsageError
 if TYPE_CHECKING:
     from rejoinder.calibration.labels import LabelFile
     from rejoinder.calibration.subjects import Subject
-    from rejoinder.engine.run import RunReport
+    from rejoinder.engine.run_report import RunReport
     from rejoinder.model.passports import Finding, Passport
 
 

@@ -44,7 +44,8 @@ class LiveDisplay(Observer):
             self._counts.tokens += turn.usage.total_tokens
         self._draw()
 
-    def conversation_skipped(self, job: Job) -> None:  # noqa: ARG002
+    def conversation_left(self, job: Job) -> None:  # noqa: ARG002
+        self._counts.under_way -= 1
         self._counts.done += 1
         self._draw()
 

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from rejoinder.cli.grouping import grouped
 from rejoinder.cli.output import count, echo, write_machine
-from rejoinder.engine.run import RunReport
+from rejoinder.engine.run_report import RunReport
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Result
 from rejoinder.model.runs import BudgetUse

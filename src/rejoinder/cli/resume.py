@@ -7,8 +7,8 @@ import click
 from rejoinder.cli.grouping import Values
 from rejoinder.cli.live import live_display
 from rejoinder.cli.options import LIMITS, PACE, TRUST, changed_options, trust_option
-from rejoinder.cli.recorded import open_recorded
 from rejoinder.cli.results import Output, exit_with, output_options
+from rejoinder.engine.recorded import open_recorded
 from rejoinder.engine.run import resume_run
 
 

@@ -13,12 +13,13 @@ from rejoinder.cli.live import live_display
 from rejoinder.cli.loading import load_or_exit
 from rejoinder.cli.options import run_options, trust_option
 from rejoinder.cli.output import echo
-from rejoinder.cli.recorded import open_recorded
 from rejoinder.cli.results import Output, exit_with, output_options, write_report
 from rejoinder.engine.conversation import Fork
 from rejoinder.engine.options import RunOptions
 from rejoinder.engine.plan import pairs, survey_plan
-from rejoinder.engine.run import RunReport, failed_cases, fork_run, start_run
+from rejoinder.engine.recorded import open_recorded
+from rejoinder.engine.run import failed_cases, fork_run, start_run
+from rejoinder.engine.run_report import RunReport
 from rejoinder.model import Suite
 
 PROMPTS_FOLDER = Path(".rejoinder/prompts")
@@ -173,12 +174,9 @@ def command(
 
 
 def _with_cache(options: RunOptions, *, watching: bool) -> RunOptions:
-    """A lifetime and `--watch` imply the cache."""
+    """`--watch` implies the cache, unless cassettes are the only answers."""
     answers = options.answers
-    cache = answers.cache or answers.cache_lifetime_s is not None
-    if answers.replay is not None and (cache or answers.record is not None):
-        raise click.UsageError("--replay answers from cassettes alone; leave out --cache and --record")
-    return options.changed(cache=(cache or watching) and answers.replay is None)
+    return options.changed(cache=answers.cache or (watching and answers.replay is None))
 
 
 def _failed(options: RunOptions, run: str, *, trust: bool) -> tuple[str, ...]:
@@ -204,7 +202,7 @@ def _check_fork(origin: Origin, options: RunOptions, *, dry_run: bool, has_paths
 def _fork(origin: Origin, options: RunOptions) -> RunReport:
     recorded = open_recorded(origin.fork, trust=origin.trust)
     fork = Fork(turn=origin.turn or 1, prompt=origin.prompt, system=origin.system)
-    report, taken = fork_run(recorded, options, fork, live_display())
+    report, taken = fork_run(recorded, options.changed(fork=fork), live_display())
     if taken is not None:
         echo(f"the turns before are those of target `{taken}`, which run {recorded.folder.id} has asked", err=True)
     return report

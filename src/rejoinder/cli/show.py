@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from rejoinder.cli.options import trust_option
-from rejoinder.cli.recorded import open_recorded
 from rejoinder.cli.results import Output, output_options, write_report
-from rejoinder.engine.run import is_consistent, show_run
+from rejoinder.engine.recorded import open_recorded
+from rejoinder.engine.run import show_run
+from rejoinder.engine.run_report import is_consistent
 from rejoinder.run_files import RunDamaged
 
 

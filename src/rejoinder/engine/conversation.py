@@ -51,13 +51,15 @@ class Stop(Struct, frozen=True):
 
 
 class Fork(Struct, frozen=True, kw_only=True):
-    """From a turn on, the conversation takes another course: something else is said, or by other instructions."""
+    """From this turn on the conversation differs: another prompt, or other instructions."""
 
     turn: int
     prompt: str | None = None
     system: str | None = None
     run: str = ""
     """The run whose conversation is taken up."""
+    folder: str = ""
+    """Where that run lies."""
 
 
 class Opening(Struct, frozen=True):
@@ -80,6 +82,8 @@ class Grade(Struct, frozen=True):
     turn: int
     checks: tuple[AnyCheck, ...]
     reply: Reply
+    messages: tuple[ChatMessage, ...]
+    """What the candidate was sent."""
     prompts: tuple[str, ...]
     """What was said to the candidate after the opening, up to this turn."""
     replies: tuple[str, ...]
@@ -126,7 +130,7 @@ def converse(opening: Opening) -> Conversation:
         assert isinstance(reply, Reply)
         replies.append(reply.text)
         checks = tuple(item.check for item in level.items if item.check is not None)
-        verdicts = yield Grade(number, checks, reply, tuple(prompts), tuple(replies))
+        verdicts = yield Grade(number, checks, reply, sent, tuple(prompts), tuple(replies))
         assert isinstance(verdicts, tuple)
         state = level_state(level, checks, verdicts)
         turns.append(
@@ -145,7 +149,7 @@ def converse(opening: Opening) -> Conversation:
         if state == "passed":
             return Outcome(status="passed", turns=tuple(turns), score=score, succeeded_on_turn=number)
         if state == "error":
-            return _error(turns, _judge_trouble(verdicts, number))
+            return _error(turns, _check_trouble(verdicts, number))
         applicable = [
             _Next(follow_up, depth + 1, AskedBy(number, check))
             for follow_up, check in applicable_follow_ups(level, verdicts)
@@ -283,7 +287,7 @@ def _all(verdicts: tuple[Verdict, ...]) -> State:
     return state
 
 
-def _judge_trouble(verdicts: tuple[Verdict, ...], turn: int) -> Trouble:
+def _check_trouble(verdicts: tuple[Verdict, ...], turn: int) -> Trouble:
     verdict = next(verdict for verdict in verdicts if verdict.state == "error")
     return Trouble(type="check", message=f"{verdict.check}: {verdict.reason}", turn=turn)
 

@@ -22,7 +22,7 @@ from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder.engine.budget import Amount, Ledger
 from rejoinder.engine.crash_points import is_due, reached
@@ -55,6 +55,8 @@ class Asked(Struct, frozen=True, tag="asked", omit_defaults=True):
     turn: int
     most: Amount | None = None
     """What it can cost at most, where a budget was reserved for it."""
+    inside: bool = False
+    """The call does not leave this process, so it cannot be in doubt."""
 
 
 class Told(Struct, frozen=True, tag="told", omit_defaults=True):
@@ -111,7 +113,8 @@ def read_journal(path: Path, mask: Mask, ledger: Ledger | None = None) -> Histor
                 told[record.key] = record
                 asked.discard(record.key)
             elif isinstance(record, Asked):
-                asked.add(record.key)
+                if not record.inside:
+                    asked.add(record.key)
             elif isinstance(record, Failed):
                 asked.discard(record.key)
             elif record.format != FORMAT:
@@ -217,9 +220,9 @@ class Journal:
             self.failed(record.key)  # the call is not made
             raise
 
-    def asked_within(self, record: Asked) -> None:
-        """A call that does not leave the process cannot be in doubt; its record may wait for the next commit."""
-        self._gather((self._line(record), None))
+    def asked_inside(self, record: Asked) -> None:
+        """A call that does not leave this process; its record may wait for the next commit."""
+        self._gather((self._line(structs.replace(record, inside=True)), None))
 
     async def told(self, record: Told) -> None:
         waiter = self._loop.create_future()

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from rejoinder.engine.conversation import Fork
+from rejoinder.errors import UsageError
 from rejoinder.model import ALL_KINDS, Kind, Suite
 
 Otherwise: TypeAlias = Literal["explain", "end", "leave"]
@@ -78,6 +79,10 @@ class Answers(Struct, frozen=True, kw_only=True):
     """Where the one conversation of the run takes another course than in the run before."""
 
     @property
+    def asks_candidates(self) -> bool:
+        return "candidate" in self.asks
+
+    @property
     def opens_targets(self) -> bool:
         """True if calls of targets may be made. Work on this machine needs none."""
         return bool(self.asks - {"work"})
@@ -132,12 +137,30 @@ def read_options(flat: dict[str, Any]) -> RunOptions:
 
 
 def settled(options: RunOptions, suites: list[Suite]) -> RunOptions:
-    """The options with what follows from them: cassettes are the only answers, and the suites' budgets hold where the
-    command sets none. Budgets of several suites are added up."""
-    if options.answers.replay is not None and options.answers.asks == ALL_KINDS:
+    """The options with what follows from them: cassettes are the only answers, a lifetime implies the cache, and the
+    suites' budgets hold where the command sets none. Budgets of several suites are added up. Raises UsageError where
+    two of them contradict each other."""
+    refuse_contradictions(options)
+    answers = options.answers
+    if answers.cache_lifetime_s is not None:
+        options = options.changed(cache=True)
+    if answers.replay is not None and answers.asks == ALL_KINDS:
         options = options.changed(asks=REPLAY.asks, otherwise=REPLAY.otherwise)
     for name in ("budget_usd", "budget_tokens"):
         budgets = [getattr(suite, name) for suite in suites if getattr(suite, name) is not None]
         if getattr(options.limits, name) is None and budgets:
             options = options.changed(**{name: sum(budgets)})
     return options
+
+
+def refuse_contradictions(options: RunOptions) -> None:
+    """Raises UsageError for values that cannot be, and for two that contradict each other."""
+    shard, answers = options.selection.shard, options.answers
+    if shard is not None and not 1 <= shard[0] <= shard[1]:
+        raise UsageError(f"there is no part {shard[0]} of {shard[1]}", "The parts are counted from 1: (2, 5) for 2/5.")
+    if answers.fork is not None and answers.fork.turn < 1:
+        raise UsageError(f"there is no turn {answers.fork.turn} to fork at", "Turns are counted from 1.")
+    if answers.replay is not None and (answers.cache or answers.cache_lifetime_s is not None or answers.record):
+        raise UsageError("a replay answers from cassettes alone; leave out the cache and the recording")
+    if answers.otherwise == "explain" and not answers.runs and answers.replay is None:
+        raise UsageError("there is nothing recorded to answer from", "Name runs or cassettes.")

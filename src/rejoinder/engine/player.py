@@ -19,7 +19,8 @@ from rejoinder.engine.calls import Attempts, Call, Counter, NoAnswer, Source, Ta
 from rejoinder.engine.conversation import Ask, Grade, Stop, converse
 from rejoinder.engine.embeddings import Embeddings
 from rejoinder.engine.journal import JournalError, Told
-from rejoinder.engine.plan import Job, Prepared, identity_of
+from rejoinder.engine.plan import Job, Prepared
+from rejoinder.engine.target_identity import identity_of
 from rejoinder.formatting import format_case, gather_evidence
 from rejoinder.model import (
     ChatMessage,
@@ -63,8 +64,6 @@ class Player:
         self._counts: dict[Counter, int] = {}
         self._equal: dict[tuple[Kind, str], int] = {}
         """How many equal calls of a kind were made."""
-        self.last_key = ""
-        """The journal key of the call that was made last."""
         self._missing: list[tuple[Call, Failure]] = []
         """Calls that are not recorded where only recordings may answer."""
 
@@ -102,6 +101,9 @@ class Player:
 
     async def _ask(self, ask: Ask) -> Reply | Failure | Stop:
         self.turn = ask.turn
+        fork = self.job.prepared.opening.fork
+        if fork is not None and fork.system is not None and fork.turn == ask.turn:
+            _add(self._state, fork.system)
         if ask.turn > 1:
             _add(self._state, ask.messages[-1].content)
         key = Key("candidate", self._state.hexdigest())
@@ -115,16 +117,15 @@ class Player:
         verdicts = grade_plain(effect.checks, context)
         return verdicts if verdicts is not None else await grade(effect.checks, context)
 
-    def ask_target(
+    def call_of_target(
         self, kind: Kind, target: Target, turn: int, messages: tuple[ChatMessage, ...], number: int | None = None
-    ) -> Awaitable[Reply | Failure]:
-        """Call a judge or a rival. `number`: the place among the conversation's calls, where it was reserved."""
+    ) -> Call:
+        """A call of a judge or a rival. `number`: its place among the conversation's calls, where it was reserved."""
         state = self._state.copy()
         state.update(kind.encode() + b" " + identity_of(target))
         for message in messages:
             _add(state, message.content)
-        key = self._numbered(kind, state)
-        return self._reply(self._call(key, target, turn, messages=messages, number=number))
+        return self._call(self._numbered(kind, state), target, turn, messages=messages, number=number)
 
     def reserve(self, target: Target, count: int) -> range:
         """The numbers of judge calls that are made later."""
@@ -132,11 +133,24 @@ class Player:
         self._counts[target.name, True] = first + count
         return range(first, first + count)
 
-    def embed(self, target: Target, turn: int, text: str) -> Awaitable[Reply | Failure]:
+    def call_to_embed(self, target: Target, turn: int, text: str) -> Call:
         """A text means the same in every conversation, so its key is its content alone."""
         state = blake2b(b"embed " + identity_of(target), digest_size=16)
         state.update(text.encode("utf-8", "surrogatepass"))
-        return self._embedded(self._call(Key("embedding", state.hexdigest()), target, turn, embed=text))
+        return self._call(Key("embedding", state.hexdigest()), target, turn, embed=text)
+
+    def call_to_work(self, turn: int, work: Work | Post) -> Call:
+        state = self._state.copy()
+        if isinstance(work, Work):
+            state.update(b"work " + work.content)
+        else:
+            state.update(b"post %b %b" % (work.url.encode("utf-8", "surrogatepass"), work.content))
+        key = self._numbered("work" if isinstance(work, Work) else "webhook", state)
+        return self._call(key, None, turn, work=work)
+
+    def answer(self, call: Call) -> Awaitable[Reply | Failure]:
+        """The answer to a call of a check."""
+        return self._embedded(call) if call.kind == "embedding" else self._reply(call)
 
     async def _embedded(self, call: Call) -> Reply | Failure:
         """The tape has every embedding that the conversation used, whichever conversation asked for it."""
@@ -148,15 +162,6 @@ class Player:
             told = Told(call.key, answer) if isinstance(answer, Reply) else Told(call.key, failure=answer)
             self._tape.end(place, told)
         return answer
-
-    def carry_out(self, turn: int, work: Work | Post) -> Awaitable[Reply | Failure]:
-        state = self._state.copy()
-        if isinstance(work, Work):
-            state.update(b"work " + work.content)
-        else:
-            state.update(b"post %b %b" % (work.url.encode("utf-8", "surrogatepass"), work.content))
-        key = self._numbered("work" if isinstance(work, Work) else "webhook", state)
-        return self._reply(self._call(key, None, turn, work=work))
 
     def _numbered(self, kind: Kind, state: blake2b) -> Key:
         """The key of a call that may be made several times with the same content."""
@@ -182,7 +187,6 @@ class Player:
             number = self._counts.get(counter, 0)
             if embed is None:  # embeddings are shared, so which conversation asks first is an accident
                 self._counts[counter] = number + 1
-        self.last_key = str(key)
         request = Request(
             target=name,
             case_id=job.prepared.case.id,
@@ -193,7 +197,7 @@ class Player:
             question=job.prepared.prompt.question,
             kind=key.kind,
             embed=embed,
-            key=self.last_key,
+            key=str(key),
             suite=job.prepared.suite.path,
         )
         return Call(request, Attempts(self._counts, counter), job, target, work)
@@ -240,9 +244,9 @@ class _Port:
     def for_check(self) -> _Port:
         return _Port(self._player, self._effect)
 
-    def _noted(self, answer: Awaitable[Reply | Failure]) -> Awaitable[Reply | Failure]:
-        self.calls.append(self._player.last_key)
-        return answer
+    def _answer(self, call: Call) -> Awaitable[Reply | Failure]:
+        self.calls.append(call.key)
+        return self._player.answer(call)
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -267,9 +271,9 @@ class _Port:
     def ask_judge(self, messages: tuple[ChatMessage, ...], target: str | None) -> Awaitable[Reply | Failure]:
         judge = judge_for(self._player.job.prepared, target)
         if judge is None:
-            return _missing(target)
+            return _no_target(target)
         number = next(self._numbers, None)
-        return self._noted(self._player.ask_target("judge", judge, self._effect.turn, messages, number))
+        return self._answer(self._player.call_of_target("judge", judge, self._effect.turn, messages, number))
 
     def reserve(self, target: str | None, count: int) -> _Port:
         judge = judge_for(self._player.job.prepared, target)
@@ -279,23 +283,21 @@ class _Port:
     def ask_other(self, target: str) -> Awaitable[Reply | Failure]:
         other = named_target(self._player.job.prepared, target)
         if other is None:
-            return _missing(target)
-        messages = list(self._player.job.prepared.opening.messages)
-        for reply, prompt in zip(self._effect.replies, self._effect.prompts, strict=False):
-            messages += [ChatMessage("assistant", reply), ChatMessage("user", prompt)]
-        return self._noted(self._player.ask_target("rival", other, self._effect.turn, tuple(messages)))
+            return _no_target(target)
+        effect = self._effect
+        return self._answer(self._player.call_of_target("rival", other, effect.turn, effect.messages))
 
     def embed(self, text: str, target: str | None) -> Awaitable[Reply | Failure]:
         embedder = embedder_for(self._player.job.prepared, target)
         if embedder is None:
-            return _missing(target)
-        return self._noted(self._player.embed(embedder, self._effect.turn, text))
+            return _no_target(target)
+        return self._answer(self._player.call_to_embed(embedder, self._effect.turn, text))
 
     def carry_out(self, work: Work) -> Awaitable[Reply | Failure]:
-        return self._noted(self._player.carry_out(self._effect.turn, work))
+        return self._answer(self._player.call_to_work(self._effect.turn, work))
 
     def post(self, post: Post) -> Awaitable[Reply | Failure]:
-        return self._noted(self._player.carry_out(self._effect.turn, post))
+        return self._answer(self._player.call_to_work(self._effect.turn, post))
 
 
 def _is_missing(answer: Reply | Failure) -> bool:
@@ -308,7 +310,7 @@ def _add(state: blake2b, text: str) -> None:
     state.update(b"%d:%b" % (len(encoded), encoded))
 
 
-async def _missing(target: str | None) -> Failure:
+async def _no_target(target: str | None) -> Failure:
     return Failure("target", f"there is no target `{target}`")
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path, PurePath
 
-from rejoinder.engine.folder import RunFolder
+from rejoinder.engine.folder import RunFolder, find_run
 from rejoinder.engine.loading import load_options
 from rejoinder.engine.options import RunOptions, Trust
 from rejoinder.engine.receipt import Stored, StoredSuite, read_stored, stored_suite
@@ -19,6 +19,7 @@ from rejoinder.engine.seal import has_seal
 from rejoinder.engine.secrets import Mask
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite
+from rejoinder.project import find_root
 from rejoinder.review import load_suites
 
 MOST_REPEATS = 10_000
@@ -34,8 +35,6 @@ class RecordedRun:
         """`root`: the working project."""
         self.folder = folder
         self.root = root
-        self.uses_copy = False
-        """Has a suite been read from a copy without this user's seal? What is made from it gets no seal either."""
         self._trust = trust
 
     @cached_property
@@ -51,6 +50,15 @@ class RecordedRun:
     @property
     def is_trusted(self) -> bool:
         return self._trust or self.has_seal
+
+    @property
+    def uses_copy(self) -> bool:
+        """Is a suite read from a copy without this user's seal? What is made from it gets no seal either."""
+        return not self.has_seal and any(self._suite_file(suite) is None for suite in self.stored.suites)
+
+    def beside(self, folder: RunFolder) -> RecordedRun:
+        """Another run, which this one was made from."""
+        return RecordedRun(folder, self.root, trust=self._trust)
 
     def mask_for(self, mask: Mask) -> Mask:
         """How its journal is read. A journal from elsewhere could name any secret of the user, and have it sent to a
@@ -73,7 +81,7 @@ class RecordedRun:
         """The suites as they are in the project now, or, where a file is gone, the folder's copy. `asks`: will their
         targets be asked? Raises Untrusted where only a copy from elsewhere is left."""
         options, suites = self.options(), list[Suite]()
-        asks = asks and "candidate" in options.answers.asks
+        asks = asks and options.answers.asks_candidates
         for number, stored in enumerate(self.stored.suites):
             file = self._suite_file(stored)
             suites += (
@@ -100,11 +108,9 @@ class RecordedRun:
             raise self._refused("was started with --system-prompt, --fork or --record")
 
     def _refuse_options(self, options: RunOptions) -> None:
-        shard, most = options.selection.shard, max(options.repeat, options.pace.workers or 0)
+        most = max(options.repeat, options.pace.workers or 0)
         if most > MOST_REPEATS:
             raise self._refused(f"asks for {most} trials or workers")
-        if shard is not None and not 1 <= shard[0] <= shard[1]:
-            raise self._refused(f"is part {shard[0]} of {shard[1]}")
 
     def _suite_file(self, stored: StoredSuite) -> Path | None:
         here = self._in_project(stored.path)
@@ -117,7 +123,6 @@ class RecordedRun:
         if not self.is_trusted:
             place = self._in_project(stored.path) or stored.path
             raise self._refused(f"was made from a suite that is not here: {place}")
-        self.uses_copy = self.uses_copy or not self.has_seal
         home = Path(stored.root)
         return stored_suite(self.folder, number, stored, home if self.has_seal and home.is_dir() else self.root)
 
@@ -145,3 +150,9 @@ class RecordedRun:
             f"Run the command in the project that has the run's suites (this one is {self.root}). Or use the copy in"
             " the folder with --trust: then the folder decides which code is run and where your keys are sent.",
         )
+
+
+def open_recorded(name: str | None, *, trust: bool = False) -> RecordedRun:
+    """A run by its id, the beginning or end of it, its folder, or the latest of the working project."""
+    root = find_root(Path.cwd(), Path.cwd())
+    return RecordedRun(find_run(root, name), root, trust=trust)

@@ -74,7 +74,7 @@ class RunSources:
         looked_up = earlier.with_grades() if answers.otherwise == "end" else earlier
         self.told: Mapping[str, Told] = looked_up.told(setup.mask)
         """The answers of earlier runs."""
-        self._skipped: Collection[Place] = () if "candidate" in answers.asks else earlier.skipped(setup.suites)
+        self._skipped: Collection[Place] = () if answers.asks_candidates else earlier.skipped(setup.suites)
         """Conversations that earlier runs skipped, and that cannot be played now either."""
         self._models = Models()
         self._shelf = self._open_shelf()

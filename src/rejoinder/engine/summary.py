@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from rejoinder.engine.results import add_costs
-from rejoinder.model import CheckResult, Receipt, Result, Summary, UsageResult
+from rejoinder.model import CheckResult, Receipt, Result, Summary
 from rejoinder.model.results import NO_USAGE_RESULT
 from rejoinder.model.runs import (
     CostOfParts,
@@ -153,7 +153,7 @@ class _Counts:
         self.first_try += result.succeeded_on_turn == 1
         if result.status != "skipped":
             self.rate.add(case, result.passed)
-        self.usage = _add_usage(self.usage, result.usage)
+        self.usage += result.usage
         if _has_spent(result):
             self.costs.add(result.cost)
 
@@ -178,17 +178,6 @@ class _Counts:
 def _has_spent(result: Result) -> bool:
     """Is there something to pay? A conversation that ended before the first reply has no cost, known or not."""
     return result.status not in ("skipped", "error") or result.cost is not None or result.usage.total_tokens > 0
-
-
-def _add_usage(total: UsageResult, usage: UsageResult) -> UsageResult:
-    return UsageResult(
-        total.input_tokens + usage.input_tokens,
-        total.output_tokens + usage.output_tokens,
-        total.total_tokens + usage.total_tokens,
-        total.reasoning_tokens + usage.reasoning_tokens,
-        total.cached_tokens + usage.cached_tokens,
-        approximate=total.approximate or usage.approximate,
-    )
 
 
 class _CaseNumbers:
@@ -264,7 +253,7 @@ class _Tally(_Counts):
         is_billed = result.cost is not None or any(turn.unpriced is not None for turn in result.turns)
         if is_billed and _has_spent(result):
             self._spending.paid.add(result.cost)
-        self._spending.judge_usage = _add_usage(self._spending.judge_usage, result.judge_usage)
+        self._spending.judge_usage += result.judge_usage
         if result.judge_usage.total_tokens or result.judge_cost is not None:
             self._spending.judge_costs.add(result.judge_cost)
         for turn in result.turns:

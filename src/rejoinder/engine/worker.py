@@ -56,14 +56,22 @@ class Ending(Struct, frozen=True):
 class Worker:
     """Plays the conversations of a run."""
 
-    def __init__(self, setup: Setup, folder: RunFolder, writer: ResultWriter, observer: Observer) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        folder: RunFolder,
+        writer: ResultWriter,
+        observer: Observer,
+        executor: Executor | None = None,
+    ) -> None:
+        """`executor`: where conversations are played, if not as tasks of this process."""
         self.setup = setup
         self.embeddings = Embeddings()
         self._folder = folder
         self._writer = writer
         self._observer = observer
         workers = setup.options.pace.workers or default_workers(setup.survey)
-        self.executor: Executor = LocalExecutor(workers)
+        self._executor: Executor = executor or LocalExecutor(workers)
         self._failed_fast = False
         self._logged: set[object] = set()
         """Errors of the user's own code whose traceback is in the log."""
@@ -79,13 +87,18 @@ class Worker:
     async def work(self, sources: RunSources, history: History | None, budget: Budget | None) -> Ending:
         """Play every conversation that can be played."""
         journal = Journal(self._folder.journal, self.setup.mask, history)
-        live = Live(self.setup.targets, journal, budget)
-        live.on_retry, live.on_failure = self._observer.retried, self._log_own_code
+        live = Live(
+            self.setup.targets,
+            journal,
+            budget,
+            on_retry=self._observer.retried,
+            on_failure=self._log_own_code,
+        )
         if budget is not None:
-            budget.when_reached(lambda: (self.executor.stop(), live.stop()))
+            budget.when_reached(lambda: (self._executor.stop(), live.stop()))
 
         def finish() -> None:
-            self.executor.stop()
+            self._executor.stop()
             live.stop()
             self._observer.stopping()
 
@@ -115,14 +128,14 @@ class Worker:
             played_all=status == "completed" and not self._failed_fast,
         )
 
-    async def _play_all(self, sources: tuple[Source, ...], run: RunSources | None) -> BaseException | None:
+    async def _play_all(self, sources: tuple[Source, ...], chosen: RunSources | None) -> BaseException | None:
         """What ended it early: a folder that cannot be written, or a cancelled task."""
         self._jobs = plan(self.setup.suites, self.setup.options)
         self._left: Iterator[Job] = iter(())
         self._observer.started(self.setup.survey.planned)
         failure: BaseException | None = None
         try:
-            left = await self.executor.execute(self._jobs, lambda job: self._perform(job, sources, run))
+            left = await self._executor.execute(self._jobs, lambda job: self._perform(job, sources, chosen))
             self._left = iter(left)
         except* (JournalError, CassetteError, OSError) as group:
             failure = _first(group)
@@ -133,32 +146,33 @@ class Worker:
             await self.embeddings.close()
         return failure
 
-    async def _perform(self, job: Job, sources: tuple[Source, ...], run: RunSources | None) -> None:
+    async def _perform(self, job: Job, sources: tuple[Source, ...], chosen: RunSources | None) -> None:
         given_up = self._is_given_up(job)
         if given_up:
             sources = tuple(source for source in sources if not source.asks)  # what is recorded stands
+        self._observer.conversation_started(job)
         if given_up and not sources:
             self._skip(job)
-            self._observer.conversation_skipped(job)
+            self._observer.conversation_left(job)
             return
-        self._observer.conversation_started(job)
-        tape = run.tape() if run is not None else None
+        tape = chosen.tape() if chosen is not None else None
         try:
-            outcome = await self.executor.play(job, sources, self.embeddings, tape)
+            outcome = await self._executor.play(job, sources, self.embeddings, tape)
         except NoAnswer:
-            if given_up or (run is not None and run.was_skipped(job)):
+            if given_up or (chosen is not None and chosen.was_skipped(job)):
                 self._skip(job)
+            self._observer.conversation_left(job)
             return
         except PlayError as error:  # a bug, here or in what is called, must not touch other conversations
-            outcome = Outcome(status="error", error=self._trouble(error, logs=run is not None))
-        if run is not None:
-            run.finished(job, outcome, tape)
+            outcome = Outcome(status="error", error=self._trouble(error, logs=chosen is not None))
+        if chosen is not None:
+            chosen.finished(job, outcome, tape)
         outcome = self._keep(job, outcome)
         reached("conversation.finished")
         self._observer.conversation_finished(job, outcome)
         if self.setup.options.pace.fail_fast and outcome.status in ("failed", "error"):
             self._failed_fast = True
-            self.executor.stop()
+            self._executor.stop()
 
     def _is_given_up(self, job: Job) -> bool:
         """True if the conversation would call a target that was given up."""
@@ -183,7 +197,7 @@ class Worker:
         try:
             self._writer.add(job.number, make_result(job, outcome, include_messages=include), self.setup.mask)
         except (UnicodeError, TypeError, ValueError, RecursionError) as error:
-            message = f"the result cannot be written down: {type(error).__name__}: {error}"
+            message = f"the result cannot be written: {type(error).__name__}: {error}"
             trouble = Trouble(type="internal", message=message, turn=len(outcome.turns) or 1)
             outcome = Outcome(status="error", error=trouble)
             self._writer.add(job.number, make_result(job, outcome), self.setup.mask)

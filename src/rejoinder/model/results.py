@@ -145,6 +145,17 @@ class UsageResult(Struct, frozen=True, omit_defaults=True):
     approximate: bool = False
     """Estimated, because the provider did not count."""
 
+    def __add__(self, other: UsageResult) -> UsageResult:
+        return UsageResult(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.total_tokens + other.total_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.approximate or other.approximate,
+        )
+
 
 NO_USAGE_RESULT = UsageResult(0, 0, 0)
 

@@ -126,8 +126,10 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The receipt as JSON documents show it; its duration is in the summary."""
         shown = msgspec.to_builtins(self)
         del shown["duration_s"]
-        sources = shown.pop("sources", [])
-        return {**shown, "parts": sources} if self.merge_of is not None else shown
+        sources, taken_over = shown.pop("sources", []), shown.pop("taken_over", False)
+        if self.merge_of is None:
+            return shown
+        return {**shown, "parts": sources, **({"taken_over": True} if taken_over else {})}
 
 
 class ScoredCase(Struct, frozen=True):

@@ -86,6 +86,17 @@ def file_in_project(path: str, root: str) -> str:
     return file.relative_to(root).as_posix() if file.is_relative_to(root) else file.name
 
 
+class LoadedWith(Struct, frozen=True, kw_only=True):
+    """What was added to the words of a suite's file when it was loaded. A run keeps it, so that `resume` loads the same
+    suite."""
+
+    target: str | None = None
+    """Wins over every target that the suite names."""
+    targets_file: str | None = None
+    system_prompt: str | None = None
+    """Wins over the system prompts of suite and case; an empty one means none at all."""
+
+
 class Suite(Struct, frozen=True, kw_only=True):
     """A loaded suite. `cases` can be walked any number of times; data sets are streamed, not held."""
 
@@ -110,3 +121,4 @@ class Suite(Struct, frozen=True, kw_only=True):
     """What the project says that tokens cost, by target, model or provider/model."""
     secrets: dict[str, str] = field(default_factory=dict[str, str])
     """Values that the suite used and that must never be shown, with the expression that names each."""
+    loaded_with: LoadedWith = LoadedWith()

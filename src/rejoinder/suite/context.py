@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from rejoinder.errors import Severity
-from rejoinder.model import FollowUps
+from rejoinder.model import FollowUps, LoadedWith
 from rejoinder.project import Finder
 from rejoinder.suite.source import Source
 from rejoinder.suite.target_names import NamedTargets
@@ -31,6 +31,11 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     """How grave it is that the environment lacks a variable, a secret or a key."""
     labelled: bool = False
     """Are the suite's judges put to labelled replies? Those bring their own references."""
+
+    @property
+    def loaded_with(self) -> LoadedWith:
+        path = None if self.targets_file is None else str(Path(self.targets_file).resolve())
+        return LoadedWith(target=self.target, targets_file=path, system_prompt=self.system_prompt)
 
     @property
     def removes_system_prompts(self) -> bool:

@@ -213,6 +213,7 @@ class _SuiteReader:
             embedding_target=choice.embedder(),
             budget_usd=budget.get("usd"),
             budget_tokens=budget.get("tokens"),
+            loaded_with=self.options.loaded_with,
         )
 
     def _asked_targets(self, targets: Mapping[str, Target]) -> dict[str, Target]:

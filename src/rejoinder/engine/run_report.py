@@ -1,0 +1,108 @@
+"""What a run came to: read from its files, or derived from its journal where it has not ended."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+from weakref import finalize
+
+import msgspec
+from msgspec import Struct, structs
+
+from rejoinder.engine.embeddings import Embeddings
+from rejoinder.engine.folder import RunFolder
+from rejoinder.engine.journal import read_journal
+from rejoinder.engine.observer import Observer
+from rejoinder.engine.recorded import RecordedRun
+from rejoinder.engine.results import Results, ResultWriter, read_results
+from rejoinder.engine.setup import Setup
+from rejoinder.engine.summary import add_embeddings, summarise
+from rejoinder.engine.worker import Worker
+from rejoinder.errors import RejoinderError, UsageError
+from rejoinder.model import Receipt, Suite, Summary
+
+
+class Scratch:
+    """A folder that is deleted with this object, or when the process ends."""
+
+    def __init__(self) -> None:
+        from shutil import rmtree
+        from tempfile import mkdtemp
+
+        self.path = Path(mkdtemp(prefix="rejoinder-"))
+        self.delete = finalize(self, rmtree, self.path, ignore_errors=True)
+
+
+class RunReport(Struct, frozen=True):
+    """What a run came to. Results are read from the disk, one at a time."""
+
+    run: Receipt
+    summary: Summary
+    folder: RunFolder
+    derived: Scratch | None = None
+    """Where results lie that were derived only to be shown; it goes with the report."""
+
+    @property
+    def results(self) -> Results:
+        return Results(self.folder.results if self.derived is None else self.derived.path / "results.jsonl")
+
+    def document(self) -> dict[str, Any]:
+        """The whole run as `--format json` writes it."""
+        document = {"run": self.run.document(), "summary": self.summary, "results": list(self.results)}
+        return msgspec.json.decode(msgspec.json.encode(document))
+
+
+def read_run(recorded: RecordedRun) -> RunReport | None:
+    """A run that has ended, as it was written; None for one that has not."""
+    folder = recorded.folder
+    run, summary = folder.read_receipt(), folder.read_summary()
+    if run is None or summary is None or run.status == "running" or not folder.results.exists():
+        return None
+    return RunReport(run, _with_passports(summary, run, recorded.root), folder)  # a judge may have been tested since
+
+
+def is_consistent(report: RunReport) -> bool:
+    """True if the figures of a recorded run agree with its results."""
+    try:
+        counted = summarise(report.results, structs.replace(report.run, duration_s=report.summary.duration_s))
+    except (RejoinderError, ArithmeticError, ValueError, LookupError):
+        return False
+    names = set(Summary.__struct_fields__) - _FILLED_IN_LATER
+    return all(getattr(report.summary, name) == getattr(counted, name) for name in names)
+
+
+_FILLED_IN_LATER = frozenset({"judges", "total_tokens", "total_cost", "embeddings", "limits"})
+"""Parts of a summary that also come from passports, embeddings and rate limits, and not from results alone."""
+
+
+def derive_run(recorded: RecordedRun, suites: list[Suite]) -> RunReport:
+    folder = recorded.folder
+    run = folder.read_receipt()
+    if run is None or not folder.journal.exists():
+        raise UsageError(f"{folder.path} holds no run that can be shown")
+    setup = Setup(suites, recorded.options(), makes_calls=False)
+    scratch = Scratch()
+    writer = ResultWriter(scratch.path)
+    worker = Worker(setup, folder, writer, Observer())
+    history = read_journal(folder.journal, recorded.mask_for(setup.mask))
+    ending = asyncio.run(worker.read(history, scratch.delete))
+    if ending.failure is not None:
+        scratch.delete()
+        raise ending.failure
+    status, planned = "running" if folder.is_busy else "killed", setup.survey.planned
+    run = structs.replace(run, status=status, planned=planned, finished_at=None, in_doubt=ending.in_doubt)
+    summary = count_results(run, writer.finish(), worker.embeddings, recorded.root)
+    return RunReport(run, summary, folder, scratch)
+
+
+def count_results(run: Receipt, results: Path, embeddings: Embeddings, root: Path) -> Summary:
+    return _with_passports(add_embeddings(summarise(read_results(results), run), embeddings), run, root)
+
+
+def _with_passports(summary: Summary, run: Receipt, root: Path) -> Summary:
+    if not summary.judges:
+        return summary
+    from rejoinder.engine.passports import add_passports
+
+    return add_passports(summary, run, root)
