@@ -21,18 +21,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from rejoinder.engine.crash_points import POINTS
-from tests.kit import (
-    KILLED,
-    Ended,
-    Process,
-    Project,
-    case,
-    comparable,
-    journal_of,
-    run_folders,
-    scripted,
-    spec,
-)
+from tests.kit import KILLED, Ended, comparable, spec
 from tests.labs.crash_lab import (
     CASES,
     TRIALS,
@@ -694,16 +683,3 @@ def test_secrets_in_errors_and_follow_ups_stay_out_of_the_folder(lab: Lab) -> No
     assert ended.document["summary"]["errors"] > 2
     assert secret not in ended.out + ended.err
     assert _leaks(lab.run_folder, secret) == []
-
-
-def test_a_call_inside_the_process_is_never_in_doubt(project: Project) -> None:
-    """A scripted reply costs nothing, so nothing can be paid for twice."""
-    slow = scripted("it", "hi", delay_ms=60_000)
-    project.write("evals.yaml", {"targets": [slow], "target": "it", "evals": [case("a")]})
-    process = Process(project.folder, "run", "evals.yaml")
-    process.wait_for(
-        lambda: any(one["type"] == "asked" for run in run_folders(project.folder) for one in journal_of(run))
-    )
-    assert process.kill().code == KILLED
-    shown = project.run_json("show", code=None)
-    assert (shown["run"]["status"], shown["run"]["in_doubt"]) == ("killed", 0)

@@ -22,6 +22,8 @@ import yaml
 import rejoinder
 from rejoinder.errors import RejoinderError
 from tests.kit import (
+    KILLED,
+    Process,
     Project,
     Raw,
     case,
@@ -33,6 +35,7 @@ from tests.kit import (
     run_folders,
     run_process,
     run_refusal,
+    scripted,
     spec,
     statuses,
     without,
@@ -1342,3 +1345,16 @@ def test_plain_output_has_no_changing_line(project: Project) -> None:
     done = run_process(project.folder, "run", "evals.yaml", "--repeat", "30")
     assert "\r" not in done.out + done.err
     assert "\x1b" not in done.out + done.err
+
+
+def test_a_call_inside_the_process_is_never_in_doubt(project: Project) -> None:
+    """A scripted reply costs nothing, so nothing can be paid for twice."""
+    slow = scripted("it", "hi", delay_ms=60_000)
+    project.write("evals.yaml", {"targets": [slow], "target": "it", "evals": [case("a")]})
+    process = Process(project.folder, "run", "evals.yaml")
+    process.wait_for(
+        lambda: any(one["type"] == "asked" for run in run_folders(project.folder) for one in journal_of(run))
+    )
+    assert process.kill().code == KILLED
+    shown = project.run_json("show", code=None)
+    assert (shown["run"]["status"], shown["run"]["in_doubt"]) == ("killed", 0)
