@@ -13,7 +13,7 @@ import pytest
 from rejoinder.engine.secrets import Mask
 from rejoinder.model import Problem
 from rejoinder.providers.openai_chat import OpenAiChat
-from rejoinder.providers.shared import Exchange
+from rejoinder.providers.secret_finder import SecretFinder
 from rejoinder.testing import Answer, FakeServer, Fault, Received
 from rejoinder.testing.values import Reply
 from tests.kit import Project, Raw, run, run_process
@@ -630,7 +630,7 @@ def test_what_many_keys_begin_with_gives_none_away() -> None:
 
 
 def test_what_is_no_secret_is_not_masked() -> None:
-    exchange = Exchange()
+    finder = SecretFinder()
     settings = {
         "model": "monkey",
         "organization": "author@example.test",
@@ -641,8 +641,8 @@ def test_what_is_no_secret_is_not_masked() -> None:
         "body": {"keyboard": "qwerty", "author": "Goethe", "tokens": "many", "key": 5, "token": "{{ case_id }}"},
         "base_url": "http://127.0.0.1:8000/v1?version=2024",
     }
-    exchange.hide_settings("t", settings)
-    assert exchange.secrets == {}
+    finder.add_settings("t", settings)
+    assert finder.secrets == {}
 
 
 # Real processes

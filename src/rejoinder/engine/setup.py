@@ -33,10 +33,10 @@ class Setup:
             if self.opens_targets:
                 self._open_targets()
         except RejoinderError as error:
-            add_traceback(error, self.targets.secrets_of(suites))
+            add_traceback(error, self.targets.collect_secrets(suites))
             self.targets.loan.close()
             raise
-        secrets = self.targets.secrets_of(suites)
+        secrets = self.targets.collect_secrets(suites)
         if not self.opens_targets:
             secrets = {**known_secrets(suites, self.survey.targets), **secrets}
         self.mask = Mask(secrets)

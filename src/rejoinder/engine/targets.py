@@ -223,23 +223,23 @@ class OpenTargets:
     @property
     def secrets(self) -> dict[str, str]:
         """Values that the targets use and that must never be shown, each with its name."""
-        return self.exchange.secrets
+        return self.exchange.secret_finder.secrets
 
-    def secrets_of(self, suites: Iterable[Suite]) -> dict[str, str]:
-        """Also those of suites, and of their targets that are not called: a run's copy of its suites holds them."""
+    def collect_secrets(self, suites: Iterable[Suite]) -> dict[str, str]:
+        """Add those of suites, and of their targets that are not called: a run's copy of its suites holds them."""
         named: dict[str, str] = {}
         for suite in suites:
             named.update(suite.secrets)
             for target in suite.targets.values():
                 if not row_of(target.provider).local:  # they have no keys, but may have very many replies
-                    self.exchange.hide_settings(target.name, normalize_keys(target.settings))
+                    self.exchange.secret_finder.add_settings(target.name, normalize_keys(target.settings))
         # What the author gives a name keeps it: on another machine another value may be meant.
         return {**self.secrets, **named}
 
     def lend_environment(self, suites: Iterable[Suite]) -> None:
         """Show the variables of `.env` files to the user's own code in this process, until the targets are closed."""
         for suite in suites:
-            self.exchange.hide_variables(self.loan.add(self._read_environment(suite), suite.path))
+            self.exchange.secret_finder.add_variables(self.loan.add(self._read_environment(suite), suite.path))
 
     def endings(self) -> list[tuple[Target, Failure]]:
         """Targets that were given up, and why."""
@@ -262,7 +262,7 @@ class OpenTargets:
         try:
             provider = open_provider(ready, (str(Path(suite.path).parent), suite.root), environment, self.exchange)
         except RejoinderError as error:
-            error.message = Mask(self.secrets_of([suite])).hide_text(error.message)
+            error.message = Mask(self.collect_secrets([suite])).hide_text(error.message)
             raise
         if isinstance(environment, Environment) and environment.files and info_of(target.provider).over_http:
             from rejoinder.engine.env_trust import refuse_foreign_address
@@ -279,7 +279,7 @@ class OpenTargets:
 
             settings, secrets = settings_with_environment(target, environment)
             for value, name in secrets.items():
-                self.exchange.hide(value, name)
+                self.exchange.secret_finder.add(value, name)
             ready = structs.replace(target, settings=settings)
         written = normalize_keys(ready.settings).get("max_output_tokens")
         if max_tokens is None or written not in (None, "") or not info_of(target.provider).over_http:
@@ -309,7 +309,7 @@ def known_secrets(suites: Iterable[Suite], targets: Iterable[tuple[Suite, Target
         if row_of(target.provider).over_http:
             with contextlib.suppress(RejoinderError):  # then it has no key
                 opened.open(suite, target)
-    return opened.secrets_of(suites)
+    return opened.collect_secrets(suites)
 
 
 def add_traceback(error: RejoinderError, secrets: dict[str, str]) -> None:

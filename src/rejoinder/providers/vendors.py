@@ -93,7 +93,7 @@ def open_api(
 ) -> ApiProvider:
     """The provider of a target that is asked over HTTP. Raises UsageError where something is missing."""
     settings = Settings(target, environment)
-    exchange.hide_settings(target.name, settings.values)
+    exchange.secret_finder.add_settings(target.name, settings.values)
     return _OPENERS[target.provider](_Opening(settings, exchange, folders))
 
 
@@ -272,7 +272,7 @@ class _Opening:
         if key is not None:
             if not key.isprintable() or not key.isascii():
                 raise self.settings.error("has a key with characters that cannot be sent", f"Look at {where}.")
-            self.exchange.hide(key, where)
+            self.exchange.secret_finder.add(key, where)
             self.key_name = where.removeprefix("env ") if where.startswith("env ") else where
         return key
 
