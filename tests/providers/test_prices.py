@@ -76,22 +76,22 @@ def test_known_answers() -> None:
     prices = at(INSTANTS[0])
     usage = Usage(12_000, 3_000, 2_000, cached_tokens=8_000)
     # gpt-4o: 2.50 in, 1.25 cached, 10 out. 4 000 * 2.5 + 8 000 * 1.25 = 20 000; 3 000 * 10 = 30 000.
-    assert close(prices.price("openai", "gpt-4o", usage), 0.02, 0.03)
+    assert close(prices.cost("openai", "gpt-4o", usage), 0.02, 0.03)
     # claude-haiku-4-5: 1 in, 0.10 read, 1.25 written, 5 out. 3 000 * 1 + 8 000 * 0.1 + 1 000 * 1.25 = 5 050.
     usage = Usage(12_000, 3_000, cached_tokens=8_000, cache_write_tokens=1_000)
-    assert close(prices.price("anthropic", "claude-haiku-4-5", usage), 0.00505, 0.015)
+    assert close(prices.cost("anthropic", "claude-haiku-4-5", usage), 0.00505, 0.015)
     # gemini-2.5-pro: 1.25 in, 0.125 read, 10 out; 2.50, 0.25 and 15 when the request has more than 200 000 tokens.
     usage = Usage(200_000, 1_000, cached_tokens=100_000)
-    assert close(prices.price("gemini", "gemini-2.5-pro", usage), 0.125 + 0.0125, 0.01)
+    assert close(prices.cost("gemini", "gemini-2.5-pro", usage), 0.125 + 0.0125, 0.01)
     usage = Usage(200_001, 1_000, cached_tokens=100_001)
-    assert close(prices.price("gemini", "gemini-2.5-pro", usage), 0.25 + 0.02500025, 0.015)
+    assert close(prices.cost("gemini", "gemini-2.5-pro", usage), 0.25 + 0.02500025, 0.015)
 
 
 def test_the_hour_counts_where_the_table_says_so() -> None:
     day, night = (at(datetime(2026, 11, 15, hour, 0, tzinfo=UTC)) for hour in (12, 20))
     usage = Usage(1_000_000, 1_000_000)
-    assert close(day.price("deepseek", "deepseek-chat", usage), 0.27, 1.1)
-    assert close(night.price("deepseek", "deepseek-chat", usage), 0.135, 0.55)
+    assert close(day.cost("deepseek", "deepseek-chat", usage), 0.27, 1.1)
+    assert close(night.cost("deepseek", "deepseek-chat", usage), 0.135, 0.55)
 
 
 # Whose price it is.
@@ -100,37 +100,37 @@ def test_the_hour_counts_where_the_table_says_so() -> None:
 def test_unknown_is_never_free() -> None:
     prices, usage = PriceList(), Usage(1_000, 1_000)
     for provider in ("ollama", "vllm", "lmstudio", "http", "scripted", "mock", "python", "nobody"):
-        assert prices.price(provider, "gpt-4o", usage, reported_model="gpt-4o") is None
+        assert prices.cost(provider, "gpt-4o", usage, reported_model="gpt-4o") is None
     for provider in SOURCES:
-        assert prices.price(provider, "a-model-nobody-has-heard-of", usage) is None
-        assert prices.price(provider, None, usage) is None
+        assert prices.cost(provider, "a-model-nobody-has-heard-of", usage) is None
+        assert prices.cost(provider, None, usage) is None
     # The library takes these for free, because they have no price of a token, or none of output.
     assert genai_prices.calc_price(usage, "whisper-1", provider_id="openai").total_price == 0
-    assert prices.price("openai", "whisper-1", usage) is None
-    assert prices.price("openai", "whisper-1", NO_USAGE) is None
-    assert prices.price("openai", "text-embedding-3-small", usage) is None
-    assert close(prices.price("openai", "text-embedding-3-small", Usage(1_000_000, 0)), 0.02, 0)
+    assert prices.cost("openai", "whisper-1", usage) is None
+    assert prices.cost("openai", "whisper-1", NO_USAGE) is None
+    assert prices.cost("openai", "text-embedding-3-small", usage) is None
+    assert close(prices.cost("openai", "text-embedding-3-small", Usage(1_000_000, 0)), 0.02, 0)
 
 
 def test_free_is_what_the_provider_calls_free() -> None:
     prices, usage = PriceList(), Usage(1_000, 1_000)
-    assert prices.price("openrouter", "some/model:free", usage) == Cost(0, 0)
-    assert prices.price("mistral", "mistral-nemo:free", usage) is None
+    assert prices.cost("openrouter", "some/model:free", usage) == Cost(0, 0)
+    assert prices.cost("mistral", "mistral-nemo:free", usage) is None
 
 
 def test_the_reported_model_is_asked_when_the_other_is_unknown() -> None:
     prices, usage = PriceList(), Usage(1_000_000, 1_000_000)
-    assert close(prices.price("openai", "my-alias", usage, reported_model="gpt-4o-2024-08-06"), 2.5, 10)
-    assert close(prices.price("openai", None, usage, reported_model="gpt-4o-2024-08-06"), 2.5, 10)
-    assert close(prices.price("openai", "gpt-4o", usage, reported_model="gpt-5-nano"), 2.5, 10)
+    assert close(prices.cost("openai", "my-alias", usage, reported_model="gpt-4o-2024-08-06"), 2.5, 10)
+    assert close(prices.cost("openai", None, usage, reported_model="gpt-4o-2024-08-06"), 2.5, 10)
+    assert close(prices.cost("openai", "gpt-4o", usage, reported_model="gpt-5-nano"), 2.5, 10)
 
 
 def test_a_deployment_is_priced_by_what_runs_there() -> None:
     prices, usage = PriceList(), Usage(1_000_000, 1_000_000)
-    assert close(prices.price("azure", "gpt-4o", usage, reported_model="gpt-4o-mini-2024-07-18"), 0.15, 0.6)
-    assert close(prices.price("azure", "production", usage, reported_model="gpt-4o-2024-08-06"), 2.5, 10)
-    assert close(prices.price("azure", "gpt-4o", usage, reported_model="who-knows"), 2.5, 10)
-    assert prices.price("azure", "production", usage) is None
+    assert close(prices.cost("azure", "gpt-4o", usage, reported_model="gpt-4o-mini-2024-07-18"), 0.15, 0.6)
+    assert close(prices.cost("azure", "production", usage, reported_model="gpt-4o-2024-08-06"), 2.5, 10)
+    assert close(prices.cost("azure", "gpt-4o", usage, reported_model="who-knows"), 2.5, 10)
+    assert prices.cost("azure", "production", usage) is None
 
 
 def one(rate: float) -> Price:
@@ -172,12 +172,12 @@ def test_the_most_exact_override_wins(provider: str, model: str | None, more: di
     for overrides in (OVERRIDES, dict(reversed(OVERRIDES.items()))):
         prices = PriceList(overrides)
         for _ in range(2):  # the second time from memory
-            assert close(prices.price(provider, model, Usage(1_000_000, 1_000_000), **more), rate, rate)
+            assert close(prices.cost(provider, model, Usage(1_000_000, 1_000_000), **more), rate, rate)
 
 
 def test_an_override_for_others_changes_nothing() -> None:
     usage = Usage(1_000, 1_000)
-    assert PriceList({"gpt-5": one(0)}).price("openai", "gpt-4o", usage) == PriceList().price("openai", "gpt-4o", usage)
+    assert PriceList({"gpt-5": one(0)}).cost("openai", "gpt-4o", usage) == PriceList().cost("openai", "gpt-4o", usage)
 
 
 def test_prices_of_a_configuration() -> None:
@@ -241,7 +241,7 @@ def test_every_price_is_the_library_s(moment: datetime) -> None:
         rates = entry.get_prices(moment)
         for _ in range(3):
             usage = draw_usage(draw)
-            cost = prices.price(provider, model, usage)
+            cost = prices.cost(provider, model, usage)
             if rates.input_mtok is None or (usage.output_tokens and rates.output_mtok is None):
                 assert cost is None, model
                 continue
@@ -269,8 +269,8 @@ def test_counts_that_contradict_each_other_are_priced_alike() -> None:
     """In tiers by the library, which would refuse them, and flat by our own rule."""
     usage = Usage(10, 5, 50, cached_tokens=600, cache_write_tokens=400)
     # 600 at 0.30 and 400 at 3.75, and 600 at 0.10 and 400 at 1.25.
-    assert close(PriceList().price("anthropic", "claude-sonnet-4-5", usage), 0.00168, 0.000075)
-    assert close(PriceList().price("anthropic", "claude-haiku-4-5", usage), 0.00056, 0.000025)
+    assert close(PriceList().cost("anthropic", "claude-sonnet-4-5", usage), 0.00168, 0.000075)
+    assert close(PriceList().cost("anthropic", "claude-haiku-4-5", usage), 0.00056, 0.000025)
 
 
 def test_a_fetched_table_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,7 +281,7 @@ def test_a_fetched_table_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("genai_prices.data_snapshot._custom_snapshot", emptied)
     with pytest.raises(LookupError):
         genai_prices.calc_price(genai_prices.Usage(input_tokens=1), "gpt-4o", provider_id="openai")
-    assert close(PriceList().price("openai", "gpt-4o", Usage(1_000_000, 0)), 2.5, 0)
+    assert close(PriceList().cost("openai", "gpt-4o", Usage(1_000_000, 0)), 2.5, 0)
 
 
 @pytest.mark.slow
@@ -293,9 +293,9 @@ from rejoinder.model.calls import Usage
 from rejoinder.providers.price_list import PriceList
 from rejoinder.suite import read_prices
 prices = PriceList(read_prices({"prices": {"mine": {"input": 1, "output": 1}}}))
-assert prices.price("ollama", "mine", Usage(1, 1)) and prices.price("ollama", "other", Usage(1, 1)) is None
+assert prices.cost("ollama", "mine", Usage(1, 1)) and prices.cost("ollama", "other", Usage(1, 1)) is None
 assert "genai_prices" not in sys.modules
-assert prices.price("openai", "gpt-4o", Usage(1, 1))
+assert prices.cost("openai", "gpt-4o", Usage(1, 1))
 assert "genai_prices" in sys.modules
 """
     subprocess.run([sys.executable, "-c", source], check=True, timeout=60)
@@ -330,7 +330,7 @@ def test_known_models_can_be_priced_under_the_name_they_are_listed_by() -> None:
     for model in models:
         assert model.id == f"{model.provider}/{model.model}"
         if model.quartile is not None:
-            assert prices.price(str(model.provider), model.model, Usage(1, 1)) is not None, model.id
+            assert prices.cost(str(model.provider), model.model, Usage(1, 1)) is not None, model.id
 
 
 def test_models_that_do_not_answer_in_text_have_no_quartile() -> None:

@@ -266,7 +266,7 @@ def test_a_reply_whose_price_cannot_be_told_is_kept(
     def fail(*_: Any, **__: Any) -> None:
         raise raised("no such price")
 
-    monkeypatch.setattr(PriceList, "price", fail)
+    monkeypatch.setattr(PriceList, "cost", fail)
     with FakeServer(ok(completion(usage=usage, model="gpt-5.4"))) as server:
         document = run(project, suite_of(openai(server, model="gpt-5.4")))
         [result] = document["results"]

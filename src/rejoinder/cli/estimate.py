@@ -89,7 +89,7 @@ def _priced(suites: list[Suite], name: str) -> Callable[[Usage], float | None]:
         if not info_of(target.provider).billed and not suite.prices:
             return 0.0 if info_of(target.provider).local else None
         try:
-            found = prices.price(target.provider, model, usage, target=target.name)
+            found = prices.cost(target.provider, model, usage, target=target.name)
         except (ArithmeticError, ImportError, LookupError, TypeError, ValueError):
             return None
         return None if found is None else found.total

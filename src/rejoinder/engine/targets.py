@@ -111,7 +111,7 @@ class OpenTarget:
             return None
         place = self.target.provider, self.model, usage
         try:
-            return self._prices.price(*place, reported_model=reported, target=self.target.name)
+            return self._prices.cost(*place, reported_model=reported, target=self.target.name)
         except (ArithmeticError, ImportError, LookupError, TypeError, ValueError):
             return None  # a paid reply is not lost because its price cannot be found
 

@@ -28,7 +28,7 @@ class PriceList:
         self._clock = clock or utc_now
         self._listings: dict[tuple[str, str], Listing | None] = {}
 
-    def price(
+    def cost(
         self,
         provider: str,
         model: str | None,
