@@ -363,6 +363,6 @@ def _load_prices_aside() -> None:
 
 def load_prices() -> None:
     with contextlib.suppress(ImportError, OSError):  # a lookup reports it
-        from rejoinder.suite.catalog import load_table
+        from rejoinder.price_table import load_table
 
         load_table()

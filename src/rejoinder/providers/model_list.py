@@ -14,9 +14,9 @@ from msgspec import Struct
 from rejoinder.errors import UsageError
 from rejoinder.model.calls import Price
 from rejoinder.model.providers import PROVIDER_NAMES
+from rejoinder.price_table import load_table
 from rejoinder.providers.price_list import SOURCES, Overrides, PriceSource, flat_price, full_names, matches, utc_now
 from rejoinder.spelling import did_you_mean, list_words
-from rejoinder.suite.catalog import load_table
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice

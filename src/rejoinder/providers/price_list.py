@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from rejoinder.model.calls import Cost, Price, Usage
-from rejoinder.suite.catalog import TABLES, load_table
+from rejoinder.price_table import TABLES, load_table
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice

@@ -9,8 +9,8 @@ from msgspec import Struct, structs
 from rejoinder.errors import severity_of
 from rejoinder.model import Problem, Target
 from rejoinder.model.providers import PROVIDER_NAMES, row_of
+from rejoinder.price_table import is_openrouter_id, vendor_of
 from rejoinder.spelling import nearest
-from rejoinder.suite.catalog import is_openrouter_id, vendor_of
 from rejoinder.suite.source import CasePlace, Place, Source
 from rejoinder.suite.targets import is_known_provider, needed_besides_model, resolve
 
