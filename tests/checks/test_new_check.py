@@ -34,14 +34,14 @@ FUNCTIONS = """
 from rejoinder.model import HasLine, MaxLines
 
 
-@judges(MaxLines)
-def judge_max_lines(check: MaxLines, context: Context) -> Verdict:
+@grades(MaxLines)
+def grade_max_lines(check: MaxLines, context: Context) -> Verdict:
     count = len(context.reply.text.splitlines())
     return verdict(check, check.limit, count <= check.limit, _say(count, "line"))
 
 
-@judges(HasLine)
-def judge_has_line(check: HasLine, context: Context) -> Verdict:
+@grades(HasLine)
+def grade_has_line(check: HasLine, context: Context) -> Verdict:
     return verdict(check, check.line, check.line in context.reply.text.splitlines(), "looked at each line")
 """
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rejoinder.checks.base import Context
-from rejoinder.checks.tools import judge_tool_calls
+from rejoinder.checks.tools import grade_tool_calls
 from rejoinder.model import Reply, ToolCall, ToolCalls, Verdict, WantedCall
 from rejoinder.testing import Answer, FakeServer
 from rejoinder.testing import ToolCall as MadeUp
@@ -315,7 +315,7 @@ MADE = st.lists(st.builds(ToolCall, NAMES, VALUES.map(lambda one: one or "{}")),
 
 def judged(check: ToolCalls, made: list[ToolCall]) -> Verdict:
     # The check looks at nothing but the reply.
-    return judge_tool_calls(check, Context(None, Reply("", tool_calls=tuple(made)), 1, None))  # type: ignore[arg-type]
+    return grade_tool_calls(check, Context(None, Reply("", tool_calls=tuple(made)), 1, None))  # type: ignore[arg-type]
 
 
 def accepts(wanted: WantedCall, made: ToolCall) -> bool:

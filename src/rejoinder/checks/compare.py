@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from rejoinder.checks.base import Context, error_verdict, gather_all, scored_verdict
 from rejoinder.checks.judge import Answer, ask_votes, combine, first_trouble, spending, unread
 from rejoinder.checks.judge_answers import Judgement, candidate_words, read_verdict, read_words
-from rejoinder.checks.registry import judges
+from rejoinder.checks.registry import grades
 from rejoinder.formatting import format_comparison, other_answer
 from rejoinder.model import Compare, Failure, Reply, State, Verdict, reaches
 
@@ -34,8 +34,8 @@ class Preference(Struct, frozen=True):
     reasoning: str | None = None
 
 
-@judges(Compare)
-async def judge_compare(check: Compare, context: Context) -> Verdict:
+@grades(Compare)
+async def grade_compare(check: Compare, context: Context) -> Verdict:
     replies: list[Reply] = []
     question = context.port.question()
     if check.other is None and check.other_target is not None:

@@ -10,7 +10,7 @@ from rejoinder.model import And, Check, Group, Not, Or, Span, State, Verdict, pa
 
 
 @joins(Or, And)
-def judge_or_and(check: Or | And, children: tuple[Verdict, ...]) -> Verdict:
+def grade_or_and(check: Or | And, children: tuple[Verdict, ...]) -> Verdict:
     states = [_state_by(check.threshold, child) for child in children]
     scores = [child.score for child in children if child.score is not None]
     decided = ("passed" if isinstance(check, Or) else "failed") in states
@@ -32,7 +32,7 @@ def _state_by(threshold: float | None, verdict: Verdict) -> State:
 
 
 @joins(Group)
-def judge_group(check: Group, children: tuple[Verdict, ...]) -> Verdict:
+def grade_group(check: Group, children: tuple[Verdict, ...]) -> Verdict:
     """By the number of checks that pass, or by the mean of their scores."""
     states = [child.state for child in children]
     errors, count = states.count("error"), _count(children)
@@ -87,7 +87,7 @@ def _count(children: tuple[Verdict, ...]) -> str:
 
 
 @joins(Not)
-def judge_not(check: Not, children: tuple[Verdict, ...]) -> Verdict:
+def grade_not(check: Not, children: tuple[Verdict, ...]) -> Verdict:
     [inner] = children
     if inner.state == "error":
         return error_verdict(check, None, inner.reason, children=children)

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from rejoinder.checks.base import Context, error_verdict, scored_verdict, verdict
 from rejoinder.checks.json_text import Found, equal_as_json, find_json, read_json
 from rejoinder.checks.patterns import BoundedPattern
-from rejoinder.checks.registry import grade_plain, judges
+from rejoinder.checks.registry import grade_plain, grades
 from rejoinder.json_schemas import Expansion, compile_schema
 from rejoinder.model import ContainsJson, IsJson, JsonPath, JsonSchema, Reply, Verdict
 
@@ -30,8 +30,8 @@ before is not remembered."""
 LONGEST_QUOTE = 120
 
 
-@judges(IsJson)
-def judge_is_json(check: IsJson, context: Context) -> Verdict:
+@grades(IsJson)
+def grade_is_json(check: IsJson, context: Context) -> Verdict:
     json = read_json(context.reply.text)
     is_json, reason = json.readable, "it is JSON"
     if not is_json:
@@ -41,16 +41,16 @@ def judge_is_json(check: IsJson, context: Context) -> Verdict:
     return verdict(check, check.wanted, is_json == check.wanted, reason, json.spans)
 
 
-@judges(ContainsJson)
-def judge_contains_json(check: ContainsJson, context: Context) -> Verdict:
+@grades(ContainsJson)
+def grade_contains_json(check: ContainsJson, context: Context) -> Verdict:
     json = find_json(context.reply.text)
     contains = isinstance(json.data, dict | list)
     reason = "there is JSON in it" if contains else "there is no JSON object or list in it"
     return verdict(check, check.wanted, contains == check.wanted, reason, json.spans if contains else ())
 
 
-@judges(JsonSchema)
-def judge_json_schema(check: JsonSchema, context: Context) -> Verdict:
+@grades(JsonSchema)
+def grade_json_schema(check: JsonSchema, context: Context) -> Verdict:
     json = find_json(context.reply.text)
     if not json.readable:
         return verdict(check, None, False, "there is no JSON in the reply")
@@ -120,8 +120,8 @@ def _schema(document: str) -> _Schema:
     return _Schema(compile_schema(schema), Expansion(schema))
 
 
-@judges(JsonPath)
-def judge_json_path(check: JsonPath, context: Context) -> Verdict:
+@grades(JsonPath)
+def grade_json_path(check: JsonPath, context: Context) -> Verdict:
     """The first value at the path that passes decides; with neither value nor check anything will do."""
     shown = check.path if check.expected is None and check.check is None else None
     json = find_json(context.reply.text)
@@ -137,12 +137,12 @@ def judge_json_path(check: JsonPath, context: Context) -> Verdict:
     if len(values) > MOST_FOUND:
         return error_verdict(check, shown, f"there are more than {MOST_FOUND} things at {check.path}")
     try:
-        return structs.replace(_judge_values(check, shown, values, context), spans=json.spans)
+        return structs.replace(_grade_values(check, shown, values, context), spans=json.spans)
     except RecursionError:
         return error_verdict(check, shown, "what is there is nested too deeply to be recorded")
 
 
-def _judge_values(check: JsonPath, shown: str | None, values: list[Any], context: Context) -> Verdict:
+def _grade_values(check: JsonPath, shown: str | None, values: list[Any], context: Context) -> Verdict:
     if not values:
         return verdict(check, shown, False, f"there is nothing at {check.path}")
     if check.expected is not None:
@@ -152,10 +152,10 @@ def _judge_values(check: JsonPath, shown: str | None, values: list[Any], context
         return verdict(check, shown, passed, f"there is {_shown(values)}{other}")
     if check.check is None:
         return verdict(check, shown, True, f"there is {_shown(values)}")
-    return _judge_inner(check, values, context)
+    return _grade_inner(check, values, context)
 
 
-def _judge_inner(check: JsonPath, values: list[Any], context: Context) -> Verdict:
+def _grade_inner(check: JsonPath, values: list[Any], context: Context) -> Verdict:
     assert check.check is not None
     inner: Verdict | None = None
     for value in values:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from rejoinder.checks.base import Context, error_verdict, gather_all, pass_mark, scored_verdict
 from rejoinder.checks.judge_answers import Judgement, Unreadable, candidate_words, read_judgement
-from rejoinder.checks.registry import judges
+from rejoinder.checks.registry import grades
 from rejoinder.formatting import ASK_AGAIN, format_judge_prompt, judge_digest
 from rejoinder.model import (
     NO_USAGE,
@@ -143,8 +143,8 @@ def _shorten(text: str) -> str:
     return repr(text if len(text) <= 80 else f"{text[:80]}...")
 
 
-@judges(LlmJudge)
-async def judge_llm_judge(check: LlmJudge, context: Context) -> Verdict:
+@grades(LlmJudge)
+async def grade_llm_judge(check: LlmJudge, context: Context) -> Verdict:
     value = check.criteria.strip() if check.criteria else None
     question = context.port.question()
     shown = format_judge_prompt(check, context.case, question, context.reply.text)

@@ -1,7 +1,8 @@
-"""Which function judges which check, and how the checks of a level are graded. Nothing is cut short.
+"""Which function grades by which check, and how the checks of a level are graded. Nothing is cut short.
 
-A function says by a decorator what it judges. Plain functions look at the reply alone; coroutines ask something, and
-lie in a module that is imported when a suite has such a check; functions of groups get the verdicts on their checks.
+A function says by a decorator which checks it is for. Plain functions look at the reply alone; coroutines ask
+something, and lie in a module that is imported when a suite has such a check; functions of groups get the verdicts on
+their checks.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ _MODULES: dict[str, str] = {
     "llm_judge": "judge",
     **dict.fromkeys(("code", "python", "check", "webhook"), "user_code"),
 }
-"""Where checks that ask something are judged, if not in the module of their own name."""
+"""Where checks that ask something have their functions, if not in the module of their own name."""
 
 
-def judges(*kinds: type[Check]) -> Callable[[F], F]:
-    """Make a function the judge of these checks: `function(check, context)` gives a verdict, or is awaited for it."""
+def grades(*kinds: type[Check]) -> Callable[[F], F]:
+    """Make a function grade by these checks: `function(check, context)` gives a verdict, or is awaited for it."""
 
     def register(function: F) -> F:
         table: dict[Any, Any] = _ASKING if iscoroutinefunction(function) else _PLAIN
@@ -40,7 +41,7 @@ def judges(*kinds: type[Check]) -> Callable[[F], F]:
 
 
 def joins(*kinds: type[Check]) -> Callable[[F], F]:
-    """Make a function the judge of checks that hold others: it gets their verdicts, in order."""
+    """Make a function grade by checks that hold others: it gets their verdicts, in order."""
 
     def register(function: F) -> F:
         _GROUPS.update(dict.fromkeys(kinds, function))
@@ -58,10 +59,10 @@ def grade_plain(checks: tuple[Check, ...], context: Context) -> tuple[Verdict, .
     """The verdicts when all checks look at the reply alone; None when one asks something or is a group."""
     verdicts: list[Verdict] = []
     for check in checks:
-        judge = _PLAIN.get(type(check))
-        if judge is None:
+        function = _PLAIN.get(type(check))
+        if function is None:
             return None
-        verdicts.append(judge(check, context))
+        verdicts.append(function(check, context))
     return tuple(verdicts)
 
 

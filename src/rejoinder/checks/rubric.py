@@ -16,7 +16,7 @@ from msgspec import Struct
 from rejoinder.checks.base import Context, error_verdict, scored_verdict
 from rejoinder.checks.judge import ask_votes, combine, first_trouble, spending, unread
 from rejoinder.checks.judge_answers import Judgement, candidate_words, read_score, read_verdict, read_words
-from rejoinder.checks.registry import judges
+from rejoinder.checks.registry import grades
 from rejoinder.formatting import format_judge_prompt
 from rejoinder.model import Criterion, Rubric, Verdict, reaches
 
@@ -34,8 +34,8 @@ class Mark(Struct, frozen=True):
 Marks = dict[str, Mark]
 
 
-@judges(Rubric)
-async def judge_rubric(check: Rubric, context: Context) -> Verdict:
+@grades(Rubric)
+async def grade_rubric(check: Rubric, context: Context) -> Verdict:
     value = _shown(check)
     question = context.port.question()
     shown = format_judge_prompt(check, context.case, question, context.reply.text)

@@ -13,12 +13,12 @@ from array import array
 from functools import lru_cache
 
 from rejoinder.checks.base import Context, error_verdict, gather_all, scored_verdict
-from rejoinder.checks.registry import judges
+from rejoinder.checks.registry import grades
 from rejoinder.model import Failure, Reply, Semantic, Verdict, reaches
 
 
-@judges(Semantic)
-async def judge_semantic(check: Semantic, context: Context) -> Verdict:
+@grades(Semantic)
+async def grade_semantic(check: Semantic, context: Context) -> Verdict:
     value = ", ".join(check.expected)
     expected = [text for text in check.expected if text.strip()]
     if not expected:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable
 
 from rejoinder.checks.base import Context, error_verdict, scored_verdict, show_number, verdict
 from rejoinder.checks.patterns import PatternTimeout, find_match, search, unfold
-from rejoinder.checks.registry import judges
+from rejoinder.checks.registry import grades
 from rejoinder.model import Reply, Span, Verdict
 from rejoinder.model import checks as kinds
 
 
-@judges(kinds.Match, kinds.NotMatch)
-def judge_match(check: kinds.Match | kinds.NotMatch, context: Context) -> Verdict:
+@grades(kinds.Match, kinds.NotMatch)
+def grade_match(check: kinds.Match | kinds.NotMatch, context: Context) -> Verdict:
     try:
         spans = find_match(check.pattern, context.reply.text)
     except PatternTimeout as timeout:
@@ -26,8 +26,8 @@ def judge_match(check: kinds.Match | kinds.NotMatch, context: Context) -> Verdic
     return verdict(check, check.pattern, wanted == found, reason, spans or ())
 
 
-@judges(kinds.Regex)
-def judge_regex(check: kinds.Regex, context: Context) -> Verdict:
+@grades(kinds.Regex)
+def grade_regex(check: kinds.Regex, context: Context) -> Verdict:
     value = check.pattern if check.flags is None else None
     try:
         match = search(check.pattern, check.flags or "", context.reply.text)
@@ -38,8 +38,8 @@ def judge_regex(check: kinds.Regex, context: Context) -> Verdict:
     return verdict(check, value, True, "found", (match.span(),) if match[0] else ())
 
 
-@judges(kinds.Contains, kinds.IContains)
-def judge_contains(check: kinds.Contains | kinds.IContains, context: Context) -> Verdict:
+@grades(kinds.Contains, kinds.IContains)
+def grade_contains(check: kinds.Contains | kinds.IContains, context: Context) -> Verdict:
     reply = context.reply.text
     place = _find(check.text, reply, reply.casefold() if isinstance(check, kinds.IContains) else None)
     if place is None:
@@ -47,31 +47,31 @@ def judge_contains(check: kinds.Contains | kinds.IContains, context: Context) ->
     return verdict(check, check.text, True, "contains it", (place,))
 
 
-@judges(kinds.ContainsAny, kinds.IContainsAny)
-def judge_contains_any(check: kinds.ContainsAny | kinds.IContainsAny, context: Context) -> Verdict:
+@grades(kinds.ContainsAny, kinds.IContainsAny)
+def grade_contains_any(check: kinds.ContainsAny | kinds.IContainsAny, context: Context) -> Verdict:
     places = _places(check.texts, context.reply.text, any_case=isinstance(check, kinds.IContainsAny))
     reason = f"contains {next(iter(places))!r}" if places else "the reply contains none of them"
     return verdict(check, ", ".join(check.texts), bool(places), reason, _ordered(places))
 
 
-@judges(kinds.ContainsAll, kinds.IContainsAll)
-def judge_contains_all(check: kinds.ContainsAll | kinds.IContainsAll, context: Context) -> Verdict:
+@grades(kinds.ContainsAll, kinds.IContainsAll)
+def grade_contains_all(check: kinds.ContainsAll | kinds.IContainsAll, context: Context) -> Verdict:
     places = _places(check.texts, context.reply.text, any_case=isinstance(check, kinds.IContainsAll))
     missing = [text for text in check.texts if text not in places]
     reason = f"the reply lacks {', '.join(map(repr, missing))}" if missing else "contains all of them"
     return verdict(check, ", ".join(check.texts), not missing, reason, _ordered(places))
 
 
-@judges(kinds.StartsWith)
-def judge_starts_with(check: kinds.StartsWith, context: Context) -> Verdict:
+@grades(kinds.StartsWith)
+def grade_starts_with(check: kinds.StartsWith, context: Context) -> Verdict:
     start, stripped = _strip(context.reply.text)
     if not stripped.startswith(check.text):
         return verdict(check, check.text, False, "the reply starts differently")
     return verdict(check, check.text, True, "starts with it", ((start, start + len(check.text)),))
 
 
-@judges(kinds.EndsWith)
-def judge_ends_with(check: kinds.EndsWith, context: Context) -> Verdict:
+@grades(kinds.EndsWith)
+def grade_ends_with(check: kinds.EndsWith, context: Context) -> Verdict:
     start, stripped = _strip(context.reply.text)
     if not stripped.endswith(check.text):
         return verdict(check, check.text, False, "the reply ends differently")
@@ -79,8 +79,8 @@ def judge_ends_with(check: kinds.EndsWith, context: Context) -> Verdict:
     return verdict(check, check.text, True, "ends with it", ((end - len(check.text), end),))
 
 
-@judges(kinds.Equals)
-def judge_equals(check: kinds.Equals, context: Context) -> Verdict:
+@grades(kinds.Equals)
+def grade_equals(check: kinds.Equals, context: Context) -> Verdict:
     start, stripped = _strip(context.reply.text)
     if stripped != check.text.strip():
         return verdict(check, check.text, False, "the reply is different")
@@ -128,14 +128,14 @@ _REFUSING = r"""\b(?:i(?:['\u2019]m|\ am)\ (?:sorry|afraid|unable|not\ able)
 BEGINNING = 200
 
 
-@judges(kinds.IsRefusal)
-def judge_is_refusal(check: kinds.IsRefusal, context: Context) -> Verdict:
+@grades(kinds.IsRefusal)
+def grade_is_refusal(check: kinds.IsRefusal, context: Context) -> Verdict:
     reason, spans = _find_refusal(context.reply)
     return verdict(check, check.wanted, (reason is not None) == check.wanted, reason or "it does not refuse", spans)
 
 
-@judges(kinds.FinishReason)
-def judge_finish_reason(check: kinds.FinishReason, context: Context) -> Verdict:
+@grades(kinds.FinishReason)
+def grade_finish_reason(check: kinds.FinishReason, context: Context) -> Verdict:
     reason = context.reply.finish_reason
     words = "no reason is known for its end" if reason is None else f"it ended with {reason}"
     return verdict(check, ", ".join(check.reasons), reason in check.reasons, words)
@@ -155,8 +155,8 @@ def _find_refusal(reply: Reply) -> tuple[str | None, tuple[Span, ...]]:
     return f"it says {match[0]!r}", ((before + match.start(), before + match.end()),)
 
 
-@judges(kinds.MinTokens, kinds.MaxTokens)
-def judge_tokens(check: kinds.MinTokens | kinds.MaxTokens, context: Context) -> Verdict:
+@grades(kinds.MinTokens, kinds.MaxTokens)
+def grade_tokens(check: kinds.MinTokens | kinds.MaxTokens, context: Context) -> Verdict:
     """Output tokens of this turn without those spent on thinking."""
     usage = context.reply.usage
     count = usage.output_tokens - usage.reasoning_tokens
@@ -164,21 +164,21 @@ def judge_tokens(check: kinds.MinTokens | kinds.MaxTokens, context: Context) -> 
     return verdict(check, check.limit, _keeps(check, count), reason)
 
 
-@judges(kinds.MinWords, kinds.MaxWords)
-def judge_words(check: kinds.MinWords | kinds.MaxWords, context: Context) -> Verdict:
+@grades(kinds.MinWords, kinds.MaxWords)
+def grade_words(check: kinds.MinWords | kinds.MaxWords, context: Context) -> Verdict:
     count = len(context.reply.text.split())
     return verdict(check, check.limit, _keeps(check, count), _say(count, "word"))
 
 
-@judges(kinds.Latency)
-def judge_latency(check: kinds.Latency, context: Context) -> Verdict:
+@grades(kinds.Latency)
+def grade_latency(check: kinds.Latency, context: Context) -> Verdict:
     in_time = context.reply.latency_s <= check.limit
     # The time itself stands with the turn; here it would make equal runs differ.
     return verdict(check, check.limit, in_time, "in time" if in_time else "took longer")
 
 
-@judges(kinds.MaxCost)
-def judge_cost(check: kinds.MaxCost, context: Context) -> Verdict:
+@grades(kinds.MaxCost)
+def grade_cost(check: kinds.MaxCost, context: Context) -> Verdict:
     cost = context.reply.cost
     if cost is None:
         reason = "the cost of the reply is unknown; `prices` in the configuration can say what its tokens cost"
@@ -201,8 +201,8 @@ MOST_PAIRS = 20_000_000_000
 Two texts of 140,000 characters."""
 
 
-@judges(kinds.Levenshtein)
-def judge_levenshtein(check: kinds.Levenshtein, context: Context) -> Verdict:
+@grades(kinds.Levenshtein)
+def grade_levenshtein(check: kinds.Levenshtein, context: Context) -> Verdict:
     from rapidfuzz.distance import Levenshtein as Distance
 
     reply, expected = context.reply.text.strip(), check.expected.strip()
@@ -213,13 +213,13 @@ def judge_levenshtein(check: kinds.Levenshtein, context: Context) -> Verdict:
     return verdict(check, None, distance <= check.most, reason)
 
 
-@judges(kinds.RougeL)
-def judge_rouge_l(check: kinds.RougeL, context: Context) -> Verdict:
+@grades(kinds.RougeL)
+def grade_rouge_l(check: kinds.RougeL, context: Context) -> Verdict:
     return _judge(check, context, rouge_l)
 
 
-@judges(kinds.Similar)
-def judge_similar(check: kinds.Similar, context: Context) -> Verdict:
+@grades(kinds.Similar)
+def grade_similar(check: kinds.Similar, context: Context) -> Verdict:
     from rapidfuzz.fuzz import ratio
 
     return _judge(check, context, lambda reply, expected: ratio(reply.strip(), expected.strip()) / 100)

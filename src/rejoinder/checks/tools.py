@@ -13,7 +13,7 @@ import msgspec
 
 from rejoinder.checks.base import Context, scored_verdict
 from rejoinder.checks.json_text import equal_as_json
-from rejoinder.checks.registry import judges
+from rejoinder.checks.registry import grades
 from rejoinder.model import ToolCall, ToolCalls, Verdict, WantedCall
 
 LONGEST_ARGUMENTS = 60
@@ -23,8 +23,8 @@ MOST_NAMED = 4
 _NO_JSON = object()
 
 
-@judges(ToolCalls)
-def judge_tool_calls(check: ToolCalls, context: Context) -> Verdict:
+@grades(ToolCalls)
+def grade_tool_calls(check: ToolCalls, context: Context) -> Verdict:
     made = context.reply.tool_calls
     rows = _rows(check.calls, made)
     owners = [number for number, call in enumerate(check.calls) for _ in range(call.times)]

@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 from rejoinder.checks.base import CheckFault, Context, Post, Work, error_verdict
 from rejoinder.checks.plugins import load_check, source_of_check
 from rejoinder.checks.processes import run_script
-from rejoinder.checks.registry import judges
+from rejoinder.checks.registry import grades
 from rejoinder.checks.user_verdicts import opinion_verdict, read_opinion
 from rejoinder.model import Check, Code, Custom, Evidence, Failure, Opinion, PythonCheck, Reply, Verdict, Webhook
 from rejoinder.project import read_environment
@@ -36,8 +36,8 @@ from rejoinder.user_code import (
 DEFAULT_TIMEOUT_S = 60.0
 
 
-@judges(Code)
-async def judge_code(check: Code, context: Context) -> Verdict:
+@grades(Code)
+async def grade_code(check: Code, context: Context) -> Verdict:
     words = check.script
     folder = folder_for(check.cwd, context.port.folders)
     evidence = msgspec.json.encode(context.port.evidence())
@@ -60,22 +60,22 @@ def _environment_of(folders: tuple[str, ...]) -> Mapping[str, str]:
     return read_environment(Path(folders[0]), Path(folders[-1]), Path.cwd())
 
 
-@judges(PythonCheck)
-async def judge_python(check: PythonCheck, context: Context) -> Verdict:
+@grades(PythonCheck)
+async def grade_python(check: PythonCheck, context: Context) -> Verdict:
     name, folders = check.call, context.port.folders
     function = _Function(name, source_of(name, folders), lambda: load_function(name, folders), check.arguments)
     return await _called(check, context, function, check.timeout_s or DEFAULT_TIMEOUT_S)
 
 
-@judges(Custom)
-async def judge_custom(check: Custom, context: Context) -> Verdict:
+@grades(Custom)
+async def grade_custom(check: Custom, context: Context) -> Verdict:
     name, root = check.kind, context.port.folders[-1]
     function = _Function(name, source_of_check(name, root), lambda: load_check(name, root), check.arguments)
     return await _called(check, context, function, DEFAULT_TIMEOUT_S)
 
 
-@judges(Webhook)
-async def judge_webhook(check: Webhook, context: Context) -> Verdict:
+@grades(Webhook)
+async def grade_webhook(check: Webhook, context: Context) -> Verdict:
     evidence = msgspec.json.encode(context.port.evidence())
     headers = {"content-type": "application/json"} | {name.lower(): value for name, value in check.headers.items()}
     post = Post(check.url, headers, evidence, check.timeout_s or DEFAULT_TIMEOUT_S, _lasting(context.port.evidence()))

@@ -3,7 +3,7 @@
 A check is declared here, once. Its class is named as its YAML key (`match` -> `Match`), its docstring is the
 description in the JSON Schema, and its fields say how they are written: a lone field is the check's value itself,
 several are a mapping, and `alone` names the field that may also stand for the whole mapping. `CHECKS` and `AnyCheck`
-are made from the classes of this module; the function that judges one is found by its class (`checks/registry.py`).
+are made from the classes of this module; the function that grades by one is found by its class (`checks/registry.py`).
 
 Every `checks` list of a suite becomes a `Level` of items; an item is a check, a follow-up, or a check with a follow-up
 of its own. An `or` block holds items too, because follow-ups inside it apply to the whole block.
