@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct, structs
 
 from rejoinder.checks.base import Context, error_verdict, gather_all, scored_verdict
-from rejoinder.checks.judge import Answer, ask_votes, combine, first_trouble, spending, unread
+from rejoinder.checks.judge import Answer, ask_votes, combine, first_trouble, judging_of, unread
 from rejoinder.checks.judge_answers import Judgement, candidate_words, read_verdict, read_words
 from rejoinder.checks.registry import grades
 from rejoinder.formatting import format_comparison, other_answer
@@ -52,8 +52,8 @@ async def grade_compare(check: Compare, context: Context) -> Verdict:
     orders = [format_comparison(check, context.case, question, pair) for pair in ((own, rival), (rival, own))]
     if not rival.strip():
         if replies:
-            spent = spending(check, context, orders[0], [Answer(replies=replies)])
-            return error_verdict(check, None, f"`{check.other_target}` gave an empty reply", **spent)
+            judging = judging_of(check, context, orders[0], [Answer(replies=replies)])
+            return judging.added_to(error_verdict(check, None, f"`{check.other_target}` gave an empty reply"))
         reason = (
             "there is nothing to compare with: give `reply`, `reply_of` or a reference answer in `expected_messages`"
         )
@@ -62,25 +62,25 @@ async def grade_compare(check: Compare, context: Context) -> Verdict:
     asked = [ask_votes(check, context, shown, lambda text: read_preference(text, words)) for shown in orders]
     both = await gather_all(asked)
     answers = [answer for order in both for answer in order]
-    spent = spending(check, context, orders[0], [*answers, Answer(replies=replies)])
+    judging = judging_of(check, context, orders[0], [*answers, Answer(replies=replies)])
     if trouble := first_trouble(check, answers):
-        return error_verdict(check, None, trouble, **spent)
+        return judging.added_to(error_verdict(check, None, trouble))
     forth, back = (
         [_worth(answer, first=first) for answer in order] for order, first in zip(both, (True, False), strict=True)
     )
     votes = [Judgement((a.score + b.score) / 2, reasoning=a.reasoning) for a, b in zip(forth, back, strict=True)]
     judgement, scores = combine(check, votes)
-    return scored_verdict(
+    verdict = scored_verdict(
         check,
         None,
-        reaches(judgement.score, spent["threshold"]),
+        reaches(judgement.score, judging.threshold),
         unread(answers) or _reason(forth, back),
         score=judgement.score,
         reasoning=judgement.reasoning,
         children=(_order("shown first", forth), _order("shown second", back)),
         votes=scores,
-        **spent,
     )
+    return judging.added_to(verdict)
 
 
 def read_preference(text: str, words: Sequence[str] = ()) -> Preference | None:

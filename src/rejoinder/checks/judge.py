@@ -10,7 +10,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder.checks.base import Context, error_verdict, gather_all, pass_mark, scored_verdict
 from rejoinder.checks.judge_answers import Judgement, Unreadable, candidate_words, read_judgement
@@ -19,6 +19,7 @@ from rejoinder.formatting import ASK_AGAIN, format_judge_prompt, judge_digest
 from rejoinder.model import (
     NO_USAGE,
     ChatMessage,
+    Diagnostic,
     Failure,
     Judged,
     JudgePrompt,
@@ -62,9 +63,9 @@ async def _ask_all(
     """The answers of a judge. Unreadable ones are asked for again in the order of the votes, so that equal prompts
     keep their numbers."""
     answers = await gather_all([_hear(call, [], read) for call in first])
-    unread = [answer for answer in answers if answer.unreadable]
-    calls = [context.port.ask_judge((*messages, *_second_chance(answer)), check.target) for answer in unread]
-    again = iter(await gather_all([_hear(call, old.replies, read) for call, old in zip(calls, unread, strict=True)]))
+    unclear = [answer for answer in answers if answer.unreadable]
+    calls = [context.port.ask_judge((*messages, *_second_chance(answer)), check.target) for answer in unclear]
+    again = iter(await gather_all([_hear(call, old.replies, read) for call, old in zip(calls, unclear, strict=True)]))
     return [next(again) if answer.unreadable else answer for answer in answers]
 
 
@@ -101,19 +102,34 @@ def unread(answers: Sequence[Answer]) -> str | None:
     return f"{trouble}; counted as 0" if trouble else None
 
 
-def spending(check: Judged, context: Context, shown: JudgePrompt, answers: Sequence[Answer]) -> dict[str, Any]:
-    """What stands in every judge's verdict: its name, a digest of its instructions, usage and cost."""
+class Judging(Struct, frozen=True):
+    """What every judge's verdict tells of the judge, whatever the judge says."""
+
+    usage: Usage
+    cost: float | None
+    judged: bool
+    judge: str
+    judged_by: str
+    threshold: float
+    diagnostics: tuple[Diagnostic, ...]
+
+    def added_to(self, verdict: Verdict) -> Verdict:
+        return structs.replace(verdict, **structs.asdict(self))
+
+
+def judging_of(check: Judged, context: Context, shown: JudgePrompt, answers: Sequence[Answer]) -> Judging:
+    """Who judged by which instructions, and what all answers together took."""
     replies = [reply for answer in answers for reply in answer.replies]
     costs = [reply.cost for reply in replies]
-    return {
-        "usage": sum((reply.usage for reply in replies), NO_USAGE) if replies else Usage(),
-        "cost": None if None in costs or not costs else math.fsum(cost for cost in costs if cost is not None),
-        "judged": bool(replies),
-        "judge": context.port.judge_name(check.target),
-        "judged_by": judge_digest(check),
-        "threshold": _mark(check),
-        "diagnostics": shown.diagnostics,
-    }
+    return Judging(
+        usage=sum((reply.usage for reply in replies), NO_USAGE) if replies else Usage(),
+        cost=None if None in costs or not costs else math.fsum(cost for cost in costs if cost is not None),
+        judged=bool(replies),
+        judge=context.port.judge_name(check.target),
+        judged_by=judge_digest(check),
+        threshold=_mark(check),
+        diagnostics=shown.diagnostics,
+    )
 
 
 def combine(check: Judged, votes: Sequence[Judgement]) -> tuple[Judgement, tuple[float, ...]]:
@@ -150,22 +166,22 @@ async def grade_llm_judge(check: LlmJudge, context: Context) -> Verdict:
     shown = format_judge_prompt(check, context.case, question, context.reply.text)
     words = candidate_words(question, context.reply.text)
     answers = await ask_votes(check, context, shown, lambda text: read_judgement(text, words))
-    spent = spending(check, context, shown, answers)
+    judging = judging_of(check, context, shown, answers)
     if trouble := first_trouble(check, answers):
-        return error_verdict(check, value, trouble, **spent)
+        return judging.added_to(error_verdict(check, value, trouble))
     judgement, votes = combine(check, [answer.value or Judgement(0.0) for answer in answers])
     reason = judgement.reasoning or unread(answers) or f"scored {judgement.score:g}"
     if judgement.cut is not None:
         reason = f"{judgement.cut}: {reason}"
-    return scored_verdict(
+    verdict = scored_verdict(
         check,
         value,
-        reaches(judgement.score, spent["threshold"]),
+        reaches(judgement.score, judging.threshold),
         reason,
         score=judgement.score,
         hits=judgement.hits,
         misses=judgement.misses,
         reasoning=judgement.reasoning,
         votes=votes,
-        **spent,
     )
+    return judging.added_to(verdict)

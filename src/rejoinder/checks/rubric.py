@@ -11,10 +11,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder.checks.base import Context, error_verdict, scored_verdict
-from rejoinder.checks.judge import ask_votes, combine, first_trouble, spending, unread
+from rejoinder.checks.judge import ask_votes, combine, first_trouble, judging_of, unread
 from rejoinder.checks.judge_answers import Judgement, candidate_words, read_score, read_verdict, read_words
 from rejoinder.checks.registry import grades
 from rejoinder.formatting import format_judge_prompt
@@ -41,22 +41,22 @@ async def grade_rubric(check: Rubric, context: Context) -> Verdict:
     shown = format_judge_prompt(check, context.case, question, context.reply.text)
     words = candidate_words(question, context.reply.text)
     answers = await ask_votes(check, context, shown, lambda text: read_marks(text, check.criteria, words))
-    spent = spending(check, context, shown, answers)
+    judging = judging_of(check, context, shown, answers)
     if trouble := first_trouble(check, answers):
-        return error_verdict(check, value, trouble, **spent)
+        return judging.added_to(error_verdict(check, value, trouble))
     marks: list[Marks] = [answer.value[0] if answer.value else {} for answer in answers]
     whole = [answer.value[1] if answer.value else None for answer in answers]
     parts = [_judge_criterion(each, [mark.get(each.id, Mark(0.0)) for mark in marks]) for each in check.criteria]
     votes = [Judgement(_mean_of(check, mark), reasoning=words) for mark, words in zip(marks, whole, strict=True)]
     judgement, scores = combine(check, votes)
     score = _mean(check, [float(part.passed) for part in parts]) if check.needs_all else judgement.score
-    spent["threshold"] = 1.0 if check.needs_all else spent["threshold"]
+    judging = structs.replace(judging, threshold=1.0) if check.needs_all else judging
     pairs = list(zip(check.criteria, parts, strict=True))
     failing = [each for each, part in pairs if not part.passed and (check.needs_all or each.required)]
-    return scored_verdict(
+    verdict = scored_verdict(
         check,
         value,
-        reaches(score, spent["threshold"]) and not failing,
+        reaches(score, judging.threshold) and not failing,
         unread(answers) or _reason(pairs),
         score=score,
         hits=tuple(each.text for each, part in pairs if part.passed),
@@ -64,8 +64,8 @@ async def grade_rubric(check: Rubric, context: Context) -> Verdict:
         reasoning=judgement.reasoning,
         children=tuple(parts),
         votes=scores,
-        **spent,
     )
+    return judging.added_to(verdict)
 
 
 def _reason(pairs: Sequence[tuple[Criterion, Verdict]]) -> str:
