@@ -40,19 +40,19 @@ DEFAULT_TIMEOUT_S = 60.0
 async def grade_code(check: Code, context: Context) -> Verdict:
     words = check.script
     folder = folder_for(check.cwd, context.port.folders)
-    evidence = msgspec.json.encode(context.port.evidence())
+    evidence = context.port.evidence()
+    given = msgspec.json.encode(evidence)
     timeout_s = check.timeout_s or DEFAULT_TIMEOUT_S
 
     async def perform() -> str:
         if not folder.is_dir():
             raise CheckFault(f"there is no folder {folder} to run it in")
-        ended = await run_script(words, folder, evidence, timeout_s, _environment_of(context.port.folders))
+        ended = await run_script(words, folder, given, timeout_s, _environment_of(context.port.folders))
         return _recorded(ended.opinion())
 
     content = msgspec.json.encode((words, check.cwd, [_script_file(word, folder) for word in _files(words)]))
-    lasting = _lasting(context.port.evidence())
     shown = words[0] if len(words) == 1 else None
-    return await _carried_out(check, shown, context, Work("code", content + lasting, perform))
+    return await _carried_out(check, shown, context, Work("code", content + _lasting(evidence), perform))
 
 
 def _environment_of(folders: tuple[str, ...]) -> Mapping[str, str]:
@@ -76,10 +76,10 @@ async def grade_custom(check: Custom, context: Context) -> Verdict:
 
 @grades(Webhook)
 async def grade_webhook(check: Webhook, context: Context) -> Verdict:
-    evidence = msgspec.json.encode(context.port.evidence())
+    evidence = context.port.evidence()
+    body, timeout_s = msgspec.json.encode(evidence), check.timeout_s or DEFAULT_TIMEOUT_S
     headers = {"content-type": "application/json"} | {name.lower(): value for name, value in check.headers.items()}
-    post = Post(check.url, headers, evidence, check.timeout_s or DEFAULT_TIMEOUT_S, _lasting(context.port.evidence()))
-    call = context.port.post(post)
+    call = context.port.post(Post(check.url, headers, body, timeout_s, _lasting(evidence)))
     return await _read(check, check.url, call, lambda text: read_opinion(_json(text)))
 
 
