@@ -70,6 +70,13 @@ def test_a_threshold_overrides(project: Project) -> None:
 
 
 @spec("P38")
+def test_weights_without_a_finite_sum_have_a_mean(project: Project) -> None:
+    heavy = [{"id": name, "criterion": name, "weight": 1e308} for name in "ab"]
+    result = run(project, rubric(*heavy, threshold=0.5), marks(a=True, b=False))
+    assert (result["passed"], result["score"]) == (True, 0.5)
+
+
+@spec("P38")
 @pytest.mark.parametrize(("score", "passed"), [(8, True), (7, False), (7.9, False), (10, True)])
 def test_with_score_ranges_the_mean_has_to_reach_four_fifths(project: Project, score: float, passed: bool) -> None:
     result = run(project, rubric({"id": "a", "criterion": "A.", **RANGES}), marks(a=score))

@@ -134,6 +134,7 @@ def test_without_a_number_the_mean_of_a_group_decides(project: Project) -> None:
             "weights against": group(YES, {**NO, "weight": 3}),
             "no weight": group({**NO, "weight": 0}, YES, threshold=1.0),
             "no weights at all": group({**NO, "weight": 0}, {**YES, "weight": 0}, threshold=0.5),
+            "weights without a sum": group({**YES, "weight": 1e308}, {**NO, "weight": 1e308}),
             "dust": group(judged(0.7), judged(0.7), judged(0.7), threshold=0.7),
         },
     )
@@ -147,6 +148,7 @@ def test_without_a_number_the_mean_of_a_group_decides(project: Project) -> None:
         "weights against": ("failed", 0.25),
         "no weight": ("passed", 1.0),
         "no weights at all": ("passed", 0.5),
+        "weights without a sum": ("passed", 0.5),
         "dust": ("passed", pytest.approx(0.7)),
     }
     assert found["third"]["reason"] == "1 of 3 passed, their mean is 0.333, and 0.5 is needed"
@@ -440,6 +442,7 @@ def test_a_level_with_a_threshold(project: Project) -> None:
         "judges": ([judged(0.2), judged(0.9), YES], 0.7, "passed", 0.7),
         "weights": ([{**YES, "weight": 3}, judged(0.2, weight=1)], 0.8, "passed", 0.8),
         "weights against": ([YES, judged(0.0, weight=9)], 0.2, "failed", 0.1),
+        "weights without a sum": ([{**YES, "weight": 1e308}, {**NO, "weight": 1e308}], 0.6, "failed", 0.5),
         "weightless": ([YES, {**NO, "weight": 0}], 1.0, "passed", 1.0),
         "required": ([YES, YES, YES, judged(0.4, required=True)], 0.5, "failed", 0.85),
         "required and met": ([NO, judged(0.5, required=True)], 0.2, "passed", 0.25),

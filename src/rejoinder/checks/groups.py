@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rejoinder.checks.base import error_verdict, pass_mark, scored_verdict
 from rejoinder.checks.registry import joins
-from rejoinder.model import And, Check, Group, Not, Or, Span, State, Verdict, parts_of, reaches
+from rejoinder.model import And, Check, Group, Not, Or, Span, State, Verdict, parts_of, reaches, weighted_mean
 
 
 @joins(Or, And)
@@ -39,7 +39,7 @@ def grade_group(check: Group, children: tuple[Verdict, ...]) -> Verdict:
     pairs = list(zip(parts_of(check), children, strict=True))
     required = [child for part, child in pairs if part.required]
     lacking = [child.name or child.check for child in required if child.state == "failed"]
-    score = _weighted_mean([(part.weight, child.score) for part, child in pairs if child.score is not None])
+    score = weighted_mean((part.weight, child.score) for part, child in pairs if child.score is not None)
     if lacking:
         reason = f"{count}; required and not passed: {', '.join(lacking)}"
         return scored_verdict(check, None, False, reason, score=score, children=children)
@@ -63,7 +63,7 @@ def _by_count(at_least: int, states: Sequence[str], *, all_required: bool) -> tu
 def _by_mean(check: Group, pairs: list[tuple[Check, Verdict]], *, all_required: bool) -> tuple[bool, bool, str]:
     """The same for the mean. A check in error may be worth nothing or all: where both lead to the same, it counts."""
     least, most = (
-        _weighted_mean([(part.weight, worth if child.score is None else child.score) for part, child in pairs]) or 0
+        weighted_mean((part.weight, worth if child.score is None else child.score) for part, child in pairs) or 0
         for worth in (0.0, 1.0)
     )
     reached = reaches(least, pass_mark(check)) and all_required
@@ -71,15 +71,6 @@ def _by_mean(check: Group, pairs: list[tuple[Check, Verdict]], *, all_required: 
     mean = f"at least {least:.3g}" if errors and reached else f"{'at most ' if errors else ''}{most:.3g}"
     undecided = reaches(most, pass_mark(check)) and not reached
     return reached, undecided, f"their mean is {mean}, and {pass_mark(check):g} is"
-
-
-def _weighted_mean(scored: list[tuple[float, float]]) -> float | None:
-    if not scored:
-        return None
-    weights = sum(weight for weight, _ in scored)
-    if not weights:  # where nothing weighs anything, everything weighs the same
-        return sum(score for _, score in scored) / len(scored)
-    return sum(weight * score for weight, score in scored) / weights
 
 
 def _count(children: tuple[Verdict, ...]) -> str:

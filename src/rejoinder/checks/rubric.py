@@ -18,7 +18,7 @@ from rejoinder.checks.judge import ask_votes, combine, first_trouble, judging_of
 from rejoinder.checks.judge_answers import Judgement, candidate_words, read_score, read_verdict, read_words
 from rejoinder.checks.registry import grades
 from rejoinder.formatting import format_judge_prompt
-from rejoinder.model import Criterion, Rubric, Verdict, reaches
+from rejoinder.model import Criterion, Rubric, Verdict, reaches, weighted_mean
 
 HIGHEST = 10
 """What a criterion with score ranges can reach."""
@@ -90,10 +90,7 @@ def _mean_of(check: Rubric, marks: Marks) -> float:
 
 
 def _mean(check: Rubric, scores: Sequence[float]) -> float:
-    weights = [criterion.weight for criterion in check.criteria]
-    if not sum(weights):
-        weights = [1.0] * len(weights)  # where nothing weighs anything, everything weighs the same
-    return math.fsum(w * s for w, s in zip(weights, scores, strict=True)) / math.fsum(weights)
+    return weighted_mean(zip((each.weight for each in check.criteria), scores, strict=True)) or 0.0
 
 
 def _judge_criterion(criterion: Criterion, marks: Sequence[Mark]) -> Verdict:

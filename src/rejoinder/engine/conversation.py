@@ -38,6 +38,7 @@ from rejoinder.model import (
     Turn,
     Verdict,
     reaches,
+    weighted_mean,
 )
 
 MOST_TURNS_OF_ALL = 20
@@ -197,19 +198,10 @@ def level_score(
     checks: tuple[AnyCheck, ...], verdicts: tuple[Verdict, ...], unknown: float | None = None
 ) -> float | None:
     """The weighted mean of the scores that there are; those that are not there may be worth something, too."""
-    weights = weighted = plain = 0.0
-    count = 0
-    for check, verdict in zip(checks, verdicts, strict=True):
-        score = unknown if verdict.score is None else verdict.score
-        if score is not None:
-            count += 1
-            plain += score
-            weights += check.weight
-            weighted += check.weight * score
-    if not count:
-        return None
-    # Where nothing weighs anything, everything weighs the same.
-    return weighted / weights if weights else plain / count
+    scores = (unknown if verdict.score is None else verdict.score for verdict in verdicts)
+    return weighted_mean(
+        (check.weight, score) for check, score in zip(checks, scores, strict=True) if score is not None
+    )
 
 
 CheckPath: TypeAlias = tuple[int, ...]

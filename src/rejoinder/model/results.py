@@ -7,6 +7,8 @@ value; a field without one is always written. Keys may be added, never renamed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from math import fsum
 from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
@@ -32,6 +34,19 @@ Span: TypeAlias = tuple[int, int]
 def reaches(mean: float, wanted: float) -> bool:
     """Does a mean of scores reach a threshold? Three times 0.7 are a little less than 0.7 in the sums of computers."""
     return mean >= wanted - 1e-9
+
+
+def weighted_mean(pairs: Iterable[tuple[float, float]]) -> float | None:
+    """The mean of pairs of weight and score; None where there are none."""
+    pairs = list(pairs)
+    if not pairs:
+        return None
+    heaviest = max([weight for weight, _ in pairs])
+    if not heaviest:
+        pairs = [(1.0, score) for _, score in pairs]  # where nothing weighs anything, everything weighs the same
+    elif heaviest > LARGEST:
+        pairs = [(weight / heaviest, score) for weight, score in pairs]  # very large weights have no finite sum
+    return fsum([weight * score for weight, score in pairs]) / fsum([weight for weight, _ in pairs])
 
 
 class Verdict(Struct, frozen=True):
