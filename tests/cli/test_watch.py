@@ -120,6 +120,12 @@ DEPENDS = {
         {"own/check.py": """print('{"score": 0}')\n"""},
         "1 failed",
     ),
+    "a script after a number sign": Depends(
+        CASE % f'{{code: "TICKET=a#1 {sys.executable} own/check.py"}}',
+        {"own/check.py": """print('{"score": 1}')\n"""},
+        {"own/check.py": """print('{"score": 0}')\n"""},
+        "1 failed",
+    ),
     "a script in a folder of the project": Depends(
         CASE % f"{{code: {{script: [{sys.executable}, check.py], cwd: scripts}}}}",
         {"/scripts/check.py": """print('{"score": 1}')\n"""},

@@ -4,8 +4,6 @@ brings) and `webhook` (an address). Each is given the same evidence, and its ver
 from __future__ import annotations
 
 import asyncio
-import os
-import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from copy import deepcopy
 from functools import lru_cache
@@ -23,13 +21,14 @@ from rejoinder.checks.user_verdicts import opinion_verdict, read_opinion
 from rejoinder.model import Check, Code, Custom, Evidence, Failure, Opinion, PythonCheck, Reply, Verdict, Webhook
 from rejoinder.project import read_environment
 from rejoinder.user_code import (
-    SOURCES,
     FunctionFault,
     call_function,
     folder_for,
     in_words,
+    is_source,
     load_function,
     recordable,
+    script_words,
     source_of,
 )
 
@@ -50,7 +49,7 @@ async def grade_code(check: Code, context: Context) -> Verdict:
         ended = await run_script(words, folder, given, timeout_s, _environment_of(context.port.folders))
         return _recorded(ended.opinion())
 
-    content = msgspec.json.encode((words, check.cwd, [_script_file(word, folder) for word in _files(words)]))
+    content = msgspec.json.encode((words, check.cwd, [_script_file(word, folder) for word in script_words(words)]))
     shown = words[0] if len(words) == 1 else None
     return await _carried_out(check, shown, context, Work("code", content + _lasting(evidence), perform))
 
@@ -172,29 +171,15 @@ def _json(text: str) -> Any:
         raise CheckFault(f"it answered {shown!r}, which is not JSON") from None
 
 
-def _files(words: tuple[str, ...]) -> list[str]:
-    """Words of a command that may name a file: when it changes, its earlier verdicts no longer hold."""
-    first, *rest = words
-    if rest:
-        return [first, *rest]
-    lexer = shlex.shlex(first, posix=True, punctuation_chars=True)  # `./check.py; echo` names ./check.py
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    try:
-        return list(lexer)
-    except ValueError:
-        return first.split()
-
-
 def _script_file(word: str, folder: Path) -> str:
-    """A program or its source as it is now. Other files may be large, or written by the script itself."""
+    """A program or its source as it is now: when it changes, its earlier verdicts no longer hold."""
     path = folder / word
+    if not is_source(path):
+        return ""
     try:
-        if not path.is_file() or not (path.suffix.lower() in SOURCES or os.access(path, os.X_OK)):
-            return ""
         state = path.stat()
         return f"{word}:{_digest(path, state.st_mtime_ns, state.st_size)}"
-    except (OSError, ValueError):
+    except OSError:
         return ""
 
 

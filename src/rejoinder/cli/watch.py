@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,14 +17,12 @@ from rejoinder.model import Code, Custom, Problem, PythonCheck, Suite, walk_leve
 from rejoinder.model.providers import row_of
 from rejoinder.project import env_folders, folders_above, recording_files
 from rejoinder.review import load_suites
-from rejoinder.user_code import folder_for, forget_modules
+from rejoinder.user_code import folder_for, forget_modules, is_source, script_words
 
 EVERY_S = 0.5
 INTERRUPTED = 130
 _CONFIGURATION = ("config.yaml", "config.yml", "targets.yaml", "targets.yml", "checks.py")
 _BESIDE = ("*.jsonl", "*.ndjson", "*.csv", "*.py", "*.md")
-_SOURCES = (".py", ".sh", ".bash", ".zsh", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".r", ".jl")
-"""Files that only their author writes; a command may also name files that it writes itself."""
 
 Times = dict[Path, int]
 """When each file was written."""
@@ -156,31 +152,11 @@ def code_of(suite: Suite) -> tuple[bool, set[Path]]:
             functions.append(check.call)
         if isinstance(check, Code):
             inside = folder_for(check.cwd, (str(folder), suite.root))
-            files |= {path for word in _words(check.script) if _is_source(path := inside / word)}
+            files |= {path for word in script_words(check.script) if is_source(path := inside / word)}
     for name in dict.fromkeys(functions):
         place = name.partition(":")[0].replace(".", "/")
         files |= {Path(one, f"{place}{end}") for one in (folder, suite.root) for end in (".py", "/__init__.py")}
     return runs, files
-
-
-def _words(script: tuple[str, ...]) -> list[str]:
-    """Several are the words of a command, and one is a line for the shell."""
-    first, *rest = script
-    if rest:
-        return [first, *rest]
-    lexer = shlex.shlex(first, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    try:
-        return list(lexer)
-    except ValueError:
-        return first.split()
-
-
-def _is_source(path: Path) -> bool:
-    try:
-        return path.is_file() and (path.suffix.lower() in _SOURCES or os.access(path, os.X_OK))
-    except (OSError, ValueError):
-        return False
 
 
 def _written(path: Path) -> int:

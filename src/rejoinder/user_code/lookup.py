@@ -3,6 +3,7 @@ parent packages neither."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -15,8 +16,8 @@ from rejoinder.spelling import list_words
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
-SOURCES = (".py", ".sh", ".bash", ".zsh", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".r", ".jl")
-"""How the names of files end that hold programs."""
+_SOURCES = (".py", ".sh", ".bash", ".zsh", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".r", ".jl")
+"""How the names of files end that hold programs: only their author writes them, not the command that names them."""
 
 _OF_A_SHELL = re.compile(r"[$`;&|<>*?(){}~\n]")
 """What makes a command line more than a program and its arguments."""
@@ -108,6 +109,28 @@ def find_script(words: tuple[str, ...], cwd: str | None, folders: tuple[str, ...
     return f"there is no script {in_quotes(script)} in `{folder}`{hint}"
 
 
+def script_words(script: tuple[str, ...]) -> list[str]:
+    """Words of a command that may name a file. Several are the words themselves, and one is a line for the shell."""
+    first, *rest = script
+    if rest:
+        return [first, *rest]
+    lexer = shlex.shlex(first, posix=True, punctuation_chars=True)  # `./check.py; echo` names ./check.py
+    lexer.whitespace_split = True
+    lexer.commenters = ""  # it would end a line at every `#`, and a shell only at one that begins a word
+    try:
+        return list(lexer)
+    except ValueError:
+        return first.split()
+
+
+def is_source(path: Path) -> bool:
+    """Is it a program or the source of one? Other files may be large, or written by the script itself."""
+    try:
+        return path.is_file() and (path.suffix.lower() in _SOURCES or os.access(path, os.X_OK))
+    except (OSError, ValueError):
+        return False
+
+
 def _words(words: tuple[str, ...]) -> list[str]:
     if len(words) != 1:
         return list(words)
@@ -122,7 +145,7 @@ def _words(words: tuple[str, ...]) -> list[str]:
 
 def _names_script(word: str) -> bool:
     """Is it the path of a program of the project's? One of the system's has no folder before it."""
-    is_path = word.startswith(("./", "../")) or Path(word).suffix.lower() in SOURCES
+    is_path = word.startswith(("./", "../")) or Path(word).suffix.lower() in _SOURCES
     return is_path and not re.search(r"\s|=|^-", word) and "://" not in word
 
 
