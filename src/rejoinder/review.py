@@ -50,13 +50,13 @@ def load_suites(files: Iterable[Path], options: LoadOptions) -> tuple[list[Suite
     """The suites and the warnings about them. Raises SuiteError with every mistake of every file."""
     review = review_labelled_case if options.labelled else review_case
     loaded = [read_suite(file, options, review=review) for file in files]
-    problems = [problem for suite in loaded for problem in add_reviews(suite)]
+    problems = [problem for suite in loaded for problem in all_problems(suite)]
     if any(problem.severity == "error" for problem in problems):
         raise SuiteError(problems)
     return [one.suite for one in loaded if one.suite is not None], problems
 
 
-def add_reviews(loaded: Loaded, problems: Iterable[Problem] = ()) -> list[Problem]:
+def all_problems(loaded: Loaded, problems: Iterable[Problem] = ()) -> list[Problem]:
     """All problems of a suite in document order: those of loading, these, and those of its patterns."""
     everything = [*loaded.problems, *problems]
     if loaded.suite is not None and loaded.source is not None:

@@ -72,7 +72,7 @@ def find_provider_fault(target: Target) -> UsageError | None:
 
 def find_embedding_fault(suite: Suite, case_id: str, check: Semantic) -> UsageError | None:
     """Why a check cannot compare meanings, if it cannot: no target is named for that, or one that has no embeddings."""
-    embedder = _find_embedder(suite, check.target)
+    embedder = find_embedder(suite, check.target)
     if embedder is None:
         return UsageError(
             f"case `{case_id}` compares meanings, and no target for embeddings is set",
@@ -98,16 +98,8 @@ def _model_target(suite: str, name: str) -> Target | None:  # noqa: ARG001 - sui
     return resolve(name, {})
 
 
-def named_target(pair: Pair, name: str) -> Target | None:
-    return find_target(pair.suite, name)
-
-
-def embedder_for(pair: Pair, name: str | None) -> Target | None:
+def find_embedder(suite: Suite, name: str | None) -> Target | None:
     """The target that a check names for embeddings, else the suite's, else the model that comes with wordllama."""
-    return _find_embedder(pair.suite, name)
-
-
-def _find_embedder(suite: Suite, name: str | None) -> Target | None:
     wanted = name or suite.embedding_target or (wordllama.NAME if wordllama.is_installed() else None)
     return find_target(suite, wanted) if wanted else None
 
@@ -129,7 +121,7 @@ def targets_used_by_checks(pair: Pair, *, vectors: bool = True) -> Iterator[Targ
     for check in walk_level(pair.case.level):
         targets = (
             judge_for(pair, check.target) if isinstance(check, Judged) else None,
-            named_target(pair, check.other_target) if isinstance(check, Compare) and check.other_target else None,
-            embedder_for(pair, check.target) if isinstance(check, Semantic) and vectors else None,
+            find_target(pair.suite, check.other_target) if isinstance(check, Compare) and check.other_target else None,
+            find_embedder(pair.suite, check.target) if isinstance(check, Semantic) and vectors else None,
         )
         yield from (target for target in targets if target is not None)

@@ -11,7 +11,7 @@ from rejoinder.errors import Severity
 from rejoinder.model import Problem, Suite
 from rejoinder.project import display_path
 from rejoinder.readiness import Readiness
-from rejoinder.review import add_reviews, review_case
+from rejoinder.review import all_problems, review_case
 from rejoinder.suite import (
     Built,
     FileKind,
@@ -93,7 +93,7 @@ def _validate_suite(path: Path, options: LoadOptions) -> list[Problem]:
         yield from readiness.review(built, source, suite)
 
     loaded = read_suite(path, options, review=review)
-    return add_reviews(loaded, readiness.review_targets(loaded, options.missing))
+    return all_problems(loaded, readiness.review_targets(loaded, options.missing))
 
 
 def _validate_targets(path: Path, options: LoadOptions) -> list[Problem]:

@@ -22,7 +22,7 @@ from rejoinder.model import (
     groups_of,
     walk_check,
 )
-from rejoinder.roles import embedder_for, judge_for
+from rejoinder.roles import find_embedder, judge_for
 
 CHARACTERS_A_TOKEN = 4
 
@@ -162,5 +162,5 @@ def _expected(prepared: Prepared) -> Iterator[tuple[str, str]]:
     for item in prepared.case.level.items:
         for part in walk_check(item.check) if item.check is not None else ():
             if isinstance(part, Semantic):
-                embedder = embedder_for(prepared, part.target)
+                embedder = find_embedder(prepared.suite, part.target)
                 yield from ((embedder.name if embedder else "", text) for text in part.expected)

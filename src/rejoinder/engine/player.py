@@ -39,7 +39,7 @@ from rejoinder.model import (
     Verdict,
 )
 from rejoinder.model.calls import Key
-from rejoinder.roles import embedder_for, judge_for, named_target
+from rejoinder.roles import find_embedder, find_target, judge_for
 
 
 class PlayError(Exception):
@@ -281,14 +281,14 @@ class _Port:
         return _Port(self._player, self._effect, numbers, self.calls)
 
     def ask_other(self, target: str) -> Awaitable[Reply | Failure]:
-        other = named_target(self._player.job.prepared, target)
+        other = find_target(self._player.job.prepared.suite, target)
         if other is None:
             return _no_target(target)
         effect = self._effect
         return self._answer(self._player.call_of_target("rival", other, effect.turn, effect.messages))
 
     def embed(self, text: str, target: str | None) -> Awaitable[Reply | Failure]:
-        embedder = embedder_for(self._player.job.prepared, target)
+        embedder = find_embedder(self._player.job.prepared.suite, target)
         if embedder is None:
             return _no_target(target)
         return self._answer(self._player.call_to_embed(embedder, self._effect.turn, text))
