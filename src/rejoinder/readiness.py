@@ -18,8 +18,17 @@ from rejoinder.model import AnyCheck, Case, Problem, Suite, Target, walk_level
 from rejoinder.model.checks import Code, Compare, Judged, PythonCheck, Semantic
 from rejoinder.model.providers import row_of
 from rejoinder.providers import is_available, is_plugin
-from rejoinder.suite import ANYTHING, Built, CasePlace, Loaded, Place, Source, write_path
-from rejoinder.suite.targets import lacks_settings, settings_with_environment
+from rejoinder.suite import (
+    ANYTHING,
+    Built,
+    CasePlace,
+    Loaded,
+    Place,
+    Source,
+    lacks_settings,
+    settings_with_environment,
+    write_path,
+)
 from rejoinder.user_code import find_function, find_module, find_script
 
 _NEEDS_MORE = (Judged, Compare, Semantic, Code, PythonCheck)

@@ -12,8 +12,7 @@ from msgspec import Struct
 from rejoinder.errors import SuiteError, UsageError
 from rejoinder.model import Problem
 from rejoinder.spelling import did_you_mean, nearest
-from rejoinder.suite.datasets import Row, read_rows
-from rejoinder.suite.templates import write_value
+from rejoinder.suite import Row, read_rows, write_value
 
 _COLUMNS: dict[str, tuple[str, ...]] = {
     "reply": ("reply", "candidate_answer", "response"),
