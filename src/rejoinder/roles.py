@@ -39,7 +39,7 @@ def pair_of(suite: Suite, case: Case, target_name: str | None) -> Pair:
     judge_name = case.judge_target or target.judge_target or suite.judge_target
     judge = find_target(suite, judge_name) if judge_name else target
     if judge is None:
-        raise UsageError(f"there is no target `{judge_name}`, which is to judge the replies of `{target.name}`")
+        raise UsageError(f"there is no target `{judge_name}` to judge the replies of `{target.name}`")
     return Pair(suite, case, target, judge)
 
 
@@ -51,7 +51,7 @@ def no_target(suite: Suite, case_id: str) -> UsageError:
         return UsageError(what, "Name a model: `-m openai/gpt-5-mini`, or `metadata: {model: openai/gpt-5-mini}`.")
     listed = list_words([f"`{name}`" for name in names[:_MOST_LISTED]])
     more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
-    what = f"there are the targets {listed}{more}, and {suite.path} does not say which one answers case `{case_id}`"
+    what = f"{suite.path} does not say which target answers case `{case_id}`; the targets are {listed}{more}"
     every = "both" if len(names) == 2 else "these"
     hint = f"`-m {names[0]}` runs one, `-m {','.join(names[:_MOST_LISTED])}` runs {every}; `metadata.model` names one."
     return UsageError(what, hint)
