@@ -19,6 +19,7 @@ from hypothesis import settings
 
 from tests.kit import Process, Project
 from tests.labs.leak_lab import leaks
+from tests.labs.wire_lab import Lab
 
 # Properties try the same examples in every run, so that a run does not fail by chance; FUZZ_EXAMPLES=N tries others.
 settings.register_profile("project", derandomize="FUZZ_EXAMPLES" not in os.environ, database=None, deadline=None)
@@ -116,6 +117,13 @@ def start(project: Project) -> Iterator[Callable[..., Process]]:
     for process in started:
         if process.process.poll() is None:
             process.kill()
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    """A fake server and the vendors' clients, for the tests of one file."""
+    with Lab() as lab:
+        yield lab
 
 
 @pytest.fixture(scope="session")

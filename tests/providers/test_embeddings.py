@@ -9,7 +9,7 @@ import json
 import math
 import struct
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,7 +24,7 @@ from rejoinder.providers.vector_bytes import pack_vector, read_vector
 from rejoinder.testing import FakeServer, Fault, Received, embed
 from rejoinder.testing.gemini import EMBED_FIELDS
 from tests.kit import Raw
-from tests.labs.wire_lab import BIG, KEY, ODD, Lab, assert_same
+from tests.labs.wire_lab import BIG, KEY, ODD, TARGETS, Lab, assert_same
 
 TEXTS = {
     "plain": "What is the capital of France?",
@@ -38,30 +38,20 @@ TEXTS = {
 REFUSED = frozenset({"empty"})
 """What the APIs refuse: there is no meaning in nothing, and we do not make one up."""
 
-TARGETS: dict[str, Callable[[FakeServer], Raw]] = {
-    "openai": lambda server: {"provider": "openai", "model": "text-embedding-3-small", "base_url": server.openai_url},
-    "responses": lambda server: {
-        "provider": "openai",
-        "api": "responses",
-        "model": "text-embedding-3-small",
-        "base_url": server.openai_url,
-    },
-    "azure": lambda server: {
-        "provider": "azure",
-        "deployment": "deployed",
-        "endpoint": server.azure_url,
-        "version": "2024-10-21",
-    },
-    "azure v1": lambda server: {
-        "provider": "azure",
-        "deployment": "deployed",
-        "endpoint": server.azure_url,
-        "version": "v1",
-    },
-    "groq": lambda server: {"provider": "groq", "model": "nomic-embed", "base_url": server.openai_url},
-    "gemini": lambda server: {"provider": "gemini", "model": "gemini-embedding-001", "base_url": server.gemini_url},
+MODELS: dict[str, Raw] = {
+    "openai": {"model": "text-embedding-3-small"},
+    "responses": {"model": "text-embedding-3-small"},
+    "azure": {},
+    "azure v1": {},
+    "groq": {"model": "nomic-embed"},
+    "gemini": {"model": "gemini-embedding-001"},
 }
-APIS = tuple(TARGETS)
+"""The APIs that give embeddings, and the model of each; Azure has deployments."""
+APIS = tuple(MODELS)
+
+
+def target_of(api: str, server: FakeServer) -> Raw:
+    return TARGETS[api](server) | MODELS[api]
 
 
 def ask_openai(client: str, model: str) -> Callable[[Lab, str, Raw], list[float]]:
@@ -88,12 +78,6 @@ CLIENTS: dict[str, Callable[[Lab, str, Raw], list[float]]] = {
     "groq": ask_openai("openai", "nomic-embed"),
     "gemini": ask_gemini,
 }
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    with Lab() as lab:
-        yield lab
 
 
 @pytest.fixture(autouse=True)
@@ -149,9 +133,9 @@ def test_a_text_is_sent_as_the_vendors_client_sends_it(lab: Lab, api: str, name:
     from google.genai import errors
 
     text, refused = TEXTS[name], name in REFUSED
-    reply = None if refused else embedded(TARGETS[api](lab.server), text)
+    reply = None if refused else embedded(target_of(api, lab.server), text)
     if refused:
-        error = failure(TARGETS[api](lab.server), text)
+        error = failure(target_of(api, lab.server), text)
         assert (error.status, error.retryable, error.ends_target) == (400, False, False)
     [ours] = lab.server.requests
     lab.server.reset()
@@ -181,7 +165,7 @@ PARAMETERS: dict[str, tuple[Raw, Raw]] = {
 @pytest.mark.parametrize("api", APIS)
 def test_further_fields_are_sent_as_the_vendors_client_sends_them(lab: Lab, api: str) -> None:
     extra, options = PARAMETERS["gemini" if api == "gemini" else "openai"]
-    reply = embedded(TARGETS[api](lab.server), "A text", extra_body=extra)
+    reply = embedded(target_of(api, lab.server), "A text", extra_body=extra)
     [ours] = lab.server.requests
     lab.server.reset()
     theirs = CLIENTS[api](lab, "A text", options)
@@ -192,8 +176,8 @@ def test_further_fields_are_sent_as_the_vendors_client_sends_them(lab: Lab, api:
 
 @pytest.mark.parametrize("api", APIS)
 def test_what_concerns_words_is_not_sent_where_none_are_wanted(lab: Lab, api: str) -> None:
-    embedded(TARGETS[api](lab.server), "A text", temperature=0.2, max_output_tokens=9, top_p=0.5)
-    embedded(TARGETS[api](lab.server), "A text")
+    embedded(target_of(api, lab.server), "A text", temperature=0.2, max_output_tokens=9, top_p=0.5)
+    embedded(target_of(api, lab.server), "A text")
     with_settings, without = lab.server.requests
     assert with_settings.body == without.body
 
@@ -258,7 +242,7 @@ def packed(*values: float) -> str:
 
 def answered(body: Any, api: str = "groq", text: str = "A text") -> Reply:
     with FakeServer(faults=[ok(body)]) as server:
-        return embedded(TARGETS[api](server), text)
+        return embedded(target_of(api, server), text)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +268,7 @@ def test_a_vector_is_read_with_a_mark_before_it_and_rubbish_beside_it(api: str, 
 
 
 def test_all_that_an_answer_tells_is_in_the_reply(lab: Lab) -> None:
-    replies = {api: embedded(TARGETS[api](lab.server), "one two three") for api in APIS}
+    replies = {api: embedded(target_of(api, lab.server), "one two three") for api in APIS}
     assert {api: reply.usage.input_tokens for api, reply in replies.items()} == dict.fromkeys(APIS, 3)
     assert not any(reply.usage.approximate or reply.usage.output_tokens for reply in replies.values())
     assert {api for api, reply in replies.items() if reply.request_id} == set(APIS) - {"gemini"}
@@ -360,7 +344,7 @@ NO_VECTORS: dict[str, tuple[str, Any]] = {
 def test_what_is_no_vector_is_refused(name: str) -> None:
     api, body = NO_VECTORS[name]
     with FakeServer(faults=[ok(body)]) as server:
-        error = failure(TARGETS[api](server))
+        error = failure(target_of(api, server))
         assert len(server.requests) == 1
     assert (error.type, error.status) == ("bad-response", 200)
     assert not error.retryable
@@ -411,8 +395,8 @@ def test_failures_are_told_apart_as_everywhere(
     api: str, fault: Fault, retryable: bool, pressure: str | None, ends: bool
 ) -> None:
     with FakeServer(faults=[fault]) as server:
-        error = failure(TARGETS[api](server))
-        assert embedded(TARGETS[api](server), "A text").vector
+        error = failure(target_of(api, server))
+        assert embedded(target_of(api, server), "A text").vector
     assert (error.status, error.retryable, error.pressure, error.ends_target) == (
         fault.status,
         retryable,
@@ -425,14 +409,14 @@ def test_failures_are_told_apart_as_everywhere(
 @pytest.mark.parametrize("kind", ["reset_before_headers", "reset_in_body", "truncated_json", "invalid_json"])
 def test_answers_that_break_off_are_errors(kind: Any) -> None:
     with FakeServer(faults=[Fault(kind)]) as server:
-        error = failure(TARGETS["openai"](server))
+        error = failure(target_of("openai", server))
     assert error.retryable == kind.startswith("reset")
 
 
 def test_an_error_inside_an_answer_of_status_200_is_told() -> None:
     inside = {"error": {"code": 429, "message": "Slow down, please."}}
     with FakeServer(faults=[ok(inside)]) as server:
-        error = failure(TARGETS["groq"](server))
+        error = failure(target_of("groq", server))
     assert (error.retryable, error.pressure, "Slow down" in str(error)) == (True, "rate", True)
 
 
@@ -497,7 +481,7 @@ def test_several_texts_at_once_have_a_vector_each(lab: Lab) -> None:
 @pytest.mark.parametrize("api", APIS)
 def test_a_function_of_one_s_own_makes_the_vectors(api: str) -> None:
     with FakeServer(embed=lambda text: (len(text), 0.5)) as server:
-        assert numbers(embedded(TARGETS[api](server), "12345").vector) == [5, 0.5]
+        assert numbers(embedded(target_of(api, server), "12345").vector) == [5, 0.5]
 
 
 def test_a_mistake_in_such_a_function_is_told_to_both_sides() -> None:
@@ -505,7 +489,7 @@ def test_a_mistake_in_such_a_function_is_told_to_both_sides() -> None:
         raise LookupError("no such word")
 
     with pytest.raises(LookupError, match="no such word"), FakeServer(embed=broken) as server:
-        error = failure(TARGETS["openai"](server))
+        error = failure(target_of("openai", server))
         assert (error.status, "no such word" in str(error)) == (500, True)
 
 
@@ -514,13 +498,13 @@ def test_a_script_has_no_say_in_embeddings() -> None:
         raise AssertionError
 
     with FakeServer(reply) as server:
-        assert [bool(embedded(TARGETS[api](server), "A text").vector) for api in APIS] == [True] * len(APIS)
+        assert [bool(embedded(target_of(api, server), "A text").vector) for api in APIS] == [True] * len(APIS)
 
 
 @pytest.mark.parametrize("api", APIS)
 def test_another_key_is_refused(api: str) -> None:
     with FakeServer(key="another") as server:
-        assert failure(TARGETS[api](server)).ends_target
+        assert failure(target_of(api, server)).ends_target
 
 
 def gemini_request(**more: Any) -> Raw:

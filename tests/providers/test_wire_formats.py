@@ -49,12 +49,6 @@ Turns = list[tuple[str, str]]
 # Both sides.
 
 
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    with Lab() as lab:
-        yield lab
-
-
 @pytest.fixture(autouse=True)
 def _nothing_left(lab: Lab) -> Iterator[None]:
     lab.script.clear()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -25,12 +24,6 @@ def run(project: Project, server: FakeServer, api: str, *checks: Raw, code: int 
     project.write("evals.yaml", {"targets": [target], "judge_target": "both", "evals": [case]})
     [result] = project.run_json("run", code=code)["results"]
     return result
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    with Lab() as lab:
-        yield lab
 
 
 @spec("A15")
