@@ -35,7 +35,6 @@ from tests.kit import (
     run_folders,
     run_process,
     run_refusal,
-    scripted,
     spec,
     statuses,
     without,
@@ -1349,7 +1348,7 @@ def test_plain_output_has_no_changing_line(project: Project) -> None:
 
 def test_a_call_inside_the_process_is_never_in_doubt(project: Project) -> None:
     """A scripted reply costs nothing, so nothing can be paid for twice."""
-    slow = scripted("it", "hi", delay_ms=60_000)
+    slow = scripted(["hi"], "it", delay_ms=60_000)
     project.write("evals.yaml", {"targets": [slow], "target": "it", "evals": [case("a")]})
     process = Process(project.folder, "run", "evals.yaml")
     process.wait_for(
