@@ -54,7 +54,7 @@ class SuiteError(RejoinderError):
 _FEWER_FILES = "raise the limit (`ulimit -n 4096`) or use fewer --workers"
 _REMEDIES = {
     errno.ENOSPC: "make room on the disk",
-    errno.EDQUOT: "make room in your quota of the disk",
+    errno.EDQUOT: "free some of your disk quota",
     errno.EFBIG: "raise the limit for the size of files (`ulimit -f unlimited`)",
     errno.EROFS: "make the disk writable",
     errno.EACCES: "make it writable for your user",

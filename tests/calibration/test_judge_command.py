@@ -542,7 +542,7 @@ def test_criteria_with_variables_come_from_the_labels(project: Project, serve: C
     project.write("evals.yaml", of_cases(*cases))
     project.write("labels.csv", LABELS)
     error = refused(project)
-    assert error.message == "this judge gets other criteria in every case"
+    assert error.message == "this judge gets different criteria from case to case"
     assert "a column `criteria`" in (error.hint or "")
     project.write("labels.csv", VARIED.replace("Names Paris", ""))
     assert refused(project).message == error.message
@@ -567,7 +567,7 @@ def test_the_judge_of_an_outcome_needs_what_is_expected(project: Project, serve:
     server = serve()
     project.write("evals.yaml", of_cases({"outcome": "It is Rome"}, {"outcome": "It is Paris"}))
     project.write("labels.csv", LABELS)
-    assert refused(project).message == "this judge gets other criteria in every case"
+    assert refused(project).message == "this judge gets different criteria from case to case"
     project.write("labels.csv", VARIED)
     found = judged(project, "-w", "1")
     assert [section(one, "expected_outcome") for one in server.requests] == ["Names Rome", "Names Paris"]
@@ -589,10 +589,10 @@ def test_a_judge_that_is_always_asked_the_same_is_tested_as_it_is(
     project.write("evals.yaml", suite_with())
     project.write("labels.csv", VARIED)
     error = refused(project)
-    assert error.message.startswith("`a` of the labels has criteria of its own")
+    assert error.message.startswith("label `a` has its own criteria")
     assert CRITERIA in (error.hint or "")
     error = refused(project, "--criteria", "Names Rome", "--target", "openai/judge-1")
-    assert error.message.startswith("`b` of the labels")
+    assert error.message.startswith("label `b` has its own criteria")
     project.write("labels.csv", VARIED.replace("Names Rome", CRITERIA).replace("Names Paris", ""))
     judged(project)
     assert {section(one, "expected_outcome") for one in server.requests} == {CRITERIA}
@@ -917,11 +917,11 @@ ONE_SIDED: dict[str, tuple[tuple[int, int, int, int], list[str]]] = {
         (3, 0, 0, 0),
         [
             "  kappa        not defined: people and judge give every reply the same verdict",
-            "  specificity  not known: there is no reply that people fail\n",
-            "  note         no reply that people fail: a judge that always says the same would look as good\n",
+            "  specificity  unknown: people fail none of the replies\n",
+            "  note         people fail none of the replies: a judge that always says the same would look as good\n",
         ],
     ),
-    "all fail": ((0, 0, 0, 2), ["  sensitivity  not known: there is no reply that people pass\n"]),
+    "all fail": ((0, 0, 0, 2), ["  sensitivity  unknown: people pass none of the replies\n"]),
     "judge passes all": ((1, 1, 0, 0), ["of the 1 reply that people pass\n", "  note         few labels", "disagrees"]),
 }
 
@@ -953,7 +953,7 @@ def test_the_whole_report_on_a_terminal(project: Project, serve: Callable[..., F
     told = {line[2:15].strip(): line[15:] for line in lines[1:]}
     assert told["labels"] == "labels.csv: 3 rows"
     assert told["passed"] == "1 of 3 by people, 2 by the judge"
-    assert told["consistency"] == "not known; --repeat 3 asks about every reply three times"
+    assert told["consistency"] == "unknown; --repeat 3 asks about every reply three times"
     assert told["cost"] == "$0.006000"
     assert told["note"] == "few labels, so the intervals are wide; 30 or more tell more"
     assert told["disagrees on"].endswith(", which it passes: I read: right: \N{REPLACEMENT CHARACTER}[31mred")
@@ -1435,7 +1435,7 @@ def test_two_interrupts_stop_a_test_and_it_goes_on(
     life.interrupt()
     code, out, err = life.end()
     assert (code, out) == (130, ""), err
-    assert f"interrupted; go on with the same command and --resume {folder.name}" in err
+    assert f"interrupted; to continue, repeat the command with --resume {folder.name}" in err
     assert "Traceback" not in err
     assert not (project.folder / ".rejoinder/passports").exists()
     held.left = 1000
@@ -1455,7 +1455,7 @@ def test_the_budget_of_a_suite_holds_for_the_test_of_its_judge(
     project.write("labels.csv", table_of(5, 0, 0, 5))
     result = project.invoke("judge", "test", "--labels", "labels.csv", "-w", "1")
     assert (result.exit_code != 0, result.stdout) == (True, ""), result.output
-    assert "the suite's `budget` is used up; go on with the same command and --resume" in result.stderr
+    assert "the suite's `budget` is used up; to continue, repeat the command with --resume" in result.stderr
     assert not (project.folder / ".rejoinder/passports").exists()
     asked = len(server.requests)
     assert 0 < asked < 10

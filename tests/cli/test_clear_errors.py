@@ -35,7 +35,7 @@ def test_out_refuses_a_suffix_that_names_no_form(project: Project, name: str, co
         project.run("run")
     runs = list(project.folder.glob(".rejoinder/runs/*/run.json"))
     error = error_of(project, command, "--out", name)
-    assert f"{name} has a suffix that names no form of results" in error
+    assert f"the suffix of {name} names no format of results" in error
     assert ".json, .jsonl, .yaml, .yml" in error
     assert not (project.folder / name).exists()
     assert list(project.folder.glob(".rejoinder/runs/*/run.json")) == runs  # nothing was sent
@@ -94,7 +94,7 @@ def test_a_name_of_several_runs_lists_them(project: Project) -> None:
     project.write("evals.yaml", suite(scripted("x")))
     ids = [project.run_json("run")["run"]["id"] for _ in range(2)]
     error = error_of(project, "show", ids[0][:4])
-    assert "is the beginning or end of 2 runs" in error
+    assert "matches the beginning or end of 2 run ids" in error
     assert f"They are {ids[1]}, {ids[0]}." in error
 
 

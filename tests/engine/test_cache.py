@@ -412,7 +412,7 @@ def test_a_span_of_time_that_is_none_is_refused(span: str, project: Project, ser
     for command in (("run", "evals.yaml", f"--cache-ttl={span}"), ("cache", "clear", f"--older-than={span}")):
         result = project.invoke(*command)
         assert result.exit_code == 2
-        assert "is no span of time; write a number and s, m, h, d or w, such as 12h" in result.output
+        assert "is not a span of time; write a number and s, m, h, d or w, such as 12h" in result.output
     assert server.requests == []
 
 
@@ -433,7 +433,7 @@ def test_the_command_shows_what_there_is(project: Project, server: FakeServer) -
     assert before <= shown["oldest"] <= time.time()
     text = project.run("cache")
     assert f"10 stored answers, {shown['bytes'] / 1024:,.0f} KiB, in {cache_file(project)}" in text
-    assert "the oldest is of 20" in text
+    assert "the oldest is from 20" in text
     assert "10  it\n" in text
 
 

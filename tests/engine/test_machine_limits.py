@@ -112,7 +112,7 @@ def test_a_folder_that_is_deleted_during_the_run_is_not_said_to_be_safe(project:
     ("number", "remedy"),
     [
         (errno.ENOSPC, "make room on the disk"),
-        (errno.EDQUOT, "make room in your quota of the disk"),
+        (errno.EDQUOT, "free some of your disk quota"),
         (errno.EROFS, "make the disk writable"),
         (errno.EACCES, "make it writable for your user"),
         (errno.EMFILE, "raise the limit (`ulimit -n 4096`) or use fewer --workers"),

@@ -170,7 +170,7 @@ def test_a_limit_counts_cases_of_the_whole(project: Project, model: Model) -> No
 def test_a_part_may_be_empty(project: Project, model: Model) -> None:
     project.write("evals.yaml", suite(model, case("only")))
     results = [project.invoke("run", "--shard", f"{part}/2") for part in (1, 2)]
-    [empty] = [result for result in results if "no case falls into this part" in result.output]
+    [empty] = [result for result in results if "this shard has no cases" in result.output]
     assert empty.exit_code == 0
     assert model.asked == {"candidate": 1}
     assert "there is no case `onyl`" in refusal(project, "run", "--case", "onyl", "--shard", "1/2")
@@ -179,7 +179,7 @@ def test_a_part_may_be_empty(project: Project, model: Model) -> None:
 @pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "1/0", "-1/2", "a/b", "1/2/3", ""])
 def test_wrong_parts_are_refused(project: Project, model: Model, shard: str) -> None:
     project.write("evals.yaml", suite(model, case("only")))
-    assert "is no part of a whole" in refusal(project, "run", "--shard", shard)
+    assert "is not a shard" in refusal(project, "run", "--shard", shard)
     assert not model.asked
 
 
@@ -302,7 +302,7 @@ def test_what_is_no_part_of_the_same_is_refused(project: Project, model: Model) 
     assert sorted(runs.iterdir()) == before
     for option, value in (("--repeat", "2"), ("--target", "other"), ("--case", "case 1"), ("--limit", "1")):
         different = run(project, "evals.yaml", option, value)["run"]["folder"]
-        assert f"another {option}" in refusal(project, "merge", folders[0], different)
+        assert f"a different {option} than run" in refusal(project, "merge", folders[0], different)
     (Path(folders[0]) / "journal.jsonl").unlink()
     assert "has no journal" in refusal(project, "merge", folders[0])
 
@@ -406,7 +406,7 @@ def test_parts_that_asked_different_models_are_refused(
         monkeypatch.setenv("MODEL", name)
         folders.append(run(project, "--shard", f"{part}/2")["run"]["folder"])
     words = refusal(project, "merge", *folders)
-    assert "target `it` asked model `two`" in words
+    assert "target `it` asked model `two` in run" in words
     assert "`one`" in words
 
 

@@ -159,7 +159,7 @@ def test_the_same_check_with_another_verdict_is_named(project: Project, talker: 
     text = project.run("grade", code=1)
     assert "a on it: passed -> failed" in text
     assert "turn 1, right: passed before, failed now" in text
-    assert "1 conversation graded otherwise than before" in text
+    assert "1 conversation graded differently" in text
 
 
 def test_checks_of_one_name_are_told_apart(project: Project, talker: Talker) -> None:
@@ -570,7 +570,7 @@ def test_a_fork_is_a_run_like_any_other(project: Project, talker: Talker, record
     # It can be taken up where it was forked, or before; not after, where the words of both would be needed.
     assert said(fork(project, forked, 2))[0][0] == said(recorded)[0][0]
     assert len(talker.asked) == 2
-    assert "is itself a fork" in refusal(project, "run", "--fork", name, "--case", "a", "--turn", "3")
+    assert "is itself a fork at turn" in refusal(project, "run", "--fork", name, "--case", "a", "--turn", "3")
     assert talker.asked == []
 
 
@@ -595,7 +595,7 @@ def test_whose_conversation_is_taken_up_is_said(project: Project, talker: Talker
     content = suite(talker, case("a", *chain("Sure?")))
     first = run(project, content, "--target", "it", "--target", "judge", code=1)
     given = ("run", "--fork", first["run"]["id"], "--case", "a", "--turn", "2", "--target")
-    said = f"the turns before are those of target `it`, which run {first['run']['id']} has asked"
+    said = f"the earlier turns come from target `it`, which run {first['run']['id']} asked"
     assert said in project.invoke(*given, "other").stderr
     assert "the turns before" not in project.invoke(*given, "judge").stderr
 
@@ -624,7 +624,7 @@ def test_wrong_forks_are_refused_and_nothing_is_sent(project: Project, talker: T
     for option in (("--turn", "2"), ("--prompt", "x"), ("--system", "x")):
         assert "belong to --fork RUN" in refusal(project, "run", "evals.yaml", *option)
     for option in (("--dry-run",), ("--shard", "1/2"), ("--replay", "."), ("evals.yaml",)):
-        assert "leave out" in refusal(project, *whole, "--turn", "1", *option)
+        assert "it cannot be combined with" in refusal(project, *whole, "--turn", "1", *option)
     assert "no target `nobody`" in refusal(project, *whole, "--turn", "2", "--target", "nobody")
     (folder_of(recorded) / "journal.jsonl").unlink()
     assert "has no journal" in refusal(project, *whole, "--turn", "1")

@@ -441,7 +441,7 @@ def test_the_table(project: Project) -> None:
         "openai/gpt-4o          128,000  2.50  10.00  $$$$",
         "gemini/gemini-2.5-pro        -  1.25  10.00  $$$$   varies",
         "openai/whisper-1             -     -      -  -",
-        "varies: with the size of the request, the hour or the date; shown is the lowest tier, at noon UTC",
+        "varies: with the size of the request, the hour or the date; the lowest tier is shown, at noon UTC",
         f"3 models, dollars per million tokens: genai-prices {genai_prices.__version__}, "
         "overridden by `prices:` in the configuration",
     ]

@@ -63,5 +63,5 @@ def test_a_new_format_is_a_writer_and_a_line_in_the_table(
 
 
 def test_a_suffix_without_a_format_is_refused(report: rejoinder.RunReport) -> None:
-    with pytest.raises(UsageError, match=r"suffix that names no form"):
+    with pytest.raises(UsageError, match=r"names no format of results"):
         formats.write_results(report, Path("results.txt"))

@@ -14,7 +14,7 @@ from rejoinder.model import Result
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """A conversation that is graded otherwise than before, and the checks that say so."""
+    """A conversation that is graded differently than before, and the checks that say so."""
 
     suite: str
     id: str

@@ -122,12 +122,12 @@ def subject_of(found: FoundJudge, target: str | None, file: LabelFile) -> Subjec
     if len({asked.rest for asked in found.asked}) > 1:
         what = "rubric" if isinstance(check, Rubric) else "prompt"
         raise UsageError(
-            f"this judge gets other instructions in every case, because its {what} holds variables",
+            f"this judge gets different instructions from case to case, because its {what} holds variables",
             "So there is no single judge to test. Test it with a suite of one case.",
         )
     if len(words) > 1 and not all(label.outcome for label in file.labels):
         raise UsageError(
-            "this judge gets other criteria in every case",
+            "this judge gets different criteria from case to case",
             "Give each row of the labels a column `criteria` with what its reply has to satisfy.",
         )
     if isinstance(check, Compare) and not _has_others(found, check, file):
@@ -160,7 +160,7 @@ def _refuse_criteria(words: str, file: LabelFile) -> None:
     for label in file.labels:
         if label.outcome and label.outcome.strip() != words.strip():
             raise UsageError(
-                f"`{label.id}` of the labels has criteria of its own, and this judge is asked the same of every reply",
+                f"label `{label.id}` has its own criteria, but this judge is asked the same about every reply",
                 f"It is asked: {words}\nLeave out the column `criteria`, or test one whose criteria hold variables.",
             )
 

@@ -39,7 +39,7 @@ def command(ctx: click.Context, form: str) -> None:
     size = f"{contents.bytes / 1024:,.0f} KiB"
     echo(f"{count(contents.replies, 'stored answer')}, {size}, in {root / FILE}")
     if contents.oldest is not None:
-        echo(f"the oldest is of {datetime.fromtimestamp(contents.oldest).astimezone():%Y-%m-%d %H:%M}")
+        echo(f"the oldest is from {datetime.fromtimestamp(contents.oldest).astimezone():%Y-%m-%d %H:%M}")
     for target, number in contents.by_target.items():
         echo(f"  {number:>8,}  {target}")
 

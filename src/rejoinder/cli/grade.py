@@ -32,7 +32,7 @@ MOST_SHOWN = 50
 @trust_option
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(run: str | None, files: tuple[Path, ...], changes: Values, trust: bool, form: str) -> None:
-    """Put checks on the replies of a recorded run (the latest when RUN is not given), without asking for new ones.
+    """Grade the replies of a recorded run again (the latest when RUN is not given), without asking for new ones.
 
     The checks are those of the run's suites as they are now, or of --suite. Only judges are asked, and only what they
     were not asked before. Where new checks would send a follow-up that the run never sent, the conversation ends there.
@@ -59,7 +59,7 @@ def _show(now: RunReport, changes: list[Change]) -> None:
     if len(changes) > MOST_SHOWN:
         echo(f"and {count(len(changes) - MOST_SHOWN, 'more conversation')}; --format json shows all")
     verdicts = sum(change.before != change.now for change in changes)
-    echo(f"{count(verdicts, 'conversation')} graded otherwise than before", "")
+    echo(f"{count(verdicts, 'conversation')} graded differently", "")
     echo(*write_summary(now.run, now.summary), f"  {'grades':10}{relative(now.folder.path)}", *tracebacks(now))
     if now.run.status != "completed":
         echo("", f"Next: {next_command(now)}")

@@ -86,7 +86,7 @@ def test(choice: JudgeChoice, labels: Path, options: RunOptions, run: str | None
     report = _ask(subject, file, options, run)
     if report.run.status != "completed":
         why = "the suite's `budget` is used up" if report.run.status == "budget" else "interrupted"
-        echo(f"{why}; go on with the same command and --resume {report.folder.id}", err=True)
+        echo(f"{why}; to continue, repeat the command with --resume {report.folder.id}", err=True)
         sys.exit(report.summary.exit_code)
     findings = read_findings(report.results)
     passport = make_passport(subject, file, findings, report.run, options.repeat)
@@ -102,8 +102,8 @@ def test(choice: JudgeChoice, labels: Path, options: RunOptions, run: str | None
             echo(f"  {'':13}it replaces the one of {before.created_at[:10]}, which rested on {then}")
         echo(f"  {'run':13}{_shown(report.folder.path)}")
     if report.summary.errors or report.summary.skipped:
-        again = f"the same command and --resume {report.folder.id}"
-        echo(f"to ask again where the judge could not be asked: {again}", err=True)
+        again = f"repeat the command with --resume {report.folder.id}"
+        echo(f"to retry where the judge gave no answer, {again}", err=True)
         sys.exit(3)
 
 
@@ -133,7 +133,7 @@ def _subject(choice: JudgeChoice, file: LabelFile, options: RunOptions) -> Subje
 
     if choice.criteria is not None:
         if choice.suite is not None or choice.check is not None:
-            raise UsageError("--criteria is a judge of its own; leave out the suite and --check")
+            raise UsageError("--criteria defines its own judge; leave out the suite and --check")
         return _plain_subject(choice.criteria, choice.target, file, options)
     suites = load_or_exit((choice.suite,) if choice.suite else (), options, warn=False, labelled=True)
     return subject_of(find_judge(suites, choice.check), choice.target, file)

@@ -86,7 +86,7 @@ def _show(models: Sequence[KnownModel]) -> None:
         ]
         echo("  ".join(padded).rstrip())
     if any(model.varies for model in models):
-        echo("varies: with the size of the request, the hour or the date; shown is the lowest tier, at noon UTC")
+        echo("varies: with the size of the request, the hour or the date; the lowest tier is shown, at noon UTC")
     source = f"genai-prices {table_version()}, overridden by `prices:` in the configuration"
     echo(f"{count(len(models), 'model')}, dollars per million tokens: {source}")
 

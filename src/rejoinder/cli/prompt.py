@@ -66,7 +66,7 @@ def command(
     else:
         echo_text("\n\n".join(case.text() for case in shown))
     if any(case.refuses_markers and case.has_marker_line for case in shown):
-        echo("error: text begins a line like a role marker, and `marker_in_text: error` refuses that", err=True)
+        echo("error: a line of text looks like a role marker, which `marker_in_text: error` refuses", err=True)
         sys.exit(2)
 
 

@@ -88,7 +88,7 @@ class Mode(Struct, frozen=True, kw_only=True):
     prices=click.option(
         "--price", "prices", multiple=True, metavar="QUARTILE,...", help="Keep only these price quartiles, 1 to 4."
     ),
-    yes=click.option("--yes", "-y", is_flag=True, help="Run on more than 5 models without a question."),
+    yes=click.option("--yes", "-y", is_flag=True, help="Run on more than 5 models without asking."),
 )
 @grouped(
     "origin",
@@ -130,9 +130,8 @@ def command(
     """Run the conversations of suites and check the replies.
 
     PATHS are files, folders or patterns such as 'evals/**/*.yaml'; without any the suite of the working directory is
-    run. Exit code 0 when all passed, 1
-    when something failed its checks, 2 for a wrong command or file, 3 when there were errors, 4 when the budget was
-    reached, 130 when interrupted.
+    run. Exit code 0 when all passed, 1 when something failed its checks, 2 for a wrong command or file, 3 when there
+    were errors, 4 when the budget was reached, 130 when interrupted.
     """
     output = output.with_file_form(file_form)
     folder = mode.dump_prompts
@@ -160,7 +159,7 @@ def command(
         dump_prompts(suites, options, Path(suites[0].root) / folder if folder == PROMPTS_FOLDER else folder)
     if options.selection.shard is not None and next(pairs(suites, options.selection), None) is None:
         survey_plan(suites, options.changed(shard=None))  # a typo selects nothing, either
-        echo("no case falls into this part, so there is nothing to run", err=True)
+        echo("this shard has no cases; there is nothing to run", err=True)
         return
 
     def run_once(suites: list[Suite]) -> int:
@@ -194,7 +193,9 @@ def _check_fork(origin: Origin, options: RunOptions, *, dry_run: bool, has_paths
         raise click.UsageError("--turn, --prompt and --system belong to --fork RUN")
     others = dry_run or has_paths or options.answers.replay is not None or options.selection.shard is not None
     if origin.fork is not None and others:
-        raise click.UsageError("--fork asks, with the suites of RUN; leave out PATHS, --dry-run, --replay and --shard")
+        raise click.UsageError(
+            "--fork runs the suites of RUN; it cannot be combined with PATHS, --dry-run, --replay or --shard"
+        )
     if origin.fork is not None and len(options.selection.cases) != 1:
         raise click.UsageError("--fork takes up one conversation: name its case with --case ID")
 
@@ -204,5 +205,5 @@ def _fork(origin: Origin, options: RunOptions) -> RunReport:
     fork = Fork(turn=origin.turn or 1, prompt=origin.prompt, system=origin.system)
     report, taken = fork_run(recorded, options.changed(fork=fork), live_display())
     if taken is not None:
-        echo(f"the turns before are those of target `{taken}`, which run {recorded.folder.id} has asked", err=True)
+        echo(f"the earlier turns come from target `{taken}`, which run {recorded.folder.id} asked", err=True)
     return report

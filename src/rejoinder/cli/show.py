@@ -27,4 +27,4 @@ def command(run: str | None, trust: bool, output: Output) -> None:
     except (ArithmeticError, LookupError, TypeError, ValueError):
         if report.derived is not None or is_consistent(report):
             raise  # a bug
-        raise RunDamaged(report.folder.path / "summary.json", "its figures do not fit the results") from None
+        raise RunDamaged(report.folder.path / "summary.json", "its figures disagree with the results") from None

@@ -19,7 +19,7 @@ class Lifetime(click.ParamType[float]):
             return float(value)
         found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", str(value).strip())
         if found is None:
-            self.fail(f"{value!r} is no span of time; write a number and s, m, h, d or w, such as 12h", param, ctx)
+            self.fail(f"{value!r} is not a span of time; write a number and s, m, h, d or w, such as 12h", param, ctx)
         return float(found[1]) * _SECONDS[found[2]]
 
 
@@ -34,7 +34,7 @@ class Shard(click.ParamType[tuple[int, int]]):
             return value
         found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", str(value).strip())
         if found is None or not 1 <= int(found[1]) <= int(found[2]):
-            self.fail(f"{value!r} is no part of a whole; write for example 2/5 for the second of five", param, ctx)
+            self.fail(f"{value!r} is not a shard; write for example 2/5 for the second of five", param, ctx)
         return int(found[1]), int(found[2])
 
 
@@ -50,7 +50,7 @@ class Dollars(click.ParamType[float]):
         except ValueError:
             amount = nan
         if not 0 < amount < inf:
-            self.fail(f"{value!r} is no amount; write dollars as a number above 0, such as 0.50", param, ctx)
+            self.fail(f"{value!r} is not an amount; write dollars as a number above 0, such as 0.50", param, ctx)
         return amount
 
 

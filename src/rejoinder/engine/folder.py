@@ -265,7 +265,7 @@ def find_run_by_id(root: Path, name: str | None) -> RunFolder:
     if len(found) > 1:
         newest = ", ".join(run.id for run in reversed(found[-MOST_NAMED:]))
         more = f" and {len(found) - MOST_NAMED} older ones" if len(found) > MOST_NAMED else ""
-        raise UsageError(f"`{name}` is the beginning or end of {len(found)} runs", f"They are {newest}{more}.")
+        raise UsageError(f"`{name}` matches the beginning or end of {len(found)} run ids", f"They are {newest}{more}.")
     return found[0]
 
 

@@ -32,7 +32,10 @@ Span: TypeAlias = tuple[int, int]
 
 
 def reaches(mean: float, wanted: float) -> bool:
-    """Does a mean of scores reach a threshold? Three times 0.7 are a little less than 0.7 in the sums of computers."""
+    """Does a mean of scores reach a threshold?
+
+    With a tolerance: in floating point the mean of three 0.7s is slightly below 0.7.
+    """
     return mean >= wanted - 1e-9
 
 

@@ -97,7 +97,7 @@ class Pace:
     def _settle(self, pressure: str) -> None:
         """Draw the conclusions from a wave of refusals, with each of them anew."""
         ended, end = self._ended, self._end
-        # Who has too much to do may be at work for others that were sent long ago.
+        # An overloaded server may still be working on calls sent long ago.
         passed = (ended.sent if pressure == "rate" else end.under_way) - ended.refused
         # A wave may have both kinds of refusals; each undoes and draws its own conclusion only.
         if pressure == "rate":

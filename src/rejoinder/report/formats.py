@@ -80,8 +80,8 @@ def find_format(path: Path, name: str | None = None) -> Format:
     form = by_suffix.get(path.suffix.lower()) if name is None else FORMATS.get(name)
     if form is None:
         raise UsageError(
-            f"{path} has a suffix that names no form of results",
-            f"The suffixes are {', '.join(by_suffix)}; --format names the form for any other.",
+            f"the suffix of {path} names no format of results",
+            f"The suffixes are {', '.join(by_suffix)}; --format names the format for any other.",
         )
     return form
 

@@ -48,7 +48,7 @@ def _lines(passport: Passport, findings: Sequence[Finding], summary: Summary) ->
 
 
 def _rate(rate: float | None, interval: Interval | None) -> str:
-    return "not known" if rate is None or interval is None else f"{rate:.1%} ({_interval(interval)})"
+    return "unknown" if rate is None or interval is None else f"{rate:.1%} ({_interval(interval)})"
 
 
 def _with_errors(rates: Rates | None, missing: int) -> Iterator[tuple[str, str]]:
@@ -68,7 +68,7 @@ def _interval(interval: Interval) -> str:
 
 def _share(rate: str, counts: tuple[int, int], word: str) -> str:
     if not counts[1]:
-        return f"not known: there is no reply that people {word}"
+        return f"unknown: people {word} none of the replies"
     replies = "reply" if counts[1] == 1 else "replies"
     return f"{rate}: it {_DOES[word]} {counts[0]} of the {counts[1]} {replies} that people {word}"
 
@@ -84,7 +84,7 @@ def _kappa(figures: Figures) -> str:
 def _steadiness(steady: SelfConsistency | None, repeat: int) -> Iterator[tuple[str, str]]:
     if steady is None:
         if repeat == 1:
-            yield "consistency", "not known; --repeat 3 asks about every reply three times"
+            yield "consistency", "unknown; --repeat 3 asks about every reply three times"
         return
     alpha = "" if steady.alpha is None else f"; Krippendorff's alpha {steady.alpha:.3f}"
     share = _rate(steady.unanimous, steady.unanimous_interval)
@@ -104,7 +104,7 @@ def _position(position: PositionBias | None) -> Iterator[tuple[str, str]]:
 def _advice(passport: Passport) -> Iterator[tuple[str, str]]:
     if not passport.passes[1] or not passport.fails[1]:
         which = "pass" if not passport.passes[1] else "fail"
-        yield "note", f"no reply that people {which}: a judge that always says the same would look as good"
+        yield "note", f"people {which} none of the replies: a judge that always says the same would look as good"
     elif passport.labels.scored < FEW_LABELS:
         yield "note", f"few labels, so the intervals are wide; {FEW_LABELS} or more tell more"
 

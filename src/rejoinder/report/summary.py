@@ -163,7 +163,7 @@ def _judge(judge: JudgeSummary) -> str:
 def _corrected(judge: JudgeSummary) -> str:
     rate = judge.corrected
     if rate is None:
-        return "no corrected pass rate: it needs a passport of a judge that tells what people pass from what they fail"
+        return "no corrected pass rate: the judge has no passport, or does not tell passes from failures"
     over = _over(rate.verdicts, "verdict", rate.cases)
     return f"corrected pass rate {rate.rate:.1%} ({_interval(rate.interval)}, {rate.method}{over})"
 
