@@ -611,6 +611,13 @@ def test_nothing_is_sent_and_no_key_is_needed(project: Project, model: Model) ->
     assert "A_KEY_THAT_NOBODY_HAS" in refusal(project, "run")
 
 
+def test_large_numbers_have_separators(project: Project, model: Model) -> None:
+    project.write("evals.yaml", suite(model, case("a", *follow(RIGHT))))
+    text = project.run("run", "--dry-run", "--repeat", "1000", code=0)
+    assert "1,000 conversations would run" in text
+    assert "  it: 1,000 to 2,000 calls, about " in text
+
+
 def test_options_choose_what_is_counted(project: Project, model: Model) -> None:
     project.write("evals.yaml", suite(model, *many(20)))
     assert estimate(project, "--repeat", "3", "--limit", "4")["conversations"] == 12

@@ -9,10 +9,11 @@ from pathlib import Path
 import click
 
 from rejoinder.cli.grouping import format_option
-from rejoinder.cli.output import count, echo, write_json
+from rejoinder.cli.output import echo, write_data
 from rejoinder.cli.spans import LIFETIME
 from rejoinder.engine.cache import FILE, Cache
 from rejoinder.project import find_root
+from rejoinder.report.words import count
 
 
 @click.group("cache", invoke_without_command=True)
@@ -25,7 +26,7 @@ def command(ctx: click.Context, form: str) -> None:
     root = find_root(Path.cwd(), Path.cwd())
     if not (root / FILE).is_file():
         if form == "json":
-            write_json({"replies": 0, "bytes": 0, "oldest": None, "by_target": {}})
+            write_data({"replies": 0, "bytes": 0, "oldest": None, "by_target": {}})
         else:
             echo("the cache is empty; `rejoinder run --cache` fills it")
         return
@@ -34,7 +35,7 @@ def command(ctx: click.Context, form: str) -> None:
     if form == "json":
         import msgspec
 
-        write_json(msgspec.to_builtins(contents))
+        write_data(msgspec.to_builtins(contents))
         return
     size = f"{contents.bytes / 1024:,.0f} KiB"
     echo(f"{count(contents.replies, 'stored answer')}, {size}, in {root / FILE}")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from rejoinder.cli.output import count, echo, write_json
+from rejoinder.cli.output import echo, write_data
 from rejoinder.engine.estimate import Estimate, TargetEstimate, estimate
 from rejoinder.engine.options import RunOptions
 from rejoinder.engine.plan import survey_plan
@@ -14,6 +14,7 @@ from rejoinder.model import Suite, Target, Usage
 from rejoinder.providers import info_of
 from rejoinder.providers.settings import normalize_keys
 from rejoinder.report.summary import dollars
+from rejoinder.report.words import count
 from rejoinder.roles import find_target
 
 
@@ -28,7 +29,7 @@ def show_estimate(suites: list[Suite], options: RunOptions, form: str) -> None:
             name: {**msgspec.to_builtins(one), "least_usd": costs[name][0], "most_usd": costs[name][1]}
             for name, one in found.targets.items()
         }
-        write_json({**msgspec.to_builtins(found), "targets": targets, "judges_least_usd": judges})
+        write_data({**msgspec.to_builtins(found), "targets": targets, "judges_least_usd": judges})
         return
     echo(*_lines(found, costs, judges))
 

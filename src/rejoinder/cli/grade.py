@@ -8,17 +8,18 @@ from pathlib import Path
 import click
 
 from rejoinder.calibration.regrade import Change, compare_grades
-from rejoinder.cli.grouping import Values
+from rejoinder.cli.grouping import Values, format_option
 from rejoinder.cli.live import live_display
 from rejoinder.cli.loading import load_or_exit
 from rejoinder.cli.options import LIMITS, PACE, TRUST, changed_options, trust_option
-from rejoinder.cli.output import count, echo, write_machine
+from rejoinder.cli.output import echo, write_machine
 from rejoinder.cli.results import next_command, relative, tracebacks
 from rejoinder.engine.recorded import open_recorded
 from rejoinder.engine.run import grade_run
 from rejoinder.engine.run_report import RunReport
 from rejoinder.report.formats import write_json
 from rejoinder.report.summary import write_summary
+from rejoinder.report.words import count
 
 MOST_SHOWN = 50
 
@@ -30,7 +31,7 @@ MOST_SHOWN = 50
 )
 @changed_options(workers=PACE["workers"], **LIMITS, **TRUST)
 @trust_option
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@format_option
 def command(run: str | None, files: tuple[Path, ...], changes: Values, trust: bool, form: str) -> None:
     """Grade the replies of a recorded run again (the latest when RUN is not given), without asking for new ones.
 

@@ -11,9 +11,10 @@ from msgspec import Struct
 
 from rejoinder.cli.grouping import format_option, grouped
 from rejoinder.cli.options import SELECTION, TRUST
-from rejoinder.cli.output import count, echo, show_problems, width_of, write_json
+from rejoinder.cli.output import echo, show_problems, write_data
 from rejoinder.engine.options import RunOptions
 from rejoinder.errors import SuiteError, UsageError
+from rejoinder.report.words import count
 
 if TYPE_CHECKING:
     from rejoinder.calibration.labels import LabelFile
@@ -74,6 +75,7 @@ def test(choice: JudgeChoice, labels: Path, options: RunOptions, run: str | None
     """
     from rejoinder.calibration.labels import read_labels
     from rejoinder.calibration.measure import make_passport, read_findings
+    from rejoinder.cli.results import relative
     from rejoinder.engine.passports import find_passport, write_passport
     from rejoinder.report.judges import write_judge_report
 
@@ -93,24 +95,24 @@ def test(choice: JudgeChoice, labels: Path, options: RunOptions, run: str | None
     before = find_passport(Path(subject.suite.root), passport.judge, passport.digest)
     path = write_passport(Path(subject.suite.root), passport) if passport.labels.scored else None
     if form == "json":
-        _write_json(passport, findings, path, report)
+        _write_record(passport, findings, path, report)
     else:
         echo(*write_judge_report(passport, findings, report.summary))
-        echo(f"  {'passport':13}{_shown(path) if path else 'none, because the judge gave no verdict at all'}")
+        echo(f"  {'passport':13}{relative(path) if path else 'none, because the judge gave no verdict at all'}")
         if path and before is not None:
             then = count(before.labels.scored, "label")
             echo(f"  {'':13}it replaces the one of {before.created_at[:10]}, which rested on {then}")
-        echo(f"  {'run':13}{_shown(report.folder.path)}")
+        echo(f"  {'run':13}{relative(report.folder.path)}")
     if report.summary.errors or report.summary.skipped:
         again = f"repeat the command with --resume {report.folder.id}"
         echo(f"to retry where the judge gave no answer, {again}", err=True)
         sys.exit(3)
 
 
-def _write_json(passport: Passport, findings: list[Finding], path: Path | None, report: RunReport) -> None:
+def _write_record(passport: Passport, findings: list[Finding], path: Path | None, report: RunReport) -> None:
     import msgspec
 
-    write_json(
+    write_data(
         {
             **msgspec.to_builtins(passport),
             "disagreements": [
@@ -167,13 +169,13 @@ def _plain_subject(criteria: str, target: str | None, file: LabelFile, options: 
 
 def _ask(subject: Subject, file: LabelFile, options: RunOptions, run: str | None) -> RunReport:
     from rejoinder.calibration.measure import is_test_of, labelled_suite
-    from rejoinder.cli.live import LiveDisplay
+    from rejoinder.cli.live import live_display
     from rejoinder.engine.folder import find_run
     from rejoinder.engine.recorded import RecordedRun
     from rejoinder.engine.run import resume_run, start_run
 
     suite = labelled_suite(subject, file)
-    display = LiveDisplay(sys.stderr, width_of(sys.stderr))
+    display = live_display()
     if run is None:
         return start_run([suite], options, display)
     root = Path(subject.suite.root)
@@ -185,7 +187,3 @@ def _ask(subject: Subject, file: LabelFile, options: RunOptions, run: str | None
             "Give the same labels, suite, --check, --criteria and --target as when it began.",
         )
     return resume_run(RecordedRun(folder, root), options, display, retry_errors=True, suites=[suite])
-
-
-def _shown(path: Path) -> str:
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -11,11 +11,12 @@ import click
 import msgspec
 
 from rejoinder.cli.grouping import format_option
-from rejoinder.cli.output import count, echo, show_problems, words, write_json
+from rejoinder.cli.output import echo, show_problems, words, write_data
 from rejoinder.errors import UsageError
 from rejoinder.model.calls import Price
 from rejoinder.providers.model_list import KnownModel, filter_models, known_models, select_models
 from rejoinder.providers.price_list import table_version
+from rejoinder.report.words import count
 from rejoinder.suite import open_project, read_prices
 
 _HEADER = ("model", "context", "$ in", "$ out", "price", "")
@@ -48,7 +49,7 @@ def command(
     chosen = select_models(models, patterns or ["all"], lambda model: every or not model.deprecated)
     rows = [model for model in chosen if model.id in allowed]
     if form == "json":
-        write_json([_record(model) for model in rows])
+        write_data([_record(model) for model in rows])
     else:
         _show(rows)
 

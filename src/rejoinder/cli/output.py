@@ -17,6 +17,7 @@ import click
 from rejoinder.errors import RejoinderError
 from rejoinder.model import Problem
 from rejoinder.report.problems import Style, plain, printable_line, write_problem
+from rejoinder.report.words import count
 
 MOST_NAMED = 10
 """Files that are named when they are passed over."""
@@ -93,7 +94,8 @@ def show_problems(problems: Iterable[Problem], *, err: bool = False) -> None:
         echo("", err=err)
 
 
-def write_json(data: Any) -> None:
+def write_data(data: Any) -> None:
+    """Data of a command, as JSON."""
     import json
 
     write_machine([json.dumps(data, ensure_ascii=False, indent=2), "\n"])
@@ -110,7 +112,3 @@ def write_machine(pieces: Iterable[str]) -> None:
 def words(values: Iterable[str]) -> list[str]:
     """Lists that are separated by commas, in one or several options."""
     return [word.strip() for value in values for word in value.split(",") if word.strip()]
-
-
-def count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"

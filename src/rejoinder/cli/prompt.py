@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from rejoinder.cli.grouping import format_option, grouped, targets_option
-from rejoinder.cli.output import echo, echo_text, show_problems, tell_passed_over, write_json
+from rejoinder.cli.output import echo, echo_text, show_problems, tell_passed_over, write_data
 from rejoinder.errors import UsageError
 from rejoinder.formatting import diagnose_reference, find_judges, format_case, format_judge_prompts
 from rejoinder.model import Case, Diagnostic, LlmJudge, Mode, Problem, Prompt, Suite, for_target
@@ -62,7 +62,7 @@ def command(
     selected = _select([_load(suite, options) for suite in files], case_ids)
     shown = [_Shown(suite, case, mode, reply if judge else None, unsaid) for suite, case, unsaid in selected]
     if form == "json":
-        write_json([case.record() for case in shown])
+        write_data([case.record() for case in shown])
     else:
         echo_text("\n\n".join(case.text() for case in shown))
     if any(case.refuses_markers and case.has_marker_line for case in shown):

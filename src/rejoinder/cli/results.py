@@ -14,7 +14,7 @@ import click
 from msgspec import Struct, structs
 
 from rejoinder.cli.grouping import grouped
-from rejoinder.cli.output import count, echo, write_machine
+from rejoinder.cli.output import echo, write_machine
 from rejoinder.engine.run_report import RunReport
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Result
@@ -23,6 +23,7 @@ from rejoinder.project import find_root
 from rejoinder.report.conversation import shorten_line, signs_for, write_conversation, write_reasons
 from rejoinder.report.formats import FORMATS, find_format, write_results
 from rejoinder.report.summary import write_summary
+from rejoinder.report.words import count
 
 MOST_SHOWN = 20
 """Conversations that are shown without being asked for."""

@@ -9,15 +9,17 @@ import click
 import msgspec
 from msgspec import Struct
 
-from rejoinder.cli.output import count, echo, write_json
+from rejoinder.cli.grouping import format_option
+from rejoinder.cli.output import echo, write_data
 from rejoinder.engine.folder import RunFolder, list_grades, list_runs, prune_runs
 from rejoinder.model import Summary
 from rejoinder.project import find_root
+from rejoinder.report.words import count
 from rejoinder.run_files import RunDamaged, refuse_special_files
 
 
 @click.group("runs", invoke_without_command=True)
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@format_option
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="List only the newest N.")
 @click.pass_context
 def command(ctx: click.Context, form: str, limit: int) -> None:
@@ -27,7 +29,7 @@ def command(ctx: click.Context, form: str, limit: int) -> None:
     runs = sorted([*list_runs(_root()), *list_grades(_root())], key=lambda run: run.id)
     rows = [_row(run) for run in reversed(runs[-limit:])]
     if form == "json":
-        write_json(msgspec.to_builtins(rows))
+        write_data(msgspec.to_builtins(rows))
         return
     if not rows:
         echo("no runs yet; start one with `rejoinder run`")

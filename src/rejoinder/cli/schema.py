@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rejoinder.cli.output import write_json
+from rejoinder.cli.output import write_data
 from rejoinder.suite import FileKind, schema_for
 
 
@@ -16,4 +16,4 @@ def command(kind: FileKind) -> None:
     It is the schema that `rejoinder validate` itself uses. Editors read it from the first line that `rejoinder init`
     writes into YAML files.
     """
-    write_json(schema_for(kind))
+    write_data(schema_for(kind))

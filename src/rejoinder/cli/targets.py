@@ -11,7 +11,7 @@ import click
 
 from rejoinder.cli.grouping import format_option, grouped, targets_option
 from rejoinder.cli.options import TRUST
-from rejoinder.cli.output import echo, show_problems, write_json
+from rejoinder.cli.output import echo, show_problems, write_data
 from rejoinder.engine.options import RunOptions, Selection, Trust
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite, Target
@@ -47,7 +47,7 @@ def command(ctx: click.Context, targets_file: Path | None, suite_file: Path | No
         state = {"ready": lack is None, "missing": None if lack is None else str(lack), "left_out": left_out}
         rows.append({**_described(target, left_out), **state})
     if form == "json":
-        write_json(rows)
+        write_data(rows)
     elif not rows:
         echo("no targets; `rejoinder init` writes a first file of them")
         echo("A model can also be named as provider/model: rejoinder targets check openai/gpt-5-mini")
@@ -94,7 +94,7 @@ def check(
 
     probes = asyncio.run(try_all())
     if form == "json":
-        write_json([_probed(probe) for probe in probes])
+        write_data([_probed(probe) for probe in probes])
     else:
         for probe in probes:
             echo(*_lines(probe))

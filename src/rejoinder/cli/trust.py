@@ -7,10 +7,11 @@ from pathlib import Path
 
 import click
 
-from rejoinder.cli.output import count, echo
+from rejoinder.cli.output import echo
 from rejoinder.engine.env_trust import deciding_variables, forget_files, trust_files, trusted_files
 from rejoinder.errors import UsageError
 from rejoinder.project import env_files, find_root, read_env_file
+from rejoinder.report.words import count
 
 
 @click.command("trust")

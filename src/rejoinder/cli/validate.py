@@ -9,7 +9,8 @@ import click
 
 from rejoinder._version import __version__
 from rejoinder.cli.grouping import targets_option
-from rejoinder.cli.output import count, echo, show_problems, tell_passed_over, write_json
+from rejoinder.cli.output import echo, show_problems, tell_passed_over, write_data
+from rejoinder.report.words import count
 from rejoinder.validation import Report, validate
 
 MOST_SHOWN = 50
@@ -37,12 +38,12 @@ def command(paths: tuple[Path, ...], form: str, targets_file: Path | None, stric
     """
     report = validate(*paths, targets_file=targets_file, strict=strict)
     if form == "json":
-        write_json(as_records(report))
+        write_data(as_records(report))
     elif form == "sarif":
         from rejoinder.report.problems import write_sarif
 
         problems = [problem for file in report.files for problem in (*file.errors, *file.warnings)]
-        write_json(write_sarif(problems, __version__))
+        write_data(write_sarif(problems, __version__))
     else:
         _show(report)
     sys.exit(2 if report.errors or (strict and report.warnings) else 0)

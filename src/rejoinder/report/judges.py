@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from rejoinder.model import Summary
 from rejoinder.model.passports import Figures, Finding, Passport, PositionBias, Rates, SelfConsistency, describe_judge
 from rejoinder.model.results import Interval
-from rejoinder.report.summary import count, dollars
+from rejoinder.report.summary import dollars
+from rejoinder.report.words import count, shortened
 
 WIDTH = 13
 FEW_LABELS = 30
@@ -17,7 +18,7 @@ _DOES = {"pass": "passes", "fail": "fails"}
 
 
 def write_judge_report(passport: Passport, findings: Sequence[Finding], summary: Summary) -> Iterator[str]:
-    yield f"{passport.judge} as {_shortened(describe_judge(passport.kind, passport.asked))}"
+    yield f"{passport.judge} as {shortened(describe_judge(passport.kind, passport.asked), LONGEST_REASON)}"
     for title, text in _lines(passport, findings, summary):
         yield f"  {title:{WIDTH}}{text}"
 
@@ -113,7 +114,8 @@ def _disagreements(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
     wrong = [finding for finding in findings if finding.is_wrong]
     for position, finding in enumerate(wrong[:MOST_LISTED]):
         said = _DOES["pass" if finding.verdicts[0] else "fail"]
-        yield "" if position else "disagrees on", f"{finding.id}, which it {said}: {_shortened(finding.reasons[0])}"
+        reason = shortened(finding.reasons[0], LONGEST_REASON)
+        yield "" if position else "disagrees on", f"{finding.id}, which it {said}: {reason}"
     if len(wrong) > MOST_LISTED:
         yield "", f"and {len(wrong) - MOST_LISTED} more"
 
@@ -126,11 +128,6 @@ def _troubles(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
             reasons.setdefault(trouble, []).append(finding.id)
     for position, (reason, ids) in enumerate(list(reasons.items())[:MOST_LISTED]):
         more = f" and {len(ids) - 1} more" if ids[1:] else ""
-        yield "" if position else "no verdict", f"on {ids[0]}{more}: {_shortened(reason, LONGEST_TROUBLE)}"
+        yield "" if position else "no verdict", f"on {ids[0]}{more}: {shortened(reason, LONGEST_TROUBLE)}"
     if len(reasons) > MOST_LISTED:
         yield "", f"and for {len(reasons) - MOST_LISTED} other reasons"
-
-
-def _shortened(text: str, most: int = LONGEST_REASON) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 3]}..."

@@ -8,9 +8,12 @@ from pathlib import PurePath
 from rejoinder.model import Receipt, Result, Summary, TurnResult, UsageResult
 from rejoinder.model.results import Interval
 from rejoinder.model.runs import BudgetUse, CacheUse, JudgeSummary, LimiterResult, Metric, ScoredCase, TargetSummary
+from rejoinder.report.words import count, shortened
 
 BAR_WIDTH = 20
 MOST_STALE = 10
+LONGEST_CHECK = 60
+"""Characters of a judge's check."""
 MOST_JUDGES = 5
 """Judges that are listed; a suite with a judge for each case has hundreds."""
 
@@ -60,10 +63,6 @@ def bar(summary: Summary) -> str:
     passed = round(BAR_WIDTH * summary.passed / summary.finished)
     passed = min(max(passed, 1 if summary.passed else 0), BAR_WIDTH - (summary.passed < summary.finished))
     return f"{'-' * (BAR_WIDTH - passed)}|{'+' * passed}"
-
-
-def count(number: int, word: str) -> str:
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
 def _result(summary: Summary) -> str:
@@ -149,7 +148,8 @@ def _judges(judges: tuple[JudgeSummary, ...], corrected: bool) -> Iterator[str]:
 def _judge(judge: JudgeSummary) -> str:
     """What a judge passed, and what is known about how far to trust it."""
     errors = f", {count(judge.errors, 'error')}" if judge.errors else ""
-    text = f"{judge.model} on {_shortened(judge.check)}: {judge.passed} of {judge.judged} passed{errors}; "
+    check = shortened(judge.check, LONGEST_CHECK)
+    text = f"{judge.model} on {check}: {judge.passed} of {judge.judged} passed{errors}; "
     passport = judge.passport
     if passport is None:
         return text + "uncalibrated (see `rejoinder judge test`)"
@@ -166,11 +166,6 @@ def _corrected(judge: JudgeSummary) -> str:
         return "no corrected pass rate: the judge has no passport, or does not tell passes from failures"
     over = _over(rate.verdicts, "verdict", rate.cases)
     return f"corrected pass rate {rate.rate:.1%} ({_interval(rate.interval)}, {rate.method}{over})"
-
-
-def _shortened(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 60 else f"{line[:57]}..."
 
 
 def _budget(budget: BudgetUse) -> str:
