@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from rejoinder.errors import UsageError
+from rejoinder.model.calls import key_kind
 from rejoinder.testing import Answer, FakeServer, Fault, Received, judge
 from tests.kit import (
     KILLED,
@@ -1377,16 +1378,16 @@ class Held:
 TEST = ("judge", "test", "--labels", "labels.csv")
 
 
-def asked_in(folder: Path) -> set[str]:
-    """The keys of the answers of judges and of the script that a journal holds."""
-    return {key for key in told_in(folder) if "-" in key}
+def judged_in(folder: Path) -> set[str]:
+    """The keys of the judge's answers that a journal holds."""
+    return {key for key in told_in(folder) if key_kind(key) == "judge"}
 
 
 def wait_for_answers(project: Project, server: FakeServer, life: Process, answers: int) -> Path:
     """The run's folder once so many answers are recorded and further ones are waited for."""
     life.wait_for(lambda: run_folders(project.folder))
     folder = only_run(project.folder)
-    life.wait_for(lambda: len(asked_in(folder)) >= answers and len(server.requests) > answers)
+    life.wait_for(lambda: len(judged_in(folder)) >= answers and len(server.requests) > answers)
     return folder
 
 
