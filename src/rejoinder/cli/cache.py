@@ -10,7 +10,7 @@ import click
 
 from rejoinder.cli.grouping import format_option
 from rejoinder.cli.output import echo, write_data
-from rejoinder.cli.spans import LIFETIME
+from rejoinder.cli.parameter_types import LIFETIME
 from rejoinder.engine.cache import FILE, Cache
 from rejoinder.project import find_root
 from rejoinder.report.words import count

@@ -40,21 +40,6 @@ def style_for(stream: TextIO) -> Style:
     return lambda text, name: click.style(text, fg=_COLOURS[name], bold=name != "dim")
 
 
-class AliasedOption(click.Option):
-    """An option that other tools call by other names. They work, and `--help` lists only ours."""
-
-    def __init__(self, names: Sequence[str], *, aliases: Sequence[str] = (), **settings: Any) -> None:
-        super().__init__([*names, *aliases], **settings)
-        self.aliases = frozenset(aliases)
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        every, self.opts = self.opts, [name for name in self.opts if name not in self.aliases]
-        try:
-            return super().get_help_record(ctx)
-        finally:
-            self.opts = every
-
-
 def tell_passed_over(files: Sequence[str]) -> None:
     """Name on standard error the YAML files of a folder that are no suites."""
     if not files:

@@ -44,7 +44,7 @@ class ModelChoice(Struct, frozen=True, kw_only=True):
         return options.changed(targets=(*options.selection.targets, *more))
 
 
-class Origin(Struct, frozen=True, kw_only=True):
+class StartFrom(Struct, frozen=True, kw_only=True):
     """A run that this one begins with."""
 
     failed_from: str | None
@@ -55,7 +55,7 @@ class Origin(Struct, frozen=True, kw_only=True):
     trust: bool
 
 
-class Mode(Struct, frozen=True, kw_only=True):
+class Extras(Struct, frozen=True, kw_only=True):
     """What is done beside the run, or instead of it."""
 
     watching: bool
@@ -91,8 +91,8 @@ class Mode(Struct, frozen=True, kw_only=True):
     yes=click.option("--yes", "-y", is_flag=True, help="Run on more than 5 models without asking."),
 )
 @grouped(
-    "origin",
-    lambda values: Origin(**values),
+    "start",
+    lambda values: StartFrom(**values),
     failed_from=click.option("--failed-from", metavar="RUN", help="Run only the cases that did not pass in RUN."),
     fork=click.option("--fork", metavar="RUN", help="Go on with a conversation of RUN from --turn on."),
     turn=click.option("--turn", type=click.IntRange(1), help="Call the target from this turn on (with --fork)."),
@@ -101,8 +101,8 @@ class Mode(Struct, frozen=True, kw_only=True):
     trust=trust_option,
 )
 @grouped(
-    "mode",
-    lambda values: Mode(**values),
+    "extras",
+    lambda values: Extras(**values),
     watching=click.option(
         "--watch", "watching", is_flag=True, help="Run again, from the cache, what a change touches."
     ),
@@ -122,8 +122,8 @@ def command(
     paths: tuple[Path, ...],
     options: RunOptions,
     choice: ModelChoice,
-    origin: Origin,
-    mode: Mode,
+    start: StartFrom,
+    extras: Extras,
     file_form: str | None,
     output: Output,
 ) -> None:
@@ -134,21 +134,21 @@ def command(
     were errors, 4 when the budget was reached, 130 when interrupted.
     """
     output = output.with_file_form(file_form)
-    folder = mode.dump_prompts
+    folder = extras.dump_prompts
     if folder is not None and folder.is_file():  # `--dump-prompts evals.yaml` means the suite
         paths, folder = (folder, *paths), PROMPTS_FOLDER
-    options = choice.add_to(_with_cache(options, watching=mode.watching), paths)
-    if origin.failed_from is not None:
-        cases = _failed(options, origin.failed_from, trust=origin.trust)
+    options = choice.add_to(_with_cache(options, watching=extras.watching), paths)
+    if start.failed_from is not None:
+        cases = _failed(options, start.failed_from, trust=start.trust)
         if not cases:
             return
         options = options.changed(cases=cases)
-    _check_fork(origin, options, dry_run=mode.dry_run, has_paths=bool(paths))
+    _check_fork(start, options, dry_run=extras.dry_run, has_paths=bool(paths))
     output.check()
-    if origin.fork is not None:
-        exit_with(_fork(origin, options), output)
-    suites = load_or_exit(paths, options, asks=not mode.dry_run)
-    if mode.dry_run:
+    if start.fork is not None:
+        exit_with(_fork(start, options), output)
+    suites = load_or_exit(paths, options, asks=not extras.dry_run)
+    if extras.dry_run:
         from rejoinder.cli.estimate import show_estimate
 
         show_estimate(suites, options, output.form)
@@ -165,7 +165,7 @@ def command(
     def run_once(suites: list[Suite]) -> int:
         return write_report(start_run(suites, options, live_display()), output)
 
-    if mode.watching:
+    if extras.watching:
         from rejoinder.cli.watch import watch
 
         watch(suites, options, run_once)
@@ -188,21 +188,21 @@ def _failed(options: RunOptions, run: str, *, trust: bool) -> tuple[str, ...]:
     return cases
 
 
-def _check_fork(origin: Origin, options: RunOptions, *, dry_run: bool, has_paths: bool) -> None:
-    if origin.fork is None and (origin.turn is not None or origin.prompt is not None or origin.system is not None):
+def _check_fork(start: StartFrom, options: RunOptions, *, dry_run: bool, has_paths: bool) -> None:
+    if start.fork is None and (start.turn is not None or start.prompt is not None or start.system is not None):
         raise click.UsageError("--turn, --prompt and --system belong to --fork RUN")
     others = dry_run or has_paths or options.answers.replay is not None or options.selection.shard is not None
-    if origin.fork is not None and others:
+    if start.fork is not None and others:
         raise click.UsageError(
             "--fork runs the suites of RUN; it cannot be combined with PATHS, --dry-run, --replay or --shard"
         )
-    if origin.fork is not None and len(options.selection.cases) != 1:
+    if start.fork is not None and len(options.selection.cases) != 1:
         raise click.UsageError("--fork takes up one conversation: name its case with --case ID")
 
 
-def _fork(origin: Origin, options: RunOptions) -> RunReport:
-    recorded = open_recorded(origin.fork, trust=origin.trust)
-    fork = Fork(turn=origin.turn or 1, prompt=origin.prompt, system=origin.system)
+def _fork(start: StartFrom, options: RunOptions) -> RunReport:
+    recorded = open_recorded(start.fork, trust=start.trust)
+    fork = Fork(turn=start.turn or 1, prompt=start.prompt, system=start.system)
     report, taken = fork_run(recorded, options.changed(fork=fork), live_display())
     if taken is not None:
         echo(f"the earlier turns come from target `{taken}`, which run {recorded.folder.id} asked", err=True)

@@ -1,4 +1,4 @@
-"""Spans of time, parts of a whole and amounts as people write them: 90s, 12h, 7d; 2/5; 0.50."""
+"""Values of options as people write them: spans of time (90s, 12h, 7d), shards (2/5) and dollars (0.50)."""
 
 from __future__ import annotations
 
