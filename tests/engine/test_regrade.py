@@ -623,7 +623,8 @@ def test_wrong_forks_are_refused_and_nothing_is_sent(project: Project, talker: T
     assert "--turn" in refusal(project, *whole, "--turn", "0")
     for option in (("--turn", "2"), ("--prompt", "x"), ("--system", "x")):
         assert "belong to --fork RUN" in refusal(project, "run", "evals.yaml", *option)
-    for option in (("--dry-run",), ("--shard", "1/2"), ("--replay", "."), ("evals.yaml",)):
+    others = (("--dry-run",), ("--dump-prompts",), ("--replay", "."), ("--shard", "1/2"), ("--watch",), ("evals.yaml",))
+    for option in others:
         assert "it cannot be combined with" in refusal(project, *whole, "--turn", "1", *option)
     assert "no target `nobody`" in refusal(project, *whole, "--turn", "2", "--target", "nobody")
     (folder_of(recorded) / "journal.jsonl").unlink()

@@ -143,7 +143,7 @@ def command(
         if not cases:
             return
         options = options.changed(cases=cases)
-    _check_fork(start, options, dry_run=extras.dry_run, has_paths=bool(paths))
+    _check_fork(start, extras, options, has_paths=bool(paths))
     output.check()
     if start.fork is not None:
         exit_with(_fork(start, options), output)
@@ -188,15 +188,16 @@ def _failed(options: RunOptions, run: str, *, trust: bool) -> tuple[str, ...]:
     return cases
 
 
-def _check_fork(start: StartFrom, options: RunOptions, *, dry_run: bool, has_paths: bool) -> None:
+def _check_fork(start: StartFrom, extras: Extras, options: RunOptions, *, has_paths: bool) -> None:
     if start.fork is None and (start.turn is not None or start.prompt is not None or start.system is not None):
         raise click.UsageError("--turn, --prompt and --system belong to --fork RUN")
-    others = dry_run or has_paths or options.answers.replay is not None or options.selection.shard is not None
-    if start.fork is not None and others:
-        raise click.UsageError(
-            "--fork runs the suites of RUN; it cannot be combined with PATHS, --dry-run, --replay or --shard"
-        )
-    if start.fork is not None and len(options.selection.cases) != 1:
+    if start.fork is None:
+        return
+    values = (extras.dump_prompts, options.answers.replay, options.selection.shard)
+    if has_paths or extras.dry_run or extras.watching or any(value is not None for value in values):
+        others = "PATHS, --dry-run, --dump-prompts, --replay, --shard or --watch"
+        raise click.UsageError(f"--fork runs the suites of RUN; it cannot be combined with {others}")
+    if len(options.selection.cases) != 1:
         raise click.UsageError("--fork takes up one conversation: name its case with --case ID")
 
 
