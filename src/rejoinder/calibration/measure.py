@@ -15,7 +15,7 @@ from msgspec import structs
 
 from rejoinder._version import __version__
 from rejoinder.calibration.labels import Label, LabelFile
-from rejoinder.calibration.subjects import Subject, has_template, kind_of
+from rejoinder.calibration.subjects import Subject, has_template
 from rejoinder.engine.passports import judge_identity
 from rejoinder.engine.receipt import now
 from rejoinder.formatting import judge_digest
@@ -32,8 +32,9 @@ from rejoinder.model import (
     Suite,
     Target,
     TextPart,
+    kind_of,
 )
-from rejoinder.model.passports import Figures, Finding, Labels, Passport, Rates, VerdictTable
+from rejoinder.model.passports import Figures, Finding, Labels, Passport, Rates
 from rejoinder.stats import Confusion, kappa, kappa_interval, position_bias, self_consistency, wilson
 
 
@@ -64,7 +65,7 @@ def measure(findings: Sequence[Finding]) -> tuple[Confusion, Figures]:
     whole = Confusion.of((one.label, one.verdicts[0] if one.verdicts else not one.label) for one in findings)
     return table, Figures(
         **msgspec.to_builtins(_rates(table)),
-        confusion=msgspec.convert(table, VerdictTable, from_attributes=True),
+        confusion=table,
         with_errors=_rates(whole) if whole.n != table.n else None,
         self_consistency=self_consistency([finding.verdicts for finding in scored]),
         position=position_bias([finding.orders[0] for finding in scored if finding.orders]),

@@ -24,11 +24,11 @@ class Change(Struct, frozen=True, kw_only=True):
     """Its status then; None where it was not graded."""
     now: str | None
     checks: list[str]
-    """What each check of the deciding turn says now that it did not say before."""
+    """What each check, in each turn, says now that it did not say before."""
 
 
 def compare_grades(before: RunReport, now: RunReport) -> list[Change]:
-    """Every conversation whose status or deciding checks differ, in document order."""
+    """Every conversation whose status differs, or what a check says in one of its turns; in document order."""
     suites = [[result.suite for result in report.results] for report in (before, now)]
     names = renamed_suites(*suites)  # the checks may be those of another file
     old = {_place(result, names): _grade(result) for result in before.results}

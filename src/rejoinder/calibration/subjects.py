@@ -19,6 +19,7 @@ from rejoinder.model import (
     Rubric,
     Suite,
     Target,
+    kind_of,
     walk_level,
 )
 from rejoinder.model.passports import describe_judge
@@ -187,7 +188,3 @@ def plain_subject(criteria: str, suite: Suite, target: Target, file: LabelFile) 
 def _title(judge: Judged) -> str:
     words = describe_judge(kind_of(judge), judge.written)
     return f"{judge.name}: {words}" if judge.name else words
-
-
-def kind_of(judge: Judged) -> str:
-    return "rubric" if isinstance(judge, Rubric) else "compare" if isinstance(judge, Compare) else "llm_judge"

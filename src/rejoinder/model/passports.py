@@ -45,7 +45,9 @@ class VerdictTable(Struct, frozen=True):
 
     both_pass: Count = 0
     judge_only: Count = 0
+    """The judge passes what people fail."""
     human_only: Count = 0
+    """People pass what the judge fails."""
     both_fail: Count = 0
 
 

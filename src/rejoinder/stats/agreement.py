@@ -13,23 +13,14 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from math import atan2, comb, copysign, cos, erf, fsum, pi, sin, sqrt
 
-from msgspec import Struct
-
-from rejoinder.model.passports import ClusteredRate, PositionBias, SelfConsistency
+from rejoinder.model.passports import ClusteredRate, PositionBias, SelfConsistency, VerdictTable
 from rejoinder.stats.intervals import Z_95, wilson
 
 Interval = tuple[float, float]
 
 
-class Confusion(Struct, frozen=True):
-    """Human labels against the judge's verdicts, counted."""
-
-    both_pass: int = 0
-    judge_only: int = 0
-    """The judge passes what the human fails."""
-    human_only: int = 0
-    """The human passes what the judge fails."""
-    both_fail: int = 0
+class Confusion(VerdictTable, frozen=True):
+    """The table of verdicts, with its rates."""
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[bool, bool]]) -> Confusion:
