@@ -144,27 +144,19 @@ def _subject(choice: JudgeChoice, file: LabelFile, options: RunOptions) -> Subje
 def _plain_subject(criteria: str, target: str | None, file: LabelFile, options: RunOptions) -> Subject:
     """A judge that no suite has, with the project's targets."""
     from rejoinder.calibration.subjects import plain_subject
-    from rejoinder.model import Suite
+    from rejoinder.cli.loading import load_project_or_exit
     from rejoinder.spelling import did_you_mean
-    from rejoinder.suite import open_project, read_prices, read_targets, resolve
+    from rejoinder.suite import resolve
 
-    here = Path.cwd()
-    project = open_project(here)
     more = options.selection.targets_file
-    read = read_targets(project, Path(more) if more else None)
-    if errors := [problem for problem in (*project.problems, *read.problems) if problem.severity == "error"]:
-        show_problems(errors, err=True)
-        sys.exit(2)
-    targets = read.names()
-    name = target or project.config.get("judge_target")
+    project = load_project_or_exit(Path(more) if more else None, warn=False)
+    name = target or project.judge_target
     if name is None:
         raise UsageError("no judge is named", "Name a target or a model: --target openai/gpt-5-mini")
-    judge = resolve(name, targets)
+    judge = resolve(name, project.targets)
     if judge is None:
-        raise UsageError(f"there is no target `{name}`{did_you_mean(name, targets)}")
-    prices = read_prices(project.config)
-    suite = Suite(path=str(here / "judge test"), root=str(project.root), cases=(), targets=targets, prices=prices)
-    return plain_subject(criteria, suite, judge, file)
+        raise UsageError(f"there is no target `{name}`{did_you_mean(name, project.targets)}")
+    return plain_subject(criteria, project, judge, file)
 
 
 def _ask(subject: Subject, file: LabelFile, options: RunOptions, run: str | None) -> RunReport:

@@ -1,4 +1,4 @@
-"""Load the suites of a command: every mistake is shown, and nothing is begun when there is one."""
+"""Load the suites or the project of a command: every mistake is shown, and nothing is begun when there is one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rejoinder.engine.options import RunOptions
 from rejoinder.errors import SuiteError
 from rejoinder.model import Suite
 from rejoinder.review import load_suites
-from rejoinder.suite import check_target, find_files
+from rejoinder.suite import check_target, find_files, open_project, read_prices, read_targets
 
 
 def load_or_exit(
@@ -30,6 +30,26 @@ def load_or_exit(
         show_problems(warnings, err=True)
         _warn_of_openrouter(options.selection.targets, suites)
     return suites
+
+
+def load_project_or_exit(targets_file: Path | None, *, warn: bool = True) -> Suite:
+    """The project of the working directory as a suite without cases, for commands that need targets alone."""
+    project = open_project(Path.cwd())
+    targets = read_targets(project, targets_file)
+    problems = [*project.problems, *targets.problems]
+    errors = [problem for problem in problems if problem.severity == "error"]
+    show_problems(problems if warn else errors, err=True)
+    if errors:
+        sys.exit(2)
+    return Suite(
+        path=str(project.working / "project"),  # only its folder matters
+        root=str(project.root),
+        cases=(),
+        targets=targets.names(),
+        prices=read_prices(project.config),
+        judge_target=project.config.get("judge_target"),
+        embedding_target=project.config.get("embedding_target"),
+    )
 
 
 def _warn_of_openrouter(names: tuple[str, ...], suites: list[Suite]) -> None:

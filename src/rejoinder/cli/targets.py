@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rejoinder.cli.grouping import format_option, grouped, targets_option
+from rejoinder.cli.loading import load_project_or_exit
 from rejoinder.cli.options import TRUST
 from rejoinder.cli.output import echo, show_problems, write_data
 from rejoinder.engine.options import RunOptions, Selection, Trust
@@ -17,7 +18,7 @@ from rejoinder.errors import UsageError
 from rejoinder.model import Suite, Target
 from rejoinder.providers.settings import normalize_keys
 from rejoinder.spelling import did_you_mean
-from rejoinder.suite import open_project, read_prices, read_targets, resolve
+from rejoinder.suite import resolve
 
 if TYPE_CHECKING:
     from rejoinder.engine.probe import Probe
@@ -117,20 +118,7 @@ def _read_project(targets_file: Path | None, suite_file: Path | None) -> Suite:
             show_problems(error.problems, err=True)
             sys.exit(2)
         return suite
-    project = open_project(Path.cwd())
-    targets = read_targets(project, targets_file)
-    problems = [*project.problems, *targets.problems]
-    show_problems(problems, err=True)
-    if any(problem.severity == "error" for problem in problems):
-        sys.exit(2)
-    return Suite(
-        path=str(project.working / "targets"),
-        root=str(project.root),
-        cases=(),
-        targets=targets.names(),
-        prices=read_prices(project.config),
-        embedding_target=project.config.get("embedding_target"),
-    )
+    return load_project_or_exit(targets_file)
 
 
 def _find(name: str, project: Suite) -> Target:
