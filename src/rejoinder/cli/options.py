@@ -164,4 +164,3 @@ def _given(values: Values) -> Values:
 
 
 trust_option = click.option("--trust", is_flag=True, help="Use the run folder's own copy of its suites.")
-no_code_option, trust_env_option = TRUST.values()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from rejoinder.cli.live import live_display
-from rejoinder.cli.options import no_code_option, trust_option
+from rejoinder.cli.options import TRUST, trust_option
 from rejoinder.cli.results import Output, exit_with, output_options
 from rejoinder.engine.recorded import open_recorded
 from rejoinder.engine.run import replay_run
@@ -13,7 +13,7 @@ from rejoinder.engine.run import replay_run
 
 @click.command("replay")
 @click.argument("run", required=False)
-@no_code_option
+@TRUST["no_code"]
 @trust_option
 @output_options
 def command(run: str | None, no_code: bool, trust: bool, output: Output) -> None:
