@@ -10,7 +10,7 @@ ROOT = Path(__file__).parent.parent
 KNOWN = [
     *(f"R{number}" for number in range(1, 70)),
     *(f"C{number}" for number in range(1, 36)),
-    *(f"P{number}" for number in range(1, 31)),
+    *(f"P{number}" for number in range(1, 46)),
     "P18a",
 ]
 
