@@ -146,7 +146,7 @@ def _choose(report: RunReport) -> tuple[list[Result], dict[str, int]]:
     recovered: list[tuple[int, Result]] = []
     left_out = {"did not pass": 0, "recovered": 0}
     for place, result in enumerate(report.results):
-        if result.status == "passed" and result.succeeded_on_turn != 1:
+        if result.recovered:
             shown, group = recovered, "recovered"
         elif result.status in ("failed", "error") and not _is_explained(result, report):
             shown, group = failed, "did not pass"

@@ -13,13 +13,11 @@ from rejoinder.formatting import find_judges, format_judge_prompt
 from rejoinder.model import (
     AnyCheck,
     Compare,
-    FollowUp,
-    Item,
     Judged,
     Level,
     Semantic,
     Suite,
-    groups_of,
+    follow_ups_of,
     walk_check,
 )
 from rejoinder.roles import find_embedder, judge_for
@@ -112,27 +110,20 @@ def _longest(level: Level, kept: Effort, turns: int | None) -> Effort:
     if turns == 1:
         return here
     left = turns - 1 if turns else None
-    further = [kept + _longest(follow_up.level, kept, left) for follow_up in _follow_ups(level)]
+    further = [kept + _longest(follow_up.level, kept, left) for follow_up in follow_ups_of(level)]
     most = (max((getattr(one, name) for one in further), default=0) for name in Effort.__struct_fields__)
     return here + Effort(*most)
 
 
 def _said_again(level: Level, turns: int) -> int:
     """Tokens of the follow-ups of a conversation, at most, each sent with every turn after it."""
-    prompts = [one.prompt for inner in (level, *_all_levels(level)) for one in _follow_ups(inner)]
+    prompts = [one.prompt for inner in (level, *_all_levels(level)) for one in follow_ups_of(inner)]
     longest = max((sum(len(piece) for piece in one if isinstance(piece, str)) for one in prompts), default=0)
     return (longest // CHARACTERS_A_TOKEN + 1) * (turns * (turns - 1) // 2)
 
 
 def _all_levels(level: Level) -> list[Level]:
-    return [inner for one in _follow_ups(level) for inner in (one.level, *_all_levels(one.level))]
-
-
-def _follow_ups(level: Level) -> list[FollowUp]:
-    items: list[Item] = []
-    for item in level.items:
-        items += [item, *(groups_of(item.check) if item.check is not None else ())]
-    return [item.follow_up for item in items if item.follow_up is not None]
+    return [inner for one in follow_ups_of(level) for inner in (one.level, *_all_levels(one.level))]
 
 
 def _asked_by(check: AnyCheck) -> Effort:

@@ -150,7 +150,7 @@ class _Counts:
 
     def count(self, result: Result, case: int) -> None:
         self.statuses[result.status] += 1
-        self.first_try += result.succeeded_on_turn == 1
+        self.first_try += result.first_try
         if result.status != "skipped":
             self.rate.add(case, result.passed)
         self.usage += result.usage

@@ -307,6 +307,16 @@ class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
     fork: ForkedFrom | None = None
 
     @property
+    def first_try(self) -> bool:
+        """Did it pass without being answered back?"""
+        return self.passed and not any(turn.depth for turn in self.turns)
+
+    @property
+    def recovered(self) -> bool:
+        """Did it pass after it was answered back?"""
+        return self.passed and not self.first_try
+
+    @property
     def deciding_checks(self) -> tuple[CheckResult, ...]:
         """The checks of the last turn."""
         return self.turns[-1].checks if self.turns else ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rejoinder.model.checks import And, AnyCheck, Group, Item, Level, Not, Or
+from rejoinder.model.checks import And, AnyCheck, FollowUp, Group, Item, Level, Not, Or
 
 
 def parts_of(check: AnyCheck) -> Iterator[AnyCheck]:
@@ -33,13 +33,18 @@ def walk_check(check: AnyCheck) -> Iterator[AnyCheck]:
         yield from walk_check(part)
 
 
+def follow_ups_of(level: Level) -> Iterator[FollowUp]:
+    """The follow-ups of a level and of the groups in it, in document order."""
+    for item in level.items:
+        for inner in (item, *(groups_of(item.check) if item.check is not None else ())):
+            if inner.follow_up is not None:
+                yield inner.follow_up
+
+
 def walk_level(level: Level) -> Iterator[AnyCheck]:
     """Every check of a level and of all follow-ups in it, with everything inside them."""
     for item in level.items:
-        items = [item]
         if item.check is not None:
             yield from walk_check(item.check)
-            items += groups_of(item.check)
-        for inner in items:
-            if inner.follow_up is not None:
-                yield from walk_level(inner.follow_up.level)
+    for follow_up in follow_ups_of(level):
+        yield from walk_level(follow_up.level)
