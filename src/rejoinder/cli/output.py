@@ -7,7 +7,6 @@ from files of any origin. JSON stays exact. A lint rule keeps `click.echo` out o
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
@@ -51,7 +50,11 @@ def tell_passed_over(files: Sequence[str]) -> None:
 
 def width_of(stream: TextIO) -> int:
     """The terminal's width; a file is given a hundred columns."""
-    return shutil.get_terminal_size((100, 24)).columns if stream.isatty() or "COLUMNS" in os.environ else 100
+    if not stream.isatty() and "COLUMNS" not in os.environ:
+        return 100
+    import shutil
+
+    return shutil.get_terminal_size((100, 24)).columns
 
 
 def echo(*lines: str, err: bool = False) -> None:

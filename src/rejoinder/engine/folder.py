@@ -165,9 +165,17 @@ class RunFolder:
 
 
 def _try_lock(handle: int) -> bool:
-    from filelock import lock_descriptor
+    try:
+        import fcntl
+    except ImportError:
+        from filelock import lock_descriptor
 
-    return lock_descriptor(handle, blocking=False)
+        return lock_descriptor(handle, blocking=False)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def runs_folder(root: Path) -> Path:

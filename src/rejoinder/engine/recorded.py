@@ -68,8 +68,9 @@ class RecordedRun:
     def options(self) -> RunOptions:
         """The options that the run was started with, but for what only a command may decide."""
         options = self.stored.options
-        if not self.is_trusted:
-            self._refuse_options(options)
+        most = max(options.repeat, options.pace.workers or 0)
+        if most > MOST_REPEATS and not self.is_trusted:
+            raise self._refused(f"asks for {most} trials or workers")
         return options.changed(
             trust=Trust(),
             targets_file=self._place(options.selection.targets_file, "--targets"),
@@ -107,13 +108,8 @@ class RecordedRun:
         if options.selection.system_prompt is not None or answers.fork is not None or answers.record is not None:
             raise self._refused("was started with --system-prompt, --fork or --record")
 
-    def _refuse_options(self, options: RunOptions) -> None:
-        most = max(options.repeat, options.pace.workers or 0)
-        if most > MOST_REPEATS:
-            raise self._refused(f"asks for {most} trials or workers")
-
     def _suite_file(self, stored: StoredSuite) -> Path | None:
-        here = self._in_project(stored.path)
+        here = _moved(stored.path, self.stored.root, self.root)
         if here is not None and here.is_file():
             return here
         there = Path(stored.path)
@@ -121,23 +117,16 @@ class RecordedRun:
 
     def _copy(self, number: int, stored: StoredSuite) -> Suite:
         if not self.is_trusted:
-            place = self._in_project(stored.path) or stored.path
+            place = _moved(stored.path, self.stored.root, self.root) or stored.path
             raise self._refused(f"was made from a suite that is not here: {place}")
         home = Path(stored.root)
         return stored_suite(self.folder, number, stored, home if self.has_seal and home.is_dir() else self.root)
-
-    def _in_project(self, path: str) -> Path | None:
-        """A path of the project that the run was begun in, in the working project."""
-        then = PurePath(path)
-        if ".." in then.parts or not then.is_relative_to(self.stored.root):
-            return None
-        return self.root / then.relative_to(self.stored.root)
 
     def _place(self, path: str | None, option: str) -> str | None:
         """A path among the options, in the working project; elsewhere only if it is trusted."""
         if path is None:
             return None
-        here = self._in_project(path)
+        here = _moved(path, self.stored.root, self.root)
         if here is not None and (here.exists() or not self.is_trusted):
             return str(here)
         if not self.is_trusted:
@@ -150,6 +139,14 @@ class RecordedRun:
             f"Run the command in the project that has the run's suites (this one is {self.root}). Or use the copy in"
             " the folder with --trust: then the folder decides which code is run and where your keys are sent.",
         )
+
+
+def _moved(path: str, root: str, now: Path) -> Path | None:
+    """A path of the project that a run was started in, in the project as it is `now`; None for one outside of it."""
+    then = PurePath(path)
+    if ".." in then.parts or not then.is_relative_to(root):
+        return None
+    return now / then.relative_to(root)
 
 
 def open_recorded(name: str | None, *, trust: bool = False) -> RecordedRun:

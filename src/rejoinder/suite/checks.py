@@ -7,7 +7,6 @@ it. AgentV's evaluators and rubrics are other forms of the same checks.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Protocol, get_args, get_origin
@@ -164,7 +163,11 @@ def _read_command(value: str | list[str], at: str, texts: Texts) -> tuple[str, .
         return (texts.text(value, at),)
     words = [texts.text(word, at) for word in value]
     # One entry is a command line, and a word alone is the name of a program.
-    return tuple(words) if len(words) > 1 else (shlex.quote(words[0]),)
+    if len(words) > 1:
+        return tuple(words)
+    from shlex import quote
+
+    return (quote(words[0]),)
 
 
 def _match(kind: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:

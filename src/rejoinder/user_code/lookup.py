@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
@@ -114,7 +113,9 @@ def script_words(script: tuple[str, ...]) -> list[str]:
     first, *rest = script
     if rest:
         return [first, *rest]
-    lexer = shlex.shlex(first, posix=True, punctuation_chars=True)  # `./check.py; echo` names ./check.py
+    from shlex import shlex
+
+    lexer = shlex(first, posix=True, punctuation_chars=True)  # `./check.py; echo` names ./check.py
     lexer.whitespace_split = True
     lexer.commenters = ""  # it would end a line at every `#`, and a shell only at one that begins a word
     try:
@@ -138,7 +139,9 @@ def _words(words: tuple[str, ...]) -> list[str]:
     if _OF_A_SHELL.search(line):
         return []
     try:
-        return shlex.split(line)
+        from shlex import split
+
+        return split(line)
     except ValueError:
         return []
 
