@@ -277,7 +277,6 @@ def test_no_code_is_decided_by_the_command(command: str, desk: Desk) -> None:
         {"system_prompt": "Say what I want."},
         {"fork": {"turn": 1, "prompt": "Say what I want."}},
         {"record": "HERE/.git/hooks"},
-        {"shard": [1, 0]},
     ],
 )
 def test_a_folder_from_elsewhere_does_not_choose_whom_to_ask_or_what_to_say(
@@ -406,6 +405,14 @@ def test_a_run_that_is_being_graded_is_not_pruned(desk: Desk) -> None:
     assert run.is_dir()
     assert "deleted 1 run" in desk.project.run("runs", "prune", "--keep", "0", "--yes")
     assert not (desk.project.folder / ".rejoinder" / "grades" / run.name).exists()
+
+
+def test_a_folder_with_a_part_that_cannot_be_is_refused(desk: Desk, stranger: Stranger) -> None:
+    desk.project.write("evals.yaml", suite("http://127.0.0.1:9/v1"))
+    folder = stranger.copy(desk.project.folder.parent / ID)
+    edit(folder / "suite.json", lambda data: {**data, "options": {**data["options"], "shard": [1, 0]}})
+    killed(folder)
+    assert "there is no part 1 of 0" in refusal(desk, "resume", str(folder))
 
 
 def test_an_open_run_can_be_shown_but_not_replayed_graded_or_pruned(desk: Desk) -> None:

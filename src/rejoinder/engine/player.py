@@ -86,18 +86,7 @@ class Player:
                 if self._missing:  # a check of this turn has no verdict, so how it would have gone on is unknown
                     effect = conversation.send(Stop())
         except StopIteration as stop:
-            return self._missed(stop.value) if self._missing else stop.value
-
-    def _missed(self, outcome: Outcome) -> Outcome:
-        """A conversation with a call that is not recorded is an error, whatever other checks say: a recording that is
-        out of date must not pass because another check has decided already."""
-        if outcome.error is not None and outcome.error.type == NO_RECORDING:
-            return outcome
-        # Checks call at the same time, so the first is found by content and not by speed.
-        _, failure = min(self._missing, key=lambda miss: place_in_turn(miss[0]))
-        *turns, last = outcome.turns
-        trouble = Trouble(type=NO_RECORDING, message=failure.message, status=failure.status, turn=last.turn)
-        return Outcome(status="error", turns=(*turns, structs.replace(last, passed=False)), error=trouble)
+            return _missed(stop.value, self._missing) if self._missing else stop.value
 
     async def _ask(self, ask: Ask) -> Reply | Failure | Stop:
         self.turn = ask.turn
@@ -298,6 +287,18 @@ class _Port:
 
     def post(self, post: Post) -> Awaitable[Reply | Failure]:
         return self._answer(self._player.call_to_work(self._effect.turn, post))
+
+
+def _missed(outcome: Outcome, missing: list[tuple[Call, Failure]]) -> Outcome:
+    """A conversation with a call that is not recorded is an error, whatever other checks say: a recording that is out of
+    date must not pass because another check has decided already."""
+    if outcome.error is not None and outcome.error.type == NO_RECORDING:
+        return outcome
+    # Checks call at the same time, so the first is found by content and not by speed.
+    _, failure = min(missing, key=lambda miss: place_in_turn(miss[0]))
+    *turns, last = outcome.turns
+    trouble = Trouble(type=NO_RECORDING, message=failure.message, status=failure.status, turn=last.turn)
+    return Outcome(status="error", turns=(*turns, structs.replace(last, passed=False)), error=trouble)
 
 
 def _is_missing(answer: Reply | Failure) -> bool:
