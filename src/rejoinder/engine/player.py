@@ -290,7 +290,7 @@ class _Port:
 
 
 def _missed(outcome: Outcome, missing: list[tuple[Call, Failure]]) -> Outcome:
-    """A conversation with a call that is not recorded is an error, whatever other checks say: a recording that is out of
+    """A conversation with a call that is not recorded is an error, whatever other checks say: a recording out of
     date must not pass because another check has decided already."""
     if outcome.error is not None and outcome.error.type == NO_RECORDING:
         return outcome

@@ -55,6 +55,10 @@ async def _find_closed(setup: Setup, told: Mapping[str, Told]) -> RejoinderError
     return None
 
 
+async def _is_gone(call: Call) -> str:
+    return f"turn {call.request.turn} was not recorded, and the run that was replayed is gone"
+
+
 def _open_cache(setup: Setup) -> RunCache:
     """Before anything is sent, so that a damaged cache is found in time."""
     from rejoinder.engine.cache import Cache, RunCache
@@ -131,6 +135,8 @@ class RunSources:
             yield EndIfMissing(self._skipped)
         elif otherwise == "explain" and self._cassettes is not None:
             yield FailIfMissing(self._cassettes.explain)
+        elif otherwise == "explain" and not self._earlier.recorded:
+            yield FailIfMissing(_is_gone)
         elif otherwise == "explain":
             from rejoinder.engine.nearest import NearestCall
 
