@@ -887,3 +887,15 @@ def test_whatever_any_service_answers_is_no_bug(body: bytes, project: Project) -
     with FakeServer(status(200, body=body)) as server:
         result = run_one(project, generic(server), code=None)
     assert (result["error"] or {"type": "bad-response"})["type"] == "bad-response"
+
+
+def test_a_function_that_is_slow_once_does_not_end_its_target(project: Project) -> None:
+    """It is no server that could be unreachable."""
+    project.write(
+        "own.py",
+        "import time\ndef answer(request):\n    time.sleep(9 if 'a' in request.case_id else 0)\n    return 'x'\n",
+    )
+    target = {"name": "it", "provider": "python", "call": "own:answer", "timeout_seconds": 0.3, "max_retries": 0}
+    cases = [{"id": name, "prompt": "Hello", "checks": [{"match": "x"}]} for name in ("a", "b")]
+    document = run(project, {"targets": [target], "target": "it", "evals": cases}, "--workers", "1", code=3)
+    assert [result["status"] for result in document["results"]] == ["error", "passed"]

@@ -130,7 +130,7 @@ class Live:
 
     def _final(self, error: ProviderError, decision: Decision, opened: OpenTarget, key: str, tries: Tries) -> Told:
         """A failure that is not retried. Where every other call would share it, it ends the target."""
-        state, unreached = opened.state, error.type in _NOT_REACHED
+        state, unreached = opened.state, error.type in _NOT_REACHED and not opened.info.runs_code
         error.message += decision.because
         if state.ended is None and (decision.ends_target or (unreached and not state.answered)):
             error.message += opened.advice(error)
