@@ -34,6 +34,16 @@ class RejoinderError(Exception):
         return f"{self.message}\n{self.hint}" if self.hint else self.message
 
 
+class ShutDown(Exception):
+    """A wait has ended because the run ends."""
+
+
+class CassetteError(RejoinderError):
+    """A cassette cannot be read or written."""
+
+    exit_code = 2
+
+
 class UsageError(RejoinderError):
     """The command or call cannot be carried out as given; nothing was done."""
 

@@ -1,8 +1,6 @@
 """Cassettes: recorded conversations in small files, which answer the same requests again without a model."""
 
-from rejoinder.cassettes.file import NO_RECORDING as NO_RECORDING
 from rejoinder.cassettes.file import Cassette as Cassette
-from rejoinder.cassettes.file import CassetteError as CassetteError
 from rejoinder.cassettes.file import Change as Change
 from rejoinder.cassettes.file import Kind as Kind
 from rejoinder.cassettes.file import Recording as Recording

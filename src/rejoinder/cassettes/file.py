@@ -17,13 +17,11 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.errors import RejoinderError, reason_of
+from rejoinder.errors import CassetteError, reason_of
 from rejoinder.model import ChatMessage, Failure, Reply, file_in_project
 from rejoinder.run_files import replace_file
 
 FORMAT = 1
-NO_RECORDING = "no-recording"
-"""The type of a Failure: something was asked that is not recorded."""
 LONGEST_NAME = 60
 """Bytes of a name in the name of a file; a file system takes 255 for the whole."""
 AT_ONCE_S = 0.0001
@@ -31,12 +29,6 @@ AT_ONCE_S = 0.0001
 Kind: TypeAlias = Literal["candidate", "judge", "other", "embedding", "work"]
 Change: TypeAlias = Callable[[str], str]
 """Puts names in the place of secrets, or secrets in the place of their names."""
-
-
-class CassetteError(RejoinderError):
-    """A cassette cannot be read or written."""
-
-    exit_code = 2
 
 
 class Recording(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

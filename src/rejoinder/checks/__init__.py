@@ -1,10 +1,8 @@
-"""Checks: what is asked of a reply, one file a family. A family that asks nothing is imported here, so that its
-functions are registered; the others are imported when a suite has such a check."""
+"""Checks: what is asked of a reply, one file a family. The families that nearly every suite needs are imported here, so
+that their functions are registered; the others are imported when a suite has such a check."""
 
 from rejoinder.checks import groups as groups
-from rejoinder.checks import json_checks as json_checks
 from rejoinder.checks import text as text
-from rejoinder.checks import tools as tools
 from rejoinder.checks.base import CheckFault as CheckFault
 from rejoinder.checks.base import Context as Context
 from rejoinder.checks.base import Post as Post

@@ -27,6 +27,8 @@ _MODULES: dict[str, str] = {
     **dict.fromkeys(("code", "python", "check", "webhook"), "user_code"),
 }
 """Where checks that ask something have their functions, if not in the module of their own name."""
+_FAMILIES = ("json_checks", "tools")
+"""Modules of plain checks that are imported when a check is in none of those imported before."""
 
 
 def grades(*kinds: type[Check]) -> Callable[[F], F]:
@@ -50,16 +52,26 @@ def joins(*kinds: type[Check]) -> Callable[[F], F]:
     return register
 
 
+def _plain(kind: type[Check]) -> Callable[[Any, Context], Verdict] | None:
+    """The function of a check that looks at the reply alone; None where it asks something or is a group."""
+    function = _PLAIN.get(kind)
+    if function is None and kind not in _GROUPS and kind not in _ASKING:
+        for family in _FAMILIES:
+            import_module(f"rejoinder.checks.{family}")
+        function = _PLAIN.get(kind)
+    return function
+
+
 def is_plain(level: Level) -> bool:
     """Has a level nothing but checks that look at the reply, and no follow-up?"""
-    return all(item.follow_up is None and type(item.check) in _PLAIN for item in level.items)
+    return all(item.follow_up is None and item.check is not None and _plain(type(item.check)) for item in level.items)
 
 
 def grade_plain(checks: tuple[Check, ...], context: Context) -> tuple[Verdict, ...] | None:
     """The verdicts when all checks look at the reply alone; None when one asks something or is a group."""
     verdicts: list[Verdict] = []
     for check in checks:
-        function = _PLAIN.get(type(check))
+        function = _plain(type(check))
         if function is None:
             return None
         verdicts.append(function(check, context))
@@ -87,8 +99,8 @@ _Pending = Verdict | asyncio.Task[Verdict] | Callable[[], Coroutine[Any, Any, Ve
 
 def _begin(check: Check, context: Context, tasks: list[asyncio.Task[Verdict]]) -> _Pending:
     kind = type(check)
-    if kind in _PLAIN:
-        return _PLAIN[kind](check, context)
+    if (function := _plain(kind)) is not None:
+        return function(check, context)
     if kind in _GROUPS:
         inner = [_begin(part, context, tasks) for part in parts_of(check)]
         return lambda: _join(check, inner)

@@ -12,14 +12,13 @@ from typing import Protocol
 
 from msgspec import structs
 
-from rejoinder.cassettes import NO_RECORDING
 from rejoinder.checks import Post, Work
 from rejoinder.engine.calls import Call, Source, Tape
 from rejoinder.engine.conversation import Stop
 from rejoinder.engine.journal import Journal, Told
 from rejoinder.engine.plan import Place, place_of
 from rejoinder.errors import RejoinderError
-from rejoinder.model import Failure, Kind, Reply
+from rejoinder.model import NO_RECORDING, Failure, Kind, Reply
 
 
 class OnceSource(Source, Protocol):

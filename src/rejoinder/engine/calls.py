@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
@@ -10,6 +11,7 @@ from rejoinder.checks import Post, Work
 from rejoinder.engine.conversation import Stop
 from rejoinder.engine.journal import Told
 from rejoinder.engine.plan import Job
+from rejoinder.engine.target_identity import asked_model
 from rejoinder.model import Kind, Request, Target
 
 Counter: TypeAlias = tuple[str, bool]
@@ -98,3 +100,22 @@ class Tape:
         judges = [call for call, _ in self.calls if call.kind == "judge"]
         again = {call.request.messages[:2] for call in judges if len(call.request.messages) > 2}
         return [call for call in judges if call.request.messages[:2] in again]
+
+
+ModelOf: TypeAlias = Callable[[Call], str]
+"""The model that a call asks for; empty where it is unknown, or where the call has no target."""
+
+
+class Models:
+    """The models that calls ask for, as they go out: what a `${{ VAR }}` stands for is looked up once."""
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[str, str], str] = {}
+
+    def __call__(self, call: Call) -> str:
+        if call.target is None:
+            return ""
+        place = call.request.suite, call.request.target
+        if place not in self._names:
+            self._names[place] = asked_model(call.job.prepared.suite, call.target)
+        return self._names[place]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeAlias
 
 import msgspec
 from msgspec import structs
 
 from rejoinder.cassettes import (
     Cassette,
-    CassetteError,
     Change,
     Playback,
     Recording,
@@ -21,31 +19,13 @@ from rejoinder.cassettes import (
 )
 from rejoinder.cassettes import Kind as RecordedKind
 from rejoinder.checks import Post, Work
-from rejoinder.engine.calls import Call, Tape, place_in_turn
+from rejoinder.engine.calls import Call, ModelOf, Tape, place_in_turn
 from rejoinder.engine.journal import Told
 from rejoinder.engine.plan import Job
-from rejoinder.engine.target_identity import asked_model
 from rejoinder.engine.targets import OpenTargets
+from rejoinder.errors import CassetteError
 from rejoinder.model import Suite
 from rejoinder.providers.replay import ReplayProvider
-
-ModelOf: TypeAlias = Callable[[Call], str]
-"""The model that a call asks for; empty where it is unknown, or where the call has no target."""
-
-
-class Models:
-    """The models that calls ask for, as they go out: what a `${{ VAR }}` stands for is looked up once."""
-
-    def __init__(self) -> None:
-        self._names: dict[tuple[str, str], str] = {}
-
-    def __call__(self, call: Call) -> str:
-        if call.target is None:
-            return ""
-        place = call.request.suite, call.request.target
-        if place not in self._names:
-            self._names[place] = asked_model(call.job.prepared.suite, call.target)
-        return self._names[place]
 
 
 class CassetteSource:
@@ -114,9 +94,6 @@ class ReplayTargets:
 
     def __init__(self, targets: OpenTargets) -> None:
         self._targets = targets
-
-    def __bool__(self) -> bool:
-        return any(opened.target.provider == "replay" for opened in self._targets)
 
     async def answer(self, call: Call) -> Told | None:
         return self.consume(call)

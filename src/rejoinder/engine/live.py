@@ -12,6 +12,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -22,10 +23,13 @@ from rejoinder.engine.journal import Asked, Journal, Told
 from rejoinder.engine.retries import Decision, Retries, Tries, decide_retry
 from rejoinder.engine.targets import OpenTarget, OpenTargets
 from rejoinder.engine.webhooks import Webhooks
+from rejoinder.errors import ShutDown
 from rejoinder.model import Failure, Reply, Request
 from rejoinder.providers import Provider, ProviderError
 from rejoinder.providers.base import ReplyWithin
-from rejoinder.providers.limits import Closed, Limiter
+
+if TYPE_CHECKING:
+    from rejoinder.providers.limits import Limiter
 
 MOST_LOCAL = 4
 """Scripts and functions of checks that run at the same time, on a machine with fewer processors."""
@@ -85,7 +89,7 @@ class Live:
             if limiter is not None:
                 try:
                     ticket = await limiter.enter(again=tries.refusals > 0)
-                except Closed:
+                except ShutDown:
                     raise NoAnswer from None
             ended = opened.state.ended
             if ended is not None or (self._stopped.is_set() and tries.made > 1):

@@ -11,8 +11,8 @@ import msgspec
 from msgspec import structs
 
 from rejoinder.cassettes import Recording, explain_miss, likeness
-from rejoinder.engine.calls import Call
-from rejoinder.engine.cassettes import ModelOf, recording_of, recordings_of
+from rejoinder.engine.calls import Call, ModelOf
+from rejoinder.engine.cassettes import recording_of, recordings_of
 from rejoinder.engine.earlier import EarlierRuns
 from rejoinder.engine.journal import Told
 from rejoinder.engine.plan import Job, Place, file_of, place_of, plan

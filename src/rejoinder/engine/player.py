@@ -13,7 +13,6 @@ from pathlib import Path
 
 from msgspec import structs
 
-from rejoinder.cassettes import NO_RECORDING
 from rejoinder.checks import Context, Post, Work, grade, grade_plain
 from rejoinder.engine.calls import Attempts, Call, Counter, NoAnswer, Source, Tape, place_in_turn
 from rejoinder.engine.conversation import Ask, Grade, Stop, converse
@@ -23,6 +22,7 @@ from rejoinder.engine.plan import Job, Prepared
 from rejoinder.engine.target_identity import identity_of
 from rejoinder.formatting import format_case, gather_evidence
 from rejoinder.model import (
+    NO_RECORDING,
     ChatMessage,
     Evidence,
     Failure,

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import structs
 
-from rejoinder.cassettes import NO_RECORDING
 from rejoinder.engine.answers import EndIfMissing, JournalSource
 from rejoinder.engine.calls import Call, Source, Tape
 from rejoinder.engine.embeddings import Embeddings
@@ -19,7 +18,7 @@ from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.secrets import Mask
 from rejoinder.engine.targets import known_secrets
 from rejoinder.errors import UsageError
-from rejoinder.model import Outcome, Suite
+from rejoinder.model import NO_RECORDING, Outcome, Suite
 
 
 async def retrace(job: Job, told: Mapping[str, Told], *further: Source) -> tuple[Tape, Outcome | None]:

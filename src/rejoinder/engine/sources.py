@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from rejoinder.cassettes import Shelf, check_folder
 from rejoinder.engine.answers import (
     Allowed,
     EndIfMissing,
@@ -23,8 +22,7 @@ from rejoinder.engine.answers import (
     JournalSource,
     OnceSource,
 )
-from rejoinder.engine.calls import Call, Source, Tape
-from rejoinder.engine.cassettes import CassetteSource, Models, ReplayTargets, record_conversation
+from rejoinder.engine.calls import Call, Models, Source, Tape
 from rejoinder.engine.earlier import EarlierRuns
 from rejoinder.engine.journal import History, Journal, Told
 from rejoinder.engine.live import Live
@@ -35,7 +33,9 @@ from rejoinder.errors import RejoinderError
 from rejoinder.model import Outcome, Reply, key_kind
 
 if TYPE_CHECKING:
+    from rejoinder.cassettes import Shelf
     from rejoinder.engine.cache import RunCache
+    from rejoinder.engine.cassettes import CassetteSource, ReplayTargets
     from rejoinder.model.runs import CacheUse
 
 
@@ -57,6 +57,14 @@ async def _find_closed(setup: Setup, told: Mapping[str, Told]) -> RejoinderError
 
 async def _is_gone(call: Call) -> str:
     return f"turn {call.request.turn} was not recorded, and the run that was replayed is gone"
+
+
+def _find_replay_targets(setup: Setup) -> ReplayTargets | None:
+    if not any(opened.target.provider == "replay" for opened in setup.targets):
+        return None
+    from rejoinder.engine.cassettes import ReplayTargets
+
+    return ReplayTargets(setup.targets)
 
 
 def _open_cache(setup: Setup) -> RunCache:
@@ -83,21 +91,28 @@ class RunSources:
         self._models = Models()
         self._shelf = self._open_shelf()
         """Where cassettes are written, or played from."""
-        self._cassettes = (
-            CassetteSource(self._shelf, setup.mask.reveal_text, self._models)
-            if self._shelf is not None and answers.replay is not None
-            else None
-        )
+        self._cassettes = self._open_cassettes()
         self._prefix = ForkPrefix(prefix, answers.fork.turn) if prefix is not None and answers.fork else None
-        self._replay_targets = ReplayTargets(setup.targets)
+        self._replay_targets = _find_replay_targets(setup)
         self._cache = _open_cache(setup) if answers.cache and setup.opens_targets else None
 
     def _open_shelf(self) -> Shelf | None:
         answers, suites = self._setup.options.answers, self._setup.suites
+        folder = answers.record or answers.replay
+        if folder is None:
+            return None
+        from rejoinder.cassettes import Shelf, check_folder
+
         if answers.record is not None:
             check_folder(Path(answers.record))
-        folder = answers.record or answers.replay
-        return Shelf(Path(folder), [(suite.path, suite.root) for suite in suites]) if folder is not None else None
+        return Shelf(Path(folder), [(suite.path, suite.root) for suite in suites])
+
+    def _open_cassettes(self) -> CassetteSource | None:
+        if self._shelf is None or self._setup.options.answers.replay is None:
+            return None
+        from rejoinder.engine.cassettes import CassetteSource
+
+        return CassetteSource(self._shelf, self._setup.mask.reveal_text, self._models)
 
     def for_run(self, live: Live, journal: Journal, history: History | None) -> tuple[Source, ...]:
         return (*self._own(history), *self._recorded(journal), *self._called(live, journal), *self._otherwise())
@@ -105,8 +120,8 @@ class RunSources:
     def _own(self, history: History | None) -> Iterator[Source]:
         """The run's own journal. What it holds counts as used where a recording is given once."""
         if history is not None:
-            once: list[OnceSource] = [one for one in (self._cassettes, self._prefix) if one is not None]
-            once += [self._replay_targets] if self._replay_targets else []
+            sources = self._cassettes, self._prefix, self._replay_targets
+            once: list[OnceSource] = [one for one in sources if one is not None]
             yield JournalSource(history.told, self._price, once=once)
 
     def _recorded(self, journal: Journal) -> Iterator[Source]:
@@ -159,6 +174,8 @@ class RunSources:
         if self._cassettes is not None:
             self._cassettes.close(job)
         elif tape is not None and self._shelf is not None:
+            from rejoinder.engine.cassettes import record_conversation
+
             record_conversation(self._shelf, job, tape, self._models, self._setup.mask.hide_text)
         if tape is not None and self._cache is not None and outcome.has_undecided_judge:
             self._cache.forget(tape.unreadable())
@@ -167,7 +184,7 @@ class RunSources:
         """Recordings that no call used. Whole cassettes are named only where every case was played (`whole`)."""
         every = whole and not self._setup.options.selection.targets
         unused = self._cassettes.stale(self._setup.suites if every else ()) if self._cassettes else []
-        return unused + self._replay_targets.stale(whole=whole)
+        return unused + (self._replay_targets.stale(whole=whole) if self._replay_targets else [])
 
     def retry_errors(self, history: History | None) -> History | None:
         """Forget failed calls and unreadable answers, so that they are called again; the history without them."""

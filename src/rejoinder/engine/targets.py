@@ -26,7 +26,6 @@ from rejoinder.model.providers import row_of
 from rejoinder.project import Environment, Loan
 from rejoinder.providers import Provider, ProviderError, info_of, open_provider
 from rejoinder.providers.base import PredictsUsage
-from rejoinder.providers.bounds import bounds_of
 from rejoinder.providers.settings import normalize_keys
 from rejoinder.providers.shared import Exchange
 from rejoinder.spelling import list_words
@@ -153,6 +152,8 @@ class OpenTarget:
         outgoing = self._outgoing(request)
         if outgoing is None or outgoing.body is None:
             return 0, None if request.embed is None else 0
+        from rejoinder.providers.bounds import bounds_of
+
         bounds = bounds_of(outgoing.body, embeds=request.embed is not None)
         return bounds.input_tokens, bounds.output_tokens
 

@@ -10,7 +10,6 @@ from itertools import chain
 
 from msgspec import Struct
 
-from rejoinder.cassettes import CassetteError
 from rejoinder.engine.answers import JournalSource
 from rejoinder.engine.budget import Budget
 from rejoinder.engine.calls import NoAnswer, Source
@@ -28,9 +27,9 @@ from rejoinder.engine.results import ResultWriter, make_result
 from rejoinder.engine.setup import Setup
 from rejoinder.engine.sources import RunSources
 from rejoinder.engine.targets import load_prices
-from rejoinder.errors import lacks_descriptors, reason_of, remedy_for
+from rejoinder.errors import CassetteError, lacks_descriptors, reason_of, remedy_for
 from rejoinder.model import Failure, Outcome, Target, Trouble
-from rejoinder.providers.limits import LimiterReport
+from rejoinder.model.runs import LimiterResult
 from rejoinder.roles import targets_used_by_checks
 from rejoinder.user_code import FunctionFault, redirect_user_output
 
@@ -46,7 +45,7 @@ class Ending(Struct, frozen=True):
     """Calls whose outcome is unknown."""
     failure: JournalError | KeyboardInterrupt | None = None
     """Raised once the event loop has ended: nothing is derived from half of the results."""
-    limits: tuple[LimiterReport, ...] = ()
+    limits: tuple[LimiterResult, ...] = ()
     given_up: tuple[tuple[Target, Failure], ...] = ()
     """Targets that were not called any more, and why."""
     played_all: bool = False

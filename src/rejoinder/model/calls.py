@@ -164,6 +164,10 @@ class Reply(Struct, frozen=True, omit_defaults=True):
         return structs.replace(self, cached=False, started_at=None, retries=0, waited_s=0.0)
 
 
+NO_RECORDING = "no-recording"
+"""The type of a Failure: something was asked that is not recorded."""
+
+
 class Failure(Struct, frozen=True, omit_defaults=True):
     """A call that ended in an error for good."""
 

@@ -24,13 +24,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from rejoinder.model.runs import LimiterResult as LimiterReport
+from rejoinder.errors import ShutDown
+from rejoinder.model.runs import LimiterResult
 from rejoinder.providers.allowances import Allowances, Sent
 from rejoinder.providers.pace import Pace
-
-
-class Closed(Exception):
-    """The limiter was shut down."""
 
 
 class Limiter:
@@ -53,7 +50,7 @@ class Limiter:
         if not self._is_anyone_waiting() and self._delay(now) <= 0:
             return self._let_in(now)
         if self._closed:
-            raise Closed
+            raise ShutDown
         waiter: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         (self._returned if again else self._waiters).append(waiter)
         self._pump()
@@ -67,11 +64,11 @@ class Limiter:
         return ticket
 
     def close(self) -> None:
-        """Shut down: calls that wait, or would have to wait, end with `Closed`."""
+        """Shut down: calls that wait, or would have to wait, end with `ShutDown`."""
         self._closed = True
         for waiter in (*self._returned, *self._waiters):
             if not waiter.done():
-                waiter.set_exception(Closed())
+                waiter.set_exception(ShutDown())
 
     def sending(self) -> Sent:
         """A request goes out now. What comes back is handed in with the headers of its answer."""
@@ -108,9 +105,9 @@ class Limiter:
         now = self._clock()
         return {kind: (one.left, max(0.0, one.until - now)) for kind, one in self._allowances.by_kind.items()}
 
-    def report(self) -> LimiterReport:
+    def report(self) -> LimiterResult:
         rate, window = self._pace.rate, self._pace.window
-        return LimiterReport(
+        return LimiterResult(
             self._name,
             self._allowances.requests,
             self._refused,

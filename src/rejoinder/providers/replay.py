@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from rejoinder.cassettes import NO_RECORDING, Kind, Playback, Recording, Shelf, read_cassette
+from rejoinder.cassettes import Kind, Playback, Recording, Shelf, read_cassette
 from rejoinder.errors import UsageError
-from rejoinder.model import Reply, Request, Target
+from rejoinder.model import NO_RECORDING, Reply, Request, Target
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.shared import Exchange
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rejoinder.providers.limits import Limiter, LimiterReport
+from rejoinder.model.runs import LimiterResult
 from rejoinder.providers.secret_finder import SecretFinder
 
 if TYPE_CHECKING:
     from rejoinder.providers.http_client import Transport
+    from rejoinder.providers.limits import Limiter
     from rejoinder.providers.tls import ClientCertificate
 
 
@@ -42,6 +43,8 @@ class Exchange:
     def limiter(self, provider: str, address: str, key: str | None) -> Limiter:
         place = (address, key or "")
         if place not in self._limiters:
+            from rejoinder.providers.limits import Limiter
+
             self._limiters[place] = Limiter(provider)
         return self._limiters[place]
 
@@ -49,7 +52,7 @@ class Exchange:
         for limiter in self._limiters.values():
             limiter.close()
 
-    def reports(self) -> list[LimiterReport]:
+    def reports(self) -> list[LimiterResult]:
         return [limiter.report() for limiter in self._limiters.values()]
 
     async def close(self) -> None:

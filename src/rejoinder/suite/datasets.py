@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -139,6 +137,8 @@ def _find_twin(text: str) -> str | None:
                 twins.append(key)
             seen.add(key)
 
+    import json
+
     try:
         json.loads(text, object_pairs_hook=look)
     except (ValueError, RecursionError):
@@ -167,6 +167,8 @@ class _Lines:
 
 
 def _read_csv(stream: TextIO, file: str, seen: str) -> Iterator[Row | Problem]:
+    import csv
+
     lines = _Lines(stream)
     reader = csv.reader(lines, strict=True)
     header: list[str] | None = None
@@ -209,6 +211,8 @@ def _csv_words(error: str) -> tuple[str, bool]:
     if "expected after" in error:
         return "text follows a closing quote; put the whole cell in quotes, and write quotes in it twice", False
     if "field limit" in error:
+        import csv
+
         most = f"{csv.field_size_limit():,}"
         return f"a cell of this row has more than {most} characters; is a quote not closed?", True
     return f"this row is not valid CSV: {error}", True
