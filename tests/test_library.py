@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +16,22 @@ import rejoinder
 from rejoinder import Answers, Limits, Pace, Selection, UsageError
 from rejoinder.engine.observer import Observer
 from rejoinder.testing import Answer, FakeServer, Received, is_judging
-from tests.kit import Project, Raw, behind, case, follow, scripted
+from tests.kit import (
+    KILLED,
+    Process,
+    Project,
+    Raw,
+    behind,
+    case,
+    follow,
+    journal_of,
+    run_folders,
+    run_process,
+    scripted,
+)
 
 SUITE = {
-    "targets": [scripted("it", "no", "no", "yes"), scripted("other", "yes")],
+    "targets": [scripted("it", "no", "no", "yes"), scripted("other", "yes", "yes")],
     "target": "it",
     "evals": [case("a", {"match": "yes"}, follow("Again.", {"match": "yes"}, follow("Now?", {"match": "yes"})))],
 }
@@ -200,3 +215,137 @@ def test_a_rival_of_a_fork_has_its_instructions(project: Project) -> None:
         assert first.summary.errors == 0
         rejoinder.fork(first, "a", 1, system="New.")
         assert sent([one for one in server.requests if not is_judging(one)]) == ["Old.", "New."]
+
+
+LOOP = """
+import asyncio, rejoinder
+async def play():
+    return rejoinder.run("evals.yaml", pace=rejoinder.Pace(workers=1))
+report = asyncio.run(play())
+print(report.run.status, report.summary.unfinished > 0, flush=True)
+"""
+
+
+def test_an_interrupt_within_a_running_loop_ends_the_run(project: Project) -> None:
+    slow = scripted("it", "hi", delay_ms=200)
+    project.write("evals.yaml", {"targets": [slow], "target": "it", "evals": [case(f"c{n}") for n in range(100)]})
+    process = Process(project.folder, command=[sys.executable, "-c", LOOP])
+
+    def is_told() -> bool:
+        return any(one["type"] == "told" for run in run_folders(project.folder) for one in journal_of(run))
+
+    process.wait_for(is_told)
+    process.interrupt()
+    assert process.end().out.split() == ["interrupted", "True"]
+
+
+# What others wrote
+
+
+def test_wrong_groups_of_options_are_refused(project: Project) -> None:
+    project.write("evals.yaml", SUITE)
+    groups: list[Any] = [{"limits": {"budget_tokens": 1}}, {"limits": Selection(limit=1)}, {"selection": Pace()}]
+    for wrong in groups:
+        with pytest.raises(UsageError, match=r"(limits|selection): expected (Limits|Selection), got"):
+            rejoinder.run("evals.yaml", **wrong)
+    with pytest.raises(UsageError, match="for replay, grade and merge"):
+        rejoinder.run("evals.yaml", answers=Answers(runs=("x",)))
+    with pytest.raises(UsageError, match="budget_tokens: expected"):
+        rejoinder.run("evals.yaml", limits=Limits(budget_tokens=2**60))
+    with pytest.raises(UsageError, match="no valid text"):
+        rejoinder.run("evals.yaml", selection=Selection(system_prompt="\udcff"))
+
+
+def test_results_of_a_killed_run_can_be_read_after_its_report_is_gone(project: Project) -> None:
+    project.write("evals.yaml", SUITE)
+    assert run_process(project.folder, "run", "evals.yaml", REJOINDER_KILL_AT="summary.written").code == KILLED
+    for name in ("results.jsonl", "summary.json"):
+        (run_folders(project.folder)[0] / name).unlink()
+    results = rejoinder.show().results
+    gc.collect()
+    assert [result.id for result in results] == ["a"]
+    assert project.invoke("run", "--failed-from", run_folders(project.folder)[0].name).exit_code == 0
+
+
+@pytest.mark.parametrize("started", [1e300, 1e18, -1])
+def test_times_that_cannot_be_are_damage(first: rejoinder.RunReport, started: float) -> None:
+    journal = first.folder.journal
+    text = journal.read_text()
+    assert '"started_at":' in text
+    journal.write_text(re.sub(r'"started_at":[\d.]+', f'"started_at":{started!r}', text))
+    for name in ("results.jsonl", "summary.json"):
+        (first.folder.path / name).unlink()
+    for verb in (rejoinder.show, rejoinder.replay, rejoinder.resume):
+        with pytest.raises(rejoinder.RejoinderError, match="damaged"):
+            verb(first)
+
+
+def test_numbers_of_tokens_that_cannot_be_do_not_damage_a_run(project: Project) -> None:
+    code = "from rejoinder.model import Reply, Usage\n"
+    code += "def big(request): return {'text': 'x', 'input_tokens': 1, 'output_tokens': 2**54}\n"
+    code += "def negative(request): return Reply('x', usage=Usage(10, 5, cached_tokens=-1))\n"
+    project.write("own.py", code)
+    for name in ("big", "negative"):
+        target = {"name": "it", "provider": "python", "call": f"own:{name}"}
+        project.write("evals.yaml", {"targets": [target], "target": "it", "evals": [case("a"), case("b")]})
+        report = rejoinder.run("evals.yaml")
+        assert report.summary.passed == 2
+        assert report.summary.usage.approximate
+
+
+def test_what_a_fail_fast_run_has_recorded_stays_when_it_is_resumed(project: Project) -> None:
+    code = "import time\ndef answer(request):\n    time.sleep({'a': 0, 'b': 0.3, 'c': 0.5, 'd': 0}[request.case_id])\n"
+    project.write("own.py", code + "    return 'no' if request.case_id == 'b' else 'x'\n")
+    target = {"name": "it", "provider": "python", "call": "own:answer"}
+    evals = [case(name, {"match": "x"}) for name in "abcd"]
+    project.write("evals.yaml", {"targets": [target], "target": "it", "evals": evals})
+    first = rejoinder.run("evals.yaml", pace=Pace(workers=2, fail_fast=True))
+    before = {result.id: result.status for result in first.results}
+    assert before == {"a": "passed", "b": "failed", "c": "passed", "d": "skipped"}
+    assert {result.id: result.status for result in rejoinder.resume(first).results} == before
+
+
+def test_a_fork_on_another_target_can_be_resumed(first: rejoinder.RunReport, project: Project) -> None:
+    options = rejoinder.RunOptions(selection=Selection(targets=("other",)))
+    fork = rejoinder.fork(first, "a", 2, prompt="Really?", options=options)
+    assert fork.summary.passed == 1
+    for name in ("results.jsonl", "summary.json"):
+        (fork.folder.path / name).unlink()
+    project.write(f"{fork.folder.path.relative_to(project.folder)}/run.json", cut_off(fork))
+    assert rejoinder.resume(fork).summary.passed == 1
+
+
+def test_a_fork_takes_no_system_prompt_of_the_suite(first: rejoinder.RunReport) -> None:
+    options = rejoinder.RunOptions(selection=Selection(system_prompt="Other."))
+    with pytest.raises(UsageError, match="a fork has the system prompt of its run"):
+        rejoinder.fork(first, "a", 2, options=options)
+
+
+def test_secrets_in_options_are_refused_and_never_in_the_receipt(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-a-secret-of-some-length")
+    with FakeServer() as server:
+        suite = {
+            "metadata": {"name": "about sk-a-secret-of-some-length"},
+            "targets": [behind(server, "it", api_key="${{ MY_KEY }}")],
+            "target": "it",
+            "evals": [case("a")],
+        }
+        project.write("evals.yaml", suite)
+        with pytest.raises(UsageError, match="holds a secret"):
+            rejoinder.run("evals.yaml", selection=Selection(system_prompt="Use sk-a-secret-of-some-length"))
+        report = rejoinder.run("evals.yaml")
+    for path in report.folder.path.iterdir():
+        assert b"sk-a-secret" not in path.read_bytes(), path
+
+
+def test_spans_are_left_out_where_a_secret_was_hidden(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-a-secret-of-some-length")
+    answers = iter(["x sk-a-secret-of-some-length then 105", "then 105"])
+    with FakeServer(lambda _: Answer(next(answers))) as server:
+        target = behind(server, "it", api_key="${{ MY_KEY }}")
+        evals = [case(name, {"contains": "105"}) for name in "ab"]
+        project.write("evals.yaml", {"targets": [target], "target": "it", "evals": evals})
+        results = rejoinder.run("evals.yaml", pace=Pace(workers=1)).results
+    assert [result.turns[0].checks[0].spans for result in results] == [(), ((5, 8),)]

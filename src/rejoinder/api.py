@@ -23,7 +23,7 @@ from msgspec import structs
 
 from rejoinder.engine import run as engine
 from rejoinder.engine.conversation import Fork
-from rejoinder.engine.interrupts import Deadline
+from rejoinder.engine.interrupts import Deadline, passed_on
 from rejoinder.engine.loading import load_options
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.options import Answers, Limits, Pace, RunOptions, Selection, Trust
@@ -54,6 +54,8 @@ def run(
 ) -> RunReport:
     """Run suites in a new run of their project."""
     options = RunOptions(repeat=repeat, selection=selection, pace=pace, limits=limits, answers=answers, trust=trust)
+    if answers.runs:
+        raise UsageError("answers of earlier runs are for replay, grade and merge")
     suites, options = _load(suite, _checked(options))
     return _outside_loop(lambda: engine.start_run(suites, options, observer))
 
@@ -182,6 +184,10 @@ def _as_loaded(suite: Suite, options: RunOptions) -> RunOptions:
 def _checked(options: RunOptions) -> RunOptions:
     """The options, with lists as tuples and paths as absolute text. Raises UsageError for a value that is no such
     option."""
+    for field in structs.fields(RunOptions):
+        group = getattr(options, field.name)
+        if field.name != "repeat" and type(group) is not field.type:
+            raise UsageError(f"{field.name}: expected {field.type.__name__}, got {type(group).__name__}")
     try:
         options = msgspec.convert(msgspec.to_builtins(options, enc_hook=str), RunOptions)
         paths = options.selection.targets_file, options.answers.record, options.answers.replay
@@ -202,5 +208,8 @@ def _outside_loop(work: Callable[[], T]) -> T:
             return work()
         finally:
             Deadline.call_off()  # the program that called us decides when it ends
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(work).result()
+    try:
+        with passed_on(), ThreadPoolExecutor(1) as thread:
+            return thread.submit(work).result()
+    finally:
+        Deadline.call_off()

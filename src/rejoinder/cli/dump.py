@@ -6,14 +6,15 @@ import re
 from pathlib import Path
 
 from rejoinder.engine.options import RunOptions
-from rejoinder.engine.plan import plan
+from rejoinder.engine.plan import plan, survey_plan
 from rejoinder.engine.secrets import Mask
+from rejoinder.engine.targets import known_secrets
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Suite
 
 
 def dump_prompts(suites: list[Suite], options: RunOptions, folder: Path) -> None:
-    mask = Mask({value: name for suite in suites for value, name in suite.secrets.items()})
+    mask = Mask(known_secrets(suites, survey_plan(suites, options).targets))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         used: dict[str, int] = {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Collection
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -148,6 +149,10 @@ class Budget:
             self._on_reached()
 
 
+Asks: TypeAlias = tuple[str, str]
+"""A target as a journal names it: the suite, where a run has several, and its name."""
+
+
 class Ledger:
     """What a run has spent before, read from its journal: a run that is taken up again has what is left.
 
@@ -156,9 +161,9 @@ class Ledger:
     """
 
     def __init__(
-        self, free: Collection[str] = (), price: Callable[[str, Reply], Reply] | None = None, *, in_usd: bool = False
+        self, free: Collection[Asks] = (), price: Callable[[Asks, Reply], Reply] | None = None, *, in_usd: bool = False
     ) -> None:
-        """`free`: the names of targets that are not billed. `price` finds the price of a target's reply that had
+        """`free`: targets that are not billed. `price` finds the price of a target's reply that had
         none when it was recorded. `in_usd`: is there a budget in dollars, which the run may not have had before?"""
         self.spent = NOTHING
         self.unknown: Counter[str] = Counter()
@@ -166,11 +171,11 @@ class Ledger:
         self._free = free
         self._price = price
         self._in_usd = in_usd
-        self._open: dict[str, list[tuple[str, Amount | None]]] = {}
+        self._open: dict[str, list[tuple[Asks, Amount | None]]] = {}
         """Of each call the attempts of which nothing is known yet: whose they are, and the most that each can have
         cost."""
 
-    def asked(self, key: str, target: str, most: Amount | None) -> None:
+    def asked(self, key: str, target: Asks, most: Amount | None) -> None:
         if target not in self._free:
             self._open.setdefault(key, []).append((target, most))
 
@@ -197,7 +202,7 @@ class Ledger:
             self._forfeit(key, *attempts)
         self._open.clear()
 
-    def _forfeit(self, key: str, *attempts: tuple[str, Amount | None]) -> None:
+    def _forfeit(self, key: str, *attempts: tuple[Asks, Amount | None]) -> None:
         for _, most in attempts:
             if most is None or (self._in_usd and not most.usd):
                 self.unknown[key] += 1

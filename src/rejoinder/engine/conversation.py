@@ -19,6 +19,7 @@ from typing import TypeAlias
 from msgspec import Struct, structs
 
 from rejoinder.model import (
+    NO_RECORDING,
     And,
     AnyCheck,
     AskedBy,
@@ -123,7 +124,7 @@ def converse(opening: Opening) -> Conversation:
         if isinstance(reply, Stop) and turns:
             return Outcome(status="failed", turns=tuple(turns), score=score)
         if isinstance(reply, Stop):
-            reply = Failure("not-recorded", reply.reason)
+            reply = Failure(NO_RECORDING, reply.reason)
         if isinstance(reply, Failure):
             turn = Turn(turn=number, depth=depth, prompt=prompt, passed=False, messages=sent, asked_by=asked_by)
             turns.append(turn)
@@ -210,7 +211,7 @@ CheckPath: TypeAlias = tuple[int, ...]
 
 def applicable_follow_ups(level: Level, verdicts: tuple[Verdict, ...]) -> list[tuple[FollowUp, CheckPath]]:
     """The follow-ups of a failed level that may be sent, in document order, each with the check whose failure sends it:
-    its own check, or the first failed one of its list."""
+    its own check, or the first failed one of its list; the list itself where only its threshold failed."""
     return list(_collect(level.items, verdicts, ()))
 
 
@@ -218,19 +219,20 @@ def _collect(
     items: tuple[Item, ...], verdicts: tuple[Verdict, ...], path: CheckPath
 ) -> Iterator[tuple[FollowUp, CheckPath]]:
     """`items` are those of a list that failed; a follow-up without a check of its own applies to the whole list."""
-    first = next((place for place, verdict in enumerate(verdicts) if verdict.state == "failed"), 0)
+    first = next(((*path, place) for place, verdict in enumerate(verdicts) if verdict.state == "failed"), path)
     position = -1
     for item in items:
         check, place = item.check, first
         if check is not None:
-            position = place = position + 1
+            position += 1
+            place = *path, position
             verdict = verdicts[position]
             if verdict.state != "failed":
                 continue
             if isinstance(check, Or | And | Group):
                 yield from _collect(check.items, verdict.children, (*path, position))
         if item.follow_up is not None:
-            yield item.follow_up, (*path, place)
+            yield item.follow_up, place
 
 
 def persistent_items(level: Level) -> tuple[Item, ...]:

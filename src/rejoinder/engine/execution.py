@@ -25,6 +25,7 @@ from rejoinder.engine.receipt import case_lines, new_receipt, now, store_suites
 from rejoinder.engine.results import ResultWriter
 from rejoinder.engine.run_report import RunReport, count_results
 from rejoinder.engine.seal import write_seal
+from rejoinder.engine.secrets import Mask
 from rejoinder.engine.setup import Setup
 from rejoinder.engine.sources import RunSources, refuse_closed
 from rejoinder.engine.worker import Ending, Worker, folder_failure
@@ -75,6 +76,7 @@ def start(suites: list[Suite], options: RunOptions, observer: Observer | None, o
             sources = RunSources(setup, origin.runs, origin.prefix)
             opened.callback(sources.close)
             refuse_closed(setup, sources.told)
+            _refuse_secrets(options, setup.mask)
             if setup.survey.planned == 0:
                 raise UsageError("no case is selected, so nothing was sent", "Check --case, --tag and --limit.")
             folder.write("suite.json", store_suites(suites, origin.resumed_with or options, root), setup.mask)
@@ -91,6 +93,23 @@ def start(suites: list[Suite], options: RunOptions, observer: Observer | None, o
         reached("run.created")
         execution = Execution(setup, sources, folder, root, origin.executor)
         return execution.work(run, None, observer or Observer())
+
+
+def _refuse_secrets(options: RunOptions, mask: Mask) -> None:
+    """A secret is never written down, so a run could not be resumed with the option that holds it."""
+    fork = options.answers.fork
+    texts = {
+        "the system prompt": (options.selection.system_prompt,),
+        "the fork": () if fork is None else (fork.prompt, fork.system),
+        "the selection": (*options.selection.cases, *options.selection.tags, *options.selection.targets),
+    }
+    for what, values in texts.items():
+        for text in values:
+            if text and mask and mask.hide_text(text) != text:
+                raise UsageError(
+                    f"{what} holds a secret, which is never written down",
+                    "Put `{{ secret('NAME') }}` into the suite instead.",
+                )
 
 
 def _create_folder(root: Path, origin: Origin) -> RunFolder:
@@ -127,10 +146,13 @@ class Execution:
         writer = ResultWriter(folder.path)
         worker = Worker(setup, folder, writer, observer, self._executor)
         budget = self._open_budget(spent)
-        ending = asyncio.run(worker.work(self._sources, history, budget))
-        if ending.failure is not None:
+        try:
+            ending = asyncio.run(worker.work(self._sources, history, budget))
+            if ending.failure is not None:
+                raise ending.failure
+        except BaseException:
             writer.abandon()
-            raise ending.failure
+            raise
         run = structs.replace(run, duration_s=round(run.duration_s + time.monotonic() - started, 6))
         run = self._closed(run, ending, history, budget)
         try:
@@ -160,7 +182,7 @@ class Execution:
             in_doubt=ending.in_doubt,
             # Its own journal holds all answers now that it took from other runs.
             taken_over=run.taken_over or (ending.status == "completed" and _takes_over(run, options)),
-            limits=limits,
+            limits=limits or run.limits,
             given_up=tuple(
                 DisabledTarget(target.name, hide(why.type), hide(why.message)) for target, why in ending.given_up
             ),

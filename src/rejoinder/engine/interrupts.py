@@ -21,8 +21,8 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Generator
+from typing import Any, ClassVar
 
 EXIT_CODE = 130
 TICK_S = 0.1
@@ -39,8 +39,10 @@ class Interrupts:
     `finish`, for work that only reads, the first Ctrl-C stops it.
 
     `save` is called in another thread when the process is about to be ended. Outside the main thread nothing is
-    installed: a program that runs suites in other threads handles signals itself.
+    installed: a program that runs suites in other threads handles signals itself, or passes them on (`passed_on`).
     """
+
+    in_threads: ClassVar[list[Interrupts]] = []
 
     def __init__(self, finish: Callable[[], None] | None, save: Callable[[], object]) -> None:
         self._finish = finish
@@ -54,11 +56,15 @@ class Interrupts:
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
             self._signals = _Signals(self._receive)
+        else:
+            Interrupts.in_threads.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._signals is not None:
             self._signals.close()
+        else:
+            Interrupts.in_threads.remove(self)
         if self._deadline is not None:
             self._deadline.loop_ended.set()
 
@@ -76,6 +82,24 @@ class Interrupts:
     def _call(self, function: Callable[[], Any]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(function)
+
+
+@contextlib.contextmanager
+def passed_on() -> Generator[None]:
+    """While the main thread waits for runs in other threads: its Ctrl-C is theirs."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def receive(number: int, _: object) -> None:
+        for interrupts in list(Interrupts.in_threads):
+            interrupts._receive(number)  # pyright: ignore[reportPrivateUsage]
+
+    before = signal.signal(signal.SIGINT, receive)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before if before is not None else signal.SIG_DFL)
 
 
 class Deadline:

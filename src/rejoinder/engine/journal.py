@@ -55,6 +55,8 @@ class Asked(Struct, frozen=True, tag="asked", omit_defaults=True):
     turn: int
     most: Amount | None = None
     """What it can cost at most, where a budget was reserved for it."""
+    suite: str = ""
+    """The suite's file as seen from its project, where a run has several: their targets may share a name."""
     inside: bool = False
     """The call does not leave this process, so it cannot be in doubt."""
 
@@ -134,7 +136,7 @@ def read_journal(path: Path, mask: Mask, ledger: Ledger | None = None) -> Histor
 
 def _enter(record: Record, ledger: Ledger) -> None:
     if isinstance(record, Asked):
-        ledger.asked(record.key, record.target, record.most)
+        ledger.asked(record.key, (record.suite, record.target), record.most)
     elif isinstance(record, Told):
         ledger.told(record.key, record.reply)
     elif isinstance(record, Failed):

@@ -20,6 +20,7 @@ from rejoinder.checks import CheckFault, Post
 from rejoinder.engine.budget import NOTHING, Amount, Budget, BudgetReached, amount_of
 from rejoinder.engine.calls import Call, NoAnswer
 from rejoinder.engine.journal import Asked, Journal, Told
+from rejoinder.engine.plan import file_of
 from rejoinder.engine.retries import Decision, Retries, Tries, decide_retry
 from rejoinder.engine.targets import OpenTarget, OpenTargets
 from rejoinder.engine.webhooks import Webhooks
@@ -83,7 +84,7 @@ class Live:
 
     async def _call(self, call: Call, opened: OpenTarget) -> Told:
         request, provider, limiter = call.request, opened.provider, opened.provider.limiter
-        record = Asked(call.key, request.case_id, request.target, request.trial, request.turn)
+        record = self._asked(call)
         tries, ticket = Tries(), 0
         while True:
             if limiter is not None:
@@ -128,7 +129,7 @@ class Live:
             if limiter is not None:
                 limiter.leave(tokens=reply.usage.total_tokens)
             opened.state.has_answered(reply)
-            reply = tries.noted(opened.priced(reply), seconds)
+            reply = tries.noted(opened.priced(structs.replace(reply, usage=reply.usage.possible())), seconds)
             self._settle(paid, None if reply.usage.approximate else amount_of(reply))
             return await self._told(Told(call.key, reply, attempts=tries.made))
 
@@ -148,8 +149,8 @@ class Live:
         """Work of a check: done once, and its result is recorded like an answer."""
         if self._stopped.is_set():
             raise NoAnswer
-        work, request = call.work, call.request
-        record = Asked(call.key, request.case_id, request.target, request.trial, request.turn)
+        work = call.work
+        record = self._asked(call)
         started = time.perf_counter()
         try:
             if isinstance(work, Post):
@@ -167,6 +168,10 @@ class Live:
             return await self._told(Told(call.key, failure=Failure("check", str(error))))
         seconds = round(time.perf_counter() - started, 6)
         return await self._told(Told(call.key, Reply(text, latency_s=seconds)))
+
+    def _asked(self, call: Call) -> Asked:
+        request, suite = call.request, file_of(call.job.prepared.suite) if self._targets.has_several_suites else ""
+        return Asked(call.key, request.case_id, request.target, request.trial, request.turn, suite=suite)
 
     async def _prepare(self, record: Asked, opened: OpenTarget, request: Request) -> int:
         """Reserve the most that the call can cost and record that it is made; the ticket of the reservation."""

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct, structs
 from rejoinder.engine.conversation import Fork
 from rejoinder.errors import UsageError
 from rejoinder.model import ALL_KINDS, Kind, Suite
+from rejoinder.model.results import LARGEST
 
 Otherwise: TypeAlias = Literal["explain", "end", "leave"]
 Positive: TypeAlias = Annotated[int, Meta(ge=1)]
@@ -48,8 +49,8 @@ class Pace(Struct, frozen=True, kw_only=True):
 class Limits(Struct, frozen=True, kw_only=True):
     """What a run may spend."""
 
-    budget_usd: Annotated[float, Meta(gt=0)] | None = None
-    budget_tokens: Positive | None = None
+    budget_usd: Annotated[float, Meta(gt=0, le=LARGEST)] | None = None
+    budget_tokens: Annotated[int, Meta(ge=1, le=LARGEST)] | None = None
     max_tokens: Positive | None = None
     """The longest reply of targets that do not set it themselves."""
 
@@ -156,6 +157,10 @@ def settled(options: RunOptions, suites: list[Suite]) -> RunOptions:
 def refuse_contradictions(options: RunOptions) -> None:
     """Raises UsageError for values that cannot be, and for two that contradict each other."""
     shard, answers = options.selection.shard, options.answers
+    try:
+        msgspec.json.encode(options)
+    except UnicodeEncodeError:
+        raise UsageError("an option holds bytes that are no valid text", "Write it in UTF-8.") from None
     if shard is not None and not 1 <= shard[0] <= shard[1]:
         raise UsageError(f"there is no part {shard[0]} of {shard[1]}", "The parts are counted from 1: (2, 5) for 2/5.")
     if answers.fork is not None and answers.fork.turn < 1:

@@ -27,7 +27,7 @@ def new_receipt(folder: RunFolder, setup: Setup, earlier: Mapping[str, str | Non
     """`earlier`: the models of earlier runs, by target."""
     targets = {target.name: (suite, target) for suite, target in setup.survey.targets}
     hidden = ("runs", "asks", "otherwise")
-    return Receipt(
+    receipt = Receipt(
         id=folder.id,
         status="running",
         started_at=now(),
@@ -46,6 +46,7 @@ def new_receipt(folder: RunFolder, setup: Setup, earlier: Mapping[str, str | Non
         duration_s=0.0,
         python=sys.version.split()[0],
     )
+    return msgspec.json.decode(setup.mask.hide(msgspec.json.encode(receipt)), type=Receipt) if setup.mask else receipt
 
 
 def case_lines(suites: list[Suite]) -> Iterator[tuple[int, Any]]:

@@ -227,6 +227,23 @@ def _error_result(outcome: Outcome) -> ErrorResult | None:
     return None if trouble is None else ErrorResult(trouble.type, trouble.message, trouble.turn, trouble.status)
 
 
+def without_shifted_spans(result: Result, mask: Mask) -> Result:
+    """The result without the spans of replies that are stored with the name of a secret in its place."""
+    if not mask:
+        return result
+    turns = tuple(
+        structs.replace(turn, checks=tuple(map(_without_spans, turn.checks)))
+        if turn.response and mask.hide_text(turn.response) != turn.response
+        else turn
+        for turn in result.turns
+    )
+    return structs.replace(result, turns=turns)
+
+
+def _without_spans(check: CheckResult) -> CheckResult:
+    return structs.replace(check, spans=(), children=tuple(map(_without_spans, check.children)))
+
+
 def _difference(before: tuple[ChatMessage, ...], messages: tuple[ChatMessage, ...]) -> SentMessages:
     pairs = zip(before, messages, strict=False)
     kept = next((place for place, (old, new) in enumerate(pairs) if old != new), min(len(before), len(messages)))
@@ -310,11 +327,13 @@ def read_results(path: Path) -> Iterator[Result]:
 class Results(Sequence[Result]):
     """The results of a run, read from the disk: one at a time when walked through, all of them when indexed."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, holds: object = None) -> None:
+        """`holds`: what must not go away before the results are read."""
         self._path = path
+        self._holds = holds
 
     def __iter__(self) -> Iterator[Result]:
-        return read_results(self._path)
+        yield from read_results(self._path)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -96,6 +96,10 @@ def fork_run(
     of the target whose turns it takes over, where it is not one that is asked now."""
     fork = options.answers.fork or Fork(turn=1)
     refuse_contradictions(options)
+    if options.selection.system_prompt is not None:
+        raise UsageError(
+            "a fork has the system prompt of its run", "Give another one, from the turn on, with --system."
+        )
     selection, folder, suites = options.selection, recorded.folder, recorded.suites()
     before = recorded.options()
     recorded.refuse_foreign_words(suites)
@@ -116,11 +120,10 @@ def fork_run(
         # What it said instead is its conversation, and stays so unless other words are given.
         prompt = earlier.prompt if fork.prompt is None else fork.prompt
         fork = structs.replace(fork, prompt=prompt, system=earlier.system if fork.system is None else fork.system)
-    prompt = selection.system_prompt
     options = options.changed(
         targets=selection.targets or before.selection.targets,
         targets_file=selection.targets_file or before.selection.targets_file,
-        system_prompt=before.selection.system_prompt if prompt is None else prompt,
+        system_prompt=before.selection.system_prompt,
         fork=structs.replace(fork, run=folder.id, folder=str(folder.path)),
     )
     origin = Origin(root=recorded.root, sealed=not recorded.uses_copy, prefix=tape)
@@ -156,7 +159,7 @@ def resume_run(
         setup = Setup(suites, options)
         opened.callback(setup.close)
         setup.refuse_other_models(folder.id, {target.name: target.model for target in run.targets})
-        sources = RunSources(setup, earlier, _prefix_of(recorded, run, options, suites))
+        sources = RunSources(setup, earlier, _prefix_of(recorded, run, options))
         opened.callback(sources.close)
         history, spent = None, NOTHING
         if folder.journal.exists():
@@ -204,7 +207,7 @@ def _find_runs(recorded: RecordedRun, run: Receipt, options: RunOptions, suites:
     return EarlierRuns(tuple(recorded.beside(one) for one in found.values() if one is not None))
 
 
-def _prefix_of(recorded: RecordedRun, run: Receipt, options: RunOptions, suites: list[Suite]) -> Tape | None:
+def _prefix_of(recorded: RecordedRun, run: Receipt, options: RunOptions) -> Tape | None:
     """What a fork takes over from another run, which may not all be in its own journal yet."""
     fork, selection = options.answers.fork, options.selection
     if fork is None or fork.turn == 1 or run.taken_over or options.answers.runs:
@@ -213,7 +216,7 @@ def _prefix_of(recorded: RecordedRun, run: Receipt, options: RunOptions, suites:
     if folder is None:
         raise _gone(recorded, fork.folder)
     other = recorded.beside(folder)
-    return recorded_conversation(other, suites, selection.cases[0], fork.turn, selection.targets)
+    return recorded_conversation(other, other.suites(asks=False), selection.cases[0], fork.turn, selection.targets)
 
 
 def _gone(recorded: RecordedRun, path: str) -> UsageError:

@@ -45,7 +45,9 @@ class RunReport(Struct, frozen=True):
 
     @property
     def results(self) -> Results:
-        return Results(self.folder.results if self.derived is None else self.derived.path / "results.jsonl")
+        if self.derived is None:
+            return Results(self.folder.results)
+        return Results(self.derived.path / "results.jsonl", self.derived)
 
     def document(self) -> dict[str, Any]:
         """The whole run as `--format json` writes it."""
@@ -82,10 +84,10 @@ def derive_run(recorded: RecordedRun, suites: list[Suite]) -> RunReport:
     if run is None or not folder.journal.exists():
         raise UsageError(f"{folder.path} holds no run that can be shown")
     setup = Setup(suites, recorded.options(), makes_calls=False)
+    history = read_journal(folder.journal, recorded.mask_for(setup.mask))
     scratch = Scratch()
     writer = ResultWriter(scratch.path)
     worker = Worker(setup, folder, writer, Observer())
-    history = read_journal(folder.journal, recorded.mask_for(setup.mask))
     ending = asyncio.run(worker.read(history, scratch.delete))
     if ending.failure is not None:
         scratch.delete()

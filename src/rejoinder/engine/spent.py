@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from rejoinder.engine.budget import NOTHING, Amount, Ledger
+from rejoinder.engine.budget import NOTHING, Amount, Asks, Ledger
 from rejoinder.engine.earlier import EarlierRuns
 from rejoinder.engine.folder import RunFolder
 from rejoinder.engine.journal import History, Told, read_journal
-from rejoinder.engine.plan import plan
+from rejoinder.engine.plan import file_of, plan
 from rejoinder.engine.retrace import retrace
 from rejoinder.engine.secrets import Mask
 from rejoinder.engine.setup import Setup
 from rejoinder.model import Reply
-from rejoinder.model.providers import row_of
+from rejoinder.providers import info_of
 
 
 def read_spent(setup: Setup, folder: RunFolder, mask: Mask, parts: EarlierRuns) -> tuple[History, Amount]:
@@ -22,11 +22,14 @@ def read_spent(setup: Setup, folder: RunFolder, mask: Mask, parts: EarlierRuns) 
     limits = setup.options.limits
     if not limits.has_budget:
         return read_journal(folder.journal, mask), NOTHING
-    targets = {target.name: (suite, target) for suite, target in setup.survey.targets}
-    free = {name for name, (_, target) in targets.items() if not row_of(target.provider).counted}
+    several = len({suite.path for suite, _ in setup.survey.targets}) > 1
+    targets = {
+        (file_of(suite) if several else "", target.name): (suite, target) for suite, target in setup.survey.targets
+    }
+    free = {asks for asks, (_, target) in targets.items() if not info_of(target.provider).counted}
 
-    def priced(name: str, reply: Reply) -> Reply:
-        return setup.priced(*targets[name], reply) if name in targets else reply
+    def priced(asks: Asks, reply: Reply) -> Reply:
+        return setup.priced(*targets[asks], reply) if asks in targets else reply
 
     ledger = Ledger(free, priced, in_usd=limits.budget_usd is not None)
     history = read_journal(folder.journal, mask, ledger)

@@ -24,7 +24,7 @@ from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import NO_USAGE, Cost, Failure, Reply, Request, Suite, Target, Usage
 from rejoinder.model.providers import row_of
 from rejoinder.project import Environment, Loan
-from rejoinder.providers import Provider, ProviderError, info_of, open_provider
+from rejoinder.providers import Provider, ProviderError, info_of, is_plugin, open_provider
 from rejoinder.providers.base import PredictsUsage
 from rejoinder.providers.settings import normalize_keys
 from rejoinder.providers.shared import Exchange
@@ -172,8 +172,7 @@ class OpenTarget:
             return None
         from rejoinder.providers.http_api import ApiProvider
 
-        assert isinstance(self.provider, ApiProvider)
-        return self.provider.write(request)
+        return self.provider.write(request) if isinstance(self.provider, ApiProvider) else None
 
     def advice(self, error: ProviderError) -> str:
         """The known models nearest to one that the provider does not have."""
@@ -217,6 +216,10 @@ class OpenTargets:
     def find(self, suite: Suite, target: Target) -> OpenTarget | None:
         return self._open.get((suite.path, target.name))
 
+    @property
+    def has_several_suites(self) -> bool:
+        return len({suite for suite, _ in self._open}) > 1
+
     def of(self, request: Request) -> OpenTarget:
         """The target of a call."""
         return self._open[request.suite, request.target]
@@ -258,6 +261,8 @@ class OpenTargets:
         return target, suite.root, folder, self._environment(suite, target)
 
     def _open_anew(self, suite: Suite, target: Target) -> OpenTarget:
+        if self._options.trust.no_code and info_of(target.provider).runs_code:
+            raise UsageError(f"target `{target.name}` runs code of the project, and --no-code refuses that")
         environment = self._environment(suite, target)
         ready = self._fill_in(target, environment)
         try:
@@ -329,7 +334,7 @@ def refuse_unbounded(opened: Iterable[OpenTarget], embedders: Collection[Target]
         target, embeds = one.target, one.target in embedders
         if one.info.local:
             continue
-        if not one.is_billed or target.provider == "http":
+        if not one.is_billed or target.provider == "http" or is_plugin(target.provider):
             raise UsageError(
                 f"the most that a call of target `{target.name}` can cost is unknown, so no budget can include it",
                 "Leave out the budget, or the target.",

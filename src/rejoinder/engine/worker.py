@@ -22,8 +22,8 @@ from rejoinder.engine.journal import History, Journal, JournalError
 from rejoinder.engine.live import Live
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.plan import Job, default_workers, plan
-from rejoinder.engine.player import PlayError
-from rejoinder.engine.results import ResultWriter, make_result
+from rejoinder.engine.player import Player, PlayError
+from rejoinder.engine.results import ResultWriter, make_result, without_shifted_spans
 from rejoinder.engine.setup import Setup
 from rejoinder.engine.sources import RunSources
 from rejoinder.engine.targets import load_prices
@@ -117,7 +117,7 @@ class Worker:
         has_spent_all = budget is not None and budget.reached
         status = "interrupted" if interrupted else "budget" if has_spent_all else "completed"
         if status == "completed" and self._failed_fast:
-            self._skip_rest()
+            await self._skip_rest(() if history is None else sources.for_run(live, journal, history)[:1])
         targets = self.setup.targets
         return Ending(
             status,
@@ -183,9 +183,15 @@ class Worker:
         )
         return any(target is not None and target.state.ended is not None for target in opened)
 
-    def _skip_rest(self) -> None:
+    async def _skip_rest(self, recorded: tuple[Source, ...]) -> None:
+        """Skip the conversations that were not started. What the run's own journal holds of them stands."""
         for job in chain(self._left, self._jobs):
-            self._skip(job)
+            try:
+                outcome = await Player(job, recorded, self.embeddings).play()
+            except (NoAnswer, PlayError):
+                self._skip(job)
+            else:
+                self._keep(job, outcome)
 
     def _skip(self, job: Job) -> None:
         self._writer.add(job.number, make_result(job, Outcome(status="skipped")), self.setup.mask)
@@ -194,7 +200,8 @@ class Worker:
         """Add a result to the others. One that cannot be written is an error of its conversation alone."""
         include = self.setup.options.selection.include_messages
         try:
-            self._writer.add(job.number, make_result(job, outcome, include_messages=include), self.setup.mask)
+            result = make_result(job, outcome, include_messages=include)
+            self._writer.add(job.number, without_shifted_spans(result, self.setup.mask), self.setup.mask)
         except (UnicodeError, TypeError, ValueError, RecursionError) as error:
             message = f"the result cannot be written: {type(error).__name__}: {error}"
             trouble = Trouble(type="internal", message=message, turn=len(outcome.turns) or 1)

@@ -14,6 +14,12 @@ check on this machine."""
 ALL_KINDS: frozenset[Kind] = frozenset(get_args(Kind))
 
 
+LATEST = 253_402_300_799.0
+"""The last second of the year 9999: recordings may come from elsewhere, and later times cannot be written."""
+MOST_TOKENS = 1 << 31
+"""Tokens of one call. More is a mistake of what counted them."""
+
+
 class Key(NamedTuple):
     """What the journal knows a call by: its kind, a digest of all that the answer depends on, and an ordinal among
     equal calls of a conversation."""
@@ -47,6 +53,20 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     @property
     def total_tokens(self) -> int:
         return self.input_tokens + self.output_tokens
+
+    def possible(self) -> Usage:
+        """The same, or, where a number cannot be right, the nearest one that can, as an approximation."""
+        counts = (
+            self.input_tokens,
+            self.output_tokens,
+            self.reasoning_tokens,
+            self.cached_tokens,
+            self.cache_write_tokens,
+        )
+        if min(counts) >= 0 and max(counts) <= MOST_TOKENS:
+            return self
+        given, made, thought, cached, written = (min(max(count, 0), MOST_TOKENS) for count in counts)
+        return Usage(given, made, thought, True, cached, written)
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -153,7 +173,7 @@ class Reply(Struct, frozen=True, omit_defaults=True):
     """The meaning of a text, where that was asked for: 32-bit floats, least significant byte first."""
     cached: bool = False
     """True if it comes from the cache: its tokens and its cost are those of an earlier call."""
-    started_at: float | None = None
+    started_at: Annotated[float, Meta(ge=0, le=LATEST)] | None = None
     """When the call was first made, in seconds since 1970; None where it was not made by this run."""
     retries: int = 0
     waited_s: float = 0.0

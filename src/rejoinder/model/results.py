@@ -99,7 +99,7 @@ class AskedBy(Struct, frozen=True):
 
     turn: Count
     check: tuple[Count, ...]
-    """Its place in that turn's `checks`, as an index path."""
+    """Its place in that turn's `checks`, as an index path; empty where each passed and only the threshold failed."""
 
 
 class Turn(Struct, frozen=True, kw_only=True):
