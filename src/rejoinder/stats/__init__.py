@@ -1,22 +1,41 @@
-"""Statistics: pure functions of recorded verdicts.
+"""Statistics: pure functions of recorded verdicts, without a seed and in the standard library alone.
 
-Every run needs `wilson`; what only the judge report needs is imported when it is first used.
+Every run needs `wilson` and `rate_of`; the rest is imported when it is first used.
 """
 
 from __future__ import annotations
-
-from importlib import import_module
-
-from rejoinder.stats.intervals import wilson as wilson
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from rejoinder.model.passports import ClusteredRate as ClusteredRate
     from rejoinder.stats.agreement import *
+    from rejoinder.stats.clustered import *
+    from rejoinder.stats.corrected import *
+    from rejoinder.stats.distributions import *
+    from rejoinder.stats.figures import *
+    from rejoinder.stats.intervals import *
+    from rejoinder.stats.rates import *
+
+_NAMES = {
+    "model.passports": "ClusteredRate",
+    "stats.agreement": "Confusion kappa kappa_interval krippendorff_alpha position_bias self_consistency",
+    "stats.clustered": "clustered_counts clustered_rate",
+    "stats.corrected": "rogan_gladen rogan_gladen_interval",
+    "stats.distributions": "exact_binomial fisher_one_sided holm normal_above normal_quantile t_quantile",
+    "stats.figures": "Mean Rate Spread",
+    "stats.intervals": "Interval Z_95 median_interval wilson wilson_of_rate",
+    "stats.rates": "mean_of rate_of sample_size spread_of",
+}
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
+__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - all are names
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("_"):
+    if name not in _HOMES:
         raise AttributeError(f"module 'rejoinder.stats' has no attribute {name!r}")
-    return getattr(import_module("rejoinder.stats.agreement"), name)
+    import importlib
+
+    value = globals()[name] = getattr(importlib.import_module(f"rejoinder.{_HOMES[name]}"), name)
+    return value

@@ -5,15 +5,42 @@ from __future__ import annotations
 from math import sqrt
 
 Z_95 = 1.959963984540054
+Interval = tuple[float, float]
 
 
-def wilson(successes: int, trials: int, z: float = Z_95) -> tuple[float, float] | None:
-    """The Wilson interval of a rate; None without any trial."""
-    if trials == 0:
-        return None
-    rate = successes / trials
+def wilson(successes: float, trials: float, z: float = Z_95) -> Interval | None:
+    """The interval of Wilson (1927) for a rate; None without any trial."""
+    return wilson_of_rate(successes / trials, trials, z) if trials > 0 else None
+
+
+def wilson_of_rate(rate: float, trials: float, z: float = Z_95) -> Interval:
+    """The same for a rate over a number of trials that need not be whole: what repeats are worth is not."""
     square = z * z
     centre = rate + square / (2 * trials)
     margin = z * sqrt(rate * (1 - rate) / trials + square / (4 * trials * trials))
     scale = 1 + square / trials
-    return max(0.0, (centre - margin) / scale), min(1.0, (centre + margin) / scale)
+    # Rounding must not push the rate out of its own interval.
+    return max(0.0, min(rate, (centre - margin) / scale)), min(1.0, max(rate, (centre + margin) / scale))
+
+
+def around(estimate: float, margin: float, least: float = 0.0, most: float = 1.0) -> Interval:
+    """So far on both sides, within what is possible."""
+    return max(least, estimate - margin), min(most, estimate + margin)
+
+
+def share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def median_interval(ordered: list[float]) -> Interval | None:
+    """The order statistics that hold the median with 95 %, by the sign test; None below six values, which cannot."""
+    n = len(ordered)
+    if n > 1000:  # the normal approximation of the same ranks
+        rank = int((n - 1 - Z_95 * sqrt(n)) / 2)
+        return ordered[rank], ordered[n - 1 - rank]
+    ways, tail, rank = 1, 1, 0
+    while 40 * tail <= 2**n:
+        rank += 1
+        ways = ways * (n - rank + 1) // rank
+        tail += ways
+    return (ordered[rank - 1], ordered[n - rank]) if rank else None

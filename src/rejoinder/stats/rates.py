@@ -1,0 +1,112 @@
+"""Rates over cases that may count more than once: repeats, several targets, several turns.
+
+Trials of one case say less than as many cases. How much less is seen in the data (the design effect), and where few
+cases can tell it, the worst is assumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import fsum, sqrt
+
+from rejoinder.stats.distributions import t_quantile
+from rejoinder.stats.figures import Mean, Rate, Spread
+from rejoinder.stats.intervals import Z_95, share, wilson_of_rate
+
+
+def rate_of(counts: Iterable[tuple[int, int]], errors: int = 0) -> Rate:
+    """The rate over (passed, trials) of each case, with its 95 % interval. Cases without a trial do not count.
+
+    Wilson's over cases where each counts once, and over the trials of a case alone; else the effective Wilson interval
+    (`spread_of`). `errors` says how many of the trials ended in an error; they are among the trials, not passed.
+    The counts are read once and not kept.
+    """
+    sums = _Sums(counts)
+    rate = share(sums.passed, sums.trials)
+    if rate is None:
+        return Rate(None, 0, 0, 0, None, None)
+    if sums.cases in (1, sums.trials):
+        size, method = float(sums.trials), "wilson"
+    else:
+        size, method = sums.spread().effective, "effective wilson"
+    interval = wilson_of_rate(rate, size)
+    return Rate(rate, sums.passed, sums.trials, sums.cases, interval, method, errors, size)
+
+
+def spread_of(counts: Iterable[tuple[int, int]]) -> Spread | None:
+    """The design effect of (passed, trials) of each case, and the effective number of trials; None below two cases."""
+    sums = _Sums(counts)
+    return sums.spread() if sums.cases > 1 else None
+
+
+class _Sums:
+    """Whole numbers, so that no spread is exactly zero; added up in one pass, for any number of cases."""
+
+    def __init__(self, counts: Iterable[tuple[int, int]]) -> None:
+        self.cases = self.passed = self.trials = 0
+        self._squares = self._products = self._sizes = 0
+        self._failing = self._passing = 0
+        for passed, trials in counts:
+            if trials:
+                self.cases += 1
+                self.passed += passed
+                self.trials += trials
+                self._squares += passed * passed
+                self._products += passed * trials
+                self._sizes += trials * trials
+                self._failing += passed < trials
+                self._passing += passed > 0
+
+    def spread(self) -> Spread:
+        n, passed = self.trials, self.passed
+        squares = n * n * self._squares - 2 * n * passed * self._products + passed * passed * self._sizes
+        variance = squares * self.cases / ((self.cases - 1) * n**4)
+        mixed = min(self._failing, self._passing)
+        return effective_spread(passed / n, variance, self.cases, (n, self._sizes), mixed)
+
+
+def effective_spread(rate: float, variance: float, cases: int, sizes: tuple[int, int], mixed: int) -> Spread:
+    """The effective number of trials behind a mean over clusters, for `wilson`.
+
+    The design effect of Kish (1965), as Korn and Graubard (1998) put it into an interval of a proportion with the
+    quantile of Student's t; drawn towards its largest value with the weight of one mixed case. `sizes` are the sums of
+    trials and of their squares; `mixed` is the number of clusters that tell how far repeats copy each other.
+    """
+    trials, squares = sizes
+    largest = squares / trials
+    binomial = rate * (1 - rate) / trials
+    design = min(max(variance / binomial, 1.0), largest) if binomial > 0 else largest
+    effect = (mixed * design + largest) / (mixed + 1)
+    quantile = t_quantile(0.975, cases - 1) or Z_95
+    effective = trials / effect * (Z_95 / quantile) ** 2
+    return Spread(rate, trials, cases, sqrt(variance), design, mixed, effect, effective)
+
+
+def mean_of(values: Iterable[Sequence[float]]) -> Mean:
+    """The mean over cases of scores, given as the values of each case; repeats are reduced to the case's mean first.
+
+    The interval is Student's t over the means of cases. Cases without any spread have none: they cannot show it.
+    """
+    rows = [row for row in values if row]
+    means = [fsum(row) / len(row) for row in rows]
+    n, count = len(means), sum(map(len, rows))
+    if not n:
+        return Mean(None, 0, 0, None, None, None, None)
+    mean = fsum(means) / n
+    if n == 1:
+        return Mean(mean, 1, count, None, None, None, None)
+    deviation = sqrt(fsum((one - mean) ** 2 for one in means) / (n - 1)) if max(means) > min(means) else 0.0
+    error, quantile = deviation / sqrt(n), t_quantile(0.975, n - 1)
+    if not deviation or quantile is None:
+        return Mean(mean, n, count, error, deviation, None, None)
+    return Mean(mean, n, count, error, deviation, (mean - quantile * error, mean + quantile * error), "t over cases")
+
+
+def sample_size(before: float, after: float) -> int | None:
+    """Cases in each of two independent groups to see this difference with 80 % power at 5 % (two proportions, unpooled
+    variance). For planning only: two runs of the same cases are compared in pairs, which needs fewer."""
+    from math import ceil
+
+    gap = before - after
+    both = Z_95 + 0.8416212335729143
+    return ceil(both**2 * (before * (1 - before) + after * (1 - after)) / gap**2) if gap else None

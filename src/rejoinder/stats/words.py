@@ -1,0 +1,68 @@
+"""Figures in words: one way to say each of them, for every report.
+
+Rates have no decimals where they are not worth any: below 30 cases, and where the interval is 10 points wide or more.
+"""
+
+from __future__ import annotations
+
+from rejoinder.stats.figures import Interval, Rate
+
+
+def percent(rate: float, cases: int, interval: Interval | None = None) -> str:
+    """A rate as it is printed: `70%`, `93.4%`. What is not all is never `100%`, and what is not none never `0%`."""
+    return f"{_number(rate, _digits(cases, interval))}%"
+
+
+def _digits(cases: int, interval: Interval | None) -> int:
+    return int(cases >= 30 and interval is not None and interval[1] - interval[0] < 0.1)
+
+
+def _number(rate: float, digits: int) -> str:
+    text = f"{100 * rate:.{digits}f}"
+    if 0 < rate < 1 and float(text) in (0, 100):
+        return "99.9" if rate > 0.5 else "0.1"
+    return text
+
+
+def points(difference: float, digits: int = 0) -> str:
+    """A difference of two rates: `-20 points`, `+1 point`."""
+    text = f"{100 * difference:+.{digits}f}"
+    number = "0" if float(text) == 0 else text
+    return f"{number} {'point' if number in ('+1', '-1') else 'points'}"
+
+
+def point_range(interval: Interval) -> str:
+    """`-35 to -5`."""
+    return " to ".join("0" if round(100 * end) == 0 else f"{100 * end:+.0f}" for end in interval)
+
+
+def rate_words(rate: Rate) -> str:
+    """`70% (52 to 83)`; `no rate` without any trial."""
+    if rate.rate is None:
+        return "no rate"
+    digits = _digits(rate.cases, rate.interval)
+    if rate.interval is None:
+        return percent(rate.rate, rate.cases)
+    low, high = (f"{100 * end:.{digits}f}" for end in rate.interval)
+    return f"{_number(rate.rate, digits)}% ({low} to {high})"
+
+
+def sample_words(rate: Rate) -> str:
+    """What a rate is of: `16 of 30 passed`, `99 of 100 passed, 20 cases clustered`, `3 of 5 passed, of 1 case alone`,
+    `6 of 10 passed; 75% of the 8 without an error`."""
+    text = f"{rate.passed:,} of {rate.of:,} passed"
+    if rate.cases == 1 and rate.of > 1:
+        text += ", of 1 case alone"
+    elif rate.cases != rate.of:
+        text += f", {rate.cases:,} cases clustered"
+    if rate.errors and rate.without_errors is not None:
+        left = rate.of - rate.errors
+        text += f"; {percent(rate.without_errors, rate.cases, rate.interval)} of the {left:,} without an error"
+    elif rate.errors:
+        text += "; all ended in an error"
+    return text
+
+
+def p_words(p_value: float) -> str:
+    """`p 0.021`, `p < 0.001`: two digits that count."""
+    return "p < 0.001" if p_value < 0.001 else f"p {float(f'{p_value:.2g}')}"
