@@ -105,7 +105,7 @@ counts_of_cases = st.lists(
 )
 
 
-@bounded(200)
+@bounded(100)
 @given(counts_of_cases)
 def test_the_interval_holds_the_rate_and_is_mirrored(counts: Counts) -> None:
     rate = rate_of(counts)

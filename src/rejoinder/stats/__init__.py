@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rejoinder.stats.figures import *
     from rejoinder.stats.intervals import *
     from rejoinder.stats.rates import *
+    from rejoinder.stats.recovery import *
+    from rejoinder.stats.words import *
 
 _NAMES = {
     "model.passports": "ClusteredRate",
@@ -24,9 +26,11 @@ _NAMES = {
     "stats.clustered": "clustered_counts clustered_rate",
     "stats.corrected": "rogan_gladen rogan_gladen_interval",
     "stats.distributions": "exact_binomial fisher_one_sided holm normal_above normal_quantile t_quantile",
-    "stats.figures": "Mean Rate Spread",
+    "stats.figures": "Mean NetRecovery NetRecoveryDifference Rate Spread",
     "stats.intervals": "Interval Z_95 median_interval wilson wilson_of_rate",
     "stats.rates": "mean_of rate_of sample_size spread_of",
+    "stats.recovery": "Tries compare_net_recovery net_recovery",
+    "stats.words": "net_difference_words net_words p_words percent point_range points rate_words sample_words",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 __all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - all are names

@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 Interval = tuple[float, float]
+RatioMethod = Literal["ratio of clusters, t", "ratio of clusters, t, two made-up cases"]
 RateMethod = Literal["wilson", "effective wilson"]
 
 
@@ -64,3 +65,38 @@ class Mean(Struct, frozen=True):
     """Of the means of cases; of one case it is not known."""
     interval: Interval | None
     method: Literal["t over cases"] | None
+
+
+class NetRecovery(Struct, frozen=True):
+    """What answering back gained over asking afresh, by failed first tries."""
+
+    net: float | None
+    """`answered_back - afresh`; None without a failure that has a control."""
+    interval: Interval | None
+    """None where too few cases failed to tell."""
+    answered_back: float | None
+    """The share of failures that passed after a follow-up."""
+    afresh: float | None
+    """The share of failures that would have passed in a new conversation."""
+    failures: int
+    """Failed first tries that got a follow-up and have a control."""
+    cases: int
+    """The cases that had such a failure."""
+    verdict: Literal["listens", "cannot-tell", "stuck", "too-few"]
+    method: RatioMethod | None = None
+    standard_error: float | None = None
+    uncontrolled: int = 0
+    """Failures without a control: one trial, and not asked afresh."""
+
+
+class NetRecoveryDifference(Struct, frozen=True):
+    """Net recovery of run B less that of run A, on the cases of both."""
+
+    a: NetRecovery
+    b: NetRecovery
+    difference: float | None
+    interval: Interval | None
+    cases: int
+    """The cases that failed in both runs."""
+    verdict: Literal["better", "worse", "cannot-tell", "too-few"]
+    method: RatioMethod | None = None

@@ -5,7 +5,7 @@ Rates have no decimals where they are not worth any: below 30 cases, and where t
 
 from __future__ import annotations
 
-from rejoinder.stats.figures import Interval, Rate
+from rejoinder.stats.figures import Interval, NetRecovery, NetRecoveryDifference, Rate
 
 
 def percent(rate: float, cases: int, interval: Interval | None = None) -> str:
@@ -66,3 +66,26 @@ def sample_words(rate: Rate) -> str:
 def p_words(p_value: float) -> str:
     """`p 0.021`, `p < 0.001`: two digits that count."""
     return "p < 0.001" if p_value < 0.001 else f"p {float(f'{p_value:.2g}')}"
+
+
+_NET = {
+    "listens": "listens",
+    "cannot-tell": "cannot tell if it listens",
+    "stuck": "stuck: starting over is better",
+    "too-few": "too few failures to tell",
+}
+
+
+def net_words(found: NetRecovery) -> str:
+    """`+22 points (+5 to +39): listens`; only the word where there is no interval."""
+    if found.net is None or found.interval is None:
+        return _NET[found.verdict]
+    return f"{points(found.net)} ({point_range(found.interval)}): {_NET[found.verdict]}"
+
+
+def net_difference_words(found: NetRecoveryDifference) -> str:
+    """`-32 points (-60 to -4): worse`."""
+    if found.difference is None or found.interval is None:
+        return _NET["too-few"]
+    word = "cannot tell" if found.verdict == "cannot-tell" else found.verdict
+    return f"{points(found.difference)} ({point_range(found.interval)}): {word}"
