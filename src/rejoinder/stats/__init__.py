@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rejoinder.model.passports import ClusteredRate as ClusteredRate
     from rejoinder.stats.agreement import *
     from rejoinder.stats.clustered import *
+    from rejoinder.stats.comparison import *
     from rejoinder.stats.corrected import *
     from rejoinder.stats.distributions import *
     from rejoinder.stats.figures import *
@@ -24,13 +25,18 @@ _NAMES = {
     "model.passports": "ClusteredRate",
     "stats.agreement": "Confusion kappa kappa_interval krippendorff_alpha position_bias self_consistency",
     "stats.clustered": "clustered_counts clustered_rate",
+    "stats.comparison": ("Trials compare_cases compare_groups compare_runs made_up_interval paired_interval sign_flip"),
     "stats.corrected": "rogan_gladen rogan_gladen_interval",
     "stats.distributions": "exact_binomial fisher_one_sided holm normal_above normal_quantile t_quantile",
-    "stats.figures": "Mean NetRecovery NetRecoveryDifference Rate Spread",
+    "stats.figures": (
+        "CaseChange Comparison GroupComparison Mean NetRecovery NetRecoveryDifference Rate SignFlip Spread"
+    ),
     "stats.intervals": "Interval Z_95 median_interval wilson wilson_of_rate",
     "stats.rates": "mean_of rate_of sample_size spread_of",
     "stats.recovery": "Tries compare_net_recovery net_recovery",
-    "stats.words": "net_difference_words net_words p_words percent point_range points rate_words sample_words",
+    "stats.words": (
+        "comparison_words net_difference_words net_words p_words percent point_range points rate_words sample_words"
+    ),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 __all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - all are names

@@ -100,3 +100,69 @@ class NetRecoveryDifference(Struct, frozen=True):
     """The cases that failed in both runs."""
     verdict: Literal["better", "worse", "cannot-tell", "too-few"]
     method: RatioMethod | None = None
+
+
+class SignFlip(Struct, frozen=True):
+    """The test of paired differences against chance: were the two runs of each case swapped at random?"""
+
+    p_value: float
+    """Mid-p, two-sided: that of larger sums, and half that of equal ones."""
+    exact: float
+    """With all of the equal ones: larger than the level that it claims."""
+    method: Literal["sign-flip mid-p", "sign-flip, normal approximation"]
+
+
+ComparisonVerdict = Literal["better", "worse", "no-difference", "cannot-tell"]
+
+
+class Comparison(Struct, frozen=True):
+    """Run B against run A on the cases of both; the question is about cases like these."""
+
+    a: Rate
+    b: Rate
+    difference: float | None
+    """The mean over cases of what B passes more than A; None without a matched case."""
+    interval: Interval | None
+    p_value: float | None
+    smallest_effect: float | None
+    """The smallest true difference that would have been seen in four of five such comparisons."""
+    verdict: ComparisonVerdict
+    cases_needed: int | None
+    """About as many cases in all would tell; only where it cannot be told, and by cases."""
+    method: str | None
+    margin: float = 0.1
+    """What counts as no difference."""
+    cases: int = 0
+    differing: int = 0
+    standard_error: float | None = None
+    equivalence: Interval | None = None
+    """The 90 % interval that has to lie within the margin for `no-difference`."""
+    errors_decide: bool = False
+    """The verdict depends on what is made of trials that ended in an error."""
+
+    @property
+    def more_cases(self) -> int | None:
+        return None if self.cases_needed is None else self.cases_needed - self.cases
+
+
+class GroupComparison(Struct, frozen=True):
+    """One of several comparisons in a report: a tag, a check, a target."""
+
+    name: str
+    comparison: Comparison
+    p_value: float | None
+    """Corrected by Holm for all groups that are large enough to be tested."""
+    verdict: Literal["better", "worse", "no-difference", "cannot-tell", "too-few"]
+
+
+class CaseChange(Struct, frozen=True):
+    """A case whose rate differs between two runs."""
+
+    place: int
+    """Its place among the pairs."""
+    a: tuple[int, int]
+    """Passed, trials."""
+    b: tuple[int, int]
+    p_value: float | None
+    """Fisher's, one-sided, corrected by Holm; None below six repeats, where nothing can be claimed."""
+    verdict: Literal["better", "worse", "flipped", "cannot-tell"]

@@ -5,7 +5,7 @@ Rates have no decimals where they are not worth any: below 30 cases, and where t
 
 from __future__ import annotations
 
-from rejoinder.stats.figures import Interval, NetRecovery, NetRecoveryDifference, Rate
+from rejoinder.stats.figures import Comparison, Interval, NetRecovery, NetRecoveryDifference, Rate
 
 
 def percent(rate: float, cases: int, interval: Interval | None = None) -> str:
@@ -65,7 +65,7 @@ def sample_words(rate: Rate) -> str:
 
 def p_words(p_value: float) -> str:
     """`p 0.021`, `p < 0.001`: two digits that count."""
-    return "p < 0.001" if p_value < 0.001 else f"p {float(f'{p_value:.2g}')}"
+    return "p < 0.001" if p_value < 0.001 else f"p {p_value:.2g}"
 
 
 _NET = {
@@ -89,3 +89,24 @@ def net_difference_words(found: NetRecoveryDifference) -> str:
         return _NET["too-few"]
     word = "cannot tell" if found.verdict == "cannot-tell" else found.verdict
     return f"{points(found.difference)} ({point_range(found.interval)}): {word}"
+
+
+def comparison_words(found: Comparison) -> str:
+    """`worse: -35 points (-62 to -8), p 0.021`; `cannot tell: -3 points (-14 to +8), p 0.6; about 90 more cases
+    would`; `no difference beyond 10 points: ...`; `cannot tell: errors decide`."""
+    if found.difference is None or found.interval is None or found.p_value is None:
+        return "cannot tell: no case is in both runs"
+    numbers = f"{points(found.difference)} ({point_range(found.interval)}), {p_words(found.p_value)}"
+    if found.errors_decide:
+        return f"cannot tell: errors decide; {numbers}"
+    if found.verdict == "no-difference":
+        return f"no difference beyond {100 * found.margin:g} points: {numbers}"
+    if found.verdict == "cannot-tell":
+        more = f"; about {_rounded(found.more_cases):,} more cases would" if found.more_cases is not None else ""
+        return f"cannot tell: {numbers}{more}"
+    return f"{found.verdict}: {numbers}"
+
+
+def _rounded(number: int) -> int:
+    """To two digits that count: it is an estimate."""
+    return int(float(f"{number:.2g}"))

@@ -1,0 +1,266 @@
+"""Two runs of the same cases, compared in pairs.
+
+A case counts by the mean of its trials, so repeats help and do not count as cases. Cases that only one run has are the
+caller's to name. Swapped runs give the mirrored answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from math import ceil, fsum, gcd, lcm, sqrt
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rejoinder.stats.distributions import fisher_one_sided, holm, normal_above, t_quantile
+from rejoinder.stats.figures import CaseChange, Comparison, ComparisonVerdict, GroupComparison, Interval, SignFlip
+from rejoinder.stats.intervals import around
+from rejoinder.stats.rates import rate_of
+
+LEVEL = 0.05
+MARGIN = 0.10
+FEW_DIFFERING = 5
+"""Fewer cases that differ cannot show how much cases differ."""
+EXACT_CASES = 2000
+EXACT_STEPS = 20_000_000
+"""A second. Trials of very unequal numbers have more sums; their differences are rounded."""
+LEAST_OF_GROUP = 20
+LEAST_REPEATS = 6
+_NOTHING = 1e-30
+
+
+class Trials(Struct, frozen=True):
+    """The trials of a case in one run."""
+
+    passed: int
+    trials: int
+    errors: int = 0
+    """Those of `trials` that ended in an error; none of them passed."""
+
+
+Pair = tuple[Trials, Trials]
+"""A case in run A and in run B."""
+
+
+def compare_runs(pairs: Sequence[Pair], margin: float = MARGIN) -> Comparison:
+    """B against A: difference, interval, p-value and verdict, by the differences d_i = mean(B_i) - mean(A_i) of cases.
+
+    A difference is called where the sign-flip test (`sign_flip`) and the t interval (`paired_interval`) both say so, at
+    5 % and two-sided. Else there is no difference beyond `margin` where the 90 % interval lies within it (two one-sided
+    tests, Schuirmann 1987). Trials that ended in an error count as failed; if the verdict would be another one with
+    them left out, or with all errors of one run as passes, errors decide and it cannot be told.
+    """
+    known = [(a, b) for a, b in pairs if a.trials and b.trials]
+    found = _compare(known, [(_counts(a), _counts(b)) for a, b in known], margin)
+    if not any(a.errors or b.errors for a, b in known):
+        return found
+    others = (
+        [(_left_out(a), _left_out(b)) for a, b in known],
+        [(_counts(a), _passed(b)) for a, b in known],
+        [(_passed(a), _counts(b)) for a, b in known],
+    )
+    if all(_verdict_of(one, margin) == found.verdict for one in others):
+        return found
+    return replace(found, verdict="cannot-tell", cases_needed=None, errors_decide=True)
+
+
+_Counts = tuple[int, int]
+
+
+def _counts(one: Trials) -> _Counts:
+    return one.passed, one.trials
+
+
+def _left_out(one: Trials) -> _Counts:
+    return one.passed, one.trials - one.errors
+
+
+def _passed(one: Trials) -> _Counts:
+    return one.passed + one.errors, one.trials
+
+
+def _verdict_of(counts: Sequence[tuple[_Counts, _Counts]], margin: float) -> ComparisonVerdict:
+    known = [(a, b) for a, b in counts if a[1] and b[1]]
+    return _Differences(known).verdict(margin) if known else "cannot-tell"
+
+
+def _compare(pairs: Sequence[Pair], counts: Sequence[tuple[_Counts, _Counts]], margin: float) -> Comparison:
+    a = rate_of((_counts(one) for one, _ in pairs), sum(one.errors for one, _ in pairs))
+    b = rate_of((_counts(one) for _, one in pairs), sum(one.errors for _, one in pairs))
+    if not counts:
+        return Comparison(a, b, None, None, None, None, "cannot-tell", None, None, margin)
+    d = _Differences(counts)
+    verdict = d.verdict(margin)
+    return Comparison(
+        a=a,
+        b=b,
+        difference=d.mean,
+        interval=d.interval,
+        p_value=d.test.p_value,
+        smallest_effect=d.smallest_effect,
+        verdict=verdict,
+        cases_needed=d.cases_needed(margin) if verdict == "cannot-tell" else None,
+        method=f"{d.test.method}, {d.method}",
+        margin=margin,
+        cases=d.n,
+        differing=d.differing,
+        standard_error=d.standard_error,
+        equivalence=d.equivalence,
+    )
+
+
+class _Differences:
+    """What the cases of B pass more than those of A."""
+
+    def __init__(self, counts: Sequence[tuple[_Counts, _Counts]]) -> None:
+        scale = lcm(*{trials for (_, m), (_, n) in counts for trials in (m, n)})
+        whole = [after * (scale // n) - before * (scale // m) for (before, m), (after, n) in counts]
+        values = [one / scale for one in whole]
+        self.n = len(values)
+        self.mean = sum(whole) / scale / self.n
+        self.differing = sum(one != 0 for one in whole)
+        self.test = sign_flip(whole)
+        self.interval, self.standard_error, self.method = paired_interval(values)
+        self.equivalence = made_up_interval(values, 0.95)[0]
+
+    def verdict(self, margin: float) -> ComparisonVerdict:
+        low, high = self.interval
+        if self.test.p_value < LEVEL and (low > 0 or high < 0):
+            return "better" if low > 0 else "worse"
+        return "no-difference" if -margin < self.equivalence[0] and self.equivalence[1] < margin else "cannot-tell"
+
+    @property
+    def smallest_effect(self) -> float | None:
+        """(t_.975 + t_.80) SE: what a test at 5 % sees with 80 % power."""
+        level, power = t_quantile(0.975, self.n - 1), t_quantile(0.8, self.n - 1)
+        return None if level is None or power is None else (level + power) * self.standard_error
+
+    def cases_needed(self, margin: float) -> int | None:
+        """n (smallest effect / margin)^2: so many would see a difference as large as the margin. Where there are as
+        many already, so many that would see the difference as it is."""
+        effect = self.smallest_effect
+        if effect is None:
+            return None
+        for wanted in (margin, abs(self.mean)):
+            needed = ceil(self.n * (effect / wanted) ** 2) if wanted else 0
+            if needed > self.n:
+                return needed
+        return None
+
+
+def sign_flip(differences: Sequence[int]) -> SignFlip:
+    """The sign-flip (permutation) test of paired differences, as whole numbers of a common denominator.
+
+    Exact, by adding up the sums of all choices of signs, for up to 2,000 cases that differ; p is mid-p (Lancaster
+    1961). With one trial a case it is the mid-p McNemar test (Fagerland, Lydersen and Laake 2013). Above, it is the
+    normal approximation.
+    """
+    values = [one for one in differences if one]
+    if not values:
+        return SignFlip(1.0, 1.0, "sign-flip mid-p")
+    if len(values) > EXACT_CASES:
+        p_value = 2 * normal_above(abs(sum(values)) / sqrt(sum(one * one for one in values)))
+        return SignFlip(p_value, p_value, "sign-flip, normal approximation")
+    unit = gcd(*values)
+    values = [one // unit for one in values]
+    while _steps(values) > EXACT_STEPS:  # as exact, for differences of fewer digits
+        values = [(one + 1) // 2 if one > 0 else one // 2 for one in values]
+    sizes, seen = sorted(map(abs, values)), abs(sum(values))
+    offset, chances = _sums_of_chosen(sizes)
+    # The sum is `seen` where the chosen sizes add up to this; both are odd or both even.
+    place = (seen + sum(sizes)) // 2 - offset
+    above, equal = fsum(chances[max(0, place + 1) :]), chances[place] if 0 <= place < len(chances) else 0.0
+    if seen == 0:
+        return SignFlip(min(1.0, 2 * above + equal / 2), 1.0, "sign-flip mid-p")
+    return SignFlip(2 * above + equal, min(1.0, 2 * (above + equal)), "sign-flip mid-p")
+
+
+def _steps(values: Sequence[int]) -> float:
+    """About how many additions `_sums_of_chosen` takes."""
+    sizes = sorted(map(abs, values))
+    running = zip(accumulate(sizes), accumulate(one * one for one in sizes), strict=True)
+    return fsum(min(total, 12 * sqrt(squares)) for total, squares in running)
+
+
+def _sums_of_chosen(sizes: Sequence[int]) -> tuple[int, list[float]]:
+    """The chance of each sum, where every size is chosen or not by the toss of a coin; from the offset on. Ends that
+    are next to impossible are cut off."""
+    offset, chances = 0, [1.0]
+    for size in sizes:
+        gap = [0.0] * size
+        chances = [(left + right) / 2 for left, right in zip(chances + gap, gap + chances, strict=True)]
+        while chances[-1] < _NOTHING:
+            chances.pop()
+        cut = next(place for place, chance in enumerate(chances) if chance >= _NOTHING)
+        if cut:
+            offset, chances = offset + cut, chances[cut:]
+    return offset, chances
+
+
+def paired_interval(differences: Sequence[float]) -> tuple[Interval, float, str]:
+    """The 95 % interval of a mean of paired differences, its standard error and its method.
+
+    Student's t. Where fewer than five cases differ, or all by the same, two made-up cases of +1 and -1 are added (with
+    one trial a case, Bonett and Price 2012), so that it never is of width 0.
+    """
+    differing = sum(one != 0 for one in differences)
+    quantile = t_quantile(0.975, len(differences) - 1)
+    if differing < FEW_DIFFERING or quantile is None or max(differences) == min(differences):
+        interval, error = made_up_interval(differences, 0.975)
+        return interval, error, "t interval with two made-up cases"
+    mean, error = _mean_and_error(differences)
+    return around(mean, quantile * error, -1.0), error, "t interval"
+
+
+def made_up_interval(differences: Sequence[float], probability: float) -> tuple[Interval, float]:
+    """The t interval with two made-up cases, and its standard error; `probability` of it lies below the upper end."""
+    mean, error = _mean_and_error([*differences, 1.0, -1.0])
+    quantile = t_quantile(probability, len(differences) - 1)
+    return (-1.0, 1.0) if quantile is None else around(mean, quantile * error, -1.0), error
+
+
+def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+    n = len(values)
+    mean = fsum(values) / n
+    return mean, sqrt(fsum((one - mean) ** 2 for one in values) / (n - 1) / n)
+
+
+def compare_groups(groups: Mapping[str, Sequence[Pair]], margin: float = MARGIN) -> tuple[GroupComparison, ...]:
+    """Each group by itself (tags, checks, targets), with p-values corrected by Holm (1979) over the groups of at least
+    20 cases. Smaller ones are too few: a test of many steps has no power left after the correction."""
+    found = {name: compare_runs(pairs, margin) for name, pairs in groups.items()}
+    tested = {
+        name: one.p_value for name, one in found.items() if one.cases >= LEAST_OF_GROUP and one.p_value is not None
+    }
+    corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
+    return tuple(_group(name, one, corrected.get(name)) for name, one in found.items())
+
+
+def _group(name: str, found: Comparison, p_value: float | None) -> GroupComparison:
+    if p_value is None:
+        return GroupComparison(name, found, None, "too-few")
+    is_lost = found.verdict in ("better", "worse") and p_value >= LEVEL
+    return GroupComparison(name, found, p_value, "cannot-tell" if is_lost else found.verdict)
+
+
+def compare_cases(pairs: Sequence[Pair]) -> tuple[CaseChange, ...]:
+    """The cases whose rate differs. From six repeats on in both runs, Fisher's one-sided test in the direction of the
+    change, corrected by Holm over all such cases; below, flips are listed and nothing is claimed."""
+    able = [place for place, pair in enumerate(pairs) if min(pair[0].trials, pair[1].trials) >= LEAST_REPEATS]
+    counted = [(_counts(pairs[place][0]), _counts(pairs[place][1])) for place in able]
+    worse = dict(zip(able, holm([fisher_one_sided(a, b) for a, b in counted]), strict=True))
+    better = dict(zip(able, holm([fisher_one_sided(b, a) for a, b in counted]), strict=True))
+    changes: list[CaseChange] = []
+    for place, pair in enumerate(pairs):
+        (before, m), (after, n) = a, b = _counts(pair[0]), _counts(pair[1])
+        gain = after * m - before * n
+        if gain == 0 or not (m and n):
+            continue
+        p_value = (better if gain > 0 else worse).get(place)
+        if p_value is None:
+            changes.append(CaseChange(place, a, b, None, "flipped"))
+        else:
+            direction = "better" if gain > 0 else "worse"
+            changes.append(CaseChange(place, a, b, p_value, direction if p_value < LEVEL else "cannot-tell"))
+    return tuple(changes)
