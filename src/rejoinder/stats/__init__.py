@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rejoinder.stats.intervals import *
     from rejoinder.stats.rates import *
     from rejoinder.stats.recovery import *
+    from rejoinder.stats.repeats import *
     from rejoinder.stats.words import *
 
 _NAMES = {
@@ -29,13 +30,16 @@ _NAMES = {
     "stats.corrected": "rogan_gladen rogan_gladen_interval",
     "stats.distributions": "exact_binomial fisher_one_sided holm normal_above normal_quantile t_quantile",
     "stats.figures": (
-        "CaseChange Comparison GroupComparison Mean NetRecovery NetRecoveryDifference Rate SignFlip Spread"
+        "Aptitude CaseChange CaseRepeats Comparison FlipRate GroupComparison Mean NetRecovery NetRecoveryDifference"
+        " Noise PassK Rate SignFlip Spread"
     ),
     "stats.intervals": "Interval Z_95 median_interval wilson wilson_of_rate",
     "stats.rates": "mean_of rate_of sample_size spread_of",
     "stats.recovery": "Tries compare_net_recovery net_recovery",
+    "stats.repeats": "aptitude case_repeats flip_rate judge_noise pass_at_k pass_hat_k passes_together",
     "stats.words": (
-        "comparison_words net_difference_words net_words p_words percent point_range points rate_words sample_words"
+        "comparison_words net_difference_words net_words noise_words p_words percent point_range points rate_words"
+        " repeats_words sample_words"
     ),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}

@@ -166,3 +166,78 @@ class CaseChange(Struct, frozen=True):
     p_value: float | None
     """Fisher's, one-sided, corrected by Holm; None below six repeats, where nothing can be claimed."""
     verdict: Literal["better", "worse", "flipped", "cannot-tell"]
+
+
+class PassK(Struct, frozen=True):
+    """pass@k (one of k trials passes) or pass^k (all k do), over the cases with at least k trials."""
+
+    k: int
+    rate: float | None
+    of: int
+    """All trials of these cases; an error is a failure."""
+    cases: int
+    interval: Interval | None
+    method: Literal["wilson", "effective wilson"] | None
+    left_out: tuple[int, ...] = ()
+    """Places of the cases with fewer than k trials, which are to be named."""
+
+
+class CaseRepeats(Struct, frozen=True):
+    """The repeats of one case."""
+
+    passed: int
+    trials: int
+    interval: Interval | None
+    """Wilson, of this case alone."""
+    flip: float | None
+    """The chance that a verdict differs between two runs; None below two trials."""
+    hidden: float | None
+    """Where all trials agree: the rate of the other outcome that still could be behind it (95 %)."""
+
+
+class FlipRate(Struct, frozen=True):
+    """The chance that the verdict of a case differs between two runs, over cases."""
+
+    rate: float | None
+    """None below two trials a case."""
+    cases: int
+    repeats: int
+    """The fewest trials of a case that counts."""
+    interval: Interval | None
+    """From five repeats on; with fewer it would be too narrow."""
+    method: Literal["t over cases"] | None
+
+
+Advice = Literal["more cases", "more repeats", "more votes"]
+
+
+class Noise(Struct, frozen=True):
+    """Where the spread of scores comes from: the judge's votes, the model's repeats, the cases.
+
+    None where it cannot be told: without votes the judge's noise is part of the model's, without repeats both are part
+    of the cases'.
+    """
+
+    judge: float | None
+    model: float | None
+    case: float | None
+    mean_squares: tuple[float | None, float | None, float | None]
+    """Of votes, repeats and cases."""
+    variance: float | None
+    """Of the mean of all."""
+    shares: tuple[float | None, float | None, float | None]
+    """Of that variance: judge, model, case."""
+    advice: Advice | None
+    """What the largest share asks for."""
+
+
+class Aptitude(Struct, frozen=True):
+    """How good a model is at its best, and how far its worst is from it (Laban and others 2025)."""
+
+    average: float
+    aptitude: float
+    """The mean over cases of the 90th percentile of scores."""
+    unreliability: float
+    """The mean over cases of the 90th less the 10th percentile. It grows with the repeats: compare equal ones only."""
+    repeats: int
+    cases: int

@@ -5,7 +5,7 @@ Rates have no decimals where they are not worth any: below 30 cases, and where t
 
 from __future__ import annotations
 
-from rejoinder.stats.figures import Comparison, Interval, NetRecovery, NetRecoveryDifference, Rate
+from rejoinder.stats.figures import CaseRepeats, Comparison, Interval, NetRecovery, NetRecoveryDifference, Noise, Rate
 
 
 def percent(rate: float, cases: int, interval: Interval | None = None) -> str:
@@ -110,3 +110,21 @@ def comparison_words(found: Comparison) -> str:
 def _rounded(number: int) -> int:
     """To two digits that count: it is an estimate."""
     return int(float(f"{number:.2g}"))
+
+
+def repeats_words(case: CaseRepeats) -> str:
+    """`3 of 5 passed (23 to 88%)`; `5 of 5 passed; up to 45% could still fail`. Never "stable"."""
+    text = f"{case.passed} of {case.trials} passed"
+    if case.hidden is not None:
+        other = "fail" if case.passed else "pass"
+        return f"{text}; up to {100 * case.hidden:.0f}% could still {other}"
+    if case.interval is None:
+        return text
+    return f"{text} ({100 * case.interval[0]:.0f} to {100 * case.interval[1]:.0f}%)"
+
+
+def noise_words(noise: Noise) -> str:
+    """`judge 2%, model 8%, cases 90% of the noise: more cases`."""
+    names = zip(("judge", "model", "cases"), noise.shares, strict=True)
+    known = [f"{name} {100 * one:.0f}%" for name, one in names if one is not None]
+    return f"{', '.join(known)} of the noise: {noise.advice}" if known else "not known"
