@@ -26,20 +26,22 @@ _NAMES = {
     "model.passports": "ClusteredRate",
     "stats.agreement": "Confusion kappa kappa_interval krippendorff_alpha position_bias self_consistency",
     "stats.clustered": "clustered_counts clustered_rate",
-    "stats.comparison": ("Trials compare_cases compare_groups compare_runs made_up_interval paired_interval sign_flip"),
-    "stats.corrected": "rogan_gladen rogan_gladen_interval",
+    "stats.comparison": (
+        "Pair Trials compare_cases compare_groups compare_runs made_up_interval paired_interval sign_flip"
+    ),
+    "stats.corrected": "corrected_rate rogan_gladen rogan_gladen_interval",
     "stats.distributions": "exact_binomial fisher_one_sided holm normal_above normal_quantile t_quantile",
     "stats.figures": (
-        "Aptitude CaseChange CaseRepeats Comparison FlipRate GroupComparison Mean NetRecovery NetRecoveryDifference"
-        " Noise PassK Rate SignFlip Spread"
+        "Aptitude CaseChange CaseRepeats Comparison Corrected Delta FlipRate GateResult GroupComparison Look Mean"
+        " NetRecovery NetRecoveryDifference Noise PassK Rate RuleResult SignFlip Spread Transitions"
     ),
-    "stats.intervals": "Interval Z_95 median_interval wilson wilson_of_rate",
+    "stats.intervals": "Interval Z_95 median_interval percentile wilson wilson_of_rate",
     "stats.rates": "mean_of rate_of sample_size spread_of",
     "stats.recovery": "Tries compare_net_recovery net_recovery",
     "stats.repeats": "aptitude case_repeats flip_rate judge_noise pass_at_k pass_hat_k passes_together",
     "stats.words": (
-        "comparison_words net_difference_words net_words noise_words p_words percent point_range points rate_words"
-        " repeats_words sample_words"
+        "comparison_words corrected_words delta_words look_words net_difference_words net_words noise_words"
+        " number_words p_words percent point_range points rate_words repeats_words sample_words transitions_words"
     ),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}

@@ -1,5 +1,8 @@
 """The pass rate that people would see, from what an imperfect judge sees.
 
+It holds for the first verdict on each reply: a judge that gets a second look after a follow-up has two chances to pass
+what is wrong, and the labels know of one. And it holds for replies like the labelled ones.
+
 All functions are total: what cannot be computed is None.
 """
 
@@ -7,9 +10,38 @@ from __future__ import annotations
 
 from math import sqrt
 
+from msgspec.structs import replace
+
 from rejoinder.model.passports import ClusteredRate
 from rejoinder.stats.clustered import t_for
+from rejoinder.stats.figures import Corrected, Rate
 from rejoinder.stats.intervals import Z_95, Interval, around, share
+
+
+def corrected_rate(
+    observed: Rate, sensitivity: tuple[int, int], specificity: tuple[int, int], errors: int = 0
+) -> Corrected:
+    """The pass rate behind the judge's, from its first verdicts on replies and (right, labels) on replies that people
+    pass and that people fail (Rogan and Gladen 1978), with its interval (`rogan_gladen_interval`).
+
+    `errors` of the judge are not among the verdicts, and are told beside them.
+    """
+    passes, fails = share(*sensitivity), share(*specificity)
+    nothing = Corrected(None, None, None, observed.of, observed.of + errors, observed.cases)
+    if observed.rate is None:
+        return replace(nothing, reason="no-verdicts")
+    if passes is None or fails is None:
+        return replace(nothing, reason="no-labels")
+    rate = rogan_gladen(observed.rate, passes, fails)
+    if rate is None:
+        return replace(nothing, reason="tells-nothing")
+    return replace(
+        nothing,
+        rate=rate,
+        interval=rogan_gladen_interval(observed, sensitivity, specificity),
+        method="Rogan-Gladen, delta method",
+        clipped=not 1 - fails <= observed.rate <= passes,
+    )
 
 
 def rogan_gladen(observed: float, sensitivity: float, specificity: float) -> float | None:
@@ -20,7 +52,7 @@ def rogan_gladen(observed: float, sensitivity: float, specificity: float) -> flo
 
 
 def rogan_gladen_interval(
-    observed: tuple[int, int] | ClusteredRate,
+    observed: tuple[int, int] | ClusteredRate | Rate,
     sensitivity: tuple[int, int],
     specificity: tuple[int, int],
     z: float = Z_95,
@@ -29,15 +61,15 @@ def rogan_gladen_interval(
 
     By the delta method, so what is not known of the judge widens it as well. It is laid around the clipped estimate:
     around an impossible one it could shrink to a single point at the edge. Verdicts of which several are of one case
-    are given as a clustered rate, whose variance takes the place of the binomial one; a single case has none.
+    are given as a rate, which counts as its effective trials, or as a clustered rate, whose variance takes the place of
+    the binomial one; a single case has none.
     """
-    clustered = isinstance(observed, ClusteredRate)
-    seen = observed.rate if clustered else share(*observed)
+    seen = share(*observed) if isinstance(observed, tuple) else observed.rate
     passes, fails = share(*sensitivity), share(*specificity)
     if seen is None or passes is None or fails is None:
         return None
     estimate = rogan_gladen(seen, passes, fails)
-    spread = _clustered_variance(observed, z) if clustered else _adjusted_variance(observed, z)
+    spread = _variance(observed, z)
     if estimate is None or spread is None:
         return None
     variance = (
@@ -48,7 +80,16 @@ def rogan_gladen_interval(
     return around(estimate, z * sqrt(variance) / (passes + fails - 1), 0.0)
 
 
-def _adjusted_variance(counts: tuple[int, int], z: float) -> float:
+def _variance(observed: tuple[int, int] | ClusteredRate | Rate, z: float) -> float | None:
+    if isinstance(observed, ClusteredRate):
+        return _clustered_variance(observed, z)
+    if isinstance(observed, Rate):
+        size = observed.effective or 0.0
+        return _adjusted_variance(((observed.rate or 0.0) * size, size), z)
+    return _adjusted_variance(observed, z)
+
+
+def _adjusted_variance(counts: tuple[float, float], z: float) -> float:
     """The binomial variance of a rate, after Agresti and Coull.
 
     A rate of exactly 0 or 1 has variance 0 by the plain formula: a judge that was right on all of five labels would

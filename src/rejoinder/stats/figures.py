@@ -241,3 +241,92 @@ class Aptitude(Struct, frozen=True):
     """The mean over cases of the 90th less the 10th percentile. It grows with the repeats: compare equal ones only."""
     repeats: int
     cases: int
+
+
+class Corrected(Struct, frozen=True):
+    """The pass rate that people would see where the judge sees another; None where it cannot be known."""
+
+    rate: float | None
+    interval: Interval | None
+    method: Literal["Rogan-Gladen, delta method"] | None
+    verdicts: int
+    of: int
+    """The verdicts and the errors of the judge."""
+    cases: int
+    reason: Literal["no-verdicts", "no-labels", "tells-nothing"] | None = None
+    """Why there is none: nothing judged; no labels of one kind; a judge that is right as often as by chance."""
+    clipped: bool = False
+    """The judge's rate lies outside of what it could be: chance, or other replies than the labelled ones."""
+
+
+class Transitions(Struct, frozen=True):
+    """What became of wrong and of right replies when the model was asked again, right or wrong (`ask: always`)."""
+
+    before: Rate
+    """Acc@t1."""
+    after: Rate
+    """Acc@t2: before - (right to wrong) + (wrong to right), as counts."""
+    wrong_right: Rate
+    """i->c, of the wrong replies."""
+    right_wrong: Rate
+    """c->i, of the right replies: how often it caves."""
+    flips: Rate
+    """Either way, of all."""
+    stationary: float | None
+    """The accuracy that endless asking would lead to, if both rates stayed as they are; None where nothing changed."""
+    stationary_interval: Interval | None
+    method: Literal["log odds, delta method"] | None
+
+
+class Delta(Struct, frozen=True):
+    """Cost, time or tokens of run B against run A, case by case."""
+
+    a: float | None
+    """The mean over cases."""
+    b: float | None
+    difference: float | None
+    """The median over cases of B less A."""
+    interval: Interval | None
+    """None below six cases."""
+    change: float | None
+    """The median over cases of B / A - 1; None where A is 0 in a case."""
+    change_interval: Interval | None
+    verdict: Literal["more", "less", "same", "cannot-tell"]
+    """`same`: equal in every case."""
+    cases: int
+    method: Literal["median of pairs, sign test"] | None
+
+
+class Look(Struct, frozen=True):
+    """A look at two runs of the same cases after some rounds of repeats. The answer is about these cases."""
+
+    verdict: Literal["regression", "no-regression", "go-on", "cannot-tell"]
+    lost: int
+    """Pairs of trials that only A passes."""
+    won: int
+    rounds: int
+    of: int
+    statistic: float | None
+    """(lost - won) / sqrt(lost + won); None where no pair differs."""
+    bound: float | None
+    """Above it is a regression; None where this round cannot tell."""
+    evidence: float
+    """(4/3)^lost (2/3)^won: how much better twice as many losses as wins explain what was seen than equal ones."""
+    method: Literal["O'Brien-Fleming spending", "likelihood ratio"]
+
+
+RuleVerdict = Literal["pass", "fail", "cannot-tell"]
+
+
+class RuleResult(Struct, frozen=True):
+    rule: str
+    """As it was written."""
+    verdict: RuleVerdict
+    reason: str
+    """The numbers, in words."""
+
+
+class GateResult(Struct, frozen=True):
+    verdict: RuleVerdict
+    """The worst of the rules: a failure before what cannot be told."""
+    rules: tuple[RuleResult, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
 
 Z_95 = 1.959963984540054
@@ -32,7 +33,16 @@ def share(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-def median_interval(ordered: list[float]) -> Interval | None:
+def percentile(values: Sequence[float], share: float) -> float:
+    """Between the two nearest values in proportion (type 7 of Hyndman and Fan 1996)."""
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+
+
+def median_interval(ordered: Sequence[float]) -> Interval | None:
     """The order statistics that hold the median with 95 %, by the sign test; None below six values, which cannot."""
     n = len(ordered)
     if n > 1000:  # the normal approximation of the same ranks

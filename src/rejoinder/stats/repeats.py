@@ -6,11 +6,11 @@ A case is never called stable: no failure in K trials leaves a failure rate of u
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from math import comb, floor, fsum, sqrt
+from math import comb, fsum, sqrt
 
 from rejoinder.stats.distributions import t_quantile
 from rejoinder.stats.figures import Advice, Aptitude, CaseRepeats, FlipRate, Noise, PassK
-from rejoinder.stats.intervals import around, wilson, wilson_of_rate
+from rejoinder.stats.intervals import around, percentile, wilson, wilson_of_rate
 from rejoinder.stats.rates import effective_spread
 
 FLIPS_FROM = 5
@@ -85,20 +85,13 @@ def flip_rate(counts: Iterable[tuple[int, int]]) -> FlipRate:
 
 def aptitude(scores: Iterable[Sequence[float]]) -> Aptitude | None:
     """From the scores of each case; None where a case has fewer than ten, of which percentiles say little."""
-    rows = [sorted(row) for row in scores]
+    rows = list(scores)
     repeats = min(map(len, rows), default=0)
     if repeats < APTITUDE_FROM:
         return None
     n = len(rows)
-    best, worst = fsum(_percentile(row, 0.9) for row in rows) / n, fsum(_percentile(row, 0.1) for row in rows) / n
+    best, worst = fsum(percentile(row, 0.9) for row in rows) / n, fsum(percentile(row, 0.1) for row in rows) / n
     return Aptitude(fsum(fsum(row) / len(row) for row in rows) / n, best, best - worst, repeats, n)
-
-
-def _percentile(ordered: Sequence[float], share: float) -> float:
-    """Between the two nearest values in proportion (Hyndman and Fan's type 7)."""
-    place = share * (len(ordered) - 1)
-    low = min(floor(place), len(ordered) - 2)
-    return ordered[low] + (place - low) * (ordered[low + 1] - ordered[low])
 
 
 _Parts = tuple[float | None, float | None, float | None]
@@ -119,7 +112,7 @@ def judge_noise(votes: Sequence[Sequence[Sequence[float]]]) -> Noise:
     variance = fsum(one for one in spreads if one is not None)
     judge, model, case = (None if one is None or not variance else one / variance for one in spreads)
     by_share: dict[Advice, float | None] = {"more cases": case, "more repeats": model, "more votes": judge}
-    known = {advice: one for advice, one in by_share.items() if one is not None}
+    known: dict[Advice, float] = {advice: one for advice, one in by_share.items() if one is not None}
     return Noise(
         *parts,
         mean_squares=nested.mean_squares,

@@ -5,7 +5,19 @@ Rates have no decimals where they are not worth any: below 30 cases, and where t
 
 from __future__ import annotations
 
-from rejoinder.stats.figures import CaseRepeats, Comparison, Interval, NetRecovery, NetRecoveryDifference, Noise, Rate
+from rejoinder.stats.figures import (
+    CaseRepeats,
+    Comparison,
+    Corrected,
+    Delta,
+    Interval,
+    Look,
+    NetRecovery,
+    NetRecoveryDifference,
+    Noise,
+    Rate,
+    Transitions,
+)
 
 
 def percent(rate: float, cases: int, interval: Interval | None = None) -> str:
@@ -128,3 +140,59 @@ def noise_words(noise: Noise) -> str:
     names = zip(("judge", "model", "cases"), noise.shares, strict=True)
     known = [f"{name} {100 * one:.0f}%" for name, one in names if one is not None]
     return f"{', '.join(known)} of the noise: {noise.advice}" if known else "not known"
+
+
+_NO_CORRECTION = {
+    "no-verdicts": "not known: the judge gave no verdict",
+    "no-labels": "not known: no labels of replies that pass, or none of replies that fail",
+    "tells-nothing": "not known: the judge is right no more often than by chance",
+}
+
+
+def corrected_words(found: Corrected) -> str:
+    """`83% (70 to 96), over 6 of 10 verdicts`, or why there is none."""
+    if found.rate is None:
+        return _NO_CORRECTION[found.reason or "no-verdicts"]
+    text = percent(found.rate, found.cases, found.interval)
+    if found.interval is not None:
+        text += f" ({100 * found.interval[0]:.0f} to {100 * found.interval[1]:.0f})"
+    if found.verdicts < found.of:
+        text += f", over {found.verdicts:,} of {found.of:,} verdicts"
+    return f"{text}, cut off: no true rate gives what the judge saw" if found.clipped else text
+
+
+def transitions_words(found: Transitions) -> str:
+    """`wrong to right 40% (22 to 61), right to wrong 10% (3 to 26)`."""
+    return f"wrong to right {rate_words(found.wrong_right)}, right to wrong {rate_words(found.right_wrong)}"
+
+
+def look_words(found: Look) -> str:
+    """`regression on these cases: 14 lost, 3 won after 2 of 10 rounds`."""
+    says = {
+        "regression": "regression on these cases",
+        "no-regression": "no regression beyond 2:1 on these cases",
+        "go-on": "cannot tell yet",
+        "cannot-tell": "cannot tell",
+    }
+    return f"{says[found.verdict]}: {found.lost:,} lost, {found.won:,} won after {found.rounds} of {found.of} rounds"
+
+
+def delta_words(found: Delta, unit: str = "") -> str:
+    """`+0.4 s (+0.1 to +0.7), +12% (+3 to +20): more`."""
+    if found.difference is None:
+        return "not known"
+    if found.verdict == "same":
+        return "the same in every case"
+    parts = number_words(found.difference, unit, sign="+")
+    if found.interval is not None:
+        parts += f" ({' to '.join(number_words(end, sign='+') for end in found.interval)})"
+    if found.change is not None:
+        parts += f", {100 * found.change:+.0f}%"
+    return f"{parts}: {'cannot tell' if found.verdict == 'cannot-tell' else found.verdict}"
+
+
+def number_words(value: float, unit: str = "", sign: str = "") -> str:
+    """Three digits that count: `1.5`, `0.0123`, `1,240 tokens`."""
+    rounded = float(f"{value:.3g}")
+    text = f"{rounded:{sign},.0f}" if abs(rounded) >= 100 else f"{rounded:{sign}g}"
+    return f"{text} {unit}" if unit else text
