@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from rejoinder.stats.clustered import *
     from rejoinder.stats.comparison import *
     from rejoinder.stats.corrected import *
+    from rejoinder.stats.deltas import *
     from rejoinder.stats.distributions import *
+    from rejoinder.stats.doubt import *
     from rejoinder.stats.figures import *
     from rejoinder.stats.intervals import *
     from rejoinder.stats.rates import *
@@ -30,7 +32,9 @@ _NAMES = {
         "Pair Trials compare_cases compare_groups compare_runs made_up_interval paired_interval sign_flip"
     ),
     "stats.corrected": "corrected_rate rogan_gladen rogan_gladen_interval",
+    "stats.deltas": "paired_delta",
     "stats.distributions": "exact_binomial fisher_one_sided holm normal_above normal_quantile t_quantile",
+    "stats.doubt": "Doubted number_of_flips stationary_accuracy transitions turn_of_flip",
     "stats.figures": (
         "Aptitude CaseChange CaseRepeats Comparison Corrected Delta FlipRate GateResult GroupComparison Look Mean"
         " NetRecovery NetRecoveryDifference Noise PassK Rate RuleResult SignFlip Spread Transitions"
