@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rejoinder.stats.rates import *
     from rejoinder.stats.recovery import *
     from rejoinder.stats.repeats import *
+    from rejoinder.stats.sequential import *
     from rejoinder.stats.words import *
 
 _NAMES = {
@@ -43,6 +44,7 @@ _NAMES = {
     "stats.rates": "mean_of rate_of sample_size spread_of",
     "stats.recovery": "Tries compare_net_recovery net_recovery",
     "stats.repeats": "aptitude case_repeats flip_rate judge_noise pass_at_k pass_hat_k passes_together",
+    "stats.sequential": "bounds_of count_pairs look spent_by",
     "stats.words": (
         "comparison_words corrected_words delta_words look_words net_difference_words net_words noise_words"
         " number_words p_words percent point_range points rate_words repeats_words sample_words transitions_words"
