@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rejoinder.stats.distributions import *
     from rejoinder.stats.doubt import *
     from rejoinder.stats.figures import *
+    from rejoinder.stats.gates import *
     from rejoinder.stats.intervals import *
     from rejoinder.stats.rates import *
     from rejoinder.stats.recovery import *
@@ -40,6 +41,7 @@ _NAMES = {
         "Aptitude CaseChange CaseRepeats Comparison Corrected Delta FlipRate GateResult GroupComparison Look Mean"
         " NetRecovery NetRecoveryDifference Noise PassK Rate RuleResult SignFlip Spread Transitions"
     ),
+    "stats.gates": "cases_for_lower gate look_rule lower_rule most_rule no_regression_rule pass_rule rate_rule",
     "stats.intervals": "Interval Z_95 median_interval percentile wilson wilson_of_rate",
     "stats.rates": "mean_of rate_of sample_size spread_of",
     "stats.recovery": "Tries compare_net_recovery net_recovery",

@@ -1,0 +1,93 @@
+"""Rules of a gate, decided from figures. Each says pass, fail or cannot-tell, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+from rejoinder.stats.figures import Comparison, GateResult, Look, PassK, Rate, RuleResult, RuleVerdict
+from rejoinder.stats.intervals import Z_95
+from rejoinder.stats.words import comparison_words, look_words, number_words, percent, rate_words, sample_words
+
+
+def gate(rules: Sequence[RuleResult]) -> GateResult:
+    """All rules together: a failure decides, then what cannot be told."""
+    verdicts = {rule.verdict for rule in rules}
+    verdict = "fail" if "fail" in verdicts else "cannot-tell" if "cannot-tell" in verdicts else "pass"
+    return GateResult(verdict, tuple(rules))
+
+
+def rate_rule(rule: str, rate: Rate, least: float) -> RuleResult:
+    """`rate>=90%`: the rate itself, whatever chance had to do with it."""
+    if rate.rate is None:
+        return RuleResult(rule, "cannot-tell", "no rate")
+    return RuleResult(rule, _at_least(rate.rate, least), f"{rate_words(rate)}, {sample_words(rate)}")
+
+
+def lower_rule(rule: str, rate: Rate, least: float) -> RuleResult:
+    """`lower>=85%`: the lower end of the 95 % interval, so that a pass is shown and not by chance. A failure says
+    whether it is the rate or the number of cases that is too small."""
+    if rate.rate is None or rate.interval is None:
+        return RuleResult(rule, "cannot-tell", "no rate")
+    verdict, numbers = _at_least(rate.interval[0], least), f"{rate_words(rate)}, {sample_words(rate)}"
+    needed = cases_for_lower(rate, least)
+    if verdict == "fail" and needed is not None:
+        numbers += f"; about {needed:,} cases with this rate would show it"
+    return RuleResult(rule, verdict, numbers)
+
+
+def cases_for_lower(rate: Rate, least: float) -> int | None:
+    """How many cases with this rate have a Wilson interval above `least`: that of the score test, z^2 p0 (1 - p0) /
+    (p - p0)^2, times what a case is worth; None where the rate itself is below."""
+    if rate.rate is None or not rate.effective or rate.rate <= least:
+        return None
+    return ceil(Z_95**2 * least * (1 - least) / (rate.rate - least) ** 2 * rate.cases / rate.effective)
+
+
+def pass_rule(rule: str, found: PassK, least: float) -> RuleResult:
+    """`pass^3>=70%`; cannot-tell where a case has fewer than k trials."""
+    if found.rate is None or found.left_out:
+        short = f"{len(found.left_out):,} of {found.cases + len(found.left_out):,} cases"
+        return RuleResult(rule, "cannot-tell", f"{short} have fewer than {found.k} trials")
+    text = percent(found.rate, found.cases, found.interval)
+    if found.interval is not None:
+        text += f" ({100 * found.interval[0]:.0f} to {100 * found.interval[1]:.0f})"
+    return RuleResult(rule, _at_least(found.rate, least), f"{text}, {found.of:,} trials of {found.cases:,} cases")
+
+
+def most_rule(rule: str, value: float | None, most: float, unit: str = "") -> RuleResult:
+    """`cost<=1.50`, `latency_p95<=4s`: a number that is not known cannot be told."""
+    if value is None:
+        return RuleResult(rule, "cannot-tell", "not known")
+    return RuleResult(rule, "pass" if value <= most else "fail", number_words(value, unit))
+
+
+def no_regression_rule(rule: str, found: Comparison) -> RuleResult:
+    """`no-regression`: fails where B is worse; passes where it is better, or where a drop beyond the margin is excluded
+    (the lower end of the 90 % interval: a one-sided test at 5 %)."""
+    is_excluded = found.equivalence is not None and found.equivalence[0] > -found.margin
+    if found.verdict == "worse":
+        verdict = "fail"
+    elif found.errors_decide or not (found.verdict == "better" or is_excluded):
+        verdict = "cannot-tell"
+    else:
+        verdict = "pass"
+    return RuleResult(rule, verdict, comparison_words(found))
+
+
+_OF_LOOK: dict[str, RuleVerdict] = {
+    "regression": "fail",
+    "no-regression": "pass",
+    "go-on": "cannot-tell",
+    "cannot-tell": "cannot-tell",
+}
+
+
+def look_rule(rule: str, found: Look) -> RuleResult:
+    """`no-regression` with `--repeat auto`: about these cases."""
+    return RuleResult(rule, _OF_LOOK[found.verdict], look_words(found))
+
+
+def _at_least(value: float, least: float) -> RuleVerdict:
+    # What is written as 90 % and comes to 0.9 by another way must not fail by rounding.
+    return "pass" if value >= least - 1e-12 else "fail"

@@ -1,0 +1,119 @@
+"""Rules of a gate."""
+
+from __future__ import annotations
+
+import pytest
+
+from rejoinder.stats import (
+    RuleResult,
+    Trials,
+    cases_for_lower,
+    compare_runs,
+    gate,
+    look,
+    look_rule,
+    lower_rule,
+    most_rule,
+    no_regression_rule,
+    pass_hat_k,
+    pass_rule,
+    rate_of,
+    rate_rule,
+    wilson,
+)
+from tests.stats.simulated import Draw
+
+NINE_OF_TEN = rate_of([(1, 1)] * 9 + [(0, 1)])
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ([], "pass"),
+        (["pass", "pass"], "pass"),
+        (["pass", "cannot-tell"], "cannot-tell"),
+        (["cannot-tell", "fail", "pass"], "fail"),
+    ],
+)
+def test_a_failure_decides_before_what_cannot_be_told(verdicts: list[str], expected: str) -> None:
+    found = gate([RuleResult("rule", verdict, "") for verdict in verdicts])  # type: ignore[arg-type]
+    assert (found.verdict, len(found.rules)) == (expected, len(verdicts))
+
+
+def test_a_rate_is_taken_as_it_is() -> None:
+    found = rate_rule("rate>=90%", NINE_OF_TEN, 0.9)
+    assert found == RuleResult("rate>=90%", "pass", "90% (60 to 98), 9 of 10 passed")
+    assert rate_rule("rate>=90%", rate_of([(7, 10)] * 3), 0.9).verdict == "fail"
+    assert rate_rule("rate>=90%", rate_of([]), 0.9).verdict == "cannot-tell"
+    assert rate_rule("rate>=30%", rate_of([(3, 10)]), 0.1 + 0.2).verdict == "pass", "rounding decides nothing"
+
+
+def test_a_lower_bound_has_to_be_shown() -> None:
+    found = lower_rule("lower>=85%", NINE_OF_TEN, 0.85)
+    assert found.verdict == "fail"
+    assert found.reason == "90% (60 to 98), 9 of 10 passed; about 196 cases with this rate would show it"
+    assert lower_rule("lower>=85%", rate_of([(0, 1)] * 9), 0.85).reason == "0% (0 to 30), 0 of 9 passed"
+    assert lower_rule("lower>=85%", rate_of([(5, 5)] * 20), 0.85).verdict == "fail", "copies of 20 cases"
+    assert lower_rule("lower>=82%", rate_of([(5, 5)] * 20), 0.82).verdict == "pass"
+    assert lower_rule("lower>=85%", rate_of([]), 0.85).verdict == "cannot-tell"
+
+
+@pytest.mark.parametrize(("rate", "least"), [(0.9, 0.85), (0.95, 0.8), (1.0, 0.9)])
+def test_so_many_cases_show_a_lower_bound(rate: float, least: float) -> None:
+    needed = cases_for_lower(rate_of([(round(rate * 20), 20)]), least)
+    assert needed is not None
+    found, before = wilson(rate * needed * 20, needed * 20), wilson(rate * (needed - 1) * 20, (needed - 1) * 20)
+    assert found is not None and found[0] >= least
+    assert before is None or before[0] < least
+
+
+def test_pass_hat_k_needs_the_trials_for_it() -> None:
+    found = pass_rule("pass^3>=70%", pass_hat_k([(5, 5)] * 8 + [(4, 5)] * 2, 3), 0.7)
+    assert (found.verdict, found.reason) == ("pass", "88% (58 to 98), 50 trials of 10 cases")
+    short = pass_rule("pass^3>=70%", pass_hat_k([(5, 5), (2, 2)], 3), 0.7)
+    assert (short.verdict, short.reason) == ("cannot-tell", "1 of 2 cases have fewer than 3 trials")
+
+
+def test_numbers_have_a_limit_and_unknown_ones_cannot_tell() -> None:
+    assert most_rule("cost<=1.50", 1.5, 1.5).verdict == "pass"
+    assert most_rule("latency_p95<=4s", 4.2, 4.0, "s") == RuleResult("latency_p95<=4s", "fail", "4.2 s")
+    assert most_rule("cost<=1.50", None, 1.5).verdict == "cannot-tell"
+
+
+def once(wins: int, losses: int, cases: int) -> list[tuple[Trials, Trials]]:
+    passed, failed = Trials(1, 1), Trials(0, 1)
+    return [(failed, passed)] * wins + [(passed, failed)] * losses + [(passed, passed)] * (cases - wins - losses)
+
+
+@pytest.mark.parametrize(
+    ("wins", "losses", "cases", "verdict"),
+    [(1, 8, 20, "fail"), (8, 1, 20, "pass"), (0, 0, 50, "pass"), (4, 0, 60, "pass"), (0, 2, 20, "cannot-tell")],
+)
+def test_no_regression(wins: int, losses: int, cases: int, verdict: str) -> None:
+    assert no_regression_rule("no-regression", compare_runs(once(wins, losses, cases))).verdict == verdict
+
+
+def test_errors_that_decide_cannot_tell() -> None:
+    pairs = [(Trials(1, 1), Trials(0, 1, 1))] * 9 + once(0, 0, 40)
+    found = no_regression_rule("no-regression", compare_runs(pairs))
+    assert found.verdict == "cannot-tell"
+    assert "errors decide" in found.reason
+
+
+def test_a_look_is_a_rule() -> None:
+    verdicts = [look_rule("no-regression", look(*counts)).verdict for counts in ((20, 0, 2), (3, 8, 2), (5, 4, 10))]
+    assert verdicts == ["fail", "pass", "cannot-tell"]
+
+
+def test_the_gate_seldom_fails_equal_runs_and_seldom_passes_a_drop() -> None:
+    draw = Draw(81)
+    failed = passed = 0
+    for _ in range(200):
+        rates = draw.rates(50, 0.8, 0.5)
+        a = [Trials(draw.passes(rate, 3), 3) for rate in rates]
+        equal = [Trials(draw.passes(rate, 3), 3) for rate in rates]
+        worse = [Trials(draw.passes(rate * 0.875, 3), 3) for rate in rates]
+        failed += no_regression_rule("", compare_runs(list(zip(a, equal, strict=True)))).verdict == "fail"
+        passed += no_regression_rule("", compare_runs(list(zip(a, worse, strict=True)))).verdict == "pass"
+    assert failed / 200 <= 0.05
+    assert passed / 200 <= 0.08
