@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats as scipy
 
 from rejoinder.stats import mean_of, median_interval, rate_of, sample_size, spread_of, wilson
-from rejoinder.stats.words import p_words, percent, point_range, points, rate_words, sample_words
+from rejoinder.stats.words import p_words, percent, point_range, points, rate_words, sample_words, selection_words
 from tests.kit import bounded
 from tests.stats.simulated import Counts, Draw
 
@@ -258,6 +258,13 @@ def test_numbers_in_words() -> None:
     assert percent(0.9999, 2000, (0.99, 1.0)) == "99.9%"
     assert percent(0.00001, 5) == "0.1%"
     assert [p_words(p) for p in (0.0215, 0.8438, 0.0004)] == ["p 0.021", "p 0.84", "p < 0.001"]
+
+
+def test_a_selection_says_so() -> None:
+    assert selection_words(24, 24) is None
+    assert selection_words(9, 9, only_failed=True) == "of the 9 that failed before"
+    assert selection_words(5, 24, stopped=True) == "stopped at the first failure: no rate"
+    assert selection_words(12, 24, retried=3) == "12 of 24: no rate yet; 3 asked again after an error"
 
 
 def test_the_room_is_light_to_import() -> None:

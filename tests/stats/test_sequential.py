@@ -25,6 +25,17 @@ def test_all_of_the_five_percent_are_spent_at_the_end() -> None:
     assert bounds_of(1)[0] == pytest.approx(1.6449, abs=5e-5)
 
 
+@pytest.mark.slow
+def test_many_rounds_have_bounds_as_exact() -> None:
+    """Looked at all the time, the sum is held against one level, 1.96 (the reflection of Brownian motion). The last
+    bound comes nearer to it, the more looks there are, as one over the root of their number."""
+    gaps = [1.95996 - (bounds_of(rounds)[-1] or 0) for rounds in (10, 20, 50, 100)]
+    assert gaps == sorted(gaps, reverse=True)
+    assert [gap * sqrt(rounds) for gap, rounds in zip(gaps, (10, 20, 50, 100), strict=True)] == [
+        pytest.approx(0.55, abs=0.03)
+    ] * 4
+
+
 def test_paths_of_chance_cross_the_bounds_in_five_percent() -> None:
     chance, crossed, rounds = random.Random(71), 0, 8000
     bounds = bounds_of(10)
@@ -53,6 +64,7 @@ def test_the_answers_of_a_look() -> None:
     assert look(5, 4, 9).verdict == "go-on"
     assert look(5, 4, 10).verdict == "cannot-tell"
     assert look(0, 0, 0).verdict == "go-on"
+    assert look(0, 0, 0, rounds=0).verdict == "cannot-tell"
     assert look(100_000, 0, 2).verdict == "regression"
 
 

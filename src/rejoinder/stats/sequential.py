@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
-from math import erfc, exp, log, sqrt, tau
+from math import ceil, erfc, exp, log, sqrt, tau
 
 from rejoinder.stats.distributions import normal_above
 from rejoinder.stats.figures import Look
@@ -43,7 +43,7 @@ def look(lost: int, won: int, done: int, rounds: int = ROUNDS, *, in_plan: bool 
     differing = lost + won
     statistic = (lost - won) / sqrt(differing) if differing else None
     log_evidence = lost * _LOG_LOSS + won * _LOG_WIN
-    bound = bounds_of(rounds)[min(done, rounds) - 1] if in_plan and done > 0 else None
+    bound = bounds_of(rounds)[min(done, rounds) - 1] if in_plan and min(done, rounds) > 0 else None
     if in_plan:
         is_regression = bound is not None and statistic is not None and statistic > bound
     else:
@@ -103,12 +103,14 @@ def _bound(grid: Sequence[tuple[float, float]], mass: float, most: float) -> flo
 
 def _next_grid(grid: Sequence[tuple[float, float]], low: float, high: float) -> list[tuple[float, float]]:
     """One step more, cut off at both ends; masses by Simpson's rule."""
-    step = (high - low) / _POINTS
+    # A grid as fine for a hundred rounds as for ten, of an even number of steps.
+    points = max(_POINTS, 2 * ceil((high - low) / 0.9))
+    step = (high - low) / points
     scale = step / 3 / sqrt(tau)
     found: list[tuple[float, float]] = []
-    for number in range(_POINTS + 1):
+    for number in range(points + 1):
         place = low + number * step
         density = sum(weight * exp(-((place - before) ** 2) / 2) for before, weight in grid)
-        factor = 1 if number in (0, _POINTS) else 4 if number % 2 else 2
+        factor = 1 if number in (0, points) else 4 if number % 2 else 2
         found.append((place, scale * factor * density))
     return found

@@ -75,6 +75,20 @@ def sample_words(rate: Rate) -> str:
     return text
 
 
+def selection_words(
+    finished: int, planned: int, *, only_failed: bool = False, stopped: bool = False, retried: int = 0
+) -> str | None:
+    """What a rate is not of, where it is not of the whole suite: `of the 9 that failed before`, `stopped at the first
+    failure: no rate`, `3 asked again after an error`, `12 of 24: no rate yet`. None where nothing is to be said."""
+    parts = [
+        f"of the {planned:,} that failed before" if only_failed else "",
+        "stopped at the first failure: no rate" if stopped else "",
+        f"{finished:,} of {planned:,}: no rate yet" if finished < planned and not stopped else "",
+        f"{retried:,} asked again after an error" if retried else "",
+    ]
+    return "; ".join(part for part in parts if part) or None
+
+
 def p_words(p_value: float) -> str:
     """`p 0.021`, `p < 0.001`: two digits that count."""
     return "p < 0.001" if p_value < 0.001 else f"p {p_value:.2g}"
