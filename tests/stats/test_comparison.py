@@ -197,6 +197,15 @@ def test_a_verdict_has_its_evidence(pairs: Pairs) -> None:
         assert found.cases_needed > found.cases
 
 
+def test_a_difference_needs_both_the_interval_and_the_test() -> None:
+    whole, none, third = Trials(3, 3), Trials(0, 3), Trials(1, 3)
+    found = compare_runs([(third, none)] * 6 + [(none, third)])
+    assert found.interval is not None and found.interval[1] < 0
+    assert found.p_value == near(0.0703)
+    assert found.verdict == "cannot-tell"
+    assert compare_runs([(third, none)] * 8 + [(whole, whole)]).verdict == "worse"
+
+
 def test_equal_differences_are_not_certain() -> None:
     found = compare_runs(once(0, 8, 8))
     assert found.verdict == "worse"

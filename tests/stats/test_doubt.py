@@ -80,6 +80,17 @@ def test_repeats_that_are_copies_widen_the_balance() -> None:
     assert copies[1][0] < apart[1][0] < apart[1][1] < copies[1][1]
 
 
+def test_copies_on_one_side_alone_widen_the_balance() -> None:
+    many = [(1, 1)] * 10 + [(0, 1)] * 40
+    apart, copies = ([(1, 1)] * 20 + [(0, 1)] * 30), [(5, 5)] * 4 + [(0, 5)] * 6
+    for plain, wide in (
+        (stationary_accuracy(apart, many), stationary_accuracy(copies, many)),
+        (stationary_accuracy(many, apart), stationary_accuracy(many, copies)),
+    ):
+        assert plain is not None and wide is not None
+        assert wide[1][0] < plain[1][0] - 0.01
+
+
 @pytest.mark.parametrize(
     ("verdicts", "turn", "flips"),
     [([True, True, False, True], 3, 2), ([True], None, 0), ([False, True], 2, 1), ([], None, 0)],

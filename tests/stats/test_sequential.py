@@ -61,6 +61,7 @@ def test_the_answers_of_a_look() -> None:
     assert look(20, 0, 1).verdict == "go-on", "the first of ten rounds is not looked at"
     assert look(20, 0, 2).verdict == "regression"
     assert look(3, 8, 2).verdict == "no-regression"
+    assert look(3, 7, 2).verdict == "go-on", "a ratio of 0.14 is not yet 1/10"
     assert look(5, 4, 9).verdict == "go-on"
     assert look(5, 4, 10).verdict == "cannot-tell"
     assert look(0, 0, 0).verdict == "go-on"
