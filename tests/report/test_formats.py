@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 import rejoinder
 from rejoinder.errors import UsageError
 from rejoinder.report import formats
-from rejoinder.report.formats import FORMATS, Format, Run, write_json, write_jsonl, write_results
+from rejoinder.report.formats import FORMATS, Archive, Format, find_format, write_json, write_jsonl, write_results
+from rejoinder.report.inert import to_json, visible
+from rejoinder.report.runs import Run
 from tests.conftest import Project
+from tests.report.exports import HOSTILE, OBEYED
 
 SUITE = {
     "targets": [{"name": "demo", "provider": "scripted", "replies": ["nö", "yes"]}],
@@ -65,3 +70,43 @@ def test_a_new_format_is_a_writer_and_a_line_in_the_table(
 def test_a_suffix_without_a_format_is_refused(report: rejoinder.RunReport) -> None:
     with pytest.raises(UsageError, match=r"names no format of results"):
         formats.write_results(report, Path("results.txt"))
+
+
+def test_the_longest_suffix_wins(report: rejoinder.RunReport, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_ids(run: Run) -> Iterator[str]:
+        return iter(())
+
+    monkeypatch.setitem(FORMATS, "ids", Format(write_ids, (".ids.json",)))
+    assert find_format(Path("Results.IDS.JSON")) is FORMATS["ids"]
+    assert find_format(Path("ids.json")) is FORMATS["json"]
+    assert find_format(Path(".ids.json")) is FORMATS["json"]
+    assert find_format(Path("results.ids.json"), "yaml") is FORMATS["yaml"]
+
+
+def test_a_refusal_lists_the_suffixes() -> None:
+    with pytest.raises(UsageError) as refusal:
+        find_format(Path("results.docx"))
+    assert ".json, .jsonl, .yaml, .yml" in str(refusal.value.hint)
+
+
+def test_an_archive_is_written_as_bytes(
+    report: rejoinder.RunReport, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pack(run: Run, stream: BinaryIO) -> None:
+        stream.write(b"\x00\xff" + run.run.id.encode())
+
+    monkeypatch.setitem(FORMATS, "ids", Format(write_jsonl, (".ids",), Archive(pack, (".packed",))))
+    write_results(report, Path("results.packed"))
+    write_results(report, Path("again.packed"), "ids")
+    write_results(report, Path("results.ids"))
+    assert (project.folder / "results.packed").read_bytes() == b"\x00\xff" + report.run.id.encode()
+    assert (project.folder / "again.packed").read_bytes() == (project.folder / "results.packed").read_bytes()
+    assert (project.folder / "results.ids").read_text().startswith('{"suite"')
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_json_of_exports_is_exact_and_moves_no_cursor(text: str) -> None:
+    shown = to_json({"text": text, text: [text]})
+    assert not OBEYED.search(shown)
+    assert json.loads(shown)["text"] == re.sub("[\ud800-\udfff]", "\ufffd", text)  # UTF-8 has no halves of characters
+    assert not OBEYED.search(visible(text))

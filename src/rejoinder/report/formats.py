@@ -1,4 +1,4 @@
-"""Results for programs: a table of formats, and their writers.
+"""Results for programs: a table of formats, and the writers of the plain ones.
 
 A writer takes a run and yields pieces of text, so that a large run is never in memory as a whole. A new format is a
 writer in a module of its own, and a line in `FORMATS`; the commands and `write_results` take it from there.
@@ -6,26 +6,16 @@ writer in a module of its own, and a line in `FORMATS`; the commands and `write_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO
 
 import msgspec
 from msgspec import Struct
 
 from rejoinder.errors import UsageError
-from rejoinder.model import Receipt, Result, Summary
-
-
-class Run(Protocol):
-    """What a writer needs of a `RunReport`."""
-
-    @property
-    def run(self) -> Receipt: ...
-    @property
-    def summary(self) -> Summary: ...
-    @property
-    def results(self) -> Iterable[Result]: ...
+from rejoinder.report.runs import Run
 
 
 def write_json(run: Run, **further: Any) -> Iterator[str]:
@@ -62,9 +52,26 @@ def write_yaml(run: Run) -> Iterator[str]:
         yield "---\n" + yaml.safe_dump(msgspec.to_builtins(result), allow_unicode=True, sort_keys=False)
 
 
+class Archive(Struct, frozen=True):
+    """The same format as a file of bytes."""
+
+    write: Callable[[Run, BinaryIO], None]
+    suffixes: tuple[str, ...]
+
+
 class Format(Struct, frozen=True):
     write: Callable[[Run], Iterator[str]]
     suffixes: tuple[str, ...]
+    archive: Archive | None = None
+
+
+def _writer(module: str) -> Callable[[Run], Iterator[str]]:
+    """The function `write` of a module of this room, which is imported when it is used."""
+
+    def write(run: Run) -> Iterator[str]:
+        return import_module(f"rejoinder.report.{module}").write(run)
+
+    return write
 
 
 FORMATS: dict[str, Format] = {
@@ -75,9 +82,10 @@ FORMATS: dict[str, Format] = {
 
 
 def find_format(path: Path, name: str | None = None) -> Format:
-    """The format of a file by its name, else by the file's suffix. Raises UsageError where neither says one."""
-    by_suffix = {suffix: form for form in FORMATS.values() for suffix in form.suffixes}
-    form = by_suffix.get(path.suffix.lower()) if name is None else FORMATS.get(name)
+    """The format by its name, else by the longest suffix of the file. Raises UsageError where neither says one."""
+    by_suffix = {suffix: form for form in FORMATS.values() for suffix in _suffixes(form)}
+    longest = max((suffix for suffix in by_suffix if _has(path, suffix)), key=len, default="")
+    form = by_suffix.get(longest) if name is None else FORMATS.get(name)
     if form is None:
         raise UsageError(
             f"the suffix of {path} names no format of results",
@@ -86,9 +94,22 @@ def find_format(path: Path, name: str | None = None) -> Format:
     return form
 
 
+def _suffixes(form: Format) -> tuple[str, ...]:
+    return form.suffixes if form.archive is None else (*form.suffixes, *form.archive.suffixes)
+
+
+def _has(path: Path, suffix: str) -> bool:
+    return path.name.lower().endswith(suffix) and len(path.name) > len(suffix)
+
+
 def write_results(run: Run, path: Path, form: str | None = None) -> None:
     """Write a file of results. Raises OSError."""
-    pieces = find_format(path, form).write(run)
+    found = find_format(path, form)
     path.parent.mkdir(parents=True, exist_ok=True)
+    archive = found.archive
+    if archive is not None and any(_has(path, suffix) for suffix in archive.suffixes):
+        with path.open("wb") as stream:
+            archive.write(run, stream)
+        return
     with path.open("w", encoding="utf-8", newline="\n") as stream:
-        stream.writelines(pieces)
+        stream.writelines(found.write(run))
