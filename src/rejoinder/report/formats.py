@@ -78,6 +78,7 @@ FORMATS: dict[str, Format] = {
     "json": Format(write_json, (".json",)),
     "jsonl": Format(write_jsonl, (".jsonl",)),
     "yaml": Format(write_yaml, (".yaml", ".yml")),
+    "junit": Format(_writer("junit"), (".xml",)),
 }
 
 
