@@ -86,7 +86,7 @@ def _test(test: Tried, name: str) -> Iterator[str]:
 
 
 def _ending(tag: str, test: Tried) -> Iterator[str]:
-    result = next(result for result in test.kept if result.status == test.status)
+    result = test.deciding
     reasons = list(reasons_of(result)) or [f"ended as {result.status}"]
     message = reasons[0] if len(reasons) == 1 else f"{reasons[0]} (and {len(reasons) - 1} more)"
     kind = result.error.type if result.error is not None else "check"
@@ -97,7 +97,7 @@ def _ending(tag: str, test: Tried) -> Iterator[str]:
 
 
 def _properties(test: Tried) -> Iterator[tuple[str, str]]:
-    first, passed, finished = test.first, test.statuses.get("passed", 0), test.trials - test.statuses.get("skipped", 0)
+    first, passed, finished = test.first, test.passed, test.finished
     yield "rejoinder.target", first.target
     if first.variant is not None:
         yield "rejoinder.variant", first.variant

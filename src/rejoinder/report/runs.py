@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from itertools import chain, groupby
 from typing import Protocol
 
@@ -12,6 +13,8 @@ from rejoinder.model import Receipt, Result, Status, Summary
 
 MOST_KEPT = 3
 """Trials of a case whose conversations are kept to be shown."""
+MOST_LISTED = 1_000
+"""Trials of a case that are listed one by one."""
 
 
 class Run(Protocol):
@@ -25,6 +28,12 @@ class Run(Protocol):
     def results(self) -> Iterable[Result]: ...
 
 
+class Trial(Struct, frozen=True):
+    number: int
+    status: Status
+    duration_s: float
+
+
 class Tried(Struct, frozen=True, kw_only=True):
     """A case on one target, with all its trials: what other tools call a test."""
 
@@ -35,6 +44,8 @@ class Tried(Struct, frozen=True, kw_only=True):
     turns: int
     kept: tuple[Result, ...]
     """Those that did not pass, and the first where all did; at most `MOST_KEPT`."""
+    listed: tuple[Trial, ...]
+    """At most `MOST_LISTED`."""
 
     @property
     def trials(self) -> int:
@@ -45,6 +56,19 @@ class Tried(Struct, frozen=True, kw_only=True):
         """What went worst: a failure is the model's, whatever else went wrong."""
         order: tuple[Status, ...] = ("failed", "error", "passed")
         return next((status for status in order if status in self.statuses), "skipped")
+
+    @property
+    def passed(self) -> int:
+        return self.statuses.get("passed", 0)
+
+    @property
+    def finished(self) -> int:
+        return self.trials - self.statuses.get("skipped", 0)
+
+    @property
+    def deciding(self) -> Result:
+        """The conversation that says why the case ended as it did."""
+        return next((result for result in self.kept if result.status == self.status), self.first)
 
     @property
     def is_flaky(self) -> bool:
@@ -68,9 +92,12 @@ def _join(trials: Iterator[Result]) -> Tried:
     duration_s, turns = 0.0, 0
     cost: float | None = 0.0
     kept: list[Result] = []
+    listed: list[Trial] = []
     for result in chain((first,), trials):
         statuses[result.status] = statuses.get(result.status, 0) + 1
         duration_s += duration_of(result)
+        if len(listed) < MOST_LISTED:
+            listed.append(Trial(result.trial, result.status, duration_of(result)))
         turns += len(result.turns)
         cost = None if cost is None or result.cost is None else cost + result.cost
         if result.status == "failed" and statuses["failed"] == 1:
@@ -78,13 +105,28 @@ def _join(trials: Iterator[Result]) -> Tried:
         elif result.status != "passed":
             kept.append(result)
         del kept[MOST_KEPT:]
-    shown = tuple(kept) or (first,)
-    return Tried(first=first, statuses=statuses, duration_s=duration_s, cost=cost, turns=turns, kept=shown)
+    return Tried(
+        first=first,
+        statuses=statuses,
+        duration_s=duration_s,
+        cost=cost,
+        turns=turns,
+        kept=tuple(kept) or (first,),
+        listed=tuple(listed),
+    )
 
 
 def duration_of(result: Result) -> float:
     """The time of a conversation in seconds: what its replies took."""
     return sum(max(0.0, turn.duration_s) for turn in result.turns)
+
+
+def milliseconds(time: str | None) -> int:
+    """A time of ours in milliseconds since 1970; 0 where it is not known or not a time."""
+    try:
+        return 0 if time is None else max(0, round(datetime.fromisoformat(time).timestamp() * 1000))
+    except (ValueError, OverflowError):
+        return 0
 
 
 def name_of(result: Result, run: Run) -> str:

@@ -1,0 +1,111 @@
+"""CTRF 1.0.0, the Common Test Report Format: one JSON document that many reporting tools read.
+
+A test is a case on one target; its trials are attempts, and its turns are steps. An error of a provider or judge is
+neither a pass nor a failure: CTRF has `other` for it, and `rawStatus` says `error`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from rejoinder.model import Result, Status, TurnResult
+from rejoinder.report.inert import to_json, visible
+from rejoinder.report.runs import Run, Tried, milliseconds, name_of, tried_cases
+from rejoinder.report.transcript import reasons_of, short_line, write_transcript
+from rejoinder.stats import wilson
+
+SPEC_VERSION = "1.0.0"
+_STATUSES: dict[Status, str] = {"passed": "passed", "failed": "failed", "error": "other", "skipped": "skipped"}
+
+
+def write(run: Run) -> Iterator[str]:
+    receipt = run.run
+    head: dict[str, Any] = {
+        "reportFormat": "CTRF",
+        "specVersion": SPEC_VERSION,
+        "reportId": str(uuid5(NAMESPACE_URL, f"rejoinder:{visible(receipt.id)}")),
+        "runId": receipt.id or "unknown",
+        "generatedBy": f"rejoinder {receipt.version}".strip(),
+    }
+    if receipt.finished_at is not None and milliseconds(receipt.finished_at):
+        head["timestamp"] = receipt.finished_at
+    tool = {"name": "rejoinder", "version": receipt.version}
+    yield f'{to_json(head)[:-1]},"results":{{"tool":{to_json(tool)},"summary":{to_json(_summary(run))},"tests":['
+    separator = "\n"
+    for test in tried_cases(run.results):
+        yield f"{separator}{to_json(_test(test, name_of(test.first, run)))}"
+        separator = ",\n"
+    yield "\n]}}\n"
+
+
+def _summary(run: Run) -> dict[str, int]:
+    """Counts come first in the document, so the results are read twice."""
+    counts = dict.fromkeys(("tests", "passed", "failed", "skipped", "pending", "other", "flaky"), 0)
+    suites: set[tuple[str, str]] = set()
+    for test in tried_cases(run.results):
+        counts["tests"] += 1
+        counts[_STATUSES[test.status]] += 1
+        counts["flaky"] += test.is_flaky
+        suites.add((test.first.suite, test.first.file))
+    start = milliseconds(run.run.started_at)
+    duration = _milliseconds(run.run.duration_s)
+    stop = max(start, milliseconds(run.run.finished_at)) or start + duration
+    return {**counts, "suites": len(suites), "start": start, "stop": stop, "duration": duration}
+
+
+def _test(test: Tried, name: str) -> dict[str, Any]:
+    first, result = test.first, test.deciding
+    reasons = list(reasons_of(result))
+    shown: dict[str, Any] = {
+        "testId": "/".join((first.suite, name)),
+        "name": name or "unnamed",
+        "status": _STATUSES[test.status],
+        "rawStatus": test.status,
+        "duration": _milliseconds(test.duration_s),
+        "suite": [first.suite],
+        "type": "eval",
+        "tags": list(first.tags),
+        "labels": _labels(first),
+        "flaky": test.is_flaky,
+        "steps": [_step(turn) for turn in result.turns],
+        "stdout": list(write_transcript(result)),
+        "extra": _extra(test),
+    }
+    if first.file:
+        shown |= {"filePath": first.file, "line": first.line}
+    if reasons:
+        shown |= {"message": reasons[0], "trace": "\n".join(reasons)}
+    start = milliseconds(first.timestamp)
+    if start:
+        shown |= {"start": start, "stop": start + shown["duration"]}
+    if test.trials > 1:
+        shown["retryAttempts"] = [
+            {"attempt": max(1, one.number), "status": _STATUSES[one.status], "duration": _milliseconds(one.duration_s)}
+            for one in test.listed
+        ]
+    return shown
+
+
+def _labels(result: Result) -> dict[str, str]:
+    labels = {"target": result.target, "title": short_line(result.title)}
+    return labels if result.variant is None else {**labels, "variant": result.variant}
+
+
+def _step(turn: TurnResult) -> dict[str, Any]:
+    status = "passed" if turn.passed else "other" if turn.response is None else "failed"
+    checks = [{"check": short_line(check.check), "state": check.state, "score": check.score} for check in turn.checks]
+    return {"name": f"turn {turn.turn}: {short_line(turn.prompt)}", "status": status, "extra": {"checks": checks}}
+
+
+def _extra(test: Tried) -> dict[str, Any]:
+    extra: dict[str, Any] = {"trials": test.trials, "passed": test.passed, "turns": test.turns, "cost_usd": test.cost}
+    if test.trials == 1:
+        return {**extra, "score": test.first.score, "succeeded_on_turn": test.first.succeeded_on_turn}
+    interval = wilson(test.passed, test.finished) if test.finished else None
+    return extra if interval is None else {**extra, "pass_rate": test.passed / test.finished, "interval": interval}
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(0, round(seconds * 1000))
