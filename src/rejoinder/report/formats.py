@@ -79,6 +79,7 @@ FORMATS: dict[str, Format] = {
     "jsonl": Format(write_jsonl, (".jsonl",)),
     "yaml": Format(write_yaml, (".yaml", ".yml")),
     "junit": Format(_writer("junit"), (".xml",)),
+    "csv": Format(_writer("csv"), (".csv",)),
     "ctrf": Format(_writer("ctrf"), (".ctrf.json",)),
 }
 
