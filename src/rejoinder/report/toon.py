@@ -1,0 +1,157 @@
+"""TOON for reading by models: three tables instead of nested records, because only tables are shorter than JSON.
+
+`results` has a row for each conversation, `turns` one for each turn, `checks` one for each check; the column `result`
+counts conversations from 1. The rows are encoded by toon-format, some hundred at a time. Characters that a terminal
+would obey are written as escapes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from msgspec import Struct
+
+from rejoinder.model import CheckResult, Result
+from rejoinder.report.inert import OBEYED, to_json
+from rejoinder.report.runs import Run
+
+BATCH = 500
+Row = dict[str, Any]
+_MARK = "\x1a"
+"""Stands before the code of a character, until the text is encoded."""
+_OBEYED = re.compile(f"[{OBEYED}]")
+_MARKED = re.compile(r"(\\\\)|\\u001a([0-9a-f]{4})")
+
+
+class Saving(Struct, frozen=True):
+    """The size of the tables, in characters, and that of the same tables as compact JSON."""
+
+    toon: int
+    json: int
+
+    @property
+    def share(self) -> float:
+        """The part of JSON that is saved; below 0 where TOON is longer."""
+        return 1 - self.toon / self.json if self.json else 0.0
+
+
+def write(run: Run) -> Iterator[str]:
+    from toon_format import encode
+
+    receipt, summary = run.run, run.summary
+    head = {
+        "run": {"id": receipt.id, "status": receipt.status, "started_at": receipt.started_at},
+        "summary": {
+            "total": summary.total,
+            "passed": summary.passed,
+            "failed": summary.failed,
+            "errors": summary.errors,
+            "skipped": summary.skipped,
+            "first_try": summary.first_try,
+            "recovered": summary.recovered,
+            "pass_rate": summary.pass_rate,
+            "cost": summary.cost,
+        },
+    }
+    yield _inert(encode(_marked(head)))
+    for name, rows in _TABLES.items():
+        yield from _table(name, rows, run.results)
+    yield "\n"
+
+
+def measure(run: Run) -> Saving:
+    """How much shorter the tables are than the same tables as JSON."""
+    toon = in_json = 0
+    for name, rows in _TABLES.items():
+        toon += sum(map(len, _table(name, rows, run.results)))
+        in_json += len(f'"{name}":[],') + sum(len(to_json(row)) + 1 for row in rows(run.results))
+    return Saving(toon, in_json)
+
+
+def _table(name: str, rows: Callable[[Iterable[Result]], Iterator[Row]], results: Iterable[Result]) -> Iterator[str]:
+    """A header with the number of rows, so the results are read twice; then the rows, each on a line."""
+    from toon_format import encode
+
+    count = sum(1 for _ in rows(results))
+    if not count:
+        yield f"\n{name}: []"
+        return
+    every = rows(results)
+    start = f"\n{name}[{count}]"
+    while batch := list(islice(every, BATCH)):
+        header, _, lines = _inert(encode([_marked(row) for row in batch])).partition("\n")
+        yield f"{start}{header[header.index('{') :]}\n{lines}" if start else f"\n{lines}"
+        start = ""
+
+
+def _results(results: Iterable[Result]) -> Iterator[Row]:
+    for number, result in enumerate(results, 1):
+        yield {
+            "result": number,
+            "suite": result.suite,
+            "id": result.id,
+            "target": result.target,
+            "variant": result.variant,
+            "trial": result.trial,
+            "status": result.status,
+            "score": result.score,
+            "succeeded_on_turn": result.succeeded_on_turn,
+            "cost": result.cost,
+            "error": None if result.error is None else result.error.message,
+            "file": result.file,
+            "line": result.line,
+        }
+
+
+def _turns(results: Iterable[Result]) -> Iterator[Row]:
+    for number, result in enumerate(results, 1):
+        for turn in result.turns:
+            yield {
+                "result": number,
+                "turn": turn.turn,
+                "depth": turn.depth,
+                "passed": turn.passed,
+                "prompt": turn.prompt,
+                "response": turn.response,
+            }
+
+
+def _checks(results: Iterable[Result]) -> Iterator[Row]:
+    for number, result in enumerate(results, 1):
+        for turn in result.turns:
+            yield from (_check(number, turn.turn, check) for check in turn.checks)
+
+
+def _check(result: int, turn: int, check: CheckResult) -> Row:
+    return {
+        "result": result,
+        "turn": turn,
+        "check": check.check,
+        "state": check.state,
+        "score": check.score,
+        "reason": check.reason,
+    }
+
+
+_TABLES = {"results": _results, "turns": _turns, "checks": _checks}
+
+
+def _marked(value: Any) -> Any:
+    """The value with marks for what must not be written as it is; a control character makes the encoder put quotes."""
+    if isinstance(value, dict):
+        return {key: _marked(entry) for key, entry in value.items()}
+    return _OBEYED.sub(_mark, value) if isinstance(value, str) else value
+
+
+def _mark(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    has_escape = code < 0xD800 or 0xDFFF < code <= 0xFFFF  # TOON has none for halves, nor beyond the first plane
+    return f"{_MARK}{code:04x}" if has_escape else "\N{REPLACEMENT CHARACTER}"
+
+
+def _inert(text: str) -> str:
+    """The encoded text with an escape for each mark."""
+    return _MARKED.sub(lambda found: found[1] or f"\\u{found[2]}", text)
