@@ -37,8 +37,12 @@ def test_conversations_survive_the_round_trip_in_order() -> None:
         for turn in result.turns
     ]
     assert document["checks"][1] == {
-        "result": 2, "turn": 1, "check": "match *105*", "state": "failed",
-        "score": 0, "reason": "as it should",
+        "result": 2,
+        "turn": 1,
+        "check": "match *105*",
+        "state": "failed",
+        "score": 0,
+        "reason": "as it should",
     }
 
 
@@ -49,7 +53,9 @@ def test_more_rows_than_are_encoded_at_once() -> None:
 
 def test_a_run_without_results_has_empty_tables() -> None:
     assert {name: read(made_run([]))[name] for name in ("results", "turns", "checks")} == {
-        "results": [], "turns": [], "checks": []
+        "results": [],
+        "turns": [],
+        "checks": [],
     }
 
 

@@ -81,6 +81,7 @@ FORMATS: dict[str, Format] = {
     "junit": Format(_writer("junit"), (".xml",)),
     "csv": Format(_writer("csv"), (".csv",)),
     "ctrf": Format(_writer("ctrf"), (".ctrf.json",)),
+    "markdown": Format(_writer("markdown"), (".md",)),
     "toon": Format(_writer("toon"), (".toon",)),
 }
 

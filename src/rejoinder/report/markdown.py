@@ -1,0 +1,156 @@
+"""Markdown for a job summary or a comment on GitHub, never longer than it may be.
+
+Above its limit GitHub shows nothing at all, so what does not fit is left out by the section, and counted. Texts of
+others stand in code only: there they mention no one, load no picture and are no HTML.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import escape
+
+from msgspec import Struct
+
+from rejoinder.model import Status, Summary, TargetSummary
+from rejoinder.report.inert import one_line, shorten
+from rejoinder.report.runs import Run, Tried, name_of, tried_cases
+from rejoinder.report.transcript import reasons_of, write_transcript
+
+SUMMARY_LIMIT = 1024 * 1024
+"""Bytes of all that a step writes to its summary."""
+MOST_TARGETS = 50
+MOST_SECTIONS = 100
+"""Cases that are shown with their conversation; further ones have a line each."""
+LONGEST_NAME = 200
+LONGEST_SAID = 2_000
+_RESERVE = 300
+"""Bytes for the note of what is left out."""
+_SIGNS: dict[Status, str] = {"passed": "✅", "failed": "❌", "error": "⚠️", "skipped": "⏭️"}
+
+
+def write(run: Run) -> Iterator[str]:
+    return write_within(run, SUMMARY_LIMIT)
+
+
+def write_within(run: Run, limit: int) -> Iterator[str]:
+    """The run in at most so many bytes of UTF-8."""
+    room = _Room(limit - _RESERVE)
+    for section in (_head(run), _targets(run.summary)):
+        yield from room.take(section)
+    shown = left_out = 0
+    for test in tried_cases(run.results):
+        if test.status not in ("failed", "error"):
+            continue
+        name = name_of(test.first, run)
+        sections = [_case(test, name)] if shown < MOST_SECTIONS else []
+        for section in (*sections, _line(test, name)):
+            if taken := room.take(section if shown else f"### Not passed\n\n{section}"):
+                yield from taken
+                shown += 1
+                break
+        else:
+            left_out += 1
+    if left_out:
+        room.left += _RESERVE
+        yield from room.take(f"\n{left_out:,} more did not pass. The run's JSON has them all.\n")
+
+
+class _Room(Struct):
+    left: int
+
+    def take(self, text: str) -> tuple[str, ...]:
+        """The text, or nothing where it does not fit."""
+        size = len(text.encode())
+        if size > self.left:
+            return ()
+        self.left -= size
+        return (text,)
+
+
+def _head(run: Run) -> str:
+    summary = run.summary
+    alert = "CAUTION" if summary.exit_code else "TIP"
+    details = [f"run {code(run.run.id)}", f"{summary.duration_s:,.1f} s", f"{summary.total_tokens:,} tokens"]
+    details += [] if summary.total_cost is None else [_dollars(summary.total_cost)]
+    return (
+        f"## rejoinder: {summary.passed:,} of {summary.total:,} passed\n\n"
+        f"> [!{alert}]\n> {_result(summary)}\n\n{', '.join(details)}\n\n"
+    )
+
+
+def _result(summary: Summary) -> str:
+    parts = [
+        f"{summary.first_try:,} passed on the first try",
+        f"{summary.recovered:,} recovered",
+        f"{summary.failed:,} failed",
+        f"{summary.errors:,} ended in an error",
+    ]
+    parts += [f"{summary.skipped:,} skipped"] if summary.skipped else []
+    parts += [f"{summary.unfinished:,} unfinished"] if summary.unfinished else []
+    return ", ".join(parts)
+
+
+def _targets(summary: Summary) -> str:
+    listed = list(summary.by_target.items())
+    if not listed:
+        return ""
+    rows = "".join(f"| {' | '.join((_cell(name), *_figures(target)))} |\n" for name, target in listed[:MOST_TARGETS])
+    more = f"{len(listed) - MOST_TARGETS} more targets\n\n" if len(listed) > MOST_TARGETS else ""
+    columns = ("Target", "Passed", "First try", "Failed", "Errors", "Pass rate", "95 % interval", "Cost")
+    return f"| {' | '.join(columns)} |\n|---|{'---:|' * (len(columns) - 1)}\n{rows}\n{more}"
+
+
+def _cell(text: str) -> str:
+    # Readers differ in how a bar after a backslash is escaped inside code, so a bar becomes a sign that looks like one.
+    return code(text.replace("|", "\N{BOX DRAWINGS LIGHT VERTICAL}"))
+
+
+def _figures(target: TargetSummary) -> tuple[str, ...]:
+    interval = target.pass_rate_interval
+    return (
+        f"{target.passed:,} of {target.total:,}",
+        f"{target.first_try:,}",
+        f"{target.failed:,}",
+        f"{target.errors:,}",
+        "" if target.pass_rate is None else f"{target.pass_rate:.1%}",
+        "" if interval is None else f"{interval[0]:.1%} to {interval[1]:.1%}",
+        "" if target.cost is None else _dollars(target.cost),
+    )
+
+
+def _dollars(cost: float) -> str:
+    return f"{cost:,.4f} USD"  # a dollar sign begins a formula
+
+
+def _case(test: Tried, name: str) -> str:
+    """Why a case did not pass, and what was said, behind a line that opens it."""
+    result = test.deciding
+    reasons = "".join(f"- {code(reason, 2 * LONGEST_NAME)}\n" for reason in reasons_of(result))
+    said = "\n".join(write_transcript(result, LONGEST_SAID))
+    summary = f"{_SIGNS[test.status]} <code>{_html(name)}</code>{_trials(test)} in <code>{_html(_place(test))}</code>"
+    return f"<details><summary>{summary}</summary>\n\n{reasons}\n```text\n{said}\n```\n\n</details>\n"
+
+
+def _line(test: Tried, name: str) -> str:
+    return f"\n- {_SIGNS[test.status]} {code(name)}{_trials(test)} in {code(_place(test))}\n"
+
+
+def _trials(test: Tried) -> str:
+    return f", {test.passed:,} of {test.trials:,} passed" if test.trials > 1 else ""
+
+
+def _place(test: Tried) -> str:
+    return f"{test.first.file}:{test.first.line}" if test.first.file else test.first.suite
+
+
+def _html(text: str) -> str:
+    return escape(one_line(shorten(text, LONGEST_NAME)))
+
+
+def code(text: str, most: int = LONGEST_NAME) -> str:
+    """A text of others in a line: code between more backticks than it has in a row."""
+    shown = one_line(shorten(text, most)) or "(empty)"
+    fence = "`" * (1 + max(map(len, re.findall("`+", shown)), default=0))
+    space = " " if "`" in (shown[0], shown[-1]) else ""
+    return f"{fence}{space}{shown}{space}{fence}"

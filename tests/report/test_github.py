@@ -1,0 +1,98 @@
+"""GitHub Actions: commands that GitHub reads as they were meant, whatever they hold; texts within their limits."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from hypothesis import given
+
+from rejoinder.report import github
+from rejoinder.report.markdown import SUMMARY_LIMIT
+from tests.kit import bounded
+from tests.report.exports import OBEYED, failed, hostile, hostile_texts, made_run, mixed
+
+COMMAND = re.compile(r"::(?P<kind>[a-z]+) (?P<properties>[^:]*)::(?P<data>[^\r\n]*)")
+
+
+def read(line: str) -> tuple[str, dict[str, str], str]:
+    """A command as the runner reads it: up to the next `::`, properties at commas, escapes last."""
+    found = COMMAND.fullmatch(line)
+    assert found is not None, line
+    properties = dict(one.split("=", 1) for one in found["properties"].split(","))
+    return found["kind"], {key: unescape(value) for key, value in properties.items()}, unescape(found["data"])
+
+
+def unescape(text: str) -> str:
+    for escaped, character in (("%0D", "\r"), ("%0A", "\n"), ("%3A", ":"), ("%2C", ","), ("%25", "%")):
+        text = text.replace(escaped, character)
+    return text
+
+
+def test_an_annotation_stands_at_the_line_of_its_case() -> None:
+    lines = [read(line) for line in github.annotations(mixed())]
+    assert [(kind, place["file"], place["line"]) for kind, place, _ in lines] == [
+        *[("error", "suites/evals.yaml", "12")] * 3,
+        ("error", "suites/words.yaml", "3"),
+    ]
+    assert [place["title"] for _, place, _ in lines] == [
+        *("square / demo failed", "broken / demo has an error", "often / demo failed", "elsewhere / other failed")
+    ]
+    assert lines[0][2] == 'match "*105*": *105* is not in it'
+    [first, *_] = github.annotations(mixed(), folder="packages/app")
+    assert read(first)[1]["file"] == "packages/app/suites/evals.yaml"
+
+
+def test_more_annotations_than_github_shows_are_counted() -> None:
+    lines = list(github.annotations(made_run(failed(f"case-{number}") for number in range(25))))
+    assert len(lines) == 11
+    assert read(lines[-1])[0] == "notice"
+    assert read(lines[-1])[2].startswith("15 more cases")
+
+
+@bounded(200)
+@given(hostile_texts)
+def test_no_text_leaves_its_annotation(text: str) -> None:
+    lines = list(github.annotations(hostile(text)))
+    assert len(lines) == 2
+    for line in lines:
+        assert not OBEYED.search(line)
+        kind, place, _ = read(line)
+        assert kind == "error"
+        assert set(place) <= {"file", "line", "title"}
+
+
+def test_the_summary_takes_the_room_that_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "summary.md"
+    run = made_run(failed(f"case-{number}", "x" * 2_000) for number in range(3_000))
+    github.write_step_summary(run, path)
+    once = path.stat().st_size
+    assert once <= SUMMARY_LIMIT
+    path.write_text("x" * (SUMMARY_LIMIT - 2_000))
+    github.write_step_summary(run, path)
+    assert path.stat().st_size <= SUMMARY_LIMIT
+    assert "more did not pass" in path.read_text()
+
+
+def test_a_full_summary_gets_nothing_more(tmp_path: Path) -> None:
+    path = tmp_path / "summary.md"
+    path.write_text("x" * SUMMARY_LIMIT)
+    github.write_step_summary(mixed(), path)
+    assert path.stat().st_size == SUMMARY_LIMIT
+
+
+def test_a_comment_has_its_mark_first_and_fits() -> None:
+    run = made_run(failed(f"case-{number}", "漢" * 2_000) for number in range(500))
+    text = github.sticky_text(run, "nightly --> <b>")
+    assert text.splitlines()[0] == github.sticky_mark("nightly --> <b>") == "<!-- rejoinder-report:nightly-b -->"
+    assert 10_000 < len(text) <= github.COMMENT_LIMIT
+
+
+def test_outputs_are_a_line_each() -> None:
+    lines = dict(line.split("=", 1) for line in github.outputs(mixed()).splitlines())
+    assert (lines["passed"], lines["failed"], lines["errors"], lines["exit_code"]) == ("4", "3", "1", "3")
+    assert lines["run"] == "20261116-120000-abcd"
+
+
+def test_commands_are_off_between_two_lines() -> None:
+    assert github.commands_off("f00d") == ("::stop-commands::f00d", "::f00d::")
