@@ -65,11 +65,11 @@ class Format(Struct, frozen=True):
     archive: Archive | None = None
 
 
-def _writer(module: str) -> Callable[[Run], Iterator[str]]:
-    """The function `write` of a module of this room, which is imported when it is used."""
+def _writer(module: str, function: str = "write") -> Callable[[Run], Iterator[str]]:
+    """A function of a module of this room, which is imported when it is used."""
 
     def write(run: Run) -> Iterator[str]:
-        return import_module(f"rejoinder.report.{module}").write(run)
+        return getattr(import_module(f"rejoinder.report.{module}"), function)(run)
 
     return write
 
@@ -82,6 +82,8 @@ FORMATS: dict[str, Format] = {
     "csv": Format(_writer("csv"), (".csv",)),
     "ctrf": Format(_writer("ctrf"), (".ctrf.json",)),
     "markdown": Format(_writer("markdown"), (".md",)),
+    "otlp": Format(_writer("otlp"), (".otlp.json",)),
+    "otlp-lines": Format(_writer("otlp", "write_lines"), (".otlp.jsonl",)),
     "toon": Format(_writer("toon"), (".toon",)),
 }
 
