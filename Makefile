@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
+INSPECT := .venv-inspect/installed
 
 .PHONY: demo check test test-long test-pythons pytest lint types imports docs bench clean
 
@@ -26,7 +27,7 @@ test: lint types imports pytest
 pytest: $(STAMP)
 	$(BIN)/python -m pytest -q -n auto -m "not long"
 
-test-long: $(STAMP)
+test-long: $(STAMP) $(INSPECT)
 	$(BIN)/python -m pytest -q -n auto -m long
 
 # The tests with every Python from 3.11 on that is found, each in an environment of its own.
@@ -72,3 +73,10 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(STAMP)
+
+# Inspect reads our exports in the long tests. It has an environment of its own, because it brings eighty packages and
+# 300 MB, and its versions need not fit ours.
+$(INSPECT): Makefile
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check inspect-ai==0.3.285
+	@touch $@

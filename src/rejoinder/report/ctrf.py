@@ -59,7 +59,7 @@ def _test(test: Tried, name: str) -> dict[str, Any]:
     first, result = test.first, test.deciding
     reasons = list(reasons_of(result))
     shown: dict[str, Any] = {
-        "testId": "/".join((first.suite, name)),
+        "testId": f"{first.file or first.suite}: {name}",
         "name": name or "unnamed",
         "status": _STATUSES[test.status],
         "rawStatus": test.status,

@@ -74,17 +74,24 @@ def _writer(module: str, function: str = "write") -> Callable[[Run], Iterator[st
     return write
 
 
+def _write_eval(run: Run, stream: BinaryIO) -> None:
+    from rejoinder.report.inspect_log import write_archive
+
+    write_archive(run, stream)
+
+
 FORMATS: dict[str, Format] = {
     "json": Format(write_json, (".json",)),
     "jsonl": Format(write_jsonl, (".jsonl",)),
     "yaml": Format(write_yaml, (".yaml", ".yml")),
     "junit": Format(_writer("junit"), (".xml",)),
-    "csv": Format(_writer("csv"), (".csv",)),
     "ctrf": Format(_writer("ctrf"), (".ctrf.json",)),
     "markdown": Format(_writer("markdown"), (".md",)),
+    "csv": Format(_writer("csv"), (".csv",)),
+    "toon": Format(_writer("toon"), (".toon",)),
     "otlp": Format(_writer("otlp"), (".otlp.json",)),
     "otlp-lines": Format(_writer("otlp", "write_lines"), (".otlp.jsonl",)),
-    "toon": Format(_writer("toon"), (".toon",)),
+    "inspect": Format(_writer("inspect_log"), (".inspect.json",), Archive(_write_eval, (".eval",))),
 }
 
 

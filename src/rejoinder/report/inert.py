@@ -23,6 +23,8 @@ _HALVES = re.compile("[\ud800-\udfff]")
 
 def visible(text: str) -> str:
     """The text with `\\u001b` where an escape character was; line breaks are line feeds."""
+    if text.isprintable():  # as nearly all lines are
+        return text
     return _OBEYED.sub(lambda found: escape_of(found[0]), text.replace("\r\n", "\n"))
 
 

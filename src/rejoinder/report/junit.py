@@ -29,8 +29,11 @@ class _Counts(Struct):
     time: float = 0.0
 
     def add(self, other: _Counts) -> None:
-        for field in self.__struct_fields__:
-            setattr(self, field, getattr(self, field) + getattr(other, field))
+        self.tests += other.tests
+        self.failures += other.failures
+        self.errors += other.errors
+        self.skipped += other.skipped
+        self.time += other.time
 
     @property
     def attributes(self) -> dict[str, str]:
