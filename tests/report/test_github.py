@@ -30,7 +30,7 @@ def unescape(text: str) -> str:
 
 
 def test_an_annotation_stands_at_the_line_of_its_case() -> None:
-    lines = [read(line) for line in github.annotations(mixed())]
+    lines = [read(line) for line in github.write_annotations(mixed())]
     assert [(kind, place["file"], place["line"]) for kind, place, _ in lines] == [
         *[("error", "suites/evals.yaml", "12")] * 3,
         ("error", "suites/words.yaml", "3"),
@@ -39,12 +39,12 @@ def test_an_annotation_stands_at_the_line_of_its_case() -> None:
         *("square / demo failed", "broken / demo has an error", "often / demo failed", "elsewhere / other failed")
     ]
     assert lines[0][2] == 'match "*105*": *105* is not in it'
-    [first, *_] = github.annotations(mixed(), folder="packages/app")
+    [first, *_] = github.write_annotations(mixed(), folder="packages/app")
     assert read(first)[1]["file"] == "packages/app/suites/evals.yaml"
 
 
 def test_more_annotations_than_github_shows_are_counted() -> None:
-    lines = list(github.annotations(made_run(failed(f"case-{number}") for number in range(25))))
+    lines = list(github.write_annotations(made_run(failed(f"case-{number}") for number in range(25))))
     assert len(lines) == 11
     assert read(lines[-1])[0] == "notice"
     assert read(lines[-1])[2].startswith("15 more cases")
@@ -53,7 +53,7 @@ def test_more_annotations_than_github_shows_are_counted() -> None:
 @bounded(200)
 @given(hostile_texts)
 def test_no_text_leaves_its_annotation(text: str) -> None:
-    lines = list(github.annotations(hostile(text)))
+    lines = list(github.write_annotations(hostile(text)))
     assert len(lines) == 2
     for line in lines:
         assert not OBEYED.search(line)

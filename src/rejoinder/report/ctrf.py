@@ -42,7 +42,7 @@ def write(run: Run) -> Iterator[str]:
 
 def _summary(run: Run) -> dict[str, int]:
     """Counts come first in the document, so the results are read twice."""
-    counts = dict.fromkeys(("tests", "passed", "failed", "skipped", "pending", "other", "flaky"), 0)
+    counts: dict[str, int] = dict.fromkeys(("tests", "passed", "failed", "skipped", "pending", "other", "flaky"), 0)
     suites: set[tuple[str, str]] = set()
     for test in tried_cases(run.results):
         counts["tests"] += 1

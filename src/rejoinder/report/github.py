@@ -26,7 +26,7 @@ def write_step_summary(run: Run, path: Path) -> None:
         stream.writelines(write_within(run, SUMMARY_LIMIT - path.stat().st_size))
 
 
-def annotations(run: Run, most: int = MOST_ANNOTATIONS, folder: str = "") -> Iterator[str]:
+def write_annotations(run: Run, most: int = MOST_ANNOTATIONS, folder: str = "") -> Iterator[str]:
     """Lines for standard output, one for each case that did not pass. `folder`: where the project lies in the
     repository."""
     shown = left_out = 0

@@ -54,8 +54,8 @@ class Tried(Struct, frozen=True, kw_only=True):
     @property
     def status(self) -> Status:
         """What went worst: a failure is the model's, whatever else went wrong."""
-        order: tuple[Status, ...] = ("failed", "error", "passed")
-        return next((status for status in order if status in self.statuses), "skipped")
+        order: tuple[Status, ...] = ("failed", "error", "passed", "skipped")
+        return next(status for status in order if status in self.statuses)
 
     @property
     def passed(self) -> int:

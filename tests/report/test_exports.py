@@ -1,0 +1,127 @@
+"""All exports: of a real run by their suffixes, with memory that does not grow with the run, and imported when used."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+import tracemalloc
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+import rejoinder
+from rejoinder.model import Receipt, Result, Summary
+from rejoinder.report.formats import FORMATS, write_results
+from tests.conftest import Project
+from tests.kit import Raw, case, follow, scripted
+from tests.report.exports import failed, made_run, result
+
+SUITE: Raw = {
+    "targets": [scripted("demo", "nö \x1b[2J", "yes", "never")],
+    "target": "demo",
+    "evals": [
+        case("recovers", {"match": "yes"}, follow("Again.", {"match": "yes"}), prompt="Say yes."),
+        case("fails", {"match": "please"}, prompt="Say please.", tags=["manners"]),
+    ],
+}
+SUFFIXES = (
+    *(".json", ".jsonl", ".yaml", ".yml", ".xml", ".junit.xml", ".ctrf.json", ".md", ".csv", ".toon"),
+    *(".otlp.json", ".otlp.jsonl", ".inspect.json", ".eval"),
+)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_run_is_written_by_the_suffix_of_its_file(project: Project, suffix: str) -> None:
+    project.write("evals.yaml", SUITE)
+    project.run("run", "evals.yaml", "--repeat", "2", "--out", f"out/results{suffix}", code=1)
+    written = (project.folder / f"out/results{suffix}").read_bytes()
+    assert b"recovers" in written or suffix == ".md"
+    assert b"\x1b" not in written or suffix == ".eval"
+    again = project.folder / f"again{suffix}"
+    write_results(rejoinder.show(), again)
+    if suffix != ".eval":
+        assert again.read_bytes() == written
+
+
+def test_the_numbers_of_a_run_are_the_same_in_every_export(project: Project) -> None:
+    project.write("evals.yaml", SUITE)
+    report = rejoinder.run("evals.yaml", repeat=2)
+    texts = {name: "".join(form.write(report)) for name, form in FORMATS.items()}
+    assert 'tests="2" failures="1"' in texts["junit"]
+    assert json.loads(texts["ctrf"])["results"]["summary"]["failed"] == 1
+    assert "## rejoinder: 2 of 4 passed" in texts["markdown"]
+    rows = list(csv.DictReader(io.StringIO(texts["csv"])))
+    assert [row["status"] for row in rows] == ["passed", "passed", "failed", "failed"]
+    assert "results[4]" in texts["toon"]
+    spans = json.loads(texts["otlp"])["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    assert len(spans) == 4 + sum(len(result.turns) for result in report.results)
+    assert len(texts["otlp-lines"].splitlines()) == 4
+    samples = json.loads(texts["inspect"])["samples"]
+    assert [sample["epoch"] for sample in samples] == [1, 2, 1, 2]
+    assert {sample["metadata"]["line"] for sample in samples} == {result.line for result in report.results}
+
+
+class Many:
+    """A run of any length, whose results are made when they are read."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        made = made_run([result(), failed()])
+        self.run: Receipt = made.run
+        self.summary: Summary = made.summary
+
+    @property
+    def results(self) -> Iterator[Result]:
+        kinds = (result(), failed())
+        return (structs.replace(kinds[number % 2], id=f"case-{number}") for number in range(self._count))
+
+
+def peak_of(name: str, count: int) -> int:
+    """Bytes held at most while a run is written."""
+    run = Many(count)
+    tracemalloc.start()
+    try:
+        for _ in FORMATS[name].write(run):
+            pass
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "yaml"])  # its library takes minutes
+def test_memory_does_not_grow_with_the_run(name: str) -> None:
+    peak_of(name, 10)  # what is imported and compiled is held as well
+    few, many = peak_of(name, 1_500), peak_of(name, 6_000)
+    assert many < few + 100_000
+
+
+@pytest.mark.slow
+def test_an_archive_holds_little_for_each_conversation(tmp_path: Path) -> None:
+    run, path = Many(3_000), tmp_path / "many.eval"
+    write_results(run, path)
+    tracemalloc.start()
+    write_results(run, path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3_000 * 1_000
+    with zipfile.ZipFile(path) as files:
+        assert len(files.namelist()) == 3_003
+
+
+def test_a_format_is_imported_when_it_is_used() -> None:
+    script = (
+        "import json, sys, rejoinder.report.formats;"
+        "ours = ('rejoinder.report.', 'toon', 'xml', 'zipfile');"
+        "print(json.dumps([name for name in sys.modules if name.startswith(ours)]))"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    ).stdout
+    assert sorted(json.loads(shown)) == ["rejoinder.report.formats", "rejoinder.report.runs"]
