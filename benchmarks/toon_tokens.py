@@ -1,4 +1,5 @@
-"""How many tokens TOON saves over JSON and over the marked transcript, for conversations of several shapes.
+"""How many tokens TOON saves over JSON and over the marked transcript, for conversations of several shapes, and how
+many the export as TOON saves over the same tables as JSON.
 
 Tokens are counted with the o200k_base encoding. A negative saving means that TOON costs more.
 """
@@ -7,11 +8,17 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
+from collections.abc import Callable
 from itertools import cycle, islice
+from pathlib import Path
 
+import rejoinder
 from rejoinder import to_toon
 from rejoinder.formatting.prompt import write_transcript
 from rejoinder.model import ChatMessage, formatting_for
+from rejoinder.report import toon
+from rejoinder.report.formats import write_jsonl
 
 SHORT = [
     ("system", "You help the customers of a shoe shop. Be brief and friendly."),
@@ -87,6 +94,28 @@ CONVERSATIONS = {
 }
 
 
+EXPORTS = {
+    "short replies, two turns": ("100", "15 * 7 = 105"),
+    "replies of three paragraphs, two turns": (FINDINGS, FINDINGS + " 105"),
+}
+
+
+def export(replies: tuple[str, ...], count: Callable[[str], int]) -> tuple[int, int, int]:
+    """Tokens of a run as JSON Lines, as tables in JSON and as tables in TOON."""
+    checks = [{"match": "*105*"}, {"prompt": "That is not right. Calculate again.", "checks": [{"match": "*105*"}]}]
+    suite = {
+        "targets": [{"name": "demo", "provider": "scripted", "replies": list(replies)}],
+        "target": "demo",
+        "evals": [{"id": f"case-{number}", "prompt": "What is 15 * 7?", "checks": checks} for number in range(100)],
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "evals.yaml")
+        path.write_text(json.dumps(suite), encoding="utf-8")
+        report = rejoinder.run(path)
+        tables = json.dumps(toon.tables(report), ensure_ascii=False, separators=(",", ":"))
+        return count("".join(write_jsonl(report))), count(tables), count("".join(toon.write(report)))
+
+
 def main() -> None:
     try:
         from bpe_openai import get_encoding
@@ -97,9 +126,14 @@ def main() -> None:
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for name, turns in CONVERSATIONS.items():
         texts = write_forms([ChatMessage(role, content.strip()) for role, content in turns])
-        in_json, transcript, toon = (len(encoding.encode_ordinary(text)) for text in texts)
-        savings = f"{saved(toon, in_json)} | {saved(toon, transcript)}"
-        print(f"| {name} | {in_json} | {transcript} | {toon} | {savings} |")
+        in_json, transcript, in_toon = (len(encoding.encode_ordinary(text)) for text in texts)
+        savings = f"{saved(in_toon, in_json)} | {saved(in_toon, transcript)}"
+        print(f"| {name} | {in_json} | {transcript} | {in_toon} | {savings} |")
+    print("\n| run of 100 conversations | results.jsonl | tables as JSON | TOON | saved over tables as JSON |")
+    print("| --- | ---: | ---: | ---: | ---: |")
+    for name, replies in EXPORTS.items():
+        lines, tables, in_toon = export(replies, lambda text: len(encoding.encode_ordinary(text)))
+        print(f"| {name} | {lines} | {tables} | {in_toon} | {saved(in_toon, tables)} |")
 
 
 def write_forms(messages: list[ChatMessage]) -> tuple[str, str, str]:

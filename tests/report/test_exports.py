@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec import structs
 
@@ -20,7 +21,8 @@ from rejoinder.model import Receipt, Result, Summary
 from rejoinder.report.formats import FORMATS, write_results
 from tests.conftest import Project
 from tests.kit import Raw, case, follow, scripted
-from tests.report.exports import failed, made_run, result
+from tests.report.exports import check, failed, made_run, result, turn
+from tests.report.test_otlp import read as read_spans
 
 SUITE: Raw = {
     "targets": [scripted("demo", "nö \x1b[2J", "yes", "never")],
@@ -65,6 +67,36 @@ def test_the_numbers_of_a_run_are_the_same_in_every_export(project: Project) -> 
     samples = json.loads(texts["inspect"])["samples"]
     assert [sample["epoch"] for sample in samples] == [1, 2, 1, 2]
     assert {sample["metadata"]["line"] for sample in samples} == {result.line for result in report.results}
+
+
+HUGE = 1e308
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_number_of_a_damaged_run_is_too_large(name: str) -> None:
+    said = turn(
+        duration_s=HUGE, cost=HUGE, waited_s=HUGE, started_at="9999-12-31T23:59:59Z", checks=(check(score=HUGE),)
+    )
+    huge = result("times", said, said, cost=HUGE, score=-HUGE, line=1 << 53, timestamp="0001-01-01T00:00:00Z")
+    run = structs.replace(made_run([result()]), results=(huge,))
+    assert "times" in "".join(FORMATS[name].write(run)) or name == "markdown"
+    if name == "otlp":
+        assert [span.kind for span in read_spans("".join(FORMATS[name].write(run)))] == [1, 3, 3]
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name not in ("json", "jsonl", "yaml")])
+def test_data_may_be_nested_as_deeply_as_it_was_read(name: str) -> None:
+    """The levels that a document adds around it do not matter."""
+    for depth in range(100, 1_000, 5):
+        text = msgspec.json.encode(result()).replace(
+            b'"metadata":{}', b'"metadata":{"a":%s%s}' % (b"[" * depth, b"]" * depth)
+        )
+        try:
+            deep = msgspec.json.decode(text, type=Result)
+        except RecursionError:
+            break
+        for _ in FORMATS[name].write(made_run([deep])):
+            pass
 
 
 class Many:

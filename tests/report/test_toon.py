@@ -10,7 +10,7 @@ import toons
 from hypothesis import given
 
 from rejoinder.report import toon
-from tests.kit import bounded, spec
+from tests.kit import ROOT, bounded, spec
 from tests.report.exports import OBEYED, MadeRun, failed, hostile, hostile_texts, made_run, mixed, result, turn, written
 
 
@@ -27,6 +27,7 @@ def test_conversations_survive_the_round_trip_in_order() -> None:
     document = read(run)
     assert document["run"]["id"] == run.run.id
     assert document["summary"]["failed"] == 3
+    assert {name: document[name] for name in ("results", "turns", "checks")} == toon.tables(run)
     assert [(row["id"], row["trial"], row["status"]) for row in document["results"]] == [
         (result.id, result.trial, result.status) for result in run.results
     ]
@@ -68,6 +69,17 @@ def test_the_saving_over_json_is_measured() -> None:
     long = toon.measure(made_run([result("long", turn("word " * 10_000))]))
     assert 0 < long.share < 0.05
     assert toon.Saving(0, 0).share == 0
+
+
+@spec("R44")
+def test_the_savings_are_documented_as_measured() -> None:
+    page = (ROOT / "docs/exports.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|`]+) \| \d+ \| (\d+) \| (\d+) \| ([\d.]+) % less \|$", page, re.MULTILINE)
+    benchmark = (ROOT / "benchmarks/toon_tokens.py").read_text(encoding="utf-8")
+    assert len(rows) == 2
+    for name, tables, tokens, saving in rows:
+        assert name in benchmark
+        assert float(saving) == round(100 * (1 - int(tokens) / int(tables)), 1)
 
 
 def test_literal_escapes_stay_what_they_are() -> None:

@@ -16,7 +16,7 @@ import msgspec
 from rejoinder.model import ChatMessage, CheckResult, Result, ToolCall, TurnResult, UsageResult
 from rejoinder.model.runs import RunStatus
 from rejoinder.report.inert import shorten, to_json, visible
-from rejoinder.report.runs import Run, duration_of, milliseconds
+from rejoinder.report.runs import Run, bounded, duration_of, milliseconds
 from rejoinder.report.transcript import reasons_of
 
 LOG_VERSION = 2
@@ -339,5 +339,5 @@ def _output(result: Result, model: str) -> Data:
         "choices": [choice],
         "completion": last.response,
         "usage": _usage(last.usage),
-        "time": last.duration_s,
+        "time": bounded(last.duration_s),
     }

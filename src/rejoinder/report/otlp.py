@@ -16,7 +16,7 @@ from msgspec import Struct
 from rejoinder.model import ChatMessage, CheckResult, Result, ToolCall, TurnResult
 from rejoinder.model.runs import TargetOfRun
 from rejoinder.report.inert import shorten, to_json
-from rejoinder.report.runs import Run, milliseconds
+from rejoinder.report.runs import LATEST_MS, Run, bounded, milliseconds
 
 LONGEST_TEXT = 32_768
 """Characters of one text. Collectors refuse large requests, and most back ends cut attributes much earlier."""
@@ -212,7 +212,7 @@ def _times_of(result: Result, run_started: str | None) -> list[_Times]:
     before = (milliseconds(result.timestamp) or milliseconds(run_started)) * 1_000_000
     for turn in result.turns:
         start = milliseconds(turn.started_at) * 1_000_000 or before
-        before = start + max(0, round(turn.duration_s * 1_000_000_000))
+        before = min(start + round(bounded(turn.duration_s) * 1_000_000_000), LATEST_MS * 1_000_000)
         times.append(_Times(start, before))
     return times
 

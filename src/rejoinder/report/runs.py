@@ -15,6 +15,10 @@ MOST_KEPT = 3
 """Trials of a case whose conversations are kept to be shown."""
 MOST_LISTED = 1_000
 """Trials of a case that are listed one by one."""
+LONGEST_S = 1e8
+"""Three years."""
+LATEST_MS = 7_258_118_400_000
+"""The year 2200. Nanoseconds since 1970 fit into 64 bits until 2554."""
 
 
 class Run(Protocol):
@@ -118,15 +122,21 @@ def _join(trials: Iterator[Result]) -> Tried:
 
 def duration_of(result: Result) -> float:
     """The time of a conversation in seconds: what its replies took."""
-    return sum(max(0.0, turn.duration_s) for turn in result.turns)
+    return sum(bounded(turn.duration_s) for turn in result.turns)
+
+
+def bounded(seconds: float) -> float:
+    """A duration that other formats can hold, whatever a damaged run says."""
+    return min(max(0.0, seconds), LONGEST_S)
 
 
 def milliseconds(time: str | None) -> int:
-    """A time of ours in milliseconds since 1970; 0 where it is not known or not a time."""
+    """A time of ours in milliseconds since 1970; 0 where it is not known or not a time of our days."""
     try:
-        return 0 if time is None else max(0, round(datetime.fromisoformat(time).timestamp() * 1000))
-    except (ValueError, OverflowError):
+        found = 0 if time is None else round(datetime.fromisoformat(time).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
         return 0
+    return found if 0 < found < LATEST_MS else 0
 
 
 def name_of(result: Result, run: Run) -> str:

@@ -71,6 +71,11 @@ def measure(run: Run) -> Saving:
     return Saving(toon, in_json)
 
 
+def tables(run: Run) -> dict[str, list[Row]]:
+    """The same tables as data, for a run that fits into memory."""
+    return {name: list(rows(run.results)) for name, rows in _TABLES.items()}
+
+
 def _table(name: str, rows: Callable[[Iterable[Result]], Iterator[Row]], results: Iterable[Result]) -> Iterator[str]:
     """A header with the number of rows, so the results are read twice; then the rows, each on a line."""
     from toon_format import encode
