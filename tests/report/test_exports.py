@@ -17,6 +17,7 @@ import pytest
 from msgspec import structs
 
 import rejoinder
+from rejoinder.errors import RejoinderError
 from rejoinder.model import Receipt, Result, Summary
 from rejoinder.report.formats import FORMATS, write_results
 from tests.conftest import Project
@@ -82,6 +83,16 @@ def test_no_number_of_a_damaged_run_is_too_large(name: str) -> None:
     assert "times" in "".join(FORMATS[name].write(run)) or name == "markdown"
     if name == "otlp":
         assert [span.kind for span in read_spans("".join(FORMATS[name].write(run)))] == [1, 3, 3]
+
+
+@pytest.mark.parametrize("name", ["json", "jsonl", "yaml"])
+def test_data_that_is_nested_too_deeply_is_refused_with_words(name: str) -> None:
+    nested: list[object] = []
+    for _ in range(5_000):
+        nested = [nested]
+    run = structs.replace(made_run([result()]), results=(result(metadata={"a": nested}),))
+    with pytest.raises(RejoinderError, match="nested too deeply"):
+        "".join(FORMATS[name].write(run))
 
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name not in ("json", "jsonl", "yaml")])

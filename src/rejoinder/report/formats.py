@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import msgspec
 from msgspec import Struct
 
-from rejoinder.errors import UsageError
+from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.report.runs import Run
 
 
@@ -80,10 +80,33 @@ def _write_eval(run: Run, stream: BinaryIO) -> None:
     write_archive(run, stream)
 
 
+def _guarded(write: Callable[[Run], Iterator[str]]) -> Callable[[Run], Iterator[str]]:
+    """The writer, with words for data that is nested more deeply than its library can go; a run of others may be so."""
+
+    def write_or_refuse(run: Run) -> Iterator[str]:
+        try:
+            yield from write(run)
+        except RecursionError:
+            raise RunTooDeep from None
+
+    return write_or_refuse
+
+
+class RunTooDeep(RejoinderError):
+    """A result cannot be written, because its data has too many levels."""
+
+    exit_code = 3
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a result holds data that is nested too deeply for this form", "Other forms may hold it: --format csv."
+        )
+
+
 FORMATS: dict[str, Format] = {
-    "json": Format(write_json, (".json",)),
-    "jsonl": Format(write_jsonl, (".jsonl",)),
-    "yaml": Format(write_yaml, (".yaml", ".yml")),
+    "json": Format(_guarded(write_json), (".json",)),
+    "jsonl": Format(_guarded(write_jsonl), (".jsonl",)),
+    "yaml": Format(_guarded(write_yaml), (".yaml", ".yml")),
     "junit": Format(_writer("junit"), (".xml",)),
     "ctrf": Format(_writer("ctrf"), (".ctrf.json",)),
     "markdown": Format(_writer("markdown"), (".md",)),
