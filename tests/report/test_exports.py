@@ -114,13 +114,17 @@ class Many:
     """A run of any length, whose results are made when they are read."""
 
     def __init__(self, count: int) -> None:
-        self._count = count
         made = made_run([result(), failed()])
         self.run: Receipt = made.run
         self.summary: Summary = made.summary
+        self.results = Repeated(count)
 
-    @property
-    def results(self) -> Iterator[Result]:
+
+class Repeated:
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __iter__(self) -> Iterator[Result]:
         kinds = (result(), failed())
         return (structs.replace(kinds[number % 2], id=f"case-{number}") for number in range(self._count))
 
