@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy
 
+from rejoinder.model.figures import Comparison
 from rejoinder.stats import (
     Trials,
     compare_cases,
@@ -20,7 +21,6 @@ from rejoinder.stats import (
     paired_interval,
     sign_flip,
 )
-from rejoinder.stats.figures import Comparison
 from tests.kit import bounded
 from tests.stats.simulated import Draw
 

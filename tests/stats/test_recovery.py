@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy
 
+from rejoinder.model.figures import NetRecovery
 from rejoinder.stats import Tries, compare_net_recovery, net_difference_words, net_recovery, net_words
-from rejoinder.stats.figures import NetRecovery
 from tests.kit import bounded
 from tests.stats.simulated import Draw
 

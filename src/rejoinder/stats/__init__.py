@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from rejoinder.model.figures import *
     from rejoinder.model.passports import ClusteredRate as ClusteredRate
     from rejoinder.stats.agreement import *
     from rejoinder.stats.clustered import *
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from rejoinder.stats.deltas import *
     from rejoinder.stats.distributions import *
     from rejoinder.stats.doubt import *
-    from rejoinder.stats.figures import *
     from rejoinder.stats.gates import *
     from rejoinder.stats.intervals import *
     from rejoinder.stats.rates import *
@@ -37,7 +37,7 @@ _NAMES = {
     "stats.deltas": "paired_delta",
     "stats.distributions": "exact_binomial fisher_one_sided holm normal_above normal_quantile t_quantile",
     "stats.doubt": "Doubted number_of_flips stationary_accuracy transitions turn_of_flip",
-    "stats.figures": (
+    "model.figures": (
         "Aptitude CaseChange CaseRepeats Comparison Corrected Delta FlipRate GateResult GroupComparison Look Mean"
         " NetRecovery NetRecoveryDifference Noise PassK Rate RuleResult SignFlip Spread Transitions"
     ),

@@ -13,8 +13,8 @@ from math import ceil, fsum, gcd, lcm, sqrt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rejoinder.model.figures import CaseChange, Comparison, ComparisonVerdict, GroupComparison, Interval, SignFlip
 from rejoinder.stats.distributions import fisher_one_sided, holm, normal_above, t_quantile
-from rejoinder.stats.figures import CaseChange, Comparison, ComparisonVerdict, GroupComparison, Interval, SignFlip
 from rejoinder.stats.intervals import around
 from rejoinder.stats.rates import rate_of
 

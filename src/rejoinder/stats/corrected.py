@@ -12,9 +12,9 @@ from math import sqrt
 
 from msgspec.structs import replace
 
+from rejoinder.model.figures import Corrected, Rate
 from rejoinder.model.passports import ClusteredRate
 from rejoinder.stats.clustered import t_for
-from rejoinder.stats.figures import Corrected, Rate
 from rejoinder.stats.intervals import Z_95, Interval, around, share
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import fsum
 from typing import Literal
 
-from rejoinder.stats.figures import Delta, Interval
+from rejoinder.model.figures import Delta, Interval
 from rejoinder.stats.intervals import median_interval, percentile
 
 

@@ -8,7 +8,7 @@ from math import exp, log, sqrt
 
 from msgspec import Struct
 
-from rejoinder.stats.figures import Interval, Transitions
+from rejoinder.model.figures import Interval, Transitions
 from rejoinder.stats.intervals import Z_95
 from rejoinder.stats.rates import rate_of, spread_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
-from rejoinder.stats.figures import Comparison, GateResult, Look, PassK, Rate, RuleResult, RuleVerdict
+from rejoinder.model.figures import Comparison, GateResult, Look, PassK, Rate, RuleResult, RuleVerdict
 from rejoinder.stats.intervals import Z_95
 from rejoinder.stats.words import comparison_words, look_words, number_words, percent, rate_words, sample_words
 

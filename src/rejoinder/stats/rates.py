@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import fsum, sqrt
 
+from rejoinder.model.figures import Mean, Rate, Spread
 from rejoinder.stats.distributions import t_quantile
-from rejoinder.stats.figures import Mean, Rate, Spread
 from rejoinder.stats.intervals import Z_95, share, wilson_of_rate
 
 

@@ -12,8 +12,8 @@ from math import fsum, sqrt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rejoinder.model.figures import NetRecovery, NetRecoveryDifference, RatioMethod
 from rejoinder.stats.distributions import t_quantile
-from rejoinder.stats.figures import NetRecovery, NetRecoveryDifference, RatioMethod
 from rejoinder.stats.intervals import around
 
 LEAST_CASES = 8

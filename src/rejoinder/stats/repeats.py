@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from math import comb, fsum, sqrt
 
+from rejoinder.model.figures import Advice, Aptitude, CaseRepeats, FlipRate, Noise, PassK
 from rejoinder.stats.distributions import t_quantile
-from rejoinder.stats.figures import Advice, Aptitude, CaseRepeats, FlipRate, Noise, PassK
 from rejoinder.stats.intervals import around, percentile, wilson, wilson_of_rate
 from rejoinder.stats.rates import effective_spread
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from math import ceil, erfc, exp, log, sqrt, tau
 
+from rejoinder.model.figures import Look
 from rejoinder.stats.distributions import normal_above
-from rejoinder.stats.figures import Look
 from rejoinder.stats.intervals import Z_95
 
 ROUNDS = 10

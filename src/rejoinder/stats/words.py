@@ -5,7 +5,7 @@ Rates have no decimals where they are not worth any: below 30 cases, and where t
 
 from __future__ import annotations
 
-from rejoinder.stats.figures import (
+from rejoinder.model.figures import (
     CaseRepeats,
     Comparison,
     Corrected,

@@ -1,4 +1,4 @@
-"""The results of this room, as frozen values. They hold numbers only; `words` says them."""
+"""Figures that statistics compute, as frozen values that summaries and comparisons hold; `stats.words` says them."""
 
 from __future__ import annotations
 
