@@ -8,7 +8,7 @@ import importlib
 import os
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -143,7 +143,11 @@ async def _in_task(answer: Awaitable[Any]) -> Any:
         except (SystemExit, KeyboardInterrupt) as error:  # out of a task they would end the loop
             return None, error
 
-    value, error = await asyncio.ensure_future(work())
+    try:
+        value, error = await asyncio.ensure_future(work())
+    finally:
+        if isinstance(answer, Coroutine):
+            answer.close()  # it never began where the task was cancelled before its first step
     if error is not None:
         raise error
     return value
