@@ -142,7 +142,7 @@ def command(
         cases = _failed(options, start.failed_from, trust=start.trust)
         if not cases:
             return
-        options = options.changed(cases=cases)
+        options = options.changed(cases=cases, failed_from=start.failed_from)
     _check_fork(start, extras, options, has_paths=bool(paths))
     output.check()
     if start.fork is not None:

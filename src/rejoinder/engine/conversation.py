@@ -24,6 +24,7 @@ from rejoinder.model import (
     AnyCheck,
     AskedBy,
     ChatMessage,
+    Control,
     Failure,
     FollowUp,
     FollowUps,
@@ -73,11 +74,14 @@ class Opening(Struct, frozen=True):
     followups: FollowUps = "first"
     max_turns: int | None = None
     fork: Fork | None = None
+    control: Control | None = None
 
 
 class Ask(Struct, frozen=True):
     turn: int
     messages: tuple[ChatMessage, ...]
+    afresh: bool = False
+    """Asked beside the conversation, as a control: nothing of it is said in the conversation."""
 
 
 class Grade(Struct, frozen=True):
@@ -106,7 +110,14 @@ class _Next(Struct, frozen=True):
 
 
 def converse(opening: Opening) -> Conversation:
-    """Have a conversation: send, grade, answer back, until a level passes or nothing is left to say."""
+    """Have a conversation: send, grade, answer back, until a level passes or nothing is left to say. With a control the
+    first turn is asked once more, beside the conversation, where a follow-up is sent because it failed."""
+    controls: list[Turn] = []
+    outcome = yield from _converse(opening, controls)
+    return structs.replace(outcome, control=controls[0]) if controls else outcome
+
+
+def _converse(opening: Opening, controls: list[Turn]) -> Conversation:
     limit = opening.max_turns or (MOST_TURNS_OF_ALL if opening.followups == "all" else None)
     persistent = persistent_items(opening.level)
     history, turns = list(opening.messages), list[Turn]()
@@ -159,12 +170,27 @@ def converse(opening: Opening) -> Conversation:
         waiting = applicable[:1] if opening.followups == "first" else applicable + waiting
         if not waiting or (limit is not None and number >= limit):
             return Outcome(status="failed", turns=tuple(turns), score=score)
+        if number == 1 and opening.control is not None and opening.fork is None:
+            controls += yield from _ask_afresh(opening)
         follow_up, depth, asked_by = waiting[0].follow_up, waiting[0].depth, waiting[0].asked_by
         waiting = waiting[1:]
         prompt = say(follow_up, replies, verdicts)
         level = Level(persistent + follow_up.level.items, follow_up.level.threshold)
         history += [ChatMessage("assistant", reply.text), ChatMessage("user", prompt)]
         prompts.append(prompt)
+
+
+def _ask_afresh(opening: Opening) -> Generator[Effect, Answer, list[Turn]]:
+    """The first turn in a new conversation; empty where no reply came."""
+    reply = yield Ask(1, opening.messages, afresh=True)
+    if not isinstance(reply, Reply):
+        return []
+    checks = tuple(item.check for item in opening.level.items if item.check is not None)
+    verdicts = yield Grade(1, checks, reply, opening.messages, (), (reply.text,))
+    assert isinstance(verdicts, tuple)
+    passed = level_state(opening.level, checks, verdicts) == "passed"
+    turn = Turn(turn=1, depth=0, prompt=opening.question, passed=passed, reply=reply, verdicts=verdicts)
+    return [structs.replace(turn, messages=opening.messages)]
 
 
 def _take_fork(history: list[ChatMessage], prompt: str, fork: Fork) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct, structs
 
-from rejoinder.engine.conversation import MOST_TURNS_OF_ALL, persistent_items
+from rejoinder.engine.conversation import MOST_TURNS_OF_ALL, Opening, persistent_items
 from rejoinder.engine.options import RunOptions
 from rejoinder.engine.plan import Prepared, plan
 from rejoinder.formatting import find_judges, format_judge_prompt
@@ -94,6 +94,12 @@ def _asked_at(level: Level) -> Effort:
 def _most(prepared: Prepared) -> Effort:
     """A bound for each number by itself: the path of the most turns need not be that of the most judges."""
     opening = prepared.opening
+    has_control = opening.control is not None and opening.max_turns != 1 and any(follow_ups_of(opening.level))
+    control = _asked_at(opening.level) if has_control else Effort()
+    return _most_of_turns(opening) + control
+
+
+def _most_of_turns(opening: Opening) -> Effort:
     kept = structs.replace(_asked_at(Level(persistent_items(opening.level))), turns=0)
     if opening.followups == "first":
         return _longest(opening.level, kept, opening.max_turns)

@@ -28,6 +28,8 @@ class Selection(Struct, frozen=True, kw_only=True):
     targets: tuple[str, ...] = ()
     targets_file: str | None = None
     system_prompt: str | None = None
+    failed_from: str | None = None
+    """The run whose failed cases these are."""
     include_messages: bool = False
     """Add to each turn of a result the messages that were sent."""
 

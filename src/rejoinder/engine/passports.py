@@ -10,10 +10,10 @@ from msgspec import structs
 
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Receipt, Summary
+from rejoinder.model.figures import Corrected
 from rejoinder.model.passports import PASSPORT_FORMAT, Passport
-from rejoinder.model.runs import CorrectedRate, JudgeSummary
+from rejoinder.model.runs import JudgeSummary
 from rejoinder.run_files import RunDamaged, open_file, replace_file
-from rejoinder.stats import ClusteredRate, rogan_gladen, rogan_gladen_interval
 
 FOLDER = ".rejoinder/passports"
 LARGEST = 1 << 24
@@ -32,20 +32,13 @@ def _with_passport(judge: JudgeSummary, run: Receipt, root: Path) -> JudgeSummar
     return structs.replace(judge, model=model, passport=brief, corrected=corrected)
 
 
-def _corrected(passport: Passport, judge: JudgeSummary) -> CorrectedRate | None:
-    """The pass rate that people would see where the judge sees this one; None where it cannot be known."""
-    (true_passes, passes), (true_fails, fails) = passport.passes, passport.fails
-    if not (passes and fails and judge.judged):
+def _corrected(passport: Passport, judge: JudgeSummary) -> Corrected | None:
+    """The pass rate that people would see where the judge sees this one on first replies."""
+    if judge.rate is None:
         return None
-    rates = judge.passed / judge.judged, true_passes / passes, true_fails / fails
-    rate = rogan_gladen(*rates)
-    if rate is None:
-        return None
-    seen, cases = (judge.passed, judge.judged), judge.cases or judge.judged
-    if cases not in (1, judge.judged):  # several verdicts on each case say less than as many on different ones
-        seen = ClusteredRate(rates[0], judge.judged, cases, judge.standard_error)
-    interval = rogan_gladen_interval(seen, passport.passes, passport.fails)
-    return CorrectedRate(rate, interval, "Rogan-Gladen", judge.judged, cases)
+    from rejoinder.stats import corrected_rate
+
+    return corrected_rate(judge.rate, passport.passes, passport.fails, judge.errors)
 
 
 def judge_identity(run: Receipt, target: str) -> str:

@@ -128,9 +128,13 @@ def plan(suites: Iterable[Suite], options: RunOptions) -> Iterator[Job]:
         prepared = _tell_apart(prepare(forked, *names[place]), occurrences)
         if fork is not None:
             prepared = structs.replace(prepared, opening=structs.replace(prepared.opening, fork=fork))
-        for trial in range(1, options.repeat + 1):
+        for trial in range(1, trials_of(pair.case, options) + 1):
             yield Job(number, prepared, trial)
             number += 1
+
+
+def trials_of(case: Case, options: RunOptions) -> int:
+    return max(case.repeat or 1, options.repeat)
 
 
 def pairs(suites: Iterable[Suite], selection: Selection) -> Iterator[Pair]:
@@ -181,7 +185,7 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
     judges_itself = False
     coded: dict[str, Suite] = {}
     for pair in pairs(suites, selection):
-        count += 1
+        count += trials_of(pair.case, options)
         if (pair.suite.path, pair.target.name) in speaking and is_plain(pair.case.level):
             continue  # as nearly all rows of a large data set
         others = list(targets_used_by_checks(pair))
@@ -197,7 +201,7 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
                 raise UsageError(f"two targets of one run are named `{target.name}` in {pair.suite.path}")
     threads = max((suite.threads for suite in suites if suite.threads), default=None)
     embedders = [target for place, (_, target) in found.items() if place not in speaking]
-    return Survey(count * options.repeat, list(found.values()), threads, judges_itself, embedders, list(coded.values()))
+    return Survey(count, list(found.values()), threads, judges_itself, embedders, list(coded.values()))
 
 
 def _runs_python(pair: Pair, others: list[Target]) -> bool:
@@ -257,7 +261,9 @@ def _is_in_shard(suite: Suite, case: Case, shard: tuple[int, int] | None) -> boo
 def prepare(pair: Pair, suite_name: str, target_identity: bytes) -> Prepared:
     suite, case, target = pair.suite, pair.case, pair.target
     prompt = format_case(case, suite.formatting, target.mode)
-    opening = Opening(prompt.question, prompt.messages, case.level, case.followups, case.max_turns)
+    opening = Opening(
+        prompt.question, prompt.messages, case.level, case.followups, case.max_turns, control=case.control
+    )
     digest = _digest(case, target_identity, prompt)
     return Prepared(suite, case, target, pair.judge, suite_name, prompt, opening, digest)
 

@@ -59,8 +59,7 @@ class Player:
         self._sources = sources
         self._embeddings = embeddings
         self._tape = tape
-        self._state = blake2b(job.prepared.content, digest_size=16)
-        self._state.update(b"%d" % job.trial)
+        self._state = _first_state(job)
         self._counts: dict[Counter, int] = {}
         self._equal: dict[tuple[Kind, str], int] = {}
         """How many equal calls of a kind were made."""
@@ -90,6 +89,9 @@ class Player:
 
     async def _ask(self, ask: Ask) -> Reply | Failure | Stop:
         self.turn = ask.turn
+        if ask.afresh:
+            key = Key("candidate", _first_state(self.job).hexdigest(), 1)
+            return await self._answer(self._call(key, self.job.prepared.target, ask.turn, messages=ask.messages))
         fork = self.job.prepared.opening.fork
         if fork is not None and fork.system is not None and fork.turn == ask.turn:
             _add(self._state, fork.system)
@@ -299,6 +301,12 @@ def _missed(outcome: Outcome, missing: list[tuple[Call, Failure]]) -> Outcome:
     *turns, last = outcome.turns
     trouble = Trouble(type=NO_RECORDING, message=failure.message, status=failure.status, turn=last.turn)
     return Outcome(status="error", turns=(*turns, structs.replace(last, passed=False)), error=trouble)
+
+
+def _first_state(job: Job) -> blake2b:
+    state = blake2b(job.prepared.content, digest_size=16)
+    state.update(b"%d" % job.trial)
+    return state
 
 
 def _is_missing(answer: Reply | Failure) -> bool:

@@ -45,7 +45,8 @@ MOST_MESSAGES = 1 << 23
 def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -> Result:
     prepared, case, turns = job.prepared, job.prepared.case, outcome.turns
     explained = _has_explanations(turns)
-    judged = [verdict for turn in turns for verdict in _leaves(turn.verdicts) if verdict.judged] if explained else []
+    spent = turns if outcome.control is None else (*turns, outcome.control)
+    judged = [verdict for turn in spent for verdict in _leaves(turn.verdicts) if verdict.judged] if explained else []
     deciding = list(_leaves(turns[-1].verdicts)) if explained else []
     fork = prepared.opening.fork
     return Result(
@@ -68,18 +69,21 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
         misses=tuple(miss for verdict in deciding for miss in verdict.misses),
         reasoning=_reasoning(deciding),
         turns=_turn_results(turns, prepared.target, include_messages),
-        usage=_usage_result(*(turn.usage for turn in turns)),
-        cost=add_costs(turn.reply.cost for turn in turns if turn.reply is not None),
+        usage=_usage_result(*(turn.usage for turn in spent)),
+        cost=add_costs(turn.reply.cost for turn in spent if turn.reply is not None),
         judge_usage=_usage_result(*(verdict.usage for verdict in judged)),
         judge_cost=add_costs(verdict.cost for verdict in judged),
         raw_request=prepared.prompt.raw_request,
         error=_error_result(outcome),
-        cost_breakdown=_breakdown(turns),
+        cost_breakdown=_breakdown(spent),
         timestamp=_time(turns[0].reply.started_at) if turns and turns[0].reply is not None else None,
         file=case.file,
         line=case.line,
         variant=prepared.variant or None,
         fork=None if fork is None else ForkedFrom(fork.run, fork.turn - 1),
+        control=None if outcome.control is None else _turn_result(outcome.control, prepared.target, None),
+        needed=case.needed,
+        quarantine=case.quarantine,
     )
 
 

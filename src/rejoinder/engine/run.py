@@ -166,7 +166,8 @@ def resume_run(
             parts = earlier if run.merge_of is not None else EarlierRuns()
             history, spent = read_spent(setup, folder, recorded.mask_for(setup.mask), parts)
         if retry_errors:
-            history = sources.retry_errors(history)
+            history, again = sources.retry_errors(history)
+            run = structs.replace(run, asked_again=run.asked_again + again)
         refuse_closed(setup, sources.told if history is None else {**sources.told, **history.told})
         execution = Execution(setup, sources, folder, recorded.root)
         return execution.work(run, history, observer or Observer(), spent)

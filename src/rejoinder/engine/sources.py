@@ -59,6 +59,14 @@ async def _is_gone(call: Call) -> str:
     return f"turn {call.request.turn} was not recorded, and the run that was replayed is gone"
 
 
+def _open_cassettes(setup: Setup, shelf: Shelf | None, models: Models) -> CassetteSource | None:
+    if shelf is None or setup.options.answers.replay is None:
+        return None
+    from rejoinder.engine.cassettes import CassetteSource
+
+    return CassetteSource(shelf, setup.mask.reveal_text, models)
+
+
 def _find_replay_targets(setup: Setup) -> ReplayTargets | None:
     if not any(opened.target.provider == "replay" for opened in setup.targets):
         return None
@@ -91,7 +99,7 @@ class RunSources:
         self._models = Models()
         self._shelf = self._open_shelf()
         """Where cassettes are written, or played from."""
-        self._cassettes = self._open_cassettes()
+        self._cassettes = _open_cassettes(setup, self._shelf, self._models)
         self._prefix = ForkPrefix(prefix, answers.fork.turn) if prefix is not None and answers.fork else None
         self._replay_targets = _find_replay_targets(setup)
         self._cache = _open_cache(setup) if answers.cache and setup.opens_targets else None
@@ -106,13 +114,6 @@ class RunSources:
         if answers.record is not None:
             check_folder(Path(answers.record))
         return Shelf(Path(folder), [(suite.path, suite.root) for suite in suites])
-
-    def _open_cassettes(self) -> CassetteSource | None:
-        if self._shelf is None or self._setup.options.answers.replay is None:
-            return None
-        from rejoinder.engine.cassettes import CassetteSource
-
-        return CassetteSource(self._shelf, self._setup.mask.reveal_text, self._models)
 
     def for_run(self, live: Live, journal: Journal, history: History | None) -> tuple[Source, ...]:
         return (*self._own(history), *self._recorded(journal), *self._called(live, journal), *self._otherwise())
@@ -186,8 +187,9 @@ class RunSources:
         unused = self._cassettes.stale(self._setup.suites if every else ()) if self._cassettes else []
         return unused + (self._replay_targets.stale(whole=whole) if self._replay_targets else [])
 
-    def retry_errors(self, history: History | None) -> History | None:
-        """Forget failed calls and unreadable answers, so that they are called again; the history without them."""
+    def retry_errors(self, history: History | None) -> tuple[History | None, int]:
+        """Forget failed calls and unreadable answers, so that they are called again; the history without them, and how
+        many they are."""
         known = {**self.told, **(history.told if history is not None else {})}
         setup, asks = self._setup, self._setup.options.answers.asks
         unreadable = asyncio.run(unreadable_answers(plan(setup.suites, setup.options), known))
@@ -196,8 +198,9 @@ class RunSources:
             self._cache.forget(unreadable)
         self.told = {key: told for key, told in self.told.items() if key not in again or key_kind(key) not in asks}
         if history is None:
-            return None
-        return structs.replace(history, told={key: told for key, told in history.told.items() if key not in again})
+            return None, len(again)
+        kept = {key: told for key, told in history.told.items() if key not in again}
+        return structs.replace(history, told=kept), len(again)
 
     def cache_use(self, history: History | None) -> CacheUse | None:
         """How many answers came from the cache, and what they would have cost."""

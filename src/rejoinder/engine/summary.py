@@ -8,54 +8,49 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from heapq import nlargest, nsmallest
-from itertools import groupby
+from collections.abc import Iterable, Iterator
 from math import fsum, sqrt
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from rejoinder.engine.counts import CaseNumbers, CaseScores, FollowUps, Share, Trials, median
 from rejoinder.engine.results import add_costs
 from rejoinder.model import CheckResult, Receipt, Result, Summary
 from rejoinder.model.results import NO_USAGE_RESULT
 from rejoinder.model.runs import (
+    CaseVerdicts,
     CostOfParts,
     EmbeddingUse,
     JudgeSummary,
     Metric,
-    Recovery,
+    QuarantinedCase,
     RunStatus,
-    ScoredCase,
-    Scores,
     TargetSummary,
 )
-from rejoinder.stats import wilson
 
 if TYPE_CHECKING:
     from rejoinder.engine.embeddings import Embeddings
-    from rejoinder.stats import ClusteredRate
-
-BINS = 5
 
 
 def summarise(results: Iterable[Result], run: Receipt) -> Summary:
     """Count results. Embeddings and passports are added by `add_embeddings` and `add_passports`."""
-    tally = _Tally()
+    tally = _Tally(run)
     for result in results:
         tally.add(result)
     return tally.summary(run)
 
 
-def _exit_code(statuses: Counter[str], unfinished: int, status: RunStatus) -> int:
-    """The first that applies: interrupted, budget, errors, failures, success."""
+def _exit_code(statuses: Counter[str], failed: int, unfinished: int, status: RunStatus) -> int:
+    """The first that applies: interrupted, budget, errors, failures, success. `failed`: cases whose trials together did
+    not pass."""
     if status in ("interrupted", "killed", "running"):
         return 130
     if status == "budget":
         return 4
     if statuses["error"] or unfinished or status == "error":
         return 3
-    return 1 if statuses["failed"] or statuses["skipped"] else 0
+    return 1 if failed or statuses["skipped"] else 0
 
 
 def add_embeddings(summary: Summary, vectors: Embeddings) -> Summary:
@@ -73,49 +68,6 @@ def add_embeddings(summary: Summary, vectors: Embeddings) -> Summary:
         total_tokens=summary.total_tokens + tokens,
         total_cost=total,
     )
-
-
-class _Rate:
-    """A rate over conversations. Trials of one case, and the replies of several targets to it, say less than as many
-    cases: where cases count more than once, the interval is clustered by case. Trials of a single case are as many
-    observations of that case, and none of any other."""
-
-    def __init__(self) -> None:
-        self._passed, self._counted = array("q"), array("q")
-        """By the number of the case."""
-        self.passed = self.counted = self.cases = 0
-
-    def add(self, case: int, passed: bool) -> None:
-        if case >= len(self._counted):
-            missing = bytes(8 * (case + 1 - len(self._counted)))
-            self._passed.frombytes(missing)
-            self._counted.frombytes(missing)
-        self.cases += not self._counted[case]
-        self._passed[case] += passed
-        self._counted[case] += 1
-        self.passed += passed
-        self.counted += 1
-
-    @property
-    def rate(self) -> float | None:
-        return self.passed / self.counted if self.counted else None
-
-    def clustered(self) -> ClusteredRate | None:
-        """None where there are no clusters: no case counts more than once, or there is only one case."""
-        if self.cases in (1, self.counted):
-            return None
-        from rejoinder.stats import clustered_counts
-
-        pairs = zip(self._passed, self._counted, strict=True)
-        return clustered_counts((passed, counted) for passed, counted in pairs if counted)
-
-    def interval(self) -> tuple[tuple[float, float] | None, str | None]:
-        """With the name of its method."""
-        clustered = self.clustered()
-        if clustered is not None:
-            return clustered.interval, clustered.method
-        interval = wilson(self.passed, self.counted)
-        return interval, None if interval is None else "wilson"
 
 
 class _Costs:
@@ -144,7 +96,7 @@ class _Counts:
     def __init__(self) -> None:
         self.statuses: Counter[str] = Counter()
         self.first_try = 0
-        self.rate = _Rate()
+        self.trials = Trials()
         self.usage = NO_USAGE_RESULT
         self.costs = _Costs()
 
@@ -152,41 +104,37 @@ class _Counts:
         self.statuses[result.status] += 1
         self.first_try += result.first_try
         if result.status != "skipped":
-            self.rate.add(case, result.passed)
+            self.trials.add(case, result)
+
+    def spend(self, result: Result) -> None:
         self.usage += result.usage
         if _has_spent(result):
             self.costs.add(result.cost)
 
-    def figures(self) -> dict[str, Any]:
-        """The fields that `Summary` and `TargetSummary` share."""
-        interval, method = self.rate.interval()
+    def figures(self, *, pooled: bool = False) -> dict[str, Any]:
+        """The fields that `Summary` and `TargetSummary` share. `pooled`: several targets have no common rate."""
+        rates = None if pooled else self.trials.rates()
+        eventual = rates.eventual if rates is not None else None
         return {
             "passed": self.statuses["passed"],
             "failed": self.statuses["failed"],
             "errors": self.statuses["error"],
             "skipped": self.statuses["skipped"],
             "first_try": self.first_try,
-            "pass_rate": self.rate.rate,
-            "pass_rate_interval": interval,
-            "pass_rate_method": method,
-            "cases": self.rate.cases,
+            "pass_rate": eventual.rate if eventual is not None else None,
+            "pass_rate_interval": eventual.interval if eventual is not None else None,
+            "pass_rate_method": eventual.method if eventual is not None else None,
+            "cases": self.trials.cases,
             "usage": self.usage,
             "cost": self.costs.total(),
+            "rates": rates,
+            "net_recovery": None if pooled else self.trials.net_recovery(),
         }
 
 
 def _has_spent(result: Result) -> bool:
     """Is there something to pay? A conversation that ended before the first reply has no cost, known or not."""
     return result.status not in ("skipped", "error") or result.cost is not None or result.usage.total_tokens > 0
-
-
-class _CaseNumbers:
-    """Cases by number, in the order of their first result."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, dict[str, int]] = {}
-        """The number of each case, by its suite and id."""
-        self.ids: list[str] = []
 
 
 class _Spending:
@@ -200,92 +148,158 @@ class _Spending:
         self.breakdown = array("d"), array("d")
         self.unpriced: Counter[str] = Counter()
 
+    def add(self, result: Result) -> None:
+        is_billed = result.cost is not None or any(turn.unpriced is not None for turn in result.turns)
+        if is_billed and _has_spent(result):
+            self.paid.add(result.cost)
+        self.judge_usage += result.judge_usage
+        if result.judge_usage.total_tokens or result.judge_cost is not None:
+            self.judge_costs.add(result.judge_cost)
+        for turn in (*result.turns, *([result.control] if result.control is not None else ())):
+            if turn.cost_breakdown is not None:
+                self.breakdown[0].append(turn.cost_breakdown.input)
+                self.breakdown[1].append(turn.cost_breakdown.output)
+            if turn.unpriced is not None:
+                self.unpriced[turn.unpriced] += 1
+
+
+class _Verdicts:
+    """The first verdicts of checks that have a metric or a judge. A check that sent a follow-up counts where it first
+    judged: what follows is a selection."""
+
+    def __init__(self) -> None:
+        self._metrics: dict[str, dict[int, list[float | None]]] = {}
+        """The scores of each metric by case; None where an error took the place of a score."""
+        self._judges: dict[tuple[str, str, str | None], _JudgeTally] = {}
+        self._silent: Counter[int] = Counter()
+        """Conversations of each case that ended in an error before any check."""
+
+    def add(self, result: Result, case: int) -> None:
+        if result.status == "error" and not any(turn.checks for turn in result.turns):
+            self._silent[case] += 1
+        seen: set[tuple[str | None, ...]] = set()
+        for turn in result.turns:
+            for check in _every_check(turn.checks):
+                if check.metric is not None and (check.metric, check.check) not in seen:
+                    seen.add((check.metric, check.check))
+                    self._metrics.setdefault(check.metric, {}).setdefault(case, []).append(check.score)
+                if check.judge is not None and check.judged_by is not None:
+                    key = check.judge, check.judged_by, check.name
+                    if key not in seen:
+                        seen.add(key)
+                        self._judges.setdefault(key, _JudgeTally(check.check)).add(check, case)
+
+    def metrics(self) -> dict[str, Metric]:
+        return {name: _metric(self._with_silent(by_case)) for name, by_case in self._metrics.items()}
+
+    def _with_silent(self, by_case: dict[int, list[float | None]]) -> list[list[float | None]]:
+        """With the conversations that ended in an error before the metric was found: they are errors of it, too."""
+        told = {case for other in self._metrics.values() for case in other}
+        silent = {case: number for case, number in self._silent.items() if case in by_case or case not in told}
+        cases = dict.fromkeys([*by_case, *silent])
+        return [by_case.get(case, []) + [None] * silent.get(case, 0) for case in cases]
+
+    def judges(self) -> tuple[JudgeSummary, ...]:
+        return tuple(tally.summary(*key) for key, tally in self._judges.items())
+
+
+def _every_check(checks: Iterable[CheckResult]) -> Iterator[CheckResult]:
+    for check in checks:
+        yield check
+        yield from _every_check(check.children)
+
+
+class _Cases:
+    """Cases on a target, the trials of each judged together; results come in document order, trials side by side."""
+
+    def __init__(self, today: str) -> None:
+        self._today = today
+        self._place: tuple[object, ...] | None = None
+        self._trials: list[Result] = []
+        self.verdicts = CaseVerdicts()
+        self.quarantined: list[QuarantinedCase] = []
+
+    def is_quarantined(self, result: Result) -> bool:
+        return result.quarantine is not None and self._today < result.quarantine.until
+
+    def add(self, result: Result) -> None:
+        place = result.file, result.suite, result.id, result.target, result.variant
+        if place != self._place:
+            self.end()
+            self._place = place
+        self._trials.append(structs.replace(result, turns=(), metadata={}))
+
+    def end(self) -> None:
+        """Judge the trials that came since the last case."""
+        trials, self._trials = [one for one in self._trials if one.status != "skipped"], []
+        if not trials:
+            return
+        first, passed = trials[0], sum(one.passed for one in trials)
+        if first.quarantine is not None:
+            active, errors = self.is_quarantined(first), sum(one.status == "error" for one in trials)
+            until, reason = first.quarantine.until, first.quarantine.reason
+            self.quarantined.append(
+                QuarantinedCase(first.id, first.file, first.target, until, reason, passed, len(trials), errors, active)
+            )
+            if active:
+                return
+        from rejoinder.stats import passes_together
+
+        before = self.verdicts
+        if passes_together(passed, len(trials), first.needed):
+            self.verdicts = structs.replace(before, passed=before.passed + 1)
+        else:
+            self.verdicts = structs.replace(before, failed=before.failed + 1)
+
 
 class _Tally(_Counts):
     """Takes results one by one; `summary` is their sum."""
 
-    def __init__(self) -> None:
+    def __init__(self, run: Receipt) -> None:
         super().__init__()
-        self._cases = _CaseNumbers()
-        self._scores = array("d")
-        self._scored = array("q")
-        """The case of each score."""
-        self._recovered: dict[int, _Rate] = {}
-        """At each depth, of the conversations that were at risk."""
-        self._recovery_tokens = 0
+        self._numbers = CaseNumbers()
+        self._scores = CaseScores()
+        self._follow_ups = FollowUps()
         self._spending = _Spending()
         self._targets: dict[str, _TargetTally] = {}
-        self._metrics: dict[str, dict[int, list[float | None]]] = {}
-        """The scores of each metric by case; None where an error took the place of a score."""
-        self._judges: dict[tuple[str, str], _JudgeTally] = {}
+        self._verdicts = _Verdicts()
+        self._cases = _Cases((run.started_at or "")[:10])
 
     def add(self, result: Result) -> None:
-        case = self._number(result)
-        self.count(result, case)
+        case = self._numbers.number(result)
         if result.target not in self._targets:
             self._targets[result.target] = _TargetTally()
-        self._targets[result.target].add(result, case)
-        if result.score is not None:
-            self._scores.append(result.score)
-            self._scored.append(case)
-        self._add_recovery(result, case)
-        self._add_costs(result)
-        self._add_checks(result.deciding_checks, case)
-
-    def _number(self, result: Result) -> int:
-        numbers = self._cases.numbers.setdefault(result.suite, {})
-        if result.id not in numbers:
-            numbers[result.id] = len(self._cases.ids)
-            self._cases.ids.append(result.id)
-        return numbers[result.id]
-
-    def _add_recovery(self, result: Result, case: int) -> None:
-        if len(result.turns) < 2:
+        target = self._targets[result.target]
+        self.spend(result)
+        target.spend(result)
+        self._spending.add(result)
+        self._cases.add(result)
+        if self._cases.is_quarantined(result):
             return
-        last = result.turns[-1].depth
-        for depth in {turn.depth for turn in result.turns if turn.depth}:
-            if depth not in self._recovered:
-                self._recovered[depth] = _Rate()
-            self._recovered[depth].add(case, result.passed and depth == last)
-        self._recovery_tokens += sum(turn.usage.total_tokens for turn in result.turns if turn.depth)
-
-    def _add_costs(self, result: Result) -> None:
-        is_billed = result.cost is not None or any(turn.unpriced is not None for turn in result.turns)
-        if is_billed and _has_spent(result):
-            self._spending.paid.add(result.cost)
-        self._spending.judge_usage += result.judge_usage
-        if result.judge_usage.total_tokens or result.judge_cost is not None:
-            self._spending.judge_costs.add(result.judge_cost)
-        for turn in result.turns:
-            if turn.cost_breakdown is not None:
-                self._spending.breakdown[0].append(turn.cost_breakdown.input)
-                self._spending.breakdown[1].append(turn.cost_breakdown.output)
-            if turn.unpriced is not None:
-                self._spending.unpriced[turn.unpriced] += 1
-
-    def _add_checks(self, checks: Iterable[CheckResult], case: int) -> None:
-        """Metrics and judges."""
-        for check in checks:
-            if check.metric is not None:
-                self._metrics.setdefault(check.metric, {}).setdefault(case, []).append(check.score)
-            if check.judge is not None and check.judged_by is not None:
-                key = check.judge, check.judged_by
-                if key not in self._judges:
-                    self._judges[key] = _JudgeTally(check.check)
-                self._judges[key].add(check, case)
-            self._add_checks(check.children, case)
+        self.count(result, case)
+        target.add(result, case)
+        self._scores.add(case, result)
+        self._follow_ups.add(case, result)
+        self._verdicts.add(result, case)
 
     def summary(self, run: Receipt) -> Summary:
-        unfinished = run.planned - self.statuses.total()
+        self._cases.end()
+        apart = sum(case.trials for case in self._cases.quarantined if case.active)
+        unfinished = run.planned - self.statuses.total() - apart
         input_costs, output_costs = self._spending.breakdown
+        pooled = len(self._targets) > 1
         return Summary(
-            **self.figures(),
+            **self.figures(pooled=pooled),
             total=run.planned,
             unfinished=unfinished,
             recovered=self.statuses["passed"] - self.first_try,
-            score=self._score(),
-            recovery=tuple(_recovery(depth, rate) for depth, rate in sorted(self._recovered.items())),
-            recovery_tokens=self._recovery_tokens,
+            score=self._scores.scores(self._numbers.places),
+            recovery=tuple(self._follow_ups.rows()),
+            recovery_tokens=self._follow_ups.tokens,
+            recovery_cost=self._follow_ups.cost,
+            repeats=None if pooled else self.trials.repeats(),
+            by_case=self._cases.verdicts,
+            quarantined=tuple(self._cases.quarantined),
             cost_breakdown=CostOfParts(fsum(input_costs), fsum(output_costs)) if input_costs else None,
             unpriced=dict(self._spending.unpriced),
             judge_usage=self._spending.judge_usage,
@@ -294,69 +308,39 @@ class _Tally(_Counts):
             total_tokens=self.usage.total_tokens + self._spending.judge_usage.total_tokens,
             duration_s=run.duration_s,
             by_target={name: tally.summary() for name, tally in self._targets.items()},
-            metrics={name: _metric(list(by_case.values())) for name, by_case in self._metrics.items()},
-            judges=tuple(tally.summary(*key) for key, tally in self._judges.items()),
-            exit_code=_exit_code(self.statuses, unfinished, run.status),
+            metrics=self._verdicts.metrics(),
+            judges=self._verdicts.judges(),
+            exit_code=_exit_code(self.statuses, self._cases.verdicts.failed, unfinished, run.status),
             limits=run.limits,
         )
 
-    def _score(self) -> Scores:
-        values = self._scores
-        if not values:
-            return Scores(None, None, None, None, None)
-        mean, least, most = fsum(values) / len(values), min(values), max(values)
-        bins = [0] * BINS
-        for value in values:
-            bins[min(BINS - 1, int(value * BINS))] += 1
-        deviation = sqrt(fsum((value - mean) ** 2 for value in values) / (len(values) - 1)) if most > least else 0.0
-        best = nlargest(3, self._scored_cases(), key=lambda case: case.score)
-        worst = nsmallest(3, self._scored_cases(), key=lambda case: case.score)
-        return Scores(mean, _median(values), least, most, deviation, tuple(bins), tuple(best), tuple(worst))
-
-    def _scored_cases(self) -> Iterator[ScoredCase]:
-        """The mean of each case over its trials and targets; cases of one id in several suites count as one."""
-        first: dict[str, int] = {}
-        for number, case_id in enumerate(self._cases.ids):
-            first.setdefault(case_id, number)
-
-        def case_of(place: int) -> int:
-            return first[self._cases.ids[self._scored[place]]]
-
-        for number, places in groupby(sorted(range(len(self._scores)), key=case_of), key=case_of):
-            scores = [self._scores[place] for place in places]
-            yield ScoredCase(self._cases.ids[number], fsum(scores) / len(scores))
-
-
-def _recovery(depth: int, rate: _Rate) -> Recovery:
-    interval, _ = rate.interval()
-    return Recovery(depth, rate.counted, rate.passed, interval or (0.0, 1.0))
-
 
 class _JudgeTally:
-    """The verdicts of one judge with one set of instructions."""
+    """The first verdicts of one judge with one set of instructions."""
 
     def __init__(self, check: str) -> None:
         self._check = check
-        self._rate = _Rate()
+        self._share = Share()
         self._errors = 0
 
     def add(self, check: CheckResult, case: int) -> None:
         if check.error:
             self._errors += 1
         else:
-            self._rate.add(case, check.passed)
+            self._share.add(case, check.passed)
 
-    def summary(self, target: str, digest: str) -> JudgeSummary:
-        clustered = self._rate.clustered()
+    def summary(self, target: str, digest: str, name: str | None) -> JudgeSummary:
+        rate = self._share.rate()
         return JudgeSummary(
             target=target,
             digest=digest,
             check=self._check,
-            judged=self._rate.counted,
-            passed=self._rate.passed,
+            judged=rate.of,
+            passed=rate.passed,
             errors=self._errors,
-            cases=self._rate.cases,
-            standard_error=clustered.standard_error if clustered is not None else None,
+            cases=rate.cases,
+            name=name,
+            rate=rate,
         )
 
 
@@ -374,7 +358,7 @@ class _TargetTally(_Counts):
         self._seconds.extend(turn.duration_s for turn in result.turns if turn.model is not None)
 
     def summary(self) -> TargetSummary:
-        seconds = round(_median(self._seconds), 6) if self._seconds else None
+        seconds = round(median(self._seconds), 6) if self._seconds else None
         return TargetSummary(**self.figures(), total=self.statuses.total(), duration_s=seconds)
 
 
@@ -385,20 +369,16 @@ def _metric(cases: list[list[float | None]]) -> Metric:
     means = [fsum(scores) / len(scores) for scores in known if scores]
     n = len(means)
     mean = fsum(means) / n if n else None
-    failed = [fsum(score or 0.0 for score in scores) / len(scores) for scores in cases]
+    failed = [fsum(score or 0.0 for score in scores) / len(scores) for scores in cases if scores]
     return Metric(
         mean=mean,
         cases=n,
         total_cases=len(cases),
         errors=sum(scores.count(None) for scores in cases),
-        mean_with_errors=fsum(failed) / len(failed),
+        mean_with_errors=fsum(failed) / len(failed) if failed else None,
+        replies=sum(map(len, known)),
+        total_replies=sum(map(len, cases)),
         standard_error=sqrt(fsum((one - (mean or 0.0)) ** 2 for one in means) / (n * (n - 1))) if n > 1 else None,
         min=min(means, default=None),
         max=max(means, default=None),
     )
-
-
-def _median(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

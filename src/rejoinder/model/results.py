@@ -15,6 +15,7 @@ from msgspec import Meta, Struct, field
 
 from rejoinder.model.calls import NO_USAGE, Cost, Reply, Usage
 from rejoinder.model.messages import ChatMessage, Diagnostic, RawRequest, ToolCall
+from rejoinder.model.suite import Quarantine
 
 # Bounds of numbers in files of a run folder: it may come from elsewhere, and a report adds and divides them.
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=1 << 53)]
@@ -140,6 +141,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     score: float | None = None
     succeeded_on_turn: int | None = None
     error: Trouble | None = None
+    control: Turn | None = None
+    """The first turn, asked again in a new conversation."""
 
     @property
     def has_undecided_judge(self) -> bool:
@@ -305,6 +308,11 @@ class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
     line: Count = 0
     variant: str | None = None
     fork: ForkedFrom | None = None
+    control: TurnResult | None = None
+    """The first turn, asked again in a new conversation, with `control: afresh`."""
+    needed: tuple[Count, Count] | None = None
+    """(4, 5) where four of five trials of the case have to pass."""
+    quarantine: Quarantine | None = None
 
     @property
     def first_try(self) -> bool:

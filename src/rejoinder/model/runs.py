@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct, field
 
+from rejoinder.model.figures import Corrected, FlipRate, NetRecovery, PassK, Rate
 from rejoinder.model.passports import PassportBrief
 from rejoinder.model.results import LARGEST, Count, Interval, Number, UsageResult
 
@@ -80,6 +81,8 @@ class ReportedOptions(Struct, frozen=True):
 
     repeat: Count = 1
     replay: str | None = None
+    fail_fast: bool = False
+    failed_from: str | None = None
 
 
 class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -99,6 +102,8 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     planned: Count
     judges_itself: bool = field(default_factory=bool)
     in_doubt: Count
+    asked_again: Count = 0
+    """Calls that were made again after an error (`--retry-errors`)."""
     duration_s: Number
     python: str = field(default_factory=str)
     replay_of: str | None = None
@@ -135,9 +140,13 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ScoredCase(Struct, frozen=True):
     id: str
     score: Number
+    """The mean of its trials, errors as 0."""
+    file: str = ""
 
 
 class Scores(Struct, frozen=True, omit_defaults=True):
+    """Scores of cases: the trials of each, on each target, are reduced to their mean first."""
+
     mean: Number | None
     median: Number | None
     min: Number | None
@@ -146,13 +155,64 @@ class Scores(Struct, frozen=True, omit_defaults=True):
     histogram: tuple[Count, ...] = ()
     best: tuple[ScoredCase, ...] = ()
     worst: tuple[ScoredCase, ...] = ()
+    standard_error: Number | None = None
+    interval: Interval | None = None
+    cases: Count = 0
+    of: Count = 0
+    """Conversations with a score."""
+    method: str | None = None
 
 
 class Recovery(Struct, frozen=True):
+    """What became of the conversations that got so many follow-ups."""
+
     depth: Count
+    """The number of the follow-up, in the order in which they were sent."""
     at_risk: Annotated[int, Meta(ge=1, le=1 << 53)]
     recovered: Count
     interval: Interval
+    errors: Count = 0
+    """Those at risk that ended in an error at this follow-up."""
+    cases: Count = 0
+    method: str | None = None
+
+
+class Rates(Struct, frozen=True):
+    """Pass rates of one target: of first tries, after all follow-ups, and what the follow-ups added."""
+
+    first_try: Rate
+    eventual: Rate
+    gain: Rate
+
+
+class Repeats(Struct, frozen=True):
+    """What repeats of cases say."""
+
+    pass_hat_k: PassK
+    """pass^k: all k trials pass."""
+    pass_at_k: PassK
+    """pass@k: one of k trials passes."""
+    flip_rate: FlipRate
+
+
+class CaseVerdicts(Struct, frozen=True):
+    """Cases on a target, the trials of each judged together."""
+
+    passed: Count = 0
+    failed: Count = 0
+
+
+class QuarantinedCase(Struct, frozen=True):
+    id: str
+    file: str
+    target: str
+    until: str
+    reason: str
+    passed: Count
+    trials: Count
+    errors: Count
+    active: bool
+    """False once the date has come: then it counts like any other."""
 
 
 class TargetSummary(Struct, frozen=True, kw_only=True):
@@ -170,6 +230,8 @@ class TargetSummary(Struct, frozen=True, kw_only=True):
     cost: Number | None
     duration_s: Number | None
     """The median of its replies."""
+    rates: Rates | None = None
+    net_recovery: NetRecovery | None = None
 
 
 class Metric(Struct, frozen=True, kw_only=True):
@@ -181,23 +243,17 @@ class Metric(Struct, frozen=True, kw_only=True):
     errors: Count = 0
     mean_with_errors: Number | None = None
     """The mean with each error as 0."""
+    replies: Count = 0
+    """First replies with a score."""
+    total_replies: Count = 0
     standard_error: Number | None = None
     min: Number | None = None
     max: Number | None = None
 
 
-class CorrectedRate(Struct, frozen=True):
-    """The pass rate that people would see, computed from the judge's rate and its known errors."""
-
-    rate: Number
-    interval: Interval | None
-    method: str
-    verdicts: Count
-    cases: Count
-
-
 class JudgeSummary(Struct, frozen=True, kw_only=True):
-    """What one judge with one set of instructions said of the replies that decided."""
+    """What one judge with one set of instructions said of first replies: of a conversation that was answered back, of
+    the reply that it judged first."""
 
     target: str
     digest: str
@@ -206,10 +262,12 @@ class JudgeSummary(Struct, frozen=True, kw_only=True):
     passed: Count
     errors: Count
     cases: Count = 0
-    standard_error: Number | None = None
+    name: str | None = None
+    """The check's name, where the author gave it one."""
+    rate: Rate | None = None
     model: str = ""
     passport: PassportBrief | None = None
-    corrected: CorrectedRate | None = None
+    corrected: Corrected | None = None
 
 
 class CostOfParts(Struct, frozen=True):
@@ -243,6 +301,14 @@ class Summary(Struct, frozen=True, kw_only=True):
     score: Scores
     recovery: tuple[Recovery, ...]
     recovery_tokens: Count = 0
+    recovery_cost: Number | None = None
+    """What follow-ups cost; None where a part of it is unknown."""
+    rates: Rates | None = None
+    """None with several targets: a rate of two models is a rate of neither."""
+    net_recovery: NetRecovery | None = None
+    repeats: Repeats | None = None
+    by_case: CaseVerdicts = CaseVerdicts()
+    quarantined: tuple[QuarantinedCase, ...] = ()
     usage: UsageResult
     cost: Number | None
     cost_breakdown: CostOfParts | None
@@ -263,3 +329,10 @@ class Summary(Struct, frozen=True, kw_only=True):
     @property
     def finished(self) -> int:
         return self.passed + self.failed + self.errors
+
+    @property
+    def cost_per_recovery(self) -> float | None:
+        """What follow-ups cost for each conversation that recovered; None where nothing did."""
+        if self.recovery_cost is None or not self.recovered:
+            return None
+        return self.recovery_cost / self.recovered

@@ -15,6 +15,8 @@ from rejoinder.model.messages import Message, Part, TextPart
 from rejoinder.model.providers import row_of
 
 FollowUps: TypeAlias = Literal["first", "all"]
+Control: TypeAlias = Literal["afresh"]
+"""What answering back is compared with: the first turn, asked again in a new conversation."""
 
 
 class Target(Struct, frozen=True, kw_only=True):
@@ -31,6 +33,14 @@ class Target(Struct, frozen=True, kw_only=True):
     @property
     def mode(self) -> Mode:
         return "agent" if row_of(self.provider).agent else "lm"
+
+
+class Quarantine(Struct, frozen=True):
+    """A case that is known to be flaky: until a date it is run and shown, and decides nothing."""
+
+    until: str
+    """The first day on which it counts again, as in 2026-12-31."""
+    reason: str
 
 
 class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -59,6 +69,12 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     followups: FollowUps = "first"
     max_turns: int | None = None
+    control: Control | None = None
+    repeat: int | None = None
+    """How often it is run, unless the command says more."""
+    needed: tuple[int, int] | None = None
+    """(4, 5) where four of five trials have to pass; every trial, unless said."""
+    quarantine: Quarantine | None = None
 
 
 def title_of(case: Case) -> str:

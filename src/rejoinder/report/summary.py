@@ -6,12 +6,25 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 
 from rejoinder.model import Receipt, Result, Summary, TurnResult, UsageResult
+from rejoinder.model.figures import Rate
 from rejoinder.model.results import Interval
-from rejoinder.model.runs import BudgetUse, CacheUse, JudgeSummary, LimiterResult, Metric, ScoredCase, TargetSummary
+from rejoinder.model.runs import (
+    BudgetUse,
+    CacheUse,
+    JudgeSummary,
+    LimiterResult,
+    Metric,
+    QuarantinedCase,
+    Recovery,
+    ScoredCase,
+    TargetSummary,
+)
 from rejoinder.report.words import count, shortened
+from rejoinder.stats import corrected_words, net_words, selection_words
 
 BAR_WIDTH = 20
 MOST_STALE = 10
+MOST_QUARANTINED = 10
 LONGEST_CHECK = 60
 """Characters of a judge's check."""
 MOST_JUDGES = 5
@@ -26,9 +39,10 @@ def write_summary(run: Receipt, summary: Summary, *, corrected: bool = False) ->
     for disabled in run.given_up:
         yield _line("disabled", f"`{disabled.target}`: {disabled.message}")
     yield _line("result", _result(summary))
-    if summary.pass_rate is not None:
-        yield _line("pass rate", f"{bar(summary)} {_rate(summary)}")
+    yield from _rates(run, summary)
     yield from _recovery(summary)
+    yield from _repeats(summary)
+    yield from _lines("apart", map(_quarantined, summary.quarantined[:MOST_QUARANTINED]))
     yield from _score(summary)
     yield from _lines("metrics", (f"{name} {_metric(metric)}" for name, metric in summary.metrics.items()))
     yield from _targets(summary.by_target)
@@ -76,9 +90,39 @@ def _result(summary: Summary) -> str:
     return ", ".join(parts)
 
 
-def _rate(summary: Summary) -> str:
-    over = _over(summary.finished, "conversation", summary.cases)
-    return f"{summary.pass_rate:.1%} ({_interval(summary.pass_rate_interval)}{over})"
+def _rates(run: Receipt, summary: Summary) -> Iterator[str]:
+    """The pass rate, and what a rate of a selection is not a rate of."""
+    options = run.reported
+    stopped = options.fail_fast and summary.skipped > 0
+    only_failed, again = options.failed_from is not None, run.asked_again
+    words = selection_words(
+        summary.finished, summary.finished + summary.unfinished, only_failed=only_failed, stopped=stopped, retried=again
+    )
+    rates = summary.rates
+    if rates is None or rates.eventual.rate is None or stopped:
+        if words is not None:
+            yield _line("pass rate", words)
+        return
+    yield _line("pass rate", f"{bar(summary)} {_rate(rates.eventual)}{'' if words is None else f'; {words}'}")
+    if summary.recovery:
+        gain = rates.gain
+        yield _line(
+            "first try", f"{_rate(rates.first_try)}; follow-ups added {gain.passed} of {gain.of} {_percent(gain)}"
+        )
+
+
+def _percent(rate: Rate) -> str:
+    if rate.rate is None or rate.interval is None:
+        return ""
+    return f"({rate.rate:.0%}, {rate.interval[0]:.0%} to {rate.interval[1]:.0%})"
+
+
+def _rate(rate: Rate) -> str:
+    over = _over(rate.of, "conversation", rate.cases)
+    text = f"{rate.rate:.1%} ({_interval(rate.interval)}{over})"
+    if rate.errors and rate.without_errors is not None:
+        text += f"; {rate.without_errors:.1%} of the {rate.of - rate.errors:,} without an error"
+    return text
 
 
 def _interval(interval: Interval | None) -> str:
@@ -93,14 +137,43 @@ def _over(number: int, word: str, cases: int | None) -> str:
 
 
 def _recovery(summary: Summary) -> Iterator[str]:
-    return _lines(
-        "recovery",
-        (
-            f"after follow-up {row.depth}: {row.recovered} of {row.at_risk}"
-            f" ({row.recovered / row.at_risk:.0%}, {row.interval[0]:.0%} to {row.interval[1]:.0%})"
-            for row in summary.recovery
-        ),
-    )
+    yield from _lines("recovery", map(_follow_up, summary.recovery))
+    net = summary.net_recovery
+    if net is not None and net.answered_back is not None and net.afresh is not None:
+        shares = (
+            f"answered back {net.answered_back:.0%}, asked afresh {net.afresh:.0%} of {count(net.failures, 'failure')}"
+        )
+        yield _line("net", f"{net_words(net)} ({shares})")
+
+
+def _follow_up(row: Recovery) -> str:
+    low, high = row.interval
+    text = f"after follow-up {row.depth}: {row.recovered} of {row.at_risk}"
+    over = _over(row.at_risk, "conversation", row.cases or None)
+    text += f" ({row.recovered / row.at_risk:.0%}, {low:.0%} to {high:.0%}{over})"
+    return f"{text}, {count(row.errors, 'error')}" if row.errors else text
+
+
+def _repeats(summary: Summary) -> Iterator[str]:
+    repeats = summary.repeats
+    if repeats is None:
+        return
+    cases, shown = summary.by_case, list[str]()
+    for name, found in (("pass^", repeats.pass_hat_k), ("pass@", repeats.pass_at_k)):
+        if found.rate is not None:
+            low, high = found.interval or (0.0, 1.0)
+            shown.append(f"{name}{found.k} {found.rate:.0%} ({low:.0%} to {high:.0%})")
+    if repeats.flip_rate.rate is not None:
+        shown.append(f"a verdict differs between two runs in {repeats.flip_rate.rate:.0%}")
+    passed = f"{cases.passed} of {count(cases.passed + cases.failed, 'case')} passed together"
+    yield _line("repeats", ", ".join([passed, *shown]))
+
+
+def _quarantined(case: QuarantinedCase) -> str:
+    text = f"{case.id} on {case.target}: {case.passed} of {case.trials} passed"
+    if case.active:
+        return f"{text}, not counted until {case.until} ({case.reason})"
+    return f"{text}; its quarantine ended on {case.until}, so it counts again ({case.reason})"
 
 
 def _score(summary: Summary) -> Iterator[str]:
@@ -108,7 +181,8 @@ def _score(summary: Summary) -> Iterator[str]:
     if score.mean is None:
         return
     over = f", over {scored} of {scored + summary.errors} conversations" if summary.errors else ""
-    figures = ", ".join(f"{name} {getattr(score, name):.3g}" for name in ("mean", "median", "min", "max", "stdev"))
+    known = ((name, getattr(score, name)) for name in ("mean", "median", "min", "max", "stdev"))
+    figures = ", ".join(f"{name} {value:.3g}" for name, value in known if value is not None)
     yield _line("score", f"{figures}{over}")
     if score.min == score.max:
         return  # there is nothing to rank
@@ -129,6 +203,8 @@ def _metric(metric: Metric) -> str:
     cases, errors = metric.cases, metric.errors
     total = metric.total_cases or cases
     over = count(cases, "case") if cases == total else f"{cases} of {count(total, 'case')}"
+    if metric.replies != metric.total_replies:
+        over += f", {metric.replies} of {metric.total_replies} replies"
     if metric.mean is None:
         return f"is not known over {over}: {count(errors, 'error')}"
     spread = "" if metric.standard_error is None else f", standard error {metric.standard_error:.3g}"
@@ -149,7 +225,8 @@ def _judge(judge: JudgeSummary) -> str:
     """What a judge passed, and what is known about how far to trust it."""
     errors = f", {count(judge.errors, 'error')}" if judge.errors else ""
     check = shortened(judge.check, LONGEST_CHECK)
-    text = f"{judge.model} on {check}: {judge.passed} of {judge.judged} passed{errors}; "
+    name = f"{judge.name}, " if judge.name else ""
+    text = f"{name}{judge.model} on {check}: {judge.passed} of {judge.judged} first replies passed{errors}; "
     passport = judge.passport
     if passport is None:
         return text + "uncalibrated (see `rejoinder judge test`)"
@@ -161,11 +238,9 @@ def _judge(judge: JudgeSummary) -> str:
 
 
 def _corrected(judge: JudgeSummary) -> str:
-    rate = judge.corrected
-    if rate is None:
-        return "no corrected pass rate: the judge has no passport, or does not tell passes from failures"
-    over = _over(rate.verdicts, "verdict", rate.cases)
-    return f"corrected pass rate {rate.rate:.1%} ({_interval(rate.interval)}, {rate.method}{over})"
+    if judge.corrected is None:
+        return "no corrected pass rate: the judge has no passport"
+    return f"corrected pass rate of first replies {corrected_words(judge.corrected)}"
 
 
 def _budget(budget: BudgetUse) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.errors import UNFILLED, Severity, severity_of
-from rejoinder.model import Case, Problem
+from rejoinder.model import Case, Problem, Quarantine
 from rejoinder.model.checks import JUDGE_VARIABLES, Item, JudgeVariable, Level, LlmJudge, Quote
 from rejoinder.model.messages import FilePart, Message, OtherPart, Part, TextPart, ToolCall
 from rejoinder.project import FileFault, in_quotes, known_checks
@@ -105,7 +106,38 @@ class CaseBuilder:
             metadata=self.texts.tree(data["metadata"], self._at("metadata")) if "metadata" in data else {},
             followups=data.get("followups", defaults.followups),
             max_turns=data.get("max_turns", defaults.max_turns),
+            control=data.get("control", defaults.control),
+            **self._trials(),
         )
+
+    def _trials(self) -> dict[str, Any]:
+        """How often the case is run, how many of its trials have to pass, and until when it decides nothing."""
+        data, needed = self.data, self._needed()
+        repeat = data.get("repeat", needed[1] if needed else None)
+        if needed is not None and repeat < needed[1]:
+            message = f"`repeat: {repeat}` gives fewer trials than `pass: {data['pass']}` is about"
+            self.texts.problem("out-of-range", self._at("repeat"), message)
+        return {"repeat": repeat, "needed": needed, "quarantine": self._quarantine()}
+
+    def _needed(self) -> tuple[int, int] | None:
+        if "pass" not in self.data:
+            return None
+        least, _, of = self.data["pass"].partition(" of ")
+        if not 1 <= int(least) <= int(of):
+            message = f"`{self.data['pass']}` cannot be; write for example `4 of 5`"
+            self.texts.problem("out-of-range", self._at("pass"), message)
+        return int(least), int(of)
+
+    def _quarantine(self) -> Quarantine | None:
+        data = self.data.get("quarantine")
+        if data is None:
+            return None
+        try:
+            date.fromisoformat(data["until"])
+        except ValueError:
+            message = f"there is no day `{data['until']}`; write a date as in 2026-12-31"
+            self.texts.problem("out-of-range", f"{self._at('quarantine')}.until", message)
+        return Quarantine(data["until"], self.texts.text(data["reason"], f"{self._at('quarantine')}.reason"))
 
     def _items(self, outcome_key: str) -> tuple[Item, ...]:
         """Everything that grades: the suite's checks, the case's own, its evaluators, or its outcome alone."""

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from rejoinder.errors import Severity
-from rejoinder.model import FollowUps, LoadedWith
+from rejoinder.model import Control, FollowUps, LoadedWith
 from rejoinder.project import Finder
 from rejoinder.suite.source import Source
 from rejoinder.suite.target_names import NamedTargets
@@ -50,6 +50,7 @@ class CaseDefaults(Struct, frozen=True, kw_only=True):
     system_prompt: str
     followups: FollowUps
     max_turns: int | None
+    control: Control | None
     tags: tuple[str, ...]
     checks: Any
     """As they are written; each case has its own variables."""

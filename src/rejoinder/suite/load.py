@@ -161,6 +161,7 @@ class _SuiteReader:
             system_prompt=self.texts.first("metadata.system_prompt", "metadata.systemPrompt") or "",
             followups=metadata.get("followups", "first"),
             max_turns=metadata.get("max_turns"),
+            control=self.data.get("control"),
             tags=tuple(dict.fromkeys(self.texts.tree(metadata.get("tags", []), ("metadata", "tags")))),
             checks=self.data.get("checks"),
             evaluators=self.data.get("execution", {}).get("evaluators") or [],
