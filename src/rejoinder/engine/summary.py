@@ -164,8 +164,8 @@ class _Spending:
 
 
 class _Verdicts:
-    """The first verdicts of checks that have a metric or a judge. A check that sent a follow-up counts where it first
-    judged: what follows is a selection."""
+    """The verdicts on first replies of checks that have a metric or a judge: of each conversation those of the turn in
+    which the metric or the judge first appears. What follows a follow-up is a selection."""
 
     def __init__(self) -> None:
         self._metrics: dict[str, dict[int, list[float | None]]] = {}
@@ -177,17 +177,18 @@ class _Verdicts:
     def add(self, result: Result, case: int) -> None:
         if result.status == "error" and not any(turn.checks for turn in result.turns):
             self._silent[case] += 1
-        seen: set[tuple[str | None, ...]] = set()
+        earlier: set[object] = set()
         for turn in result.turns:
+            here: set[object] = set()
             for check in _every_check(turn.checks):
-                if check.metric is not None and (check.metric, check.check) not in seen:
-                    seen.add((check.metric, check.check))
+                if check.metric is not None and check.metric not in earlier:
+                    here.add(check.metric)
                     self._metrics.setdefault(check.metric, {}).setdefault(case, []).append(check.score)
-                if check.judge is not None and check.judged_by is not None:
-                    key = check.judge, check.judged_by, check.name
-                    if key not in seen:
-                        seen.add(key)
-                        self._judges.setdefault(key, _JudgeTally(check.check)).add(check, case)
+                key = check.judge or "", check.judged_by or "", check.name
+                if check.judge is not None and check.judged_by is not None and key not in earlier:
+                    here.add(key)
+                    self._judges.setdefault(key, _JudgeTally(check.check)).add(check, case)
+            earlier |= here
 
     def metrics(self) -> dict[str, Metric]:
         return {name: _metric(self._with_silent(by_case)) for name, by_case in self._metrics.items()}

@@ -248,7 +248,7 @@ class Corrected(Struct, frozen=True):
 
     rate: float | None
     interval: Interval | None
-    method: Literal["Rogan-Gladen, delta method"] | None
+    method: Literal["Rogan-Gladen"] | None
     verdicts: int
     of: int
     """The verdicts and the errors of the judge."""

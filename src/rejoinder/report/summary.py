@@ -239,7 +239,7 @@ def _judge(judge: JudgeSummary) -> str:
 
 def _corrected(judge: JudgeSummary) -> str:
     if judge.corrected is None:
-        return "no corrected pass rate: the judge has no passport"
+        return "no corrected pass rate: the judge has no passport, or does not tell passes from failures"
     return f"corrected pass rate of first replies {corrected_words(judge.corrected)}"
 
 

@@ -39,7 +39,7 @@ def corrected_rate(
         nothing,
         rate=rate,
         interval=rogan_gladen_interval(observed, sensitivity, specificity),
-        method="Rogan-Gladen, delta method",
+        method="Rogan-Gladen",
         clipped=not 1 - fails <= observed.rate <= passes,
     )
 

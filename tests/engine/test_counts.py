@@ -1,0 +1,303 @@
+"""What is counted: by case, by first replies, with errors in every denominator; and what answering back gained."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import rejoinder
+from rejoinder import Pace, Selection
+from rejoinder.testing import Answer, FakeServer, Received, is_judging, judge
+from tests.kit import Project, Raw, behind, case, follow, run, scripted, spec
+
+YES = {"match": "yes"}
+
+
+def python(function: str, name: str = "it") -> Raw:
+    return {"name": name, "provider": "python", "call": f"own:{function}"}
+
+
+def play(project: Project, cases: list[Raw], *targets: Raw, **options: Any) -> rejoinder.RunReport:
+    first, *_ = targets
+    project.write("evals.yaml", {"targets": list(targets), "target": first["name"], "evals": cases})
+    return rejoinder.run("evals.yaml", **options)
+
+
+BY_TRIAL = """
+def answer(request):
+    passes = {"always": 9, "often": 4, "never": 0}[request.case_id.split("-")[0]]
+    return "yes" if request.trial <= passes else "no"
+"""
+
+
+@spec("P45")
+@pytest.mark.parametrize(
+    ("names", "low", "high"), [(["always"] * 20, 0.8203, 1.0), (["always"] * 19 + ["often"], 0.8667, 0.9993)]
+)
+def test_one_failure_more_does_not_raise_the_lower_bound_beyond_reason(
+    project: Project, names: list[str], low: float, high: float
+) -> None:
+    """F1, with the known answers of 100 of 100 and 99 of 100."""
+    project.write("own.py", BY_TRIAL)
+    report = play(project, [case(f"{name}-{n}", YES) for n, name in enumerate(names)], python("answer"), repeat=5)
+    assert report.summary.rates is not None
+    rate = report.summary.rates.eventual
+    assert rate.interval == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
+    assert (rate.cases, rate.of, rate.method) == (20, 100, "effective wilson")
+    assert (report.summary.pass_rate, report.summary.pass_rate_interval) == (rate.rate, rate.interval)
+
+
+def test_cases_are_known_by_file_and_id(project: Project) -> None:
+    """F2: two files with the same name and the same ids are four cases, and the best is named with its file."""
+    for folder, reply in (("a", "yes"), ("b", "no")):
+        content = {"metadata": {"name": "same"}, "targets": [scripted("it", reply, reply)], "target": "it"}
+        project.write(f"{folder}/evals.yaml", {**content, "evals": [case("x", YES), case("y", YES)]})
+    summary = rejoinder.run(["a/evals.yaml", "b/evals.yaml"]).summary
+    assert (summary.cases, summary.pass_rate_method) == (4, "wilson")
+    assert [(one.file, one.id, one.score) for one in summary.score.best] == [
+        ("a/evals.yaml", "x", 1.0),
+        ("a/evals.yaml", "y", 1.0),
+    ]
+    assert {one.file for one in summary.score.worst} == {"b/evals.yaml"}
+
+
+def test_judges_and_metrics_count_first_replies(project: Project) -> None:
+    """F4: what follows a follow-up is a selection."""
+
+    def answer(request: Received) -> Answer:
+        if not is_judging(request):
+            return Answer("better" if "Again" in request.raw.decode() else "poor")
+        return judge(0.0 if "poor" in request.raw.decode() else 1.0)
+
+    check = {"llm_judge": {"criteria": "good?"}, "metric": "good"}
+    cases = [case(f"c{n}", check, follow("Again.", {"match": "*"})) for n in range(4)]
+    with FakeServer(answer) as server:
+        content = {"targets": [behind(server, "it")], "target": "it", "evals": cases}
+        project.write("evals.yaml", content)
+        summary = rejoinder.run("evals.yaml").summary
+    assert summary.recovered == 4
+    [found] = summary.judges
+    assert (found.judged, found.passed) == (4, 0)
+    assert (summary.metrics["good"].mean, summary.metrics["good"].cases) == (0.0, 4)
+
+
+def test_judges_are_told_apart_by_name(project: Project) -> None:
+    checks = [{"llm_judge": {"criteria": "good?"}, "name": name} for name in ("tone", "facts")]
+    content = {
+        "targets": [scripted("it", "hi"), {"name": "j", "provider": "scripted", "judge": [1, 0]}],
+        "target": "it",
+        "judge_target": "j",
+        "evals": [case("a", *checks)],
+    }
+    summary = run(project, content, code=1)["summary"]
+    assert [(one["name"], one["passed"]) for one in summary["judges"]] == [("tone", 1), ("facts", 0)]
+
+
+def test_errors_stay_in_every_denominator(project: Project) -> None:
+    """F5, F9, F10, F11."""
+    good = {"match": "yes", "metric": "m"}
+    replies = {"a": ["yes"], "b": [{"error": "down"}], "c": ["no", {"error": "down"}], "d": ["no", "yes"]}
+    cases = [case(name, good, follow("Sure?", YES)) for name in "abcd"]
+    report = play(project, cases, {"name": "it", "provider": "scripted", "replies": replies})
+    summary = report.summary
+    assert summary.rates is not None
+    assert (summary.rates.eventual.of, summary.rates.eventual.errors) == (4, 2)
+    assert summary.rates.eventual.without_errors == 1.0
+    [row] = summary.recovery
+    assert (row.at_risk, row.recovered, row.errors) == (2, 1, 1)
+    metric = summary.metrics["m"]
+    assert (metric.replies, metric.total_replies, metric.total_cases) == (3, 4, 4)
+    shown = project.run("show", code=None)
+    assert "50.0%" in shown and "100.0% of the 2 without an error" in shown
+    assert "after follow-up 1: 1 of 2" in shown and "1 error" in shown
+    assert "over 3 of 4 cases, 3 of 4 replies" in shown
+
+
+def test_scores_weigh_cases_and_one_case_has_no_spread(project: Project) -> None:
+    """F6, F7."""
+    code = (
+        "def grade(context):\n    return {'often': 1.0, 'never': 0.0}[context.case_id] if context.trial < 9 else 0.0\n"
+    )
+    project.write("own.py", code)
+    cases = [case("often", {"python": "own:grade"}, repeat=3), case("never", {"python": "own:grade"})]
+    score = play(project, cases, scripted("it", *["x"] * 9)).summary.score
+    assert (score.mean, score.cases, score.of) == (0.5, 2, 4)
+    alone = play(project, cases[:1], scripted("it", *["x"] * 9)).summary.score
+    assert (alone.mean, alone.stdev, alone.standard_error) == (1.0, None, None)
+
+
+def test_recovery_counts_the_follow_ups_that_were_sent(project: Project) -> None:
+    """F8, with `followups: all`: rows are the first, second and third that were sent, not their depth."""
+    checks = [YES, *(follow(word, YES) for word in ("one", "two", "three"))]
+    replies = {"a": ["no", "yes"], "b": ["no", "no", "yes"], "c": ["no", "no", "no", "yes"], "d": ["no"] * 4}
+    cases = [case(name, *checks, followups="all") for name in replies]
+    summary = play(project, cases, {"name": "it", "provider": "scripted", "replies": replies}).summary
+    assert [(row.depth, row.at_risk, row.recovered) for row in summary.recovery] == [(1, 4, 1), (2, 3, 1), (3, 2, 1)]
+
+
+def test_several_targets_have_no_common_rate(project: Project) -> None:
+    cases = [case(name, YES) for name in "ab"]
+    selection = Selection(targets=("it", "other"))
+    summary = play(project, cases, scripted("it", "yes"), scripted("other", "no"), selection=selection).summary
+    assert (summary.pass_rate, summary.pass_rate_interval, summary.rates) == (None, None, None)
+    assert [one.rates is not None and one.rates.eventual.rate for one in summary.by_target.values()] == [1.0, 0.0]
+    assert "pass rate" not in project.run("show", code=None)
+
+
+def test_a_selection_says_what_it_is_not_a_rate_of(project: Project) -> None:
+    """F14 and the rest."""
+    cases = [case(name, YES) for name in "abc"]
+    replies = {"a": ["yes"], "b": ["no"], "c": ["yes"]}
+    target = {"name": "it", "provider": "scripted", "replies": replies}
+    first = play(project, cases, target, pace=Pace(workers=1, fail_fast=True))
+    assert "stopped at the first failure: no rate" in project.run("show", code=None)
+    project.run("run", "evals.yaml", "--failed-from", first.run.id, code=None)
+    assert "of the 2 that failed before" in project.run("show", code=None)
+
+
+def test_what_was_asked_again_is_said(project: Project) -> None:
+    project.write("own.py", "import pathlib\ndef answer(request):\n    return pathlib.Path('reply').read_text()\n")
+    report = play(project, [case("a", YES), case("b", YES)], python("answer"))
+    assert report.summary.errors == 2
+    project.write("reply", "yes")
+    assert rejoinder.resume(report, retry_errors=True).summary.passed == 2
+    assert "2 asked again after an error" in project.run("show")
+
+
+# Trials that are judged together, and quarantine
+
+
+@spec("P45")
+def test_trials_of_a_case_are_judged_together(project: Project) -> None:
+    project.write("own.py", BY_TRIAL)
+    report = play(project, [case("often-1", YES, **{"pass": "4 of 5"})], python("answer"))
+    assert (report.summary.total, report.summary.passed, report.summary.exit_code) == (5, 4, 0)
+    assert (report.summary.by_case.passed, report.summary.by_case.failed) == (1, 0)
+    report = play(project, [case("often-1", YES, repeat=5)], python("answer"))
+    assert (report.summary.passed, report.summary.by_case.failed, report.summary.exit_code) == (4, 1, 1)
+    assert report.summary.repeats is not None
+    assert report.summary.repeats.pass_hat_k.rate == 0.0
+    assert "0 of 1 case passed together" in project.run("show", code=None)
+
+
+@spec("P45")
+@pytest.mark.parametrize(("until", "code", "counted"), [("9999-12-31", 0, 1), ("2000-01-01", 1, 2)])
+def test_a_quarantined_case_decides_nothing_before_its_date(
+    project: Project, until: str, code: int, counted: int
+) -> None:
+    flaky = case("flaky", YES, quarantine={"until": until, "reason": "the tokenizer"})
+    replies = {"sound": ["yes"], "flaky": ["no"]}
+    report = play(project, [case("sound", YES), flaky], {"name": "it", "provider": "scripted", "replies": replies})
+    summary = report.summary
+    assert (summary.exit_code, summary.finished, summary.unfinished) == (code, counted, 0)
+    [found] = summary.quarantined
+    assert (found.id, found.passed, found.trials, found.active) == ("flaky", 0, 1, code == 0)
+    assert summary.usage == sum((result.usage for result in report.results), summary.usage.__class__(0, 0, 0))
+    assert ("not counted until 9999" if code == 0 else "ended on 2000-01-01, so it counts again") in project.run(
+        "show", code=None
+    )
+    assert rejoinder.replay(report).summary.exit_code == code
+
+
+@spec("P45")
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"pass": "5 of 4"}, "`5 of 4` cannot be"),
+        ({"pass": "0 of 4"}, "`0 of 4` cannot be"),
+        ({"pass": "most"}, "pass"),
+        ({"pass": "4 of 5", "repeat": 3}, "`repeat: 3` gives fewer trials"),
+        ({"quarantine": {"until": "2026-02-30", "reason": "x"}}, "there is no day `2026-02-30`"),
+        ({"quarantine": {"until": "2026-02-03"}}, "reason"),
+        ({"control": "again"}, "control"),
+    ],
+)
+def test_mistakes_in_trials_and_quarantine_are_found(project: Project, keys: Raw, said: str) -> None:
+    [error, *_] = project.errors({"target": "it", "targets": [scripted("it", "x")], "evals": [case("a", **keys)]})
+    assert said in error["message"]
+
+
+# Net recovery
+
+
+DEAF = """
+import random
+def deaf(request):
+    chance = random.Random(f"{request.case_id} {request.trial} {request.call}").random()
+    return "yes" if chance < 0.4 else "no"
+def listens(request):
+    return "yes" if request.turn > 1 or deaf(request) == "yes" else "no"
+"""
+
+
+def recovering(count: int, **more: Any) -> list[Raw]:
+    return [case(f"case-{n}", YES, follow("Look again.", YES), **more) for n in range(count)]
+
+
+def test_a_deaf_model_is_not_said_to_listen_and_one_that_listens_is(project: Project) -> None:
+    project.write("own.py", DEAF)
+    deaf = play(project, recovering(30), python("deaf"), repeat=5).summary.net_recovery
+    listens = play(project, recovering(30), python("listens"), repeat=5).summary.net_recovery
+    assert deaf is not None and listens is not None
+    assert deaf.answered_back is not None and deaf.answered_back > 0.25
+    assert deaf.verdict == "cannot-tell"
+    assert listens.verdict == "listens"
+    assert "listens (answered back 100%" in project.run("show", code=None)
+
+
+def test_a_control_is_asked_afresh_for_each_failure_that_gets_a_follow_up(project: Project) -> None:
+    """Turn 1 in a new conversation: recorded, paid, foreseen, replayed and forgotten by the conversation itself."""
+    replies = {"a": ["no", "yes", "yes"], "b": ["no", "no", "yes"], "c": ["yes"]}
+    cases = [case(name, YES, follow("Sure?", YES)) for name in replies]
+    project.write(
+        "evals.yaml",
+        {
+            "control": "afresh",
+            "targets": [{"name": "it", "provider": "scripted", "replies": replies}],
+            "target": "it",
+            "evals": cases,
+        },
+    )
+    foreseen = project.run_json("run", "evals.yaml", "--dry-run")["targets"]["it"]
+    assert (foreseen["least_calls"], foreseen["most_calls"]) == (3, 9)
+    report = rejoinder.run("evals.yaml", selection=Selection(include_messages=True))
+    a, b, c = report.results
+    assert [result.control is not None and result.control.passed for result in (a, b, c)] == [True, False, False]
+    assert c.control is None
+    assert [turn.prompt for turn in a.turns] == ["Question a", "Sure?"]
+    assert a.turns[1].messages is not None
+    assert [message.content for message in a.turns[1].messages] == ["Question a", "no", "Sure?"]
+    assert a.usage.total_tokens == sum(turn.usage.total_tokens for turn in (*a.turns, a.control) if turn is not None)
+    net = report.summary.net_recovery
+    assert net is not None
+    assert (net.failures, net.answered_back, net.afresh, net.net, net.verdict) == (2, 1.0, 0.5, 0.5, "too-few")
+    again = rejoinder.replay(report)
+    assert [result.control for result in again.results] == [result.control for result in report.results]
+    assert again.summary.net_recovery == net
+
+
+def test_a_control_of_a_case_and_judges_of_a_control(project: Project) -> None:
+    def answer(request: Received) -> Answer:
+        return judge(0.0) if is_judging(request) else Answer("hm")
+
+    checks = [{"llm_judge": {"criteria": "good?"}}, follow("Sure?", {"match": "*"})]
+    with FakeServer(answer) as server:
+        cases = [case("a", *checks, control="afresh"), case("b", *checks)]
+        project.write("evals.yaml", {"targets": [behind(server, "it")], "target": "it", "evals": cases})
+        report = rejoinder.run("evals.yaml")
+        asked = [request for request in server.requests if not is_judging(request)]
+    assert len(asked) == 5
+    assert [result.control is not None for result in report.results] == [True, False]
+    [first, second] = report.results
+    assert first.judge_usage.total_tokens == 2 * second.judge_usage.total_tokens
+
+
+def test_a_control_that_fails_is_no_control(project: Project) -> None:
+    replies = {"a": ["no", {"error": "down"}, "yes"]}
+    cases = [case("a", YES, follow("Sure?", YES), control="afresh")]
+    report = play(project, cases, {"name": "it", "provider": "scripted", "replies": replies})
+    [result] = report.results
+    assert (result.status, result.control) == ("passed", None)
+    assert report.summary.net_recovery is not None
+    assert (report.summary.net_recovery.failures, report.summary.net_recovery.uncontrolled) == (0, 1)
