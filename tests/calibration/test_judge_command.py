@@ -855,8 +855,8 @@ def test_self_consistency_over_repeats(project: Project, serve: Callable[..., Fa
     text = project.run("judge", "test", "--labels", "labels.csv", "-n", "4", "-w", "1")
     low, high = wilson_of(unanimous, 7)
     assert (
-        f"  consistency  {unanimous / 7:.1%} (95 % interval {low:.1%} to {high:.1%}, Wilson) of the replies get the"
-        f" same verdict in all 4 repeats; Krippendorff's alpha {alpha_of(said):.3f}\n"
+        f"  consistency  {unanimous / 7:.1%} (95 % interval {low:.1%} to {high:.1%}, Wilson) of 7 replies judged at"
+        f" least twice get the same verdict each time; Krippendorff's alpha {alpha_of(said):.3f}\n"
     ) in text
 
 

@@ -89,7 +89,8 @@ def _steadiness(steady: SelfConsistency | None, repeat: int) -> Iterator[tuple[s
         return
     alpha = "" if steady.alpha is None else f"; Krippendorff's alpha {steady.alpha:.3f}"
     share = _rate(steady.unanimous, steady.unanimous_interval)
-    yield "consistency", f"{share} of the replies get the same verdict in all {repeat} repeats{alpha}"
+    replies = f"{steady.replies:,}" if steady.replies == steady.total else f"{steady.replies:,} of {steady.total:,}"
+    yield "consistency", f"{share} of {replies} replies judged at least twice get the same verdict each time{alpha}"
 
 
 def _position(position: PositionBias | None) -> Iterator[tuple[str, str]]:
