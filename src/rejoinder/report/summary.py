@@ -20,7 +20,6 @@ from rejoinder.model.runs import (
     TargetSummary,
 )
 from rejoinder.report.words import count, shortened
-from rejoinder.stats import corrected_words, net_words, selection_words
 
 BAR_WIDTH = 20
 MOST_STALE = 10
@@ -95,9 +94,12 @@ def _rates(run: Receipt, summary: Summary) -> Iterator[str]:
     options = run.reported
     stopped = options.fail_fast and summary.skipped > 0
     only_failed, again = options.failed_from is not None, run.asked_again
-    words = selection_words(
-        summary.finished, summary.finished + summary.unfinished, only_failed=only_failed, stopped=stopped, retried=again
-    )
+    words = None
+    if summary.unfinished or only_failed or stopped or again:
+        from rejoinder.stats import selection_words
+
+        finished, planned = summary.finished, summary.finished + summary.unfinished
+        words = selection_words(finished, planned, only_failed=only_failed, stopped=stopped, retried=again)
     rates = summary.rates
     if rates is None or rates.eventual.rate is None or stopped:
         if words is not None:
@@ -140,10 +142,10 @@ def _recovery(summary: Summary) -> Iterator[str]:
     yield from _lines("recovery", map(_follow_up, summary.recovery))
     net = summary.net_recovery
     if net is not None and net.answered_back is not None and net.afresh is not None:
-        shares = (
-            f"answered back {net.answered_back:.0%}, asked afresh {net.afresh:.0%} of {count(net.failures, 'failure')}"
-        )
-        yield _line("net", f"{net_words(net)} ({shares})")
+        from rejoinder.stats import net_words
+
+        shares = f"answered back {net.answered_back:.0%}, asked afresh {net.afresh:.0%}"
+        yield _line("net", f"{net_words(net)} ({shares} of {count(net.failures, 'failure')})")
 
 
 def _follow_up(row: Recovery) -> str:
@@ -240,6 +242,8 @@ def _judge(judge: JudgeSummary) -> str:
 def _corrected(judge: JudgeSummary) -> str:
     if judge.corrected is None:
         return "no corrected pass rate: the judge has no passport, or does not tell passes from failures"
+    from rejoinder.stats import corrected_words
+
     return f"corrected pass rate of first replies {corrected_words(judge.corrected)}"
 
 

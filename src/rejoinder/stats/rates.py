@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from math import fsum, sqrt
 
 from rejoinder.model.figures import Mean, Rate, Spread
-from rejoinder.stats.distributions import t_quantile
 from rejoinder.stats.intervals import Z_95, share, wilson_of_rate
 
 
@@ -72,6 +71,8 @@ def effective_spread(rate: float, variance: float, cases: int, sizes: tuple[int,
     quantile of Student's t; drawn towards its largest value with the weight of one mixed case. `sizes` are the sums of
     trials and of their squares; `mixed` is the number of clusters that tell how far repeats copy each other.
     """
+    from rejoinder.stats.distributions import t_quantile
+
     trials, squares = sizes
     largest = squares / trials
     binomial = rate * (1 - rate) / trials
@@ -95,6 +96,8 @@ def mean_of(values: Iterable[Sequence[float]]) -> Mean:
     mean = fsum(means) / n
     if n == 1:
         return Mean(mean, 1, count, None, None, None, None)
+    from rejoinder.stats.distributions import t_quantile
+
     deviation = sqrt(fsum((one - mean) ** 2 for one in means) / (n - 1)) if max(means) > min(means) else 0.0
     error, quantile = deviation / sqrt(n), t_quantile(0.975, n - 1)
     if not deviation or quantile is None:
