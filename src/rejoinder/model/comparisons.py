@@ -1,0 +1,190 @@
+"""Two runs of the same cases, side by side: what `compare` finds, as frozen values. `document` is the JSON of it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import Struct, field
+
+from rejoinder.model.figures import (
+    CaseRepeats,
+    Comparison,
+    ComparisonVerdict,
+    Delta,
+    FlipRate,
+    GroupComparison,
+    NetRecoveryDifference,
+    Noise,
+)
+from rejoinder.model.runs import RunStatus
+
+
+class CaseName(NamedTuple):
+    """What a case is known by in a run: never by its id alone, and never by the name of its suite."""
+
+    file: str
+    id: str
+    target: str
+    variant: str
+
+
+CaseState = Literal["passed", "failed", "error", "flaky"]
+"""`flaky`: some of its trials passed."""
+Differs = Literal["prompt", "reply", "verdict"]
+
+
+class ComparedRun(Struct, frozen=True, kw_only=True):
+    """A run, or one target of it."""
+
+    run: str
+    targets: tuple[str, ...]
+    """Those that were compared; one, where targets are compared with each other."""
+    suites: tuple[str, ...] = ()
+    status: RunStatus = "completed"
+    started_at: str | None = None
+    conversations: int = 0
+    passed: int = 0
+    errors: int = 0
+    skipped: int = 0
+    """Conversations that never began. They are left out."""
+    unfinished: int = 0
+
+
+class Renamed(Struct, frozen=True):
+    """The same question and checks under another id, or in another file."""
+
+    a: CaseName
+    b: CaseName
+
+
+class Moment(Struct, frozen=True):
+    """Where two conversations part: what was said, what each replied, and what the failed one fails."""
+
+    title: str
+    prompt: str
+    replies: tuple[str | None, str | None]
+    """Of A and of B; None where there was no such turn, or no reply. Long ones are cut in their middle."""
+    fails: tuple[str, ...]
+
+
+class Flip(Struct, frozen=True, kw_only=True):
+    """A case that passes more often in one run than in the other."""
+
+    file: str
+    id: str
+    target: str
+    variant: str | None
+    before: CaseState = field(name="from")
+    after: CaseState = field(name="to")
+    turn: int | None
+    """The first turn that differs, of a trial that passed in one run and one that did not in the other."""
+    differs: Differs | None
+    """What differs there first. `verdict`: the same words are graded differently."""
+    passed_on: int | None
+    """The turn on which the one that passed did so."""
+    a: tuple[int, int]
+    """Passed, trials."""
+    b: tuple[int, int]
+    p_value: float | None
+    verdict: Literal["better", "worse", "flipped", "cannot-tell"]
+    moment: Moment | None = None
+    """Kept of the first ones only."""
+
+    @property
+    def broke(self) -> bool:
+        return self.b[0] * self.a[1] < self.a[0] * self.b[1]
+
+
+class FlakyCase(Struct, frozen=True, kw_only=True):
+    """A case whose trials disagree in one of the runs."""
+
+    file: str
+    id: str
+    target: str
+    variant: str | None
+    a: CaseRepeats
+    b: CaseRepeats
+
+
+class Flakiness(Struct, frozen=True):
+    """How often trials of one case disagree, over the matched cases."""
+
+    a: FlipRate
+    b: FlipRate
+    cases: tuple[FlakyCase, ...]
+
+
+class Noises(Struct, frozen=True):
+    """Noise of judges apart from that of models; None where no judge gave several votes."""
+
+    a: Noise | None
+    b: Noise | None
+
+
+class RunComparison(Struct, frozen=True, kw_only=True):
+    """B against A."""
+
+    a: ComparedRun
+    b: ComparedRun
+    changed: tuple[str, ...] = ()
+    """What differs between the runs: options, models, the version of rejoinder."""
+    matched: int
+    only_in_a: tuple[CaseName, ...]
+    only_in_b: tuple[CaseName, ...]
+    renamed: tuple[Renamed, ...]
+    left_out: tuple[CaseName, ...]
+    """In both runs, and never begun in one of them."""
+    edited: int
+    """Matched cases whose question or checks differ."""
+    first_try: Comparison
+    eventual: Comparison
+    net_recovery: NetRecoveryDifference
+    cost: Delta
+    latency_s: Delta
+    """Of a reply."""
+    tokens: Delta
+    flips: tuple[Flip, ...]
+    same_words: int
+    """Matched cases whose replies are the same, word for word."""
+    flakiness: Flakiness
+    noise: Noises
+    by_target: tuple[GroupComparison, ...] = ()
+    """Eventual rates of each target, where there are several."""
+    by_tag: tuple[GroupComparison, ...] = ()
+
+    @property
+    def verdict(self) -> ComparisonVerdict:
+        """That of the eventual rate; the first try has its own."""
+        return self.eventual.verdict
+
+    @property
+    def broke(self) -> tuple[Flip, ...]:
+        return tuple(flip for flip in self.flips if flip.broke)
+
+    @property
+    def fixed(self) -> tuple[Flip, ...]:
+        return tuple(flip for flip in self.flips if not flip.broke)
+
+    def parts(self) -> dict[str, Any]:
+        """The keys of the JSON: runs and cases by their ids, and in full beside them. Values are as they are."""
+        missing, added, left_out = (
+            [name._asdict() for name in names] for names in (self.only_in_a, self.only_in_b, self.left_out)
+        )
+        return {
+            "verdict": self.verdict,
+            **{name: getattr(self, name) for name in self.__struct_fields__},
+            "a": self.a.run,
+            "b": self.b.run,
+            "only_in_a": [name.id for name in self.only_in_a],
+            "only_in_b": [name.id for name in self.only_in_b],
+            "runs": {"a": self.a, "b": self.b},
+            "missing": missing,
+            "added": added,
+            "renamed": [{"a": one.a._asdict(), "b": one.b._asdict()} for one in self.renamed],
+            "left_out": left_out,
+        }
+
+    def document(self) -> dict[str, Any]:
+        """The comparison as `--format json` writes it."""
+        return msgspec.to_builtins(self.parts())
