@@ -11,6 +11,7 @@ TYPE_CHECKING = False  # `typing` itself would be half the cost of this import
 if TYPE_CHECKING:
     from typing import Any
 
+    from rejoinder.api import compare as compare
     from rejoinder.api import fork as fork
     from rejoinder.api import grade as grade
     from rejoinder.api import merge as merge
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from rejoinder.validation import validate as validate
 
 _NAMES = {
-    "rejoinder.api": "fork grade merge replay resume run show",
+    "rejoinder.api": "compare fork grade merge replay resume run show",
     "rejoinder.checks.plugins": "check",
     "rejoinder.engine.options": "Answers Limits Pace RunOptions Selection Trust",
     "rejoinder.engine.run_report": "RunReport",

@@ -31,6 +31,7 @@ from rejoinder.engine.recorded import RecordedRun, open_recorded
 from rejoinder.engine.run_report import RunReport
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite
+from rejoinder.model.comparisons import RunComparison
 from rejoinder.review import load_suites
 from rejoinder.suite import find_files
 
@@ -138,6 +139,15 @@ def show(run: Run = None, *, trust_folder: bool = False) -> RunReport:
     """A recorded run. Nothing is run, sent or written."""
     recorded = _open(run, trust_folder)
     return _outside_loop(lambda: engine.show_run(recorded))
+
+
+def compare(a: Run = None, b: Run = None, *, margin: float = 0.1, trust_folder: bool = False) -> RunComparison:
+    """Run `b` against run `a`, case by case. Without both, the last two runs of the same suites; without `b`, `a` and
+    the latest. `margin`: what counts as no difference. Nothing is run, sent or written."""
+    from rejoinder.engine.comparing import Wanted, compare_recorded, runs_to_compare
+
+    named = [str(_open(run, trust_folder).folder.path) for run in (a, b) if run is not None]
+    return _outside_loop(lambda: compare_recorded(runs_to_compare(named, trust=trust_folder), Wanted(margin))[0])
 
 
 def _open(run: Run, trust: bool) -> RecordedRun:

@@ -70,7 +70,7 @@ def test_help_lists_our_names_only(project: Project) -> None:
         (["test"], "rejoinder run"),
         (["check", "-f", "a.yaml"], "rejoinder run"),
         (["list"], "rejoinder runs"),
-        (["compare"], "rejoinder run -m a,b"),
+        (["diff"], "rejoinder compare"),
         (["validat"], "validate"),
     ],
 )

@@ -70,6 +70,7 @@ COMMANDS = {
     "no code": ("run", "--no-code"),
     "show": ("show",),
     "show as JSON": ("show", "--format", "json", "--verbose"),
+    "compare": ("compare", "--targets"),
     "runs": ("runs",),
     "cache": ("cache",),
     "completion": ("completion", "bash"),
@@ -80,7 +81,7 @@ COMMANDS = {
 @pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS.keys())
 def test_no_code_of_the_project_is_run(project: Project, arguments: tuple[str, ...]) -> None:
     write_traps(project)
-    if arguments[0] in ("show", "runs"):
+    if arguments[0] in ("show", "compare", "runs"):
         record_run(project)
     result = project.invoke(*arguments)
     assert result.exception is None or isinstance(result.exception, SystemExit | RejoinderError)

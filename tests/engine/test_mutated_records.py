@@ -29,6 +29,8 @@ COMMANDS = (
     ("show",),
     ("show", "--verbose"),
     ("show", "--format", "json"),
+    ("compare", "RUN", "RUN"),
+    ("compare", "RUN", "RUN", "--format", "json"),
     ("runs",),
     ("resume",),
     ("replay",),

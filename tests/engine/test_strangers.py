@@ -25,6 +25,8 @@ COMMANDS = (
     ("show", "RUN", "--verbose"),
     ("show", "RUN", "--format", "json"),
     ("show", "RUN", "--format", "yaml"),
+    ("compare", "RUN", "RUN"),
+    ("compare", "RUN", "--targets"),
     ("runs",),
     ("runs", "--format", "json"),
     ("resume", "RUN"),

@@ -128,12 +128,12 @@ def comparison_words(found: Comparison) -> str:
     if found.verdict == "no-difference":
         return f"no difference beyond {100 * found.margin:g} points: {numbers}"
     if found.verdict == "cannot-tell":
-        more = f"; about {_rounded(found.more_cases):,} more cases would" if found.more_cases is not None else ""
+        more = f"; about {rounded(found.more_cases):,} more cases would" if found.more_cases is not None else ""
         return f"cannot tell: {numbers}{more}"
     return f"{found.verdict}: {numbers}"
 
 
-def _rounded(number: int) -> int:
+def rounded(number: int) -> int:
     """To two digits that count: it is an estimate."""
     return int(float(f"{number:.2g}"))
 

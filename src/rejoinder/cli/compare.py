@@ -1,0 +1,72 @@
+"""`rejoinder compare`"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from rejoinder.cli.grouping import format_option
+from rejoinder.cli.options import trust_option
+from rejoinder.cli.output import echo, width_of, write_machine
+from rejoinder.engine.comparing import Wanted, compare_recorded, compare_targets, runs_to_compare
+from rejoinder.engine.recorded import open_recorded
+from rejoinder.engine.run import show_run
+from rejoinder.errors import UsageError
+from rejoinder.model.comparisons import RunComparison
+from rejoinder.report.comparison import marks_for, write_comparison, write_comparisons_json
+
+MOST_SHOWN = 1000
+"""Flips of each kind whose replies `--all` shows."""
+
+
+@click.command("compare")
+@click.argument("runs", nargs=-1, metavar="[A [B]...]")
+@click.option("--targets", "by_target", is_flag=True, help="Compare the targets of one run with its first.")
+@click.option(
+    "--margin",
+    type=click.FloatRange(0, 100, min_open=True),
+    default=10,
+    show_default=True,
+    help="Count so many points as no difference.",
+)
+@click.option("--all", "every", is_flag=True, help="Show both replies of every case that flipped.")
+@click.option("--strict", is_flag=True, help="Exit with 5 where it cannot be told.")
+@trust_option
+@format_option
+def command(
+    runs: tuple[str, ...], by_target: bool, margin: float, every: bool, strict: bool, trust: bool, form: str
+) -> None:
+    """Compare runs case by case: is B better or worse than A?
+
+    A and B are ids, the beginning or end of one, or folders of runs; without them the last two runs of the same suites
+    are compared, and with A alone, A and the latest. Further runs are each compared with A. Nothing is run, sent or
+    written.
+
+    Exit code 0: not worse. 1: worse. 3: a run is damaged. 5: it cannot be told, with --strict.
+    """
+    wanted = Wanted(margin / 100, MOST_SHOWN) if every else Wanted(margin / 100)
+    if by_target and len(runs) > 1:
+        raise UsageError("--targets compares the targets of one run", "Name one run, or leave --targets out.")
+    if by_target:
+        found = compare_targets(show_run(open_recorded(runs[0] if runs else None, trust=trust)), wanted)
+    else:
+        found = compare_recorded(runs_to_compare(runs, trust=trust), wanted)
+    if form == "json":
+        write_machine(write_comparisons_json(found))
+    else:
+        _show(found, every)
+    sys.exit(exit_code(found, strict=strict))
+
+
+def _show(found: list[RunComparison], every: bool) -> None:
+    width, marks = width_of(sys.stdout), marks_for(sys.stdout)
+    for place, one in enumerate(found):
+        echo(*([""] if place else []), *write_comparison(one, width=width, marks=marks, every=every))
+
+
+def exit_code(found: list[RunComparison], *, strict: bool) -> int:
+    verdicts = {one.verdict for one in found}
+    if "worse" in verdicts:
+        return 1
+    return 5 if strict and "cannot-tell" in verdicts else 0

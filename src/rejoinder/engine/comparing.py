@@ -1,0 +1,159 @@
+"""Recorded runs chosen for a comparison, and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import isfinite
+from pathlib import PurePath
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct, structs
+
+from rejoinder.comparison import Side, compare_sides
+from rejoinder.engine.folder import RunFolder, list_runs
+from rejoinder.engine.recorded import RecordedRun, open_recorded
+from rejoinder.engine.run import show_run
+from rejoinder.engine.run_report import RunReport
+from rejoinder.errors import UsageError
+from rejoinder.model import Receipt, Summary
+from rejoinder.model.comparisons import ComparedRun, RunComparison
+from rejoinder.run_files import RunDamaged
+
+_UNTOLD = frozenset({"workers", "cases", "tags", "budget_usd", "budget_tokens", "runs", "record", "cache"})
+"""Options that change what is run or how fast, and no reply. Cases that only one run has are named anyway."""
+
+
+class Wanted(Struct, frozen=True):
+    """How runs are compared."""
+
+    margin: float = 0.1
+    """What counts as no difference."""
+    shown: int = 50
+    """Of so many cases that broke, and that were fixed, replies are kept."""
+
+
+USUAL = Wanted()
+
+
+def runs_to_compare(names: Sequence[str], *, trust: bool = False) -> list[RecordedRun]:
+    """The runs that are named. Of none, the latest two of the same suites; of one, it and the latest run of its suites,
+    or the one before it where it is the latest itself."""
+    named = [open_recorded(name, trust=trust) for name in names]
+    if len(named) > 1:
+        return named
+    latest = named[0] if named else open_recorded(None, trust=trust)
+    others = list(_like(latest))
+    later = [one for one in others if one.id > latest.folder.id]
+    if not others:
+        raise UsageError(
+            f"there is no other run of the suites of {latest.folder.id} to compare it with",
+            "Run them once more, or name two runs: `rejoinder compare A B`. `rejoinder runs` lists them."
+            " `--targets` compares the targets of one run.",
+        )
+    if later:
+        return [latest, latest.beside(later[-1])]
+    return [latest.beside(others[-1]), latest]
+
+
+def _like(run: RecordedRun) -> Iterator[RunFolder]:
+    """The other runs of the project that ran the same suites, oldest first. Runs that are open are left out."""
+    wanted = _suites_of(run.folder.read_receipt())
+    for folder in list_runs(run.root):
+        if folder.id != run.folder.id and not folder.is_busy and _suites_of(folder.read_receipt()) == wanted:
+            yield folder
+
+
+def _suites_of(receipt: Receipt | None) -> frozenset[str] | None:
+    return None if receipt is None else frozenset(suite.path for suite in receipt.suites)
+
+
+def compare_recorded(runs: Sequence[RecordedRun], wanted: Wanted = USUAL) -> list[RunComparison]:
+    """Each run against the first."""
+    first, *others = map(show_run, runs)
+    return [compare_reports(first, other, wanted) for other in others]
+
+
+def compare_reports(a: RunReport, b: RunReport, wanted: Wanted = USUAL) -> RunComparison:
+    """Where each run asked one target, and not the same, these are compared with each other."""
+    in_a, in_b = list(a.summary.by_target), list(b.summary.by_target)
+    if len(in_a) == len(in_b) == 1 and in_a != in_b:
+        return _compare((a, in_a[0]), (b, in_b[0]), wanted)
+    return _compare((a, None), (b, None), wanted)
+
+
+def compare_targets(report: RunReport, wanted: Wanted = USUAL) -> list[RunComparison]:
+    """Each target of a run against its first."""
+    targets = list(report.summary.by_target)
+    if len(targets) < 2:
+        raise UsageError(
+            f"run {report.folder.id} asked one target, and there is nothing to compare it with",
+            "Run several at once: `rejoinder run -m a,b`.",
+        )
+    return [_compare((report, targets[0]), (report, target), wanted) for target in targets[1:]]
+
+
+_Chosen = tuple[RunReport, str | None]
+"""A run, or one target of it."""
+
+
+def _compare(a: _Chosen, b: _Chosen, wanted: Wanted) -> RunComparison:
+    sides = [Side(report.folder.id, report.results, target) for report, target in (a, b)]
+    try:
+        found = compare_sides(sides[0], sides[1], margin=wanted.margin, shown=wanted.shown)
+    except (ArithmeticError, ValueError):
+        found = None
+    if found is None or not all(map(isfinite, _numbers(found))):
+        raise RunDamaged(b[0].folder.path, "its numbers, or those of the run that it is compared with, are too large")
+    return structs.replace(
+        found, a=_described(found.a, *a), b=_described(found.b, *b), changed=tuple(_changes(a[0].run, b[0].run))
+    )
+
+
+def _numbers(found: RunComparison) -> Iterator[float]:
+    """Figures made of costs, times and scores, which a folder from elsewhere can have of any size."""
+    waiting: list[Any] = [msgspec.to_builtins((found.cost, found.latency_s, found.tokens, found.noise))]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict | list | tuple):
+            waiting += cast("dict[str, Any]", one).values() if isinstance(one, dict) else cast("list[Any]", one)
+        elif isinstance(one, float):
+            yield one
+
+
+def _described(found: ComparedRun, report: RunReport, target: str | None) -> ComparedRun:
+    """What was counted, with what the receipt says. Raises RunDamaged where the summary says other numbers."""
+    if _counted(found) != _summed(report.summary, target):
+        raise RunDamaged(report.folder.path / "results.jsonl", "its results are not those that the summary counts")
+    run = report.run
+    return structs.replace(
+        found,
+        suites=tuple(suite.name or PurePath(suite.path).name for suite in run.suites),
+        status=run.status,
+        started_at=run.started_at,
+        unfinished=max(0, report.summary.unfinished),
+    )
+
+
+def _counted(found: ComparedRun) -> tuple[int, int, int, int]:
+    return found.conversations, found.passed, found.errors, found.skipped
+
+
+def _summed(summary: Summary, target: str | None) -> tuple[int, int, int, int]:
+    if target is not None:
+        one = summary.by_target[target]
+        return one.total, one.passed, one.errors, one.skipped
+    total = summary.passed + summary.failed + summary.errors + summary.skipped
+    return total, summary.passed, summary.errors, summary.skipped
+
+
+def _changes(a: Receipt, b: Receipt) -> Iterator[str]:
+    """What differs between two runs, in words, from what their receipts say."""
+    if a.version != b.version:
+        yield f"rejoinder {a.version} and {b.version}"
+    models = [{target.name: target.model for target in run.targets} for run in (a, b)]
+    for name, model in models[0].items():
+        if models[1].get(name, model) != model:
+            yield f"model of {name}: {model} and {models[1][name]}"
+    differing = [name for name in {**a.options, **b.options} if a.options.get(name) != b.options.get(name)]
+    yield from sorted(name for name in differing if name not in _UNTOLD)

@@ -1,0 +1,440 @@
+"""A comparison of two runs on a terminal: the verdict first and last, and between them what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import zip_longest
+from typing import TextIO, cast
+
+from msgspec import Struct
+
+from rejoinder.model.comparisons import CaseName, ComparedRun, FlakyCase, Flip, Moment, RunComparison
+from rejoinder.model.figures import Comparison, Delta, FlipRate, GroupComparison, NetRecovery, Rate
+from rejoinder.report.inert import to_json
+from rejoinder.report.problems import columns_of, printable
+from rejoinder.report.summary import dollars
+from rejoinder.report.words import count, shortened
+from rejoinder.stats.words import (
+    comparison_words,
+    net_difference_words,
+    noise_words,
+    number_words,
+    p_words,
+    percent,
+    point_range,
+    points,
+    repeats_words,
+    rounded,
+)
+
+WIDEST, SIDE_BY_SIDE = 160, 110
+"""Columns that are used at most, and from which on two replies stand beside each other."""
+BLOCKS = 3
+"""Cases that broke which are shown with both replies."""
+MOST_NAMED = 50
+MOST_ROWS = 5
+"""Rows of a reply."""
+LEAST_SECONDS = 0.01
+"""How fast a script answers says nothing."""
+LONGEST = 200
+"""Characters of a name, a title, a prompt."""
+
+
+class Marks(Struct, frozen=True):
+    """The terminal has signs, everything else has words."""
+
+    worse: str = ""
+    better: str = ""
+    unknown: str = ""
+    broke: str = "broke: "
+    fixed: str = "fixed: "
+    arrow: str = "->"
+    cut: str = "..."
+
+
+PLAIN = Marks()
+SIGNS = Marks("✗ ", "✓ ", "? ", "✗ ", "✓ ", "→", "…")
+
+
+def marks_for(stream: TextIO) -> Marks:
+    """Signs on a terminal that can write them."""
+    try:
+        "✗✓→…".encode(stream.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return PLAIN
+    return SIGNS if stream.isatty() else PLAIN
+
+
+def write_comparison(
+    found: RunComparison, *, width: int = 100, marks: Marks = PLAIN, every: bool = False
+) -> Iterator[str]:
+    """`every`: show all flips, with the replies of those that have kept them."""
+    width = min(width, WIDEST)
+    yield f"{_mark(found.eventual, marks)}{_headline(found, marks)}"
+    yield ""
+    yield from _runs(found)
+    yield ""
+    yield from _table(found, width)
+    yield from _seen(found)
+    yield from _errors(found)
+    yield from _groups("target", found.by_target)
+    yield from _groups("tag", [group for group in found.by_tag if _tells_more(group, found)])
+    yield from _noise(found)
+    yield ""
+    yield from _flips(found, width, marks, every)
+    yield from _others(found)
+    yield ""
+    yield f"{_mark(found.eventual, marks)}{_result(found)}"
+
+
+def write_comparisons_json(comparisons: Sequence[RunComparison]) -> Iterator[str]:
+    """One comparison is a document; several are a list of them. Flips may be many: they are written one by one."""
+    if len(comparisons) == 1:
+        yield from _write_json(comparisons[0])
+        yield "\n"
+        return
+    yield '{"comparisons": [\n'
+    for place, one in enumerate(comparisons):
+        yield ",\n" if place else ""
+        yield from _write_json(one)
+    yield "\n]}\n"
+
+
+def _write_json(found: RunComparison) -> Iterator[str]:
+    for place, (name, value) in enumerate(found.parts().items()):
+        yield f'{"," if place else "{"}\n  "{name}": '
+        if not isinstance(value, list | tuple) or not value:
+            yield to_json(value)
+            continue
+        for number, entry in enumerate(cast("Sequence[object]", value)):
+            yield f"{',' if number else '['}\n    {to_json(entry)}"
+        yield "\n  ]"
+    yield "\n}"
+
+
+_WORDS = {"better": "Better", "worse": "Worse", "no-difference": "No difference", "cannot-tell": "Cannot tell"}
+
+
+def _mark(found: Comparison, marks: Marks) -> str:
+    signs = {"worse": marks.worse, "cannot-tell": marks.unknown}
+    return signs.get(found.verdict, marks.better)
+
+
+def _word(found: Comparison) -> str:
+    word = _WORDS[found.verdict]
+    return f"{word} beyond {100 * found.margin:g} points" if found.verdict == "no-difference" else word
+
+
+def _headline(found: RunComparison, marks: Marks) -> str:
+    eventual = found.eventual
+    if eventual.a.rate is None or eventual.b.rate is None:
+        return "Cannot tell. No case is in both runs."
+    rates = f"{_percent(eventual.a)} {marks.arrow} {_percent(eventual.b)}"
+    return f"{_word(eventual)}. {_counted(found)}; in the end {rates}."
+
+
+def _counted(found: RunComparison) -> str:
+    broke, fixed = len(found.broke), len(found.fixed)
+    were = "was" if fixed == 1 else "were"
+    return f"{broke:,} of {count(found.matched, 'case')} broke, {fixed:,} {were} fixed"
+
+
+def _result(found: RunComparison) -> str:
+    eventual = found.eventual
+    return f"{comparison_words(eventual)}; {len(found.broke):,} broke, {len(found.fixed):,} fixed of {found.matched:,}"
+
+
+def _percent(rate: Rate) -> str:
+    return "no rate" if rate.rate is None else percent(rate.rate, rate.cases, rate.interval)
+
+
+def _runs(found: RunComparison) -> Iterator[str]:
+    for letter, run in (("A", found.a), ("B", found.b)):
+        yield f"  {letter}  {_safe(run.run)}  {_described(run)}"
+    if found.changed:
+        yield f"     differs: {_safe(', '.join(found.changed))}"
+    if found.edited:
+        yield f"     {count(found.edited, 'matched case')} with another question or other checks"
+
+
+def _described(run: ComparedRun) -> str:
+    text = f"{_safe(', '.join(run.suites))} on {_safe(', '.join(run.targets)) or 'no target'}"
+    parts = [text, count(run.conversations, "conversation")]
+    parts += [f"{run.skipped:,} skipped and left out"] if run.skipped else []
+    parts += [f"{run.unfinished:,} unfinished"] if run.unfinished else []
+    parts += [run.status] if run.status != "completed" else []
+    return ", ".join(parts)
+
+
+Row = tuple[str, ...]
+_HEAD: Row = ("", "", "A", "", "B", "points", "95 %", "p", "")
+_DROPPED = (7, 1, 3, 6)
+"""Columns that are left out, in this order, where the screen is too narrow."""
+
+
+def _table(found: RunComparison, width: int) -> Iterator[str]:
+    rows = [_HEAD, _rates("in the end", found.eventual), _rates("first try", found.first_try)]
+    rows += _net(found)
+    rows += _delta("cost of a case", found.cost, dollars)
+    if max(found.latency_s.a or 0.0, found.latency_s.b or 0.0) >= LEAST_SECONDS:
+        rows += _delta("time of a reply", found.latency_s, _seconds)
+    rows += _delta("tokens of a case", found.tokens, number_words)
+    kept = list(range(len(_HEAD)))
+    for column in _DROPPED:
+        if _wide(rows, kept) > width:
+            kept.remove(column)
+    widths = [max(len(row[column]) for row in rows) for column in kept]
+    for row in rows:
+        label, *cells = (row[column] for column in kept)
+        *figures, word = cells
+        shown = [cell.rjust(size) for cell, size in zip(figures, widths[1:-1], strict=True) if size]
+        yield f"  {label.ljust(widths[0])}  {'  '.join(shown)}  {word}".rstrip()
+
+
+def _wide(rows: Sequence[Row], kept: Sequence[int]) -> int:
+    return sum(max(len(row[column]) for row in rows) + 2 for column in kept)
+
+
+def _rates(label: str, found: Comparison) -> Row:
+    if found.difference is None or found.interval is None or found.p_value is None:
+        return (label, "", "no rate", "", "no rate", "", "", "", "cannot tell")
+    return (
+        label,
+        f"{found.a.passed:,} of {found.a.of:,}",
+        _percent(found.a),
+        f"{found.b.passed:,} of {found.b.of:,}",
+        _percent(found.b),
+        points(found.difference).partition(" ")[0],
+        point_range(found.interval),
+        p_words(found.p_value).removeprefix("p "),
+        _word(found).lower(),
+    )
+
+
+def _net(found: RunComparison) -> list[Row]:
+    """Nothing where no follow-up was sent."""
+    net = found.net_recovery
+    if not any(one.failures or one.uncontrolled for one in (net.a, net.b)):
+        return []
+    words = net_difference_words(net) if net.a.failures and net.b.failures else "not measured"
+    text, _, word = words.rpartition(": ")
+    difference = "" if net.difference is None or not text else points(net.difference).partition(" ")[0]
+    interval = "" if net.interval is None else point_range(net.interval)
+    return [("net recovery", "", _gain(net.a), "", _gain(net.b), difference, interval, "", word)]
+
+
+def _gain(net: NetRecovery) -> str:
+    return "" if net.net is None else points(net.net).partition(" ")[0]
+
+
+def _delta(label: str, found: Delta, shown: Callable[[float], str]) -> list[Row]:
+    if found.a is None or found.b is None or not (found.a or found.b):
+        return []
+    change = "" if found.change is None else f"{100 * found.change:+.0f}%"
+    word = {"same": "the same in every case", "cannot-tell": "cannot tell"}.get(found.verdict, found.verdict)
+    return [(label, "", shown(found.a), "", shown(found.b), change, "", "", word)]
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:,.0f} s"
+
+
+def _seen(found: RunComparison) -> Iterator[str]:
+    """What could have been seen, where nothing was."""
+    for label, one in (("in the end", found.eventual), ("first try", found.first_try)):
+        if one.smallest_effect is None or one.verdict in ("better", "worse"):
+            continue
+        least = points(min(1.0, one.smallest_effect)).removeprefix("+")
+        more = "" if one.more_cases is None else f"; about {rounded(one.more_cases):,} more cases would tell"
+        yield f"  {label}: {least} or more would have been seen{more}"
+
+
+def _errors(found: RunComparison) -> Iterator[str]:
+    a, b = found.eventual.a, found.eventual.b
+    if not (a.errors or b.errors):
+        return
+    told = "; ".join(f"{letter} {_without(rate)}" for letter, rate in (("A", a), ("B", b)))
+    decide = [
+        name for name, one in (("in the end", found.eventual), ("first try", found.first_try)) if one.errors_decide
+    ]
+    held = f"they decide ({', '.join(decide)})" if decide else "the verdicts hold without them, and if they had passed"
+    yield f"  errors count as failures: {told}; {held}"
+
+
+def _without(rate: Rate) -> str:
+    if not rate.errors:
+        return "none"
+    left = rate.of - rate.errors
+    if rate.without_errors is None:
+        return f"all {rate.errors:,}"
+    others = percent(rate.without_errors, rate.cases, rate.interval)
+    return f"{rate.errors:,} of {rate.of:,} ({others} of the {left:,} without)"
+
+
+def _groups(kind: str, groups: Sequence[GroupComparison]) -> Iterator[str]:
+    for group in groups[:MOST_NAMED]:
+        name = f"  {kind} {_safe(group.name)}"
+        if group.p_value is None:
+            yield f"{name}: {count(group.comparison.cases, 'case')}, too few to tell"
+            continue
+        one = group.comparison
+        figures = f"{_percent(one.a)} and {_percent(one.b)}, {count(one.cases, 'case')}"
+        word = _WORDS[group.verdict].lower()
+        yield f"{name}: {word} ({figures}, {p_words(group.p_value)} corrected for {count(len(groups), 'group')})"
+
+
+def _tells_more(group: GroupComparison, found: RunComparison) -> bool:
+    """Is a tag large enough to be tested, and not on every case?"""
+    return group.p_value is not None and group.comparison.cases < found.eventual.cases
+
+
+def _noise(found: RunComparison) -> Iterator[str]:
+    flaky = found.flakiness
+    told = [f"{letter} {_flip_rate(one)}" for letter, one in (("A", flaky.a), ("B", flaky.b)) if one.rate is not None]
+    if told:
+        yield f"  a verdict differs between two trials of a case: {', '.join(told)}"
+    for case in flaky.cases[:BLOCKS]:
+        yield f"    {_flaky(case)}"
+    if len(flaky.cases) > BLOCKS:
+        yield f"    and {len(flaky.cases) - BLOCKS:,} more flaky cases; --format json has all"
+    for letter, noise in (("A", found.noise.a), ("B", found.noise.b)):
+        if noise is not None:
+            yield f"  noise of {letter}: {noise_words(noise)}"
+
+
+def _flip_rate(one: FlipRate) -> str:
+    if one.rate is None:
+        return "not known"
+    interval = "" if one.interval is None else f" ({100 * one.interval[0]:.0f} to {100 * one.interval[1]:.0f})"
+    return f"{100 * one.rate:.0f}%{interval} of {count(one.cases, 'case')}"
+
+
+def _flaky(case: FlakyCase) -> str:
+    return f"{_safe(case.id)}: A {repeats_words(case.a)}, B {repeats_words(case.b)}"
+
+
+def _flips(found: RunComparison, width: int, marks: Marks, every: bool) -> Iterator[str]:
+    several = len({(flip.target, flip.variant) for flip in found.flips}) > 1
+    for flips, start, most in ((found.broke, marks.broke, BLOCKS), (found.fixed, marks.fixed, 0)):
+        blocks = [flip for flip in flips if flip.moment is not None][: len(flips) if every else most]
+        for flip in blocks:
+            yield from _block(flip, start, several, width, marks)
+            yield ""
+        shown = {(one.file, one.id, one.target, one.variant) for one in blocks}
+        rest = [one for one in flips if (one.file, one.id, one.target, one.variant) not in shown]
+        if rest:
+            names = "  ".join(_flip_name(one, several) for one in rest[: len(rest) if every else MOST_NAMED])
+            more = "" if every or len(rest) <= MOST_NAMED else f"  and {len(rest) - MOST_NAMED:,} more"
+            yield f"{start}{names}{more}"
+    if not every and len(found.flips) > min(BLOCKS, len(found.broke)):
+        yield f"both replies of all: rejoinder compare {_safe(found.a.run)} {_safe(found.b.run)} --all"
+
+
+def _flip_name(flip: Flip, several: bool) -> str:
+    parts = [flip.target, *([flip.variant] if flip.variant else [])] if several else []
+    parts += [f"{flip.a[0]} of {flip.a[1]}, then {flip.b[0]} of {flip.b[1]}"] if max(flip.a[1], flip.b[1]) > 1 else []
+    return _safe(flip.id) + (f" ({_safe(', '.join(parts))})" if parts else "")
+
+
+def _block(flip: Flip, start: str, several: bool, width: int, marks: Marks) -> Iterator[str]:
+    moment = flip.moment
+    if moment is None:
+        return
+    title = "" if moment.title == flip.id else f"{_safe(moment.title)} "
+    yield f"{start}{title}[{_flip_name(flip, several)}]: {_states(flip, marks)}"
+    yield f"  {_parting(flip, moment)}"
+    yield f"  > {_safe(moment.prompt, min(LONGEST, max(20, width - 4)))}"
+    yield from _replies(moment, width, marks)
+
+
+def _states(flip: Flip, marks: Marks) -> str:
+    on = f"passed on turn {flip.passed_on}"
+    before, after = (
+        on if state == "passed" and flip.passed_on is not None else state for state in (flip.before, flip.after)
+    )
+    return f"{before} {marks.arrow} {after}"
+
+
+def _parting(flip: Flip, moment: Moment) -> str:
+    side = "B" if flip.broke else "A"
+    fails = f"{side} fails {', '.join(map(_safe, moment.fails))}; " if moment.fails else ""
+    if flip.differs == "verdict":
+        return f"{fails}the same words, graded differently on turn {flip.turn}"
+    return f"{fails}differs from turn {flip.turn} on" + (", where another prompt was sent" * (flip.differs == "prompt"))
+
+
+def _replies(moment: Moment, width: int, marks: Marks) -> Iterator[str]:
+    if width < SIDE_BY_SIDE:
+        for letter, reply in zip("AB", moment.replies, strict=True):
+            for place, row in enumerate(_reply_rows(reply, max(20, width - 6), marks)):
+                yield f"  {letter} < {row}" if place == 0 else f"      {row}"
+        return
+    room = (width - 14) // 2
+    a, b = (_reply_rows(reply, room, marks) for reply in moment.replies)
+    for place, (left, right) in enumerate(zip_longest(a, b, fillvalue="")):
+        begin, middle = ("A < ", "B < ") if place == 0 else ("    ", "    ")
+        yield f"  {begin}{left}{' ' * (room - columns_of(left))}  {middle}{right}".rstrip()
+
+
+def _reply_rows(reply: str | None, room: int, marks: Marks) -> list[str]:
+    """At most five rows: the first three, how many are left out, and the last."""
+    if reply is None:
+        return ["(no reply)"]
+    lines = reply.replace("\r\n", "\n").strip().split("\n")
+    rows = [row for line in lines for row in _wrapped(printable(line), room)]
+    if not any(rows):
+        return ["(empty reply)"]
+    if len(rows) <= MOST_ROWS:
+        return rows
+    return [*rows[:3], f"{marks.cut} {count(len(rows) - 4, 'more line')}", rows[-1]]
+
+
+def _wrapped(line: str, room: int) -> Iterator[str]:
+    """A line in rows of so many columns, broken at words where it can be."""
+    row = ""
+    for word in line.split(" "):
+        joined = f"{row} {word}" if row else word
+        if columns_of(joined) <= room:
+            row = joined
+            continue
+        if row:
+            yield row
+        row = ""
+        for character in word:
+            if columns_of(row + character) > room:
+                yield row
+                row = ""
+            row += character
+    yield row
+
+
+def _others(found: RunComparison) -> Iterator[str]:
+    same = found.matched - len(found.flips)
+    reworded = max(0, found.matched - found.same_words - len(found.flips))
+    parts = [f"{same:,} with the same verdict ({reworded:,} in other words)"] if same else []
+    parts += [f"only in A: {_names(found.only_in_a)}"] if found.only_in_a else []
+    parts += [f"only in B: {_names(found.only_in_b)}"] if found.only_in_b else []
+    parts += [f"not begun in one of them: {_names(found.left_out)}"] if found.left_out else []
+    if parts:
+        yield "; ".join(parts)
+    if found.renamed:
+        pairs = (f"{_case(one.a)} is {_case(one.b)}" for one in found.renamed[:MOST_NAMED])
+        yield f"renamed and compared: {', '.join(pairs)}{_more(len(found.renamed))}"
+
+
+def _names(names: Sequence[CaseName]) -> str:
+    shown: Iterable[str] = (_safe(name.id) for name in names[:MOST_NAMED])
+    return ", ".join(shown) + _more(len(names))
+
+
+def _case(name: CaseName) -> str:
+    return f"{_safe(name.id)} ({_safe(name.file)})"
+
+
+def _more(number: int) -> str:
+    return f" and {number - MOST_NAMED:,} more" if number > MOST_NAMED else ""
+
+
+def _safe(text: str, most: int = LONGEST) -> str:
+    """A text of others in one line, which no terminal obeys."""
+    return printable(shortened(text[: 4 * most], most))
