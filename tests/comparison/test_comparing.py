@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from rejoinder.comparison import Side, compare_sides
+from rejoinder.model import Result
 from rejoinder.model.comparisons import CaseName, RunComparison
 from rejoinder.model.figures import Delta
 from tests.comparison.sides import compared, one, results
@@ -322,3 +325,42 @@ def test_the_order_of_results_does_not_matter(a: dict[str, str], random: Any) ->
     for document in (ours, theirs):
         document.pop("flips")  # which trial is shown does depend on it
     assert msgspec.json.encode(ours) == msgspec.json.encode(theirs)
+
+
+# Large runs
+
+
+class LongReplies:
+    """Results that are made when they are read, as those of a run folder are."""
+
+    def __init__(self, cases: int, length: int, *, fails: bool) -> None:
+        self._cases, self._length, self._fails = cases, length, fails
+
+    def __iter__(self) -> Iterator[Result]:
+        for number in range(self._cases):
+            reply = f"{number} {'x' * self._length}"
+            yield conversation(f"c{number}", ("q", reply, not self._fails), passed=not self._fails)
+
+
+def peak_of(length: int) -> int:
+    """The most memory that a comparison takes, in bytes."""
+    sides = [Side(name, LongReplies(200, length, fails=fails)) for name, fails in (("A", False), ("B", True))]
+    compare_sides(sides[0], sides[1])
+    tracemalloc.start()
+    try:
+        compare_sides(sides[0], sides[1])
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_replies_are_not_kept() -> None:
+    """200 cases with 200,000 characters would be 80 MB."""
+    assert peak_of(200_000) < peak_of(4000) + 2_000_000
+
+
+def test_many_differing_cases_are_tested_by_the_normal_approximation_and_it_says_so() -> None:
+    few, above = compared(many(2000, "p"), many(2000, "f")), compared(many(2001, "p"), many(2001, "f"))
+    assert few.eventual.method is not None and "mid-p" in few.eventual.method
+    assert above.eventual.method is not None and "normal approximation" in above.eventual.method
+    assert above.verdict == "worse" and len(above.flips) == 2001
