@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rejoinder.formatting import to_toon as to_toon
     from rejoinder.model import Evidence as Evidence
     from rejoinder.model import Opinion as Opinion
+    from rejoinder.model.comparisons import RunComparison as RunComparison
     from rejoinder.review import load as load
     from rejoinder.validation import validate as validate
 
@@ -46,6 +47,7 @@ _NAMES = {
     "rejoinder.errors": "RejoinderError SuiteError UsageError",
     "rejoinder.formatting": "format_case format_judge_prompts to_toon",
     "rejoinder.model": "Evidence Opinion",
+    "rejoinder.model.comparisons": "RunComparison",
     "rejoinder.review": "load",
     "rejoinder.validation": "validate",
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -196,6 +198,42 @@ def test_errors_that_decide_are_named(project: Project) -> None:
     assert found["eventual"]["errors_decide"] and found["eventual"]["b"]["errors"] == 8
     shown = project.run("compare")
     assert "B 8 of 20 (100" in shown and "cannot tell: errors decide" in shown.splitlines()[-1]
+
+
+def test_cases_that_were_chosen_because_they_failed_tell_nothing(project: Project) -> None:
+    first = run_broken(project, 8)
+    project.write("broken.txt", "0")
+    second = project.run_json("run", "evals.yaml", "--failed-from", first)["run"]["id"]
+    found, back = project.run_json("compare", "--strict", code=5), project.run_json("compare", second, first)
+    assert (found["matched"], found["verdict"], found["chosen"]) == (8, "cannot-tell", "b")
+    assert (back["verdict"], back["chosen"]) == ("cannot-tell", "a")
+    assert "B has only cases that failed in A: some pass by chance" in project.run("compare")
+    third = project.run_json("run", "evals.yaml")["run"]["id"]
+    assert project.run_json("compare", first, third)["verdict"] == "better"
+
+
+def test_an_older_damaged_run_is_not_read(project: Project) -> None:
+    for _ in range(3):
+        run_broken(project, 0)
+    (run_folders(project.folder)[0] / "run.json").write_text("[]")
+    project.run("compare")
+    (run_folders(project.folder)[1] / "run.json").write_text("[]")
+    assert isinstance(refused(project, "compare"), RunDamaged)
+
+
+def test_a_link_in_the_folder_of_the_run_before_is_refused(project: Project) -> None:
+    for _ in range(2):
+        run_broken(project, 0)
+    (run_folders(project.folder)[0] / "extra").symlink_to(project.folder / "bot.py")
+    assert isinstance(refused(project, "compare"), RunDamaged)
+
+
+def test_a_reader_that_closes_the_pipe_ends_nothing(project: Project) -> None:
+    run_broken(project, 0, content=suite(*range(200)))
+    run_broken(project, 200, content=suite(*range(200)))
+    command = f"{sys.executable} -m rejoinder compare --format json | head -1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, check=False, cwd=project.folder)
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"{\n", b"")
 
 
 def test_votes_of_judges_tell_their_noise(project: Project) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
@@ -52,10 +53,14 @@ def command(
         found = compare_targets(show_run(open_recorded(runs[0] if runs else None, trust=trust)), wanted)
     else:
         found = compare_recorded(runs_to_compare(runs, trust=trust), wanted)
-    if form == "json":
-        write_machine(write_comparisons_json(found))
-    else:
-        _show(found, every)
+    try:
+        if form == "json":
+            write_machine(write_comparisons_json(found))
+        else:
+            _show(found, every)
+    except BrokenPipeError:
+        # The reader of our output has closed it. The exit code still says what was found.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(exit_code(found, strict=strict))
 
 

@@ -42,24 +42,22 @@ def runs_to_compare(names: Sequence[str], *, trust: bool = False) -> list[Record
     named = [open_recorded(name, trust=trust) for name in names]
     if len(named) > 1:
         return named
-    latest = named[0] if named else open_recorded(None, trust=trust)
-    others = list(_like(latest))
-    later = [one for one in others if one.id > latest.folder.id]
-    if not others:
+    one = named[0] if named else open_recorded(None, trust=trust)
+    found = next(_like(one), None)
+    if found is None:
         raise UsageError(
-            f"there is no other run of the suites of {latest.folder.id} to compare it with",
+            f"there is no other run of the suites of {one.folder.id} to compare it with",
             "Run them once more, or name two runs: `rejoinder compare A B`. `rejoinder runs` lists them."
             " `--targets` compares the targets of one run.",
         )
-    if later:
-        return [latest, latest.beside(later[-1])]
-    return [latest.beside(others[-1]), latest]
+    other = open_recorded(str(found.path), trust=trust)
+    return [one, other] if found.id > one.folder.id else [other, one]
 
 
 def _like(run: RecordedRun) -> Iterator[RunFolder]:
-    """The other runs of the project that ran the same suites, oldest first. Runs that are open are left out."""
+    """The other runs of the project that ran the same suites, newest first. Runs that are open are left out."""
     wanted = _suites_of(run.folder.read_receipt())
-    for folder in list_runs(run.root):
+    for folder in reversed(list_runs(run.root)):
         if folder.id != run.folder.id and not folder.is_busy and _suites_of(folder.read_receipt()) == wanted:
             yield folder
 
@@ -105,9 +103,28 @@ def _compare(a: _Chosen, b: _Chosen, wanted: Wanted) -> RunComparison:
         found = None
     if found is None or not all(map(isfinite, _numbers(found))):
         raise RunDamaged(b[0].folder.path, "its numbers, or those of the run that it is compared with, are too large")
-    return structs.replace(
+    found = structs.replace(
         found, a=_described(found.a, *a), b=_described(found.b, *b), changed=tuple(_changes(a[0].run, b[0].run))
     )
+    return _without_chosen_failures(found, _chooses(a[0].run), _chooses(b[0].run))
+
+
+def _chooses(run: Receipt) -> bool:
+    """Did the run have only the cases that were named, as with `--failed-from`?"""
+    return bool(run.options.get("cases"))
+
+
+def _without_chosen_failures(found: RunComparison, chosen_a: bool, chosen_b: bool) -> RunComparison:
+    """Cases that were run again because they failed can only become better, and some do by chance. That tells
+    nothing about the runs."""
+    failed_a = found.a.passed and not found.eventual.a.passed
+    failed_b = found.b.passed and not found.eventual.b.passed
+    if not found.matched or chosen_a == chosen_b or not (failed_a if chosen_b else failed_b):
+        return found
+    first_try, eventual = (
+        structs.replace(one, verdict="cannot-tell", cases_needed=None) for one in (found.first_try, found.eventual)
+    )
+    return structs.replace(found, first_try=first_try, eventual=eventual, chosen="b" if chosen_b else "a")
 
 
 def _numbers(found: RunComparison) -> Iterator[float]:

@@ -129,6 +129,8 @@ class RunComparison(Struct, frozen=True, kw_only=True):
     b: ComparedRun
     changed: tuple[str, ...] = ()
     """What differs between the runs: options, models, the version of rejoinder."""
+    chosen: Literal["a", "b"] | None = None
+    """The run that had only cases which failed in the other. Some of them pass by chance: it cannot be told."""
     matched: int
     only_in_a: tuple[CaseName, ...]
     only_in_b: tuple[CaseName, ...]

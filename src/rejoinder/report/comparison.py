@@ -153,6 +153,9 @@ def _runs(found: RunComparison) -> Iterator[str]:
         yield f"  {letter}  {_safe(run.run)}  {_described(run)}"
     if found.changed:
         yield f"     differs: {_safe(', '.join(found.changed))}"
+    if found.chosen is not None:
+        chosen, other = ("A", "B") if found.chosen == "a" else ("B", "A")
+        yield f"     {chosen} has only cases that failed in {other}: some pass by chance. Run all cases to compare."
     if found.edited:
         yield f"     {count(found.edited, 'matched case')} with another question or other checks"
 
@@ -323,9 +326,8 @@ def _flips(found: RunComparison, width: int, marks: Marks, every: bool) -> Itera
         shown = {(one.file, one.id, one.target, one.variant) for one in blocks}
         rest = [one for one in flips if (one.file, one.id, one.target, one.variant) not in shown]
         if rest:
-            names = "  ".join(_flip_name(one, several) for one in rest[: len(rest) if every else MOST_NAMED])
-            more = "" if every or len(rest) <= MOST_NAMED else f"  and {len(rest) - MOST_NAMED:,} more"
-            yield f"{start}{names}{more}"
+            names = "  ".join(_flip_name(one, several) for one in rest[:MOST_NAMED])
+            yield f"{start}{names}{_more(len(rest))}"
     if not every and len(found.flips) > min(BLOCKS, len(found.broke)):
         yield f"both replies of all: rejoinder compare {_safe(found.a.run)} {_safe(found.b.run)} --all"
 
@@ -432,7 +434,7 @@ def _case(name: CaseName) -> str:
 
 
 def _more(number: int) -> str:
-    return f" and {number - MOST_NAMED:,} more" if number > MOST_NAMED else ""
+    return f" and {number - MOST_NAMED:,} more; --format json has all" if number > MOST_NAMED else ""
 
 
 def _safe(text: str, most: int = LONGEST) -> str:
