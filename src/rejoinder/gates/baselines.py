@@ -1,0 +1,210 @@
+"""What a run came to in verdicts: every trial of every case, without replies. As a file it is a baseline.
+
+    .rejoinder/baselines/NAME.json
+
+The file is made to be committed: a line for each case, in the order of their names, and the same bytes for the same
+run. It may come with a cloned repository, so it is read within bounds and as a run folder's files are (run_files.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+from rejoinder.errors import UsageError, reason_of
+from rejoinder.model import Result
+from rejoinder.model.results import LARGEST, Count
+from rejoinder.run_files import RunDamaged, open_file, replace_file
+
+FORMAT = 1
+LARGEST_FILE = 1 << 26
+"""Bytes. A hundred thousand conversations take some 15 million."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_AGAIN = "Make it again with `rejoinder bless RUN --name NAME`."
+Amount: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST)] | Annotated[float, Meta(ge=0, le=LARGEST)]
+
+
+class CaseKey(NamedTuple):
+    """What a case is known by in two runs."""
+
+    file: str
+    id: str
+    target: str
+    variant: str
+
+
+class Trial(Struct, frozen=True):
+    trial: Count
+    status: Literal["passed", "failed", "error"]
+    """How it ended, follow-ups and all."""
+    first_try: bool
+    """Did it pass without being answered back?"""
+    cost: Amount | None
+    """Dollars, judges included; None where something has no known price."""
+    latency_s: tuple[Amount, ...]
+    """The time of each reply."""
+
+    def __post_init__(self) -> None:
+        if self.first_try and self.status != "passed":
+            raise ValueError("a trial passed on the first try and did not pass")
+
+
+class CaseTrials(Struct, frozen=True):
+    """A case on one target, with all its trials."""
+
+    file: str
+    id: str
+    target: str
+    variant: str | None
+    tags: tuple[str, ...]
+    trials: tuple[Trial, ...]
+
+    @property
+    def key(self) -> CaseKey:
+        return CaseKey(self.file, self.id, self.target, self.variant or "")
+
+    @property
+    def passed(self) -> int:
+        return sum(trial.status == "passed" for trial in self.trials)
+
+    @property
+    def errors(self) -> int:
+        return sum(trial.status == "error" for trial in self.trials)
+
+
+class Baseline(Struct, frozen=True):
+    """The verdicts of a run."""
+
+    format: int
+    run: str
+    suites: tuple[str, ...]
+    """Their files, as seen from the project's root."""
+    shared_cost: Amount | None
+    """What conversations share, in dollars: embeddings."""
+    cases: tuple[CaseTrials, ...]
+    """In the order of their keys."""
+
+    def __post_init__(self) -> None:
+        keys = [case.key for case in self.cases]
+        if len(set(keys)) < len(keys):
+            raise ValueError("a case is there twice")
+
+    @property
+    def trials(self) -> Iterator[Trial]:
+        return (trial for case in self.cases for trial in case.trials)
+
+
+def baseline_of(
+    run: str, results: Iterable[Result], suites: tuple[str, ...] = (), shared_cost: float | None = 0.0
+) -> Baseline:
+    """The verdicts of a run; a skipped conversation has none. Raises msgspec.MsgspecError for what no run has."""
+    found: dict[CaseKey, tuple[tuple[str, ...], list[Trial]]] = {}
+    for result in results:
+        if result.status == "skipped":
+            continue
+        key = CaseKey(result.file, result.id, result.target, result.variant or "")
+        found.setdefault(key, (result.tags, []))[1].append(_trial(result))
+    cases = [
+        CaseTrials(*key[:3], key.variant or None, tags, tuple(sorted(trials, key=lambda trial: trial.trial)))
+        for key, (tags, trials) in sorted(found.items())
+    ]
+    baseline = Baseline(FORMAT, run, tuple(sorted(set(suites))), shared_cost, tuple(cases))
+    # A run folder may come from elsewhere: its numbers have to be such as a baseline can hold.
+    return msgspec.json.decode(msgspec.json.encode(baseline), type=Baseline)
+
+
+def _trial(result: Result) -> Trial:
+    times = tuple(round(turn.duration_s, 3) for turn in result.turns if turn.response is not None)
+    status: Any = result.status
+    return Trial(result.trial, status, result.first_try, _cost(result), times)
+
+
+def _cost(result: Result) -> float | None:
+    """Targets on this machine have no price and cost nothing; others without a price are named in their turns."""
+    unknown = any(turn.unpriced is not None for turn in result.turns)
+    if unknown or (result.judge_cost is None and result.judge_usage.total_tokens):
+        return None
+    return round((result.cost or 0.0) + (result.judge_cost or 0.0), 12)
+
+
+def encode_baseline(baseline: Baseline) -> bytes:
+    """The bytes of its file: a line for each case, so that a difference shows the cases that changed. Plain ASCII: ids
+    and tags may hold characters that a terminal or an editor obeys."""
+    head, cases = msgspec.to_builtins(baseline), msgspec.to_builtins(baseline.cases)
+    del head["cases"]
+    lines = [f"{json.dumps(name)}: {json.dumps(value)},\n" for name, value in head.items()]
+    rows = ",\n".join(json.dumps(case) for case in cases)
+    return f'{{\n{"".join(lines)}"cases": [\n{rows}\n]\n}}\n'.encode("ascii")
+
+
+def baselines_folder(root: Path) -> Path:
+    return root / ".rejoinder" / "baselines"
+
+
+def baseline_file(root: Path, name: str) -> Path:
+    """Where a baseline is kept. Raises UsageError for what cannot be its name."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"`{name[:100]}` cannot be the name of a baseline",
+            "A name has letters, digits, `.`, `_` and `-`, begins with a letter or digit and is no longer than 64.",
+        )
+    return baselines_folder(root) / f"{name}.json"
+
+
+def baseline_names(root: Path) -> list[str]:
+    """The project's baselines."""
+    with contextlib.suppress(OSError):
+        return sorted(path.stem for path in baselines_folder(root).glob("*.json") if _NAME.fullmatch(path.stem))
+    return []
+
+
+def write_baseline(root: Path, name: str, baseline: Baseline) -> Path:
+    """Keep a baseline, in place of an earlier one of that name. Raises UsageError where it cannot be written."""
+    path = baseline_file(root, name)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _refuse_links(path)
+        with replace_file(path) as stream:
+            stream.write(encode_baseline(baseline))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {reason_of(error)}") from None
+    return path
+
+
+def read_baseline(path: Path) -> Baseline | None:
+    """A baseline; None where there is no such file. Raises RunDamaged for one that rejoinder did not write."""
+    try:
+        _refuse_links(path)
+        with open_file(path) as stream:
+            content = stream.read(LARGEST_FILE + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RunDamaged(path, f"it cannot be read: {reason_of(error)}", "Look at its permissions.") from None
+    if len(content) > LARGEST_FILE:
+        raise RunDamaged(path, "it is too large", _AGAIN)
+    try:
+        found = msgspec.json.decode(content, type=_Format)
+        if found.format != FORMAT:
+            reason = f"it has format {found.format}, and this version reads format {FORMAT}"
+            raise RunDamaged(path, reason, "Use the version of rejoinder that wrote it, or make it again.")
+        return msgspec.json.decode(content, type=Baseline)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+        raise RunDamaged(path, str(error), _AGAIN) from None
+
+
+class _Format(Struct):
+    format: Count
+
+
+def _refuse_links(path: Path) -> None:
+    """A link in place of the folder would lead a write, or a read, out of the project."""
+    if path.parent.is_symlink():
+        raise RunDamaged(path.parent, "it is a link", "rejoinder makes a plain folder there. Delete the link.")

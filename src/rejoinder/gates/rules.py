@@ -1,0 +1,313 @@
+"""Rules of a gate: read as they are written on the command line, and decided from verdicts alone.
+
+    no-regression   rate>=90%   lower>=85%   pass^3>=70%   cost<=1.50   latency_p95<=4s   tag:NAME:RULE
+
+Several targets have no rate in common: each has to keep the rule, and the worst decides. The cost is that of all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import fsum
+from typing import TypeAlias
+
+from msgspec import Struct, structs
+
+from rejoinder.errors import UsageError
+from rejoinder.gates.baselines import Baseline, CaseTrials
+from rejoinder.model.figures import Comparison, GateResult, Rate, RuleResult
+from rejoinder.spelling import did_you_mean, list_words
+from rejoinder.stats import (
+    Pair,
+    Trials,
+    compare_runs,
+    gate,
+    holm,
+    lower_rule,
+    most_rule,
+    no_regression_rule,
+    number_words,
+    pass_hat_k,
+    pass_rule,
+    percentile,
+    rate_of,
+    rate_rule,
+)
+
+NO_REGRESSION = "no-regression"
+LEVEL = 0.05
+LEAST_OF_TAG = 20
+"""Cases of a tag; fewer cannot show a regression."""
+MOST_NAMED = 3
+"""Cases that are named where only one run has them."""
+Cases: TypeAlias = Sequence[CaseTrials]
+
+
+class Rule(Struct, frozen=True, kw_only=True):
+    text: str
+    """As it was written."""
+    measure: str
+    """A name of `MEASURES`, or `no-regression`."""
+    bound: float = 0.0
+    k: int = 1
+    tag: str | None = None
+
+
+class Measure(Struct, frozen=True):
+    """A number of a run, and what a rule may want of it."""
+
+    sign: str
+    read: Callable[[str], float | None]
+    """The bound; None for a text that is none."""
+    decide: Callable[[Rule, Cases], RuleResult]
+    example: str
+    is_pooled: bool = False
+    """Are all targets decided together?"""
+
+
+def read_rule(text: str) -> Rule:
+    """A rule as it was written. Raises UsageError that names the right ones."""
+    rest, tag = text.strip(), None
+    if rest.startswith("tag:"):
+        tag, _, rest = rest.removeprefix("tag:").rpartition(":")
+        if not tag:
+            raise _unknown(text)
+    if rest == NO_REGRESSION:
+        return Rule(text=text, measure=NO_REGRESSION, tag=tag)
+    found = _SHAPE.fullmatch(rest)
+    measure = None if found is None else MEASURES.get(found["name"])
+    if found is None or measure is None or bool(found["k"]) is not (found["name"] == "pass^"):
+        raise _unknown(text)
+    bound = measure.read(found["bound"])
+    if bound is None or found["sign"] != measure.sign or found["k"] == "0":
+        raise UsageError(f"`{text}` is not a rule", f"Write it like `{measure.example}`.")
+    return Rule(text=text, measure=found["name"], bound=bound, k=int(found["k"] or 1), tag=tag)
+
+
+_SHAPE = re.compile(r"(?P<name>[a-z_0-9]+|pass\^)(?P<k>(?<=\^)[0-9]{1,4})?\s*(?P<sign>[<>]=?|==?)\s*(?P<bound>\S+)")
+
+
+def read_fail_under(text: str) -> Rule | None:
+    """The rule of `--fail-under 90%` and `--fail-under lower:85%`; None for a text that is none."""
+    name, _, bound = text.strip().rpartition(":")
+    found = _share(bound)
+    if found is None or name not in ("", "lower"):
+        return None
+    measure = name or "rate"
+    return Rule(text=f"{measure}>={bound}", measure=measure, bound=found)
+
+
+def _unknown(text: str) -> UsageError:
+    examples = [NO_REGRESSION, *(measure.example for measure in MEASURES.values())]
+    meant = did_you_mean(text, examples)
+    rules = list_words([f"`{example}`" for example in examples])
+    return UsageError(f"there is no rule `{text}`{meant}", f"The rules are {rules}, each also as `tag:NAME:RULE`.")
+
+
+def _number(text: str) -> float | None:
+    return float(text) if re.fullmatch(r"[0-9]{1,15}(\.[0-9]{0,15})?", text) else None
+
+
+def _share(text: str) -> float | None:
+    """`90%` or `0.9`."""
+    number = _number(text.removesuffix("%"))
+    share = number / 100 if number is not None and text.endswith("%") else number
+    return share if share is not None and 0 <= share <= 1 else None
+
+
+def _dollars(text: str) -> float | None:
+    return _number(text.removeprefix("$"))
+
+
+_UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0}
+
+
+def _seconds(text: str) -> float | None:
+    found = re.fullmatch(r"(.*?)\s*(ms|s|min)", text)
+    number = None if found is None else _number(found[1])
+    return None if found is None or number is None else number * _UNITS[found[2]]
+
+
+def _rate(cases: Cases) -> Rate:
+    return rate_of(((case.passed, len(case.trials)) for case in cases), sum(case.errors for case in cases))
+
+
+def _decide_pass(rule: Rule, cases: Cases) -> RuleResult:
+    counts = ((case.passed, len(case.trials)) for case in cases)
+    return pass_rule(rule.text, pass_hat_k(counts, rule.k), rule.bound)
+
+
+def _decide_cost(rule: Rule, cases: Cases) -> RuleResult:
+    costs = [trial.cost for case in cases for trial in case.trials]
+    known = [cost for cost in costs if cost is not None]
+    return _cost_rule(rule, known, len(costs) - len(known))
+
+
+def _cost_rule(rule: Rule, known: Sequence[float], unknown: int) -> RuleResult:
+    total = round(fsum(known), 9)  # sums of cents must not fail by rounding
+    found = most_rule(rule.text, total, rule.bound)
+    if not unknown:
+        return structs.replace(found, reason=_money(total))
+    reason = f"{_money(total)} and {unknown:,} without a known price"
+    # What is known may be too much already.
+    return RuleResult(rule.text, "fail" if found.verdict == "fail" else "cannot-tell", reason)
+
+
+def _money(amount: float) -> str:
+    """`$12.40`, `$0.031`, `under $0.0001`."""
+    if 0 < amount < 0.0001:
+        return "under $0.0001"
+    has_cents = amount >= 1 or (amount and round(amount, 2) == amount)
+    return f"${amount:,.2f}" if has_cents else f"${number_words(amount)}"
+
+
+def _decide_latency(rule: Rule, cases: Cases) -> RuleResult:
+    times = [time for case in cases for trial in case.trials for time in trial.latency_s]
+    if not times:
+        return RuleResult(rule.text, "cannot-tell", "no reply")
+    found = most_rule(rule.text, percentile(times, 0.95), rule.bound, "s")
+    return structs.replace(found, reason=f"{found.reason}, {_count(len(times), 'reply', 'replies')}")
+
+
+MEASURES: Mapping[str, Measure] = {
+    "rate": Measure(">=", _share, lambda rule, cases: rate_rule(rule.text, _rate(cases), rule.bound), "rate>=90%"),
+    "lower": Measure(">=", _share, lambda rule, cases: lower_rule(rule.text, _rate(cases), rule.bound), "lower>=85%"),
+    "pass^": Measure(">=", _share, _decide_pass, "pass^3>=70%"),
+    "cost": Measure("<=", _dollars, _decide_cost, "cost<=1.50", is_pooled=True),
+    "latency_p95": Measure("<=", _seconds, _decide_latency, "latency_p95<=4s"),
+}
+
+
+def decide(rules: Iterable[Rule], now: Baseline, before: Baseline | None = None) -> GateResult:
+    """Decide rules for a run whose conversations have all ended. `before` is what `no-regression` compares with."""
+    rules = list(rules)
+    refuse_missing_baseline(rules, before)
+    regressions = _Regressions(rules, now, before)
+    return gate([_decide(rule, now, regressions) for rule in rules])
+
+
+def refuse_missing_baseline(rules: Iterable[Rule], before: Baseline | None) -> None:
+    """Raises UsageError where a rule compares, and there is nothing to compare with."""
+    for rule in rules:
+        if rule.measure == NO_REGRESSION and before is None:
+            raise UsageError(f"`{rule.text}` compares with an earlier run", "Name it with --against NAME or RUN.")
+
+
+def undecided(rules: Iterable[Rule], reason: str) -> GateResult:
+    """No rule can be told, for one reason."""
+    return gate([RuleResult(rule.text, "cannot-tell", reason) for rule in rules])
+
+
+def _decide(rule: Rule, now: Baseline, regressions: _Regressions) -> RuleResult:
+    cases = _chosen(now.cases, rule.tag)
+    if not cases:
+        known = {tag for case in now.cases for tag in case.tags}
+        reason = f"no case has the tag `{rule.tag}`{did_you_mean(rule.tag, known)}" if rule.tag else "no conversation"
+        return RuleResult(rule.text, "cannot-tell", reason)
+    if rule.measure == NO_REGRESSION:
+        return regressions.decide(rule)
+    measure = MEASURES[rule.measure]
+    if rule.measure == "cost" and rule.tag is None and now.shared_cost != 0:
+        return _whole_cost(rule, now)
+    if measure.is_pooled:
+        return measure.decide(rule, cases)
+    return _worst(rule, {name: measure.decide(rule, group) for name, group in _by_target(cases).items()})
+
+
+def _whole_cost(rule: Rule, now: Baseline) -> RuleResult:
+    """With what conversations share, which belongs to no case."""
+    costs = [*(trial.cost for trial in now.trials), now.shared_cost]
+    known = [cost for cost in costs if cost is not None]
+    return _cost_rule(rule, known, len(costs) - len(known))
+
+
+def _worst(rule: Rule, found: Mapping[str, RuleResult]) -> RuleResult:
+    """One answer of those for each target."""
+    if len(found) == 1:
+        return next(iter(found.values()))
+    together = gate(list(found.values()))
+    return RuleResult(rule.text, together.verdict, "; ".join(f"{name}: {one.reason}" for name, one in found.items()))
+
+
+def _chosen(cases: Iterable[CaseTrials], tag: str | None) -> list[CaseTrials]:
+    """The cases of a tag, with at least one trial."""
+    return [case for case in cases if case.trials and (tag is None or tag in case.tags)]
+
+
+def _by_target(cases: Iterable[CaseTrials]) -> dict[str, list[CaseTrials]]:
+    """A variant of a prompt counts as another target."""
+    groups: dict[str, list[CaseTrials]] = {}
+    for case in cases:
+        groups.setdefault(f"{case.target}, {case.variant}" if case.variant else case.target, []).append(case)
+    return groups
+
+
+class _Regressions:
+    """`no-regression`, for the whole run and for tags, by target. Tests of several targets, and of several tags, are
+    corrected for their number (Holm): one of twenty true nulls would be called worse else."""
+
+    def __init__(self, rules: Iterable[Rule], now: Baseline, before: Baseline | None) -> None:
+        self._now = now
+        self._earlier = {} if before is None else {case.key: case for case in before.cases if case.trials}
+        self._compared: dict[tuple[str | None, str], Comparison] = {}
+        tags = {rule.tag for rule in rules if rule.measure == NO_REGRESSION}
+        for family in ({None} & tags, tags - {None}):
+            self._compare(sorted(family, key=str))
+
+    def _compare(self, tags: Iterable[str | None]) -> None:
+        found = {
+            (tag, name): compare_runs(self._pairs(group))
+            for tag in tags
+            for name, group in _by_target(_chosen(self._now.cases, tag)).items()
+        }
+        tested = [key for key, one in found.items() if one.p_value is not None and not self._is_too_few(key[0], one)]
+        corrected = holm([found[key].p_value or 0.0 for key in tested])
+        for key, p_value in zip(tested, corrected, strict=True):
+            one = found[key]
+            is_lost = one.verdict in ("better", "worse") and p_value >= LEVEL
+            found[key] = structs.replace(one, p_value=p_value, verdict="cannot-tell" if is_lost else one.verdict)
+        self._compared |= found
+
+    def _pairs(self, cases: Cases) -> list[Pair]:
+        return [(_trials(self._earlier[case.key]), _trials(case)) for case in cases if case.key in self._earlier]
+
+    @staticmethod
+    def _is_too_few(tag: str | None, found: Comparison) -> bool:
+        return tag is not None and found.cases < LEAST_OF_TAG
+
+    def decide(self, rule: Rule) -> RuleResult:
+        groups = {name: one for (tag, name), one in self._compared.items() if tag == rule.tag}
+        found = _worst(rule, {name: self._decide(rule, one) for name, one in groups.items()})
+        left_out = self._left_out(rule.tag)
+        return structs.replace(found, reason=f"{found.reason}; {left_out}") if left_out else found
+
+    def _decide(self, rule: Rule, found: Comparison) -> RuleResult:
+        if self._is_too_few(rule.tag, found):
+            reason = f"too few: {_count(found.cases, 'case', 'cases')} of the tag in both runs, {LEAST_OF_TAG} would do"
+            return RuleResult(rule.text, "cannot-tell", reason)
+        return no_regression_rule(rule.text, found)
+
+    def _left_out(self, tag: str | None) -> str:
+        """The cases that only one of the runs has: they say nothing about a change, and are named."""
+        now = {case.key: case.id for case in _chosen(self._now.cases, tag)}
+        earlier = {key: case.id for key, case in self._earlier.items() if tag is None or tag in case.tags}
+        every = {case.key for case in self._now.cases}
+        new = [name for key, name in now.items() if key not in self._earlier]
+        gone = [name for key, name in earlier.items() if key not in every]
+        parts = [f"new: {_named(new)}"] if new else []
+        parts += [f"not in this run: {_named(gone)}"] if gone else []
+        return "; ".join(parts)
+
+
+def _trials(case: CaseTrials) -> Trials:
+    return Trials(case.passed, len(case.trials), case.errors)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return f"{', '.join(names[:MOST_NAMED])}{more}"
+
+
+def _count(number: int, word: str, words: str) -> str:
+    return f"{number:,} {word if number == 1 else words}"
