@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rejoinder.api import compare as compare
+    from rejoinder.api import bless as bless
     from rejoinder.api import fork as fork
+    from rejoinder.api import gate as gate
     from rejoinder.api import grade as grade
     from rejoinder.api import merge as merge
     from rejoinder.api import replay as replay
@@ -36,11 +38,13 @@ if TYPE_CHECKING:
     from rejoinder.model import Evidence as Evidence
     from rejoinder.model import Opinion as Opinion
     from rejoinder.model.comparisons import RunComparison as RunComparison
+    from rejoinder.model.figures import GateResult as GateResult
     from rejoinder.review import load as load
     from rejoinder.validation import validate as validate
 
 _NAMES = {
     "rejoinder.api": "compare fork grade merge replay resume run show",
+    "rejoinder.api": "bless fork gate grade merge replay resume run show",
     "rejoinder.checks.plugins": "check",
     "rejoinder.engine.options": "Answers Limits Pace RunOptions Selection Trust",
     "rejoinder.engine.run_report": "RunReport",
@@ -48,6 +52,7 @@ _NAMES = {
     "rejoinder.formatting": "format_case format_judge_prompts to_toon",
     "rejoinder.model": "Evidence Opinion",
     "rejoinder.model.comparisons": "RunComparison",
+    "rejoinder.model.figures": "GateResult",
     "rejoinder.review": "load",
     "rejoinder.validation": "validate",
 }

@@ -32,6 +32,7 @@ from rejoinder.engine.run_report import RunReport
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite
 from rejoinder.model.comparisons import RunComparison
+from rejoinder.model.figures import GateResult
 from rejoinder.review import load_suites
 from rejoinder.suite import find_files
 
@@ -148,6 +149,25 @@ def compare(a: Run = None, b: Run = None, *, margin: float = 0.1, trust_folder: 
 
     named = [str(_open(run, trust_folder).folder.path) for run in (a, b) if run is not None]
     return _outside_loop(lambda: compare_recorded(runs_to_compare(named, trust=trust_folder), Wanted(margin))[0])
+def bless(run: Run = None, name: str = "main") -> Path:
+    """Keep the verdicts of a run as a baseline of the project; the baseline's file. Raises UsageError for a run that
+    has not finished."""
+    from rejoinder.gates.verbs import bless_run
+
+    return bless_run(_open(run, trust=False), name).path
+
+
+def gate(run: Run = None, *, against: Run = None, rules: Sequence[str] = ("no-regression",)) -> GateResult:
+    """Decide by rules whether a recorded run is good enough. `against` is the name of a baseline, or a run. Nothing is
+    run, sent or written."""
+    from rejoinder.gates.rules import read_rule
+    from rejoinder.gates.verbs import find_baseline, gate_run
+
+    if isinstance(rules, str):
+        raise UsageError("rules are a list of texts", f"Write `rules=[{rules!r}]`.")
+    wanted, recorded = [read_rule(rule) for rule in rules], _open(run, trust=False)
+    other = against.folder.path if isinstance(against, RunReport) else against
+    return gate_run(recorded, wanted, None if other is None else find_baseline(recorded.root, str(other)))
 
 
 def _open(run: Run, trust: bool) -> RecordedRun:

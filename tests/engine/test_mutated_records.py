@@ -38,6 +38,8 @@ COMMANDS = (
     ("merge", "RUN"),
     ("run", "--fork", "RUN", "--turn", "1", "--case", "a"),
     ("run", "--failed-from", "RUN"),
+    ("bless",),
+    ("gate", "--against", "RUN", "--rule", "no-regression", "--rule", "cost<=1", "--rule", "latency_p95<=1s"),
 )
 
 values = st.recursive(

@@ -26,6 +26,8 @@ COMMANDS = {
     "replay": "Play a recorded run again, without any call.",
     "grade": "Grade the replies of a recorded run with other checks.",
     "merge": "Merge the parts of a sharded run into one.",
+    "bless": "Keep the verdicts of a run as a baseline.",
+    "gate": "Decide by rules whether a run is good enough.",
     "runs": "List and delete recorded runs.",
     "cache": "Show and clear the answers that `run --cache` has stored.",
     "judge": "Test a judge against replies that people have labelled.",
@@ -48,6 +50,7 @@ COUNTERPARTS = {
     **dict.fromkeys(("new", "create"), "rejoinder init"),
     **dict.fromkeys(("rerun", "retry", "continue"), "rejoinder resume"),
     **dict.fromkeys(("regrade", "score"), "rejoinder grade"),
+    **dict.fromkeys(("baseline", "accept", "approve"), "rejoinder bless"),
 }
 """Commands that other tools have, and what does their work here."""
 

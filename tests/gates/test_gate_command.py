@@ -1,0 +1,153 @@
+"""`rejoinder gate`: real runs, real exit codes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import rejoinder
+from rejoinder.model.figures import GateResult, RuleResult
+from rejoinder.report.gate import SYMBOLS, write_gate
+from rejoinder.testing import Answer, FakeServer
+from tests.gates.suites import answers, run_of, suite_of
+from tests.kit import Project, behind, case, file_contents, only_run, refusal, refused, run, run_process
+
+
+def test_a_run_passes_fails_or_cannot_be_told_against_a_baseline(project: Project) -> None:
+    run_of(project, answers(50))
+    project.run("bless", "--name", "main")
+    run_of(project, answers(48, 0, 2))
+    assert project.run_json("gate", "--against", "main") == {
+        "verdict": "pass",
+        "rules": [
+            {
+                "rule": "no-regression",
+                "verdict": "pass",
+                "reason": "no difference beyond 10 points: 0 points (-6 to +6), p 1",
+            }
+        ],
+    }
+    run_of(project, answers(36, 14))
+    assert project.run_json("gate", "--against", "main", code=1)["verdict"] == "fail"
+    run_of(project, answers(46, 4))
+    assert project.run_json("gate", "--against", "main", code=5)["verdict"] == "cannot-tell"
+
+
+def test_a_run_may_stand_for_a_baseline(project: Project) -> None:
+    first = run_of(project, answers(50))
+    second = run_of(project, answers(30, 20))
+    assert project.run_json("gate", "--against", first, code=1)["verdict"] == "fail"
+    assert project.run_json("gate", first, "--against", second)["verdict"] == "pass"
+    folder = str(project.folder / ".rejoinder" / "runs" / first)
+    assert project.run_json("gate", "--against", folder, code=1)["verdict"] == "fail"
+
+
+def test_the_gate_of_several_rules_in_words(project: Project) -> None:
+    run_of(project, answers(26, 4))
+    project.run("bless")
+    run_of(project, answers(12, 18), tags={"c000": ["refund"]})
+    rules = ["no-regression", "rate>=40%", "tag:refund:no-regression", "cost<=0.15", "latency_p95<=4s"]
+    output = project.run("gate", "--against", "main", *(part for rule in rules for part in ("--rule", rule)), code=1)
+    assert output.splitlines() == [
+        "FAIL        no-regression              fail          worse: -47 points (-66 to -28), p < 0.001",
+        "PASS        rate>=40%                  pass          40% (25 to 58), 12 of 30 passed",
+        "CANNOT TELL tag:refund:no-regression   cannot tell   too few: 1 case of the tag in both runs, 20 would do",
+        "PASS        cost<=0.15                 pass          $0",
+        f"PASS        latency_p95<=4s            pass          0 s, {12 + 2 * 18} replies",
+        "",
+        "FAIL gate failed: 1 of 5 rules, 1 cannot tell   exit 1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "last"),
+    [
+        (("pass",), "✓ gate passed: 1 rule   exit 0"),
+        (("pass", "cannot-tell"), "? gate cannot tell: 1 of 2 rules   exit 5"),
+        (("fail", "fail", "pass"), "✗ gate failed: 2 of 3 rules   exit 1"),
+    ],
+)
+def test_the_result_line(verdicts: tuple[Any, ...], last: str) -> None:
+    worst: Any = next(one for one in ("fail", "cannot-tell", "pass") if one in verdicts)
+    found = GateResult(worst, tuple(RuleResult("rate>=90%", verdict, "") for verdict in verdicts))
+    assert list(write_gate(found, SYMBOLS))[-1] == last
+
+
+def test_nothing_is_called_and_nothing_is_written(project: Project) -> None:
+    with FakeServer(Answer("yes")) as server:
+        project.write("evals.yaml", {"targets": [behind(server, "it")], "target": "it", "evals": [case("a")]})
+        project.run("run", "evals.yaml")
+        project.run("bless")
+        asked, before = len(server.requests), file_contents(project.folder)
+        project.run("gate", "--against", "main", "--rule", "rate>=90%")
+        assert (len(server.requests), file_contents(project.folder)) == (asked, before)
+
+
+def test_an_unfinished_run_cannot_be_told(project: Project) -> None:
+    run_of(project, answers(1, 2), "--fail-fast", "--workers", "1")
+    [found] = project.run_json("gate", "--rule", "rate>=10%", code=5)["rules"]
+    assert found == {"rule": "rate>=10%", "verdict": "cannot-tell", "reason": "stopped at the first failure: no rate"}
+    receipt = only_run(project.folder) / "run.json"
+    receipt.write_text(json.dumps({**json.loads(receipt.read_bytes()), "status": "running"}))
+    [found] = project.run_json("gate", "--rule", "rate>=10%", code=5)["rules"]
+    assert found["reason"] == "the run has not ended: no rate yet"
+    assert "compares with an earlier run" in refusal(project, "gate")
+
+
+def test_a_run_that_its_budget_ended_cannot_be_told(project: Project) -> None:
+    with FakeServer(Answer("yes", input_tokens=10, output_tokens=10)) as server:
+        suite = {"targets": [behind(server, "it")], "target": "it", "evals": [case("a"), case("b")]}
+        run(project, suite, "--budget-tokens", "50", "--max-tokens", "20", "--workers", "1", code=4)
+    [found] = project.run_json("gate", "--rule", "rate>=10%", code=5)["rules"]
+    assert found["reason"].endswith("of 2: no rate yet")
+
+
+def test_what_is_wrong_about_the_command_is_said(project: Project) -> None:
+    run_of(project, answers(1))
+    assert "there is no rule `rates`" in refusal(project, "gate", "--rule", "rates")
+    assert "neither a baseline nor a run `mian`" in refusal(project, "gate", "--against", "mian")
+    project.run("bless")
+    assert "The baselines are main." in refusal(project, "gate", "--against", "mian")
+    assert "cannot be the name" in refused(project, "bless", "--name", "../x").message
+    unfinished = run_of(project, answers(1, 2), "--fail-fast", "--workers", "1")
+    assert "is not finished" in refusal(project, "gate", "--against", unfinished)
+
+
+def test_from_python(project: Project) -> None:
+    project.write("evals.yaml", suite_of(answers(30)))
+    report = rejoinder.run("evals.yaml")
+    assert rejoinder.bless(report, "main") == project.folder / ".rejoinder/baselines/main.json"
+    project.write("evals.yaml", suite_of(answers(10, 20)))
+    worse = rejoinder.run("evals.yaml")
+    found = rejoinder.gate(worse, against="main")
+    assert isinstance(found, rejoinder.GateResult)
+    assert (found.verdict, found.rules[0].rule) == ("fail", "no-regression")
+    assert rejoinder.gate(against=report, rules=["no-regression", "rate>=30%"]).rules[1].verdict == "pass"
+    assert rejoinder.gate(report, against=worse.folder.path).verdict == "pass"
+    with pytest.raises(rejoinder.UsageError, match="rules are a list"):
+        rejoinder.gate(rules="rate>=30%")
+
+
+@pytest.mark.slow
+def test_exit_codes_of_the_real_command(project: Project) -> None:
+    project.write("evals.yaml", suite_of(answers(30)))
+    folder = project.folder
+    assert run_process(folder, "run").code == 0
+    assert run_process(folder, "bless").code == 0
+    project.write("evals.yaml", suite_of(answers(12, 18)))
+    assert run_process(folder, "run").code == 1
+    ended = run_process(folder, "gate", "--against", "main", "--format", "json")
+    assert (ended.code, ended.document["verdict"], ended.err) == (1, "fail", "")
+    project.write("evals.yaml", suite_of(answers(28, 2)))
+    assert run_process(folder, "run").code == 1
+    assert run_process(folder, "gate", "--against", "main").code == 5
+    assert run_process(folder, "gate", "--rule", "rate>=93%").code == 0
+    assert run_process(folder, "gate", "--rule", "rate=93%").code == 2
+    baseline = folder / ".rejoinder/baselines/main.json"
+    baseline.write_bytes(baseline.read_bytes()[:-9])
+    ended = run_process(folder, "gate", "--against", "main")
+    assert ended.code == 3
+    assert "main.json is damaged" in ended.err
+    assert "Traceback" not in ended.err
