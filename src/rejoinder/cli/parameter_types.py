@@ -1,12 +1,16 @@
-"""Values of options as people write them: spans of time (90s, 12h, 7d), shards (2/5) and dollars (0.50)."""
+"""Values of options as people write them: spans of time (90s, 12h, 7d), shards (2/5), dollars (0.50) and least rates
+(90%, lower:85%)."""
 
 from __future__ import annotations
 
 import re
 from math import inf, nan
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from rejoinder.gates.rules import Rule
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
@@ -55,3 +59,18 @@ class Dollars(click.ParamType[float]):
 
 
 DOLLARS = Dollars()
+
+
+class FailUnder(click.ParamType["Rule"]):
+    name = "rate"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Rule:
+        from rejoinder.gates.rules import read_fail_under
+
+        rule = read_fail_under(str(value))
+        if rule is None:
+            self.fail(f"{value!r} is not a least rate; write for example 90% or lower:85%", param, ctx)
+        return rule
+
+
+FAIL_UNDER = FailUnder()

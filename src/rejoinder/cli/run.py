@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct
@@ -13,7 +14,8 @@ from rejoinder.cli.live import live_display
 from rejoinder.cli.loading import load_or_exit
 from rejoinder.cli.options import run_options, trust_option
 from rejoinder.cli.output import echo
-from rejoinder.cli.results import Output, exit_with, output_options, write_report
+from rejoinder.cli.parameter_types import FAIL_UNDER
+from rejoinder.cli.results import Output, output_options, write_report
 from rejoinder.engine.conversation import Fork
 from rejoinder.engine.options import RunOptions
 from rejoinder.engine.plan import pairs, survey_plan
@@ -21,6 +23,9 @@ from rejoinder.engine.recorded import open_recorded
 from rejoinder.engine.run import failed_cases, fork_run, start_run
 from rejoinder.engine.run_report import RunReport
 from rejoinder.model import Suite
+
+if TYPE_CHECKING:
+    from rejoinder.gates.rules import Rule
 
 PROMPTS_FOLDER = Path(".rejoinder/prompts")
 """Where `--dump-prompts` without a folder writes, below the project's root."""
@@ -61,6 +66,7 @@ class Extras(Struct, frozen=True, kw_only=True):
     watching: bool
     dry_run: bool
     dump_prompts: Path | None
+    fail_under: Rule | None
 
 
 @click.command("run")
@@ -115,6 +121,12 @@ class Extras(Struct, frozen=True, kw_only=True):
         metavar="[DIR]",
         help="Write each first prompt into a file of DIR.  [default: .rejoinder/prompts]",
     ),
+    fail_under=click.option(
+        "--fail-under",
+        type=FAIL_UNDER,
+        metavar="RATE",
+        help="Exit with 0 or 1 by the pass rate: 90%, or lower:85% for the lower end of its interval.",
+    ),
 )
 @click.option("--output-format", "file_form", type=click.Choice(["json", "jsonl", "yaml"]), hidden=True)
 @output_options
@@ -131,7 +143,8 @@ def command(
 
     PATHS are files, folders or patterns such as 'evals/**/*.yaml'; without any the suite of the working directory is
     run. Exit code 0 when all passed, 1 when something failed its checks, 2 for a wrong command or file, 3 when there
-    were errors, 4 when the budget was reached, 130 when interrupted.
+    were errors, 4 when the budget was reached, 130 when interrupted. With --fail-under the pass rate decides between
+    0 and 1.
     """
     output = output.with_file_form(file_form)
     folder = extras.dump_prompts
@@ -146,7 +159,7 @@ def command(
     _check_fork(start, extras, options, has_paths=bool(paths))
     output.check()
     if start.fork is not None:
-        exit_with(_fork(start, options), output)
+        sys.exit(_finish(_fork(start, options), output, extras.fail_under))
     suites = load_or_exit(paths, options, asks=not extras.dry_run)
     if extras.dry_run:
         from rejoinder.cli.estimate import show_estimate
@@ -163,13 +176,23 @@ def command(
         return
 
     def run_once(suites: list[Suite]) -> int:
-        return write_report(start_run(suites, options, live_display()), output)
+        return _finish(start_run(suites, options, live_display()), output, extras.fail_under)
 
     if extras.watching:
         from rejoinder.cli.watch import watch
 
         watch(suites, options, run_once)
     sys.exit(run_once(suites))
+
+
+def _finish(report: RunReport, output: Output, fail_under: Rule | None) -> int:
+    """Write a run's results; the exit code."""
+    code = write_report(report, output)
+    if fail_under is None:
+        return code
+    from rejoinder.cli.fail_under import decide_exit
+
+    return decide_exit(report, fail_under, code, err=output.form != "text")
 
 
 def _with_cache(options: RunOptions, *, watching: bool) -> RunOptions:
