@@ -17,6 +17,19 @@ Positive: TypeAlias = Annotated[int, Meta(ge=1)]
 Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
 
 
+MOST_ROUNDS = 10
+"""Rounds of a run that repeats its cases until they tell."""
+
+
+class Rounds(Struct, frozen=True, kw_only=True):
+    """Whole rounds of repeats, one after the other, until they tell a run from a baseline (`--repeat auto`)."""
+
+    against: str
+    """The baseline's name."""
+    run: str = ""
+    """The run that the baseline is of. It is recorded when the run starts: another one would be another plan."""
+
+
 class Selection(Struct, frozen=True, kw_only=True):
     """Which conversations a run has, and what is kept of them."""
 
@@ -30,6 +43,8 @@ class Selection(Struct, frozen=True, kw_only=True):
     system_prompt: str | None = None
     failed_from: str | None = None
     """The run whose failed cases these are."""
+    rounds: Rounds | None = None
+    """Repeat the cases until it can be told whether they got worse; `repeat` is the number of rounds begun."""
     include_messages: bool = False
     """Add to each turn of a result the messages that were sent."""
 

@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 
 from rejoinder.engine.folder import RunFolder, find_run
 from rejoinder.engine.loading import load_options
-from rejoinder.engine.options import RunOptions, Trust
+from rejoinder.engine.options import MOST_ROUNDS, RunOptions, Trust
 from rejoinder.engine.receipt import Stored, StoredSuite, read_stored, stored_suite
 from rejoinder.engine.seal import has_seal
 from rejoinder.engine.secrets import Mask
@@ -68,6 +68,8 @@ class RecordedRun:
     def options(self) -> RunOptions:
         """The options that the run was started with, but for what only a command may decide."""
         options = self.stored.options
+        if options.selection.rounds is not None:
+            options = options.changed(repeat=self._rounds_begun(options.repeat))
         most = max(options.repeat, options.pace.workers or 0)
         if most > MOST_REPEATS and not self.is_trusted:
             raise self._refused(f"asks for {most} trials or workers")
@@ -77,6 +79,12 @@ class RecordedRun:
             record=self._place(options.answers.record, "--record"),
             replay=self._place(options.answers.replay, "--replay"),
         )
+
+    def _rounds_begun(self, first: int) -> int:
+        """What is stored was written before the first round; the receipt counts them."""
+        receipt = self.folder.read_receipt()
+        begun = 1 if receipt is None else receipt.reported.repeat
+        return max(first, min(begun, MOST_ROUNDS))
 
     def suites(self, *, asks: bool = True) -> list[Suite]:
         """The suites as they are in the project now, or, where a file is gone, the folder's copy. `asks`: will their

@@ -151,6 +151,8 @@ def resume_run(
         run = folder.read_receipt()
         if run is None:
             raise UsageError(f"{folder.path} holds no run that can be resumed")
+        if run.reported.repeat != options.repeat:  # one round more: a run that is cut off in it has begun it
+            run = structs.replace(run, options={**run.options, "repeat": options.repeat})
         if run.merge_of is not None:
             folder.journal.touch()  # it may have sent nothing yet, but its parts have
         earlier = _find_runs(recorded, run, options, suites)
