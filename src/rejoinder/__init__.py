@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rejoinder.engine.options import Answers as Answers
     from rejoinder.engine.options import Limits as Limits
     from rejoinder.engine.options import Pace as Pace
+    from rejoinder.engine.options import Rounds as Rounds
     from rejoinder.engine.options import RunOptions as RunOptions
     from rejoinder.engine.options import Selection as Selection
     from rejoinder.engine.options import Trust as Trust
@@ -46,7 +47,7 @@ _NAMES = {
     "rejoinder.api": "compare fork grade merge replay resume run show",
     "rejoinder.api": "bless fork gate grade merge replay resume run show",
     "rejoinder.checks.plugins": "check",
-    "rejoinder.engine.options": "Answers Limits Pace RunOptions Selection Trust",
+    "rejoinder.engine.options": "Answers Limits Pace Rounds RunOptions Selection Trust",
     "rejoinder.engine.run_report": "RunReport",
     "rejoinder.errors": "RejoinderError SuiteError UsageError",
     "rejoinder.formatting": "format_case format_judge_prompts to_toon",

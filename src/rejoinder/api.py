@@ -59,7 +59,7 @@ def run(
     if answers.runs:
         raise UsageError("answers of earlier runs are for replay, grade and merge")
     suites, options = _load(suite, _checked(options))
-    return _outside_loop(lambda: engine.start_run(suites, options, observer))
+    return _outside_loop(lambda: _start(suites, options, observer))
 
 
 def resume(
@@ -76,7 +76,7 @@ def resume(
     `limits` replace those that the run was started with. `trust_folder`: use the folder's own copy of its suites."""
     recorded = _open(run, trust_folder)
     options = _changed(recorded, pace, limits, trust)
-    return _outside_loop(lambda: engine.resume_run(recorded, options, observer, retry_errors=retry_errors))
+    return _outside_loop(lambda: _resume(recorded, options, observer, retry_errors))
 
 
 def replay(
@@ -168,6 +168,23 @@ def gate(run: Run = None, *, against: Run = None, rules: Sequence[str] = ("no-re
     wanted, recorded = [read_rule(rule) for rule in rules], _open(run, trust=False)
     other = against.folder.path if isinstance(against, RunReport) else against
     return gate_run(recorded, wanted, None if other is None else find_baseline(recorded.root, str(other)))
+
+
+def _start(suites: list[Suite], options: RunOptions, observer: Observer | None) -> RunReport:
+    if options.selection.rounds is None:
+        return engine.start_run(suites, options, observer)
+    from rejoinder.gates.rounds import Watcher, start_rounds
+
+    return start_rounds(suites, options, Watcher(observer))
+
+
+def _resume(recorded: RecordedRun, options: RunOptions, observer: Observer | None, retry_errors: bool) -> RunReport:
+    if options.selection.rounds is not None:
+        from rejoinder.gates.rounds import Watcher, goes_in_rounds, resume_rounds
+
+        if goes_in_rounds(options):
+            return resume_rounds(recorded, options, Watcher(observer), retry_errors=retry_errors)
+    return engine.resume_run(recorded, options, observer, retry_errors=retry_errors)
 
 
 def _open(run: Run, trust: bool) -> RecordedRun:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.errors import UsageError
 from rejoinder.gates.baselines import Baseline, CaseTrials, Trial
+from rejoinder.gates.looks import look_at
 from rejoinder.gates.rules import decide, read_fail_under, read_rule
 from rejoinder.model.figures import RuleResult
 from tests.kit import bounded
@@ -237,6 +240,25 @@ def test_errors_count_as_failures_and_may_decide() -> None:
     found = decided("no-regression", now, before)
     assert found.verdict == "cannot-tell"
     assert "errors decide" in found.reason
+
+
+def case_of(*statuses: Any, name: str = "c") -> CaseTrials:
+    trials = (Trial(number, status, False, 0.0, ()) for number, status in enumerate(statuses, 1))
+    return CaseTrials("evals.yaml", name, "it", None, (), tuple(trials))
+
+
+def test_a_look_pairs_trials_by_number_and_leaves_errors_out() -> None:
+    before = verdicts_of(case_of("passed", "passed", "failed", "error", "passed"))
+    found = look_at([case_of("failed", "passed", "passed", "failed", "error")], before)
+    assert (found.lost, found.won, found.rounds, found.of) == (1, 1, 5, 5)
+
+
+def test_a_look_at_unequal_rounds_is_out_of_plan() -> None:
+    before = verdicts_of(case_of("passed", "passed"), case_of("passed", "passed", name="d"))
+    found = look_at([case_of("failed", "failed"), case_of("failed", name="d")], before)
+    assert (found.method, found.verdict) == ("likelihood ratio", "cannot-tell")
+    whole = look_at([case_of("failed"), case_of("failed", name="d")], before)
+    assert (whole.method, whole.verdict) == ("O'Brien-Fleming spending", "go-on")
 
 
 def test_repeats_of_a_case_count_for_pass_k() -> None:

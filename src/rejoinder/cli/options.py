@@ -10,8 +10,8 @@ import click
 
 from rejoinder.cli.grouping import Decorator, Values, grouped
 from rejoinder.cli.output import words
-from rejoinder.cli.parameter_types import DOLLARS, LIFETIME, SHARD
-from rejoinder.engine.options import RunOptions
+from rejoinder.cli.parameter_types import AUTO, DOLLARS, LIFETIME, REPEAT, SHARD
+from rejoinder.engine.options import Rounds, RunOptions
 
 _PATH = click.Path(path_type=Path)
 
@@ -89,7 +89,15 @@ TRUST: dict[str, Decorator] = {
     ),
 }
 SELECTION: dict[str, Decorator] = {
-    "repeat": _option("--repeat", "-n", type=click.IntRange(1), default=1, help="Run each case N times."),
+    "repeat": _option(
+        "--repeat",
+        "-n",
+        type=REPEAT,
+        default=1,
+        metavar="N|auto",
+        help="Run each case N times; auto: until it tells the run from a baseline.",
+    ),
+    "against": _option("--against", metavar="NAME", help="Compare with this baseline (with --repeat auto)."),
     "cases": _option(
         "--case", "cases", aliases=("--eval-id",), multiple=True, metavar="ID", help="Run only this case; repeatable."
     ),
@@ -141,9 +149,18 @@ FAIL_FAST: dict[str, Decorator] = {
     "fail_fast": _option("--fail-fast", is_flag=True, help="Start no further conversation after the first failure.")
 }
 
+
+def _run_options(values: Values) -> RunOptions:
+    against, repeat = values.pop("against"), values.pop("repeat")
+    if (repeat == AUTO) is not (against is not None):
+        raise click.UsageError("--repeat auto and --against NAME belong together: NAME is the baseline to tell it from")
+    rounds = Rounds(against=against) if against is not None else None
+    return RunOptions(repeat=max(1, repeat)).changed(**values, rounds=rounds)
+
+
 run_options = grouped(
     "options",
-    lambda values: RunOptions().changed(**values),
+    _run_options,
     **SELECTION,
     **PACE,
     **FAIL_FAST,

@@ -1,5 +1,5 @@
 """Values of options as people write them: spans of time (90s, 12h, 7d), shards (2/5), dollars (0.50) and least rates
-(90%, lower:85%)."""
+(90%, lower:85%) and repeats (5, auto)."""
 
 from __future__ import annotations
 
@@ -59,6 +59,23 @@ class Dollars(click.ParamType[float]):
 
 
 DOLLARS = Dollars()
+
+
+class Repeat(click.ParamType[int]):
+    """A number; 0 for `auto`."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int) or value == "auto":
+            return value if isinstance(value, int) else AUTO
+        if not re.fullmatch(r"[0-9]{1,9}", str(value)) or int(value) < 1:
+            self.fail(f"{value!r} is not a number of repeats; write a number from 1 on, or auto", param, ctx)
+        return int(value)
+
+
+AUTO = 0
+REPEAT = Repeat()
 
 
 class FailUnder(click.ParamType["Rule"]):

@@ -28,4 +28,10 @@ def command(run: str | None, retry_errors: bool, changes: Values, trust: bool, o
     recorded = open_recorded(run, trust=trust)
     options = recorded.options().changed(**changes)
     output.check()
+    if options.selection.rounds is not None:
+        from rejoinder.cli.rounds import RoundsDisplay
+        from rejoinder.gates.rounds import goes_in_rounds, resume_rounds
+
+        if goes_in_rounds(options):
+            exit_with(resume_rounds(recorded, options, RoundsDisplay(), retry_errors=retry_errors), output)
     exit_with(resume_run(recorded, options, live_display(), retry_errors=retry_errors), output)

@@ -17,7 +17,7 @@ from rejoinder.cli.output import echo
 from rejoinder.cli.parameter_types import FAIL_UNDER
 from rejoinder.cli.results import Output, output_options, write_report
 from rejoinder.engine.conversation import Fork
-from rejoinder.engine.options import RunOptions
+from rejoinder.engine.options import MOST_ROUNDS, RunOptions
 from rejoinder.engine.plan import pairs, survey_plan
 from rejoinder.engine.recorded import open_recorded
 from rejoinder.engine.run import failed_cases, fork_run, start_run
@@ -164,6 +164,9 @@ def command(
     if extras.dry_run:
         from rejoinder.cli.estimate import show_estimate
 
+        if options.selection.rounds is not None:
+            options = options.changed(repeat=MOST_ROUNDS)
+            echo(f"this is for all {MOST_ROUNDS} rounds; it ends after one of them, as soon as it tells", err=True)
         show_estimate(suites, options, output.form)
         return
     if folder is not None:
@@ -176,13 +179,22 @@ def command(
         return
 
     def run_once(suites: list[Suite]) -> int:
-        return _finish(start_run(suites, options, live_display()), output, extras.fail_under)
+        return _finish(_run(suites, options), output, extras.fail_under)
 
     if extras.watching:
         from rejoinder.cli.watch import watch
 
         watch(suites, options, run_once)
     sys.exit(run_once(suites))
+
+
+def _run(suites: list[Suite], options: RunOptions) -> RunReport:
+    if options.selection.rounds is None:
+        return start_run(suites, options, live_display())
+    from rejoinder.cli.rounds import RoundsDisplay
+    from rejoinder.gates.rounds import start_rounds
+
+    return start_rounds(suites, options, RoundsDisplay())
 
 
 def _finish(report: RunReport, output: Output, fail_under: Rule | None) -> int:
@@ -216,9 +228,9 @@ def _check_fork(start: StartFrom, extras: Extras, options: RunOptions, *, has_pa
         raise click.UsageError("--turn, --prompt and --system belong to --fork RUN")
     if start.fork is None:
         return
-    values = (extras.dump_prompts, options.answers.replay, options.selection.shard)
+    values = (extras.dump_prompts, options.answers.replay, options.selection.shard, options.selection.rounds)
     if has_paths or extras.dry_run or extras.watching or any(value is not None for value in values):
-        others = "PATHS, --dry-run, --dump-prompts, --replay, --shard or --watch"
+        others = "PATHS, --dry-run, --dump-prompts, --repeat auto, --replay, --shard or --watch"
         raise click.UsageError(f"--fork runs the suites of RUN; it cannot be combined with {others}")
     if len(options.selection.cases) != 1:
         raise click.UsageError("--fork takes up one conversation: name its case with --case ID")

@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 
 from rejoinder.errors import UsageError
 from rejoinder.gates.baselines import Baseline, CaseTrials
+from rejoinder.gates.looks import look_at
 from rejoinder.model.figures import Comparison, GateResult, Rate, RuleResult
 from rejoinder.spelling import did_you_mean, list_words
 from rejoinder.stats import (
@@ -24,6 +25,7 @@ from rejoinder.stats import (
     compare_runs,
     gate,
     holm,
+    look_rule,
     lower_rule,
     most_rule,
     no_regression_rule,
@@ -179,11 +181,14 @@ MEASURES: Mapping[str, Measure] = {
 }
 
 
-def decide(rules: Iterable[Rule], now: Baseline, before: Baseline | None = None) -> GateResult:
-    """Decide rules for a run whose conversations have all ended. `before` is what `no-regression` compares with."""
+def decide(
+    rules: Iterable[Rule], now: Baseline, before: Baseline | None = None, rounds_against: str | None = None
+) -> GateResult:
+    """Decide rules for a run whose conversations have all ended. `before` is what `no-regression` compares with.
+    `rounds_against`: the run that this one was compared with after each round of its repeats, to see if it may end."""
     rules = list(rules)
     refuse_missing_baseline(rules, before)
-    regressions = _Regressions(rules, now, before)
+    regressions = _Regressions(rules, now, before, rounds_against)
     return gate([_decide(rule, now, regressions) for rule in rules])
 
 
@@ -245,10 +250,15 @@ def _by_target(cases: Iterable[CaseTrials]) -> dict[str, list[CaseTrials]]:
 
 class _Regressions:
     """`no-regression`, for the whole run and for tags, by target. Tests of several targets, and of several tags, are
-    corrected for their number (Holm): one of twenty true nulls would be called worse else."""
+    corrected for their number (Holm): one of twenty true nulls would be called worse else. A run whose repeats ended
+    when they told is looked at by its plan, and the answer is about these cases."""
 
-    def __init__(self, rules: Iterable[Rule], now: Baseline, before: Baseline | None) -> None:
+    def __init__(
+        self, rules: Iterable[Rule], now: Baseline, before: Baseline | None, rounds_against: str | None
+    ) -> None:
         self._now = now
+        self._before = before
+        self._rounds_against = rounds_against
         self._earlier = {} if before is None else {case.key: case for case in before.cases if case.trials}
         self._compared: dict[tuple[str | None, str], Comparison] = {}
         tags = {rule.tag for rule in rules if rule.measure == NO_REGRESSION}
@@ -277,8 +287,12 @@ class _Regressions:
         return tag is not None and found.cases < LEAST_OF_TAG
 
     def decide(self, rule: Rule) -> RuleResult:
-        groups = {name: one for (tag, name), one in self._compared.items() if tag == rule.tag}
-        found = _worst(rule, {name: self._decide(rule, one) for name, one in groups.items()})
+        if self._before is not None and self._rounds_against is not None:
+            is_plan = rule.tag is None and self._rounds_against == self._before.run
+            found = look_rule(rule.text, look_at(_chosen(self._now.cases, rule.tag), self._before, in_plan=is_plan))
+        else:
+            groups = {name: one for (tag, name), one in self._compared.items() if tag == rule.tag}
+            found = _worst(rule, {name: self._decide(rule, one) for name, one in groups.items()})
         left_out = self._left_out(rule.tag)
         return structs.replace(found, reason=f"{found.reason}; {left_out}") if left_out else found
 

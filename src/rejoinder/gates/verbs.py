@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from rejoinder.engine.options import Rounds
 from rejoinder.engine.recorded import RecordedRun, open_recorded
 from rejoinder.engine.run_report import RunReport, read_run
 from rejoinder.errors import UsageError
@@ -63,8 +64,8 @@ def gate_run(recorded: RecordedRun, rules: Sequence[Rule], against: Baseline | N
 
 def gate_report(report: RunReport, rules: Sequence[Rule], against: Baseline | None = None) -> GateResult:
     """The same for a run that is at hand."""
-    verdicts, rest = _verdicts(report), _rest(report)
-    return decide(rules, verdicts, against) if rest is None else undecided(rules, rest)
+    verdicts, rest = verdicts_of(report), _rest(report)
+    return decide(rules, verdicts, against, _rounds_against(report)) if rest is None else undecided(rules, rest)
 
 
 def find_baseline(root: Path, name: str) -> Baseline:
@@ -91,7 +92,7 @@ def _whole_verdicts(recorded: RecordedRun, files: Iterable[str] = ()) -> Baselin
     report = read_run(recorded)
     if report is None:
         _refuse_broken(recorded)
-    verdicts = None if report is None else _verdicts(report, files)
+    verdicts = None if report is None else verdicts_of(report, files)
     rest = "it has not ended" if report is None else _rest(report)
     if verdicts is None or rest is not None:
         hint = f"Finish it with `rejoinder resume {recorded.folder.id}`, or start a new run."
@@ -120,7 +121,16 @@ def _rest(report: RunReport) -> str | None:
     return selection_words(summary.finished, run.planned) or f"it ended early ({run.status}): no rate"
 
 
-def _verdicts(report: RunReport, files: Iterable[str] = ()) -> Baseline:
+def _rounds_against(report: RunReport) -> str | None:
+    """The run that a run was compared with after each of its rounds; None for a run of fixed repeats."""
+    try:
+        rounds = msgspec.convert(report.run.options.get("rounds"), Rounds | None)
+    except msgspec.MsgspecError as error:
+        raise RunDamaged(report.folder.path / "run.json", f"options: {error}") from None
+    return None if rounds is None else rounds.run
+
+
+def verdicts_of(report: RunReport, files: Iterable[str] = ()) -> Baseline:
     """What its results say, which have to agree with its summary."""
     summary, embeddings = report.summary, report.summary.embeddings
     shared = 0.0 if embeddings is None or not embeddings.tokens else embeddings.cost
