@@ -216,7 +216,7 @@ baselines = st.builds(Baseline, st.just(1), names, st.lists(names, max_size=2).m
 
 
 @given(baselines)
-@bounded(100)
+@bounded(50)
 def test_what_is_written_is_read_back(baseline: Baseline) -> None:
     with TemporaryDirectory() as folder:
         path = write_baseline(Path(folder), "main", baseline)
@@ -248,7 +248,7 @@ mutations = st.tuples(
 
 
 @given(baselines, mutations)
-@bounded(300)
+@bounded(150)
 def test_a_changed_baseline_is_read_or_refused_in_words(baseline: Baseline, mutation: Any) -> None:
     start, length, put = mutation
     content = encode_baseline(baseline)

@@ -153,6 +153,11 @@ def test_cases_of_one_run_alone_are_named_and_never_counted() -> None:
     assert found.reason.endswith("; new: newc000, newc001; not in this run: oldc000, oldc001, oldc002 and 1 more")
 
 
+def test_a_very_long_name_is_cut() -> None:
+    [case] = cases_of(1, 0, tag="x" * 10**6)
+    assert len(decided("no-regression", verdicts_of(case), verdicts_of()).reason) < 200
+
+
 def test_a_case_is_the_same_by_file_id_target_and_variant() -> None:
     [case] = cases_of(1, 0)
     for other in (

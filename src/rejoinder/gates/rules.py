@@ -41,8 +41,8 @@ NO_REGRESSION = "no-regression"
 LEVEL = 0.05
 LEAST_OF_TAG = 20
 """Cases of a tag; fewer cannot show a regression."""
-MOST_NAMED = 3
-"""Cases that are named where only one run has them."""
+MOST_NAMED, LONGEST_NAME = 3, 60
+"""Cases that are named where only one run has them, and the characters of a name."""
 Cases: TypeAlias = Sequence[CaseTrials]
 
 
@@ -320,7 +320,7 @@ def _trials(case: CaseTrials) -> Trials:
 
 def _named(names: Sequence[str]) -> str:
     more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
-    return f"{', '.join(names[:MOST_NAMED])}{more}"
+    return f"{', '.join(name[:LONGEST_NAME] for name in names[:MOST_NAMED])}{more}"
 
 
 def _count(number: int, word: str, words: str) -> str:
