@@ -207,7 +207,7 @@ def is_time(key: str) -> bool:
 
 def essence(document: Raw) -> Raw:
     """A document without the name of the run, its times, and whose replay it is. How long replies took is recorded."""
-    apart = ("id", "folder", "started_at", "finished_at", "replay_of")
+    apart = ("id", "folder", "started_at", "finished_at", "replay_of", "asked_again")
     run = {name: value for name, value in document["run"].items() if name not in apart}
     summary = {name: value for name, value in document["summary"].items() if name != "duration_s"}
     return {**document, "run": run, "summary": summary}

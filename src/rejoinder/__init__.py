@@ -11,8 +11,8 @@ TYPE_CHECKING = False  # `typing` itself would be half the cost of this import
 if TYPE_CHECKING:
     from typing import Any
 
-    from rejoinder.api import compare as compare
     from rejoinder.api import bless as bless
+    from rejoinder.api import compare as compare
     from rejoinder.api import fork as fork
     from rejoinder.api import gate as gate
     from rejoinder.api import grade as grade
@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from rejoinder.validation import validate as validate
 
 _NAMES = {
-    "rejoinder.api": "compare fork grade merge replay resume run show",
-    "rejoinder.api": "bless fork gate grade merge replay resume run show",
+    "rejoinder.api": "bless compare fork gate grade merge replay resume run show",
     "rejoinder.checks.plugins": "check",
     "rejoinder.engine.options": "Answers Limits Pace Rounds RunOptions Selection Trust",
     "rejoinder.engine.run_report": "RunReport",

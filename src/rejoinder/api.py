@@ -149,6 +149,8 @@ def compare(a: Run = None, b: Run = None, *, margin: float = 0.1, trust_folder: 
 
     named = [str(_open(run, trust_folder).folder.path) for run in (a, b) if run is not None]
     return _outside_loop(lambda: compare_recorded(runs_to_compare(named, trust=trust_folder), Wanted(margin))[0])
+
+
 def bless(run: Run = None, name: str = "main") -> Path:
     """Keep the verdicts of a run as a baseline of the project; the baseline's file. Raises UsageError for a run that
     has not finished."""

@@ -69,7 +69,7 @@ class RecordedRun:
         """The options that the run was started with, but for what only a command may decide."""
         options = self.stored.options
         if options.selection.rounds is not None:
-            options = options.changed(repeat=self._rounds_begun(options.repeat))
+            options = options.changed(repeat=_rounds_begun(self.folder, options.repeat))
         most = max(options.repeat, options.pace.workers or 0)
         if most > MOST_REPEATS and not self.is_trusted:
             raise self._refused(f"asks for {most} trials or workers")
@@ -79,12 +79,6 @@ class RecordedRun:
             record=self._place(options.answers.record, "--record"),
             replay=self._place(options.answers.replay, "--replay"),
         )
-
-    def _rounds_begun(self, first: int) -> int:
-        """What is stored was written before the first round; the receipt counts them."""
-        receipt = self.folder.read_receipt()
-        begun = 1 if receipt is None else receipt.reported.repeat
-        return max(first, min(begun, MOST_ROUNDS))
 
     def suites(self, *, asks: bool = True) -> list[Suite]:
         """The suites as they are in the project now, or, where a file is gone, the folder's copy. `asks`: will their
@@ -147,6 +141,13 @@ class RecordedRun:
             f"Run the command in the project that has the run's suites (this one is {self.root}). Or use the copy in"
             " the folder with --trust: then the folder decides which code is run and where your keys are sent.",
         )
+
+
+def _rounds_begun(folder: RunFolder, first: int) -> int:
+    """What is stored was written before the first round; the receipt counts them."""
+    receipt = folder.read_receipt()
+    begun = 1 if receipt is None else receipt.reported.repeat
+    return max(first, min(begun, MOST_ROUNDS))
 
 
 def _moved(path: str, root: str, now: Path) -> Path | None:
