@@ -6,8 +6,8 @@ assert report.summary.failed == 0
 for result in report.results: print(result.turns[0].response)
 
 Failed checks and errors of providers are results, not exceptions. SuiteError is raised for a suite with mistakes, and
-UsageError for what cannot be run. A run is given as a report, or named by its id, the beginning or end of it, or its
-folder; None is the latest run of the working project.
+UsageError for what cannot be run. A run is given as a report, or named by its id, the beginning or end of it, `last`,
+its suite or its folder; None is the latest run of the working project.
 """
 
 from __future__ import annotations

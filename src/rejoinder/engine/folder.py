@@ -8,6 +8,7 @@
     results.jsonl   one record a conversation, and
     summary.json    what they add up to; both are derived from the journal
     run.log         what happened, for people
+    notes.json      tags and a note, where people gave some
 
 New grades of a run have the same files, in `.rejoinder/grades/<id of the run>/<id>/`. The folder is locked by the
 operating system while a run is open. Secrets never reach it. A folder may come from elsewhere, so its files are opened
@@ -22,14 +23,14 @@ import re
 import time
 from collections.abc import Generator, Iterable
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, TypeVar
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from rejoinder.engine.secrets import Mask
 from rejoinder.errors import RejoinderError, UsageError, reason_of
 from rejoinder.model import Receipt, Summary
+from rejoinder.model.runs import SuiteOfRun
 from rejoinder.run_files import (
     RunDamaged,
     open_file,
@@ -39,6 +40,9 @@ from rejoinder.run_files import (
     sweep_drafts,
 )
 
+if TYPE_CHECKING:
+    from rejoinder.engine.secrets import Mask
+
 RUN_FORMAT = 1
 LOCK_WAIT_S = 0.5
 """A process that only looks whether a run is open holds its lock for a moment."""
@@ -46,6 +50,8 @@ LARGEST_RECORD = 1 << 28
 """Bytes of a receipt or summary; ours have some thousand."""
 OWN_CODE = "own code failed: "
 """What stands in the log before an error of the user's code and its traceback."""
+LAST = "last"
+"""The name of the latest run; `last~1` is the one before it."""
 MOST_NAMED = 10
 """Runs that are listed where one has to be chosen."""
 _Content = TypeVar("_Content")
@@ -113,18 +119,18 @@ class RunFolder:
             return False
 
     def read_receipt(self) -> Receipt | None:
-        return self._read("run.json", Receipt)
+        return self.read("run.json", Receipt)
 
     def write_receipt(self, receipt: Receipt) -> None:
         self.write("run.json", receipt)
 
     def read_summary(self) -> Summary | None:
-        return self._read("summary.json", Summary)
+        return self.read("summary.json", Summary)
 
     def write_summary(self, summary: Summary) -> None:
         self.write("summary.json", summary)
 
-    def _read(self, name: str, kind: type[_Content]) -> _Content | None:
+    def read(self, name: str, kind: type[_Content]) -> _Content | None:
         """A file of the folder; None where there is none. Raises RunDamaged for one that rejoinder did not write."""
         path = self.path / name
         try:
@@ -219,34 +225,50 @@ def list_runs(root: Path) -> list[RunFolder]:
 
 def list_grades(root: Path, run: str | None = None) -> list[RunFolder]:
     """The new grades that a project has, of one run or of all, oldest first."""
-    parents = [grades_folder(root, run)] if run is not None else _subfolders(grades_folder(root, ""))
+    parents = [grades_folder(root, run)] if run is not None else grades_folders(root)
     return sorted((one for parent in parents for one in _folders_in(parent)), key=lambda one: one.id)
 
 
+def grades_folders(root: Path) -> list[Path]:
+    """Where the project has new grades, a folder for each run."""
+    parent = grades_folder(root, "")
+    return [parent / name for name in _subfolders(parent)]
+
+
 def _folders_in(parent: Path) -> list[RunFolder]:
-    return [RunFolder(path) for path in _subfolders(parent) if _RUN_ID.fullmatch(path.name)]
+    return [RunFolder(parent / name) for name in run_ids(parent)]
 
 
-def _subfolders(parent: Path) -> list[Path]:
-    """Sorted by name. Links are left out: they lead to what is not the project's."""
+def run_ids(parent: Path) -> list[str]:
+    """The names of the run folders in a folder, oldest first."""
+    return [name for name in _subfolders(parent) if _RUN_ID.fullmatch(name)]
+
+
+def _subfolders(parent: Path) -> list[str]:
+    """Their names, sorted. Links are left out: they lead to what is not the project's."""
     try:
-        return sorted(path for path in parent.iterdir() if path.is_dir() and not path.is_symlink())
+        with os.scandir(parent) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     except OSError:
         return []
 
 
 def find_run(root: Path, name: str | None) -> RunFolder:
-    """A run by its id, the beginning or end of it, its folder, or the latest; grades by their id or folder.
-
-    Raises RunDamaged where the folder has links or other special files.
-    """
-    folder = _named_folder(name) if name is not None else None
-    folder = folder or find_run_by_id(root, name)
+    """A run by what `locate_run` takes. Raises RunDamaged where the folder has links or other special files."""
+    folder = locate_run(root, name)
     try:
         refuse_special_files(folder.path)
     except OSError as error:
         raise UsageError(f"{folder.path} cannot be read: {reason_of(error)}") from None
     return folder
+
+
+def locate_run(root: Path, name: str | None) -> RunFolder:
+    """A run by its folder, its id, the beginning or end of it, `last`, `last~1` for the one before and so on, or the
+    name of its suite, which stands for the latest run of that suite. None stands for `last`. Grades are found by their
+    id or folder."""
+    folder = _named_folder(name) if name is not None else None
+    return folder or _find_by_name(root, name if name is not None else LAST)
 
 
 def _named_folder(name: str) -> RunFolder | None:
@@ -256,25 +278,79 @@ def _named_folder(name: str) -> RunFolder | None:
     return None
 
 
-def find_run_by_id(root: Path, name: str | None) -> RunFolder:
-    """A run of the project, or grades of one, by the id or its beginning or end; the latest run for None."""
-    runs = list_runs(root)
-    known = [*runs, *list_grades(root)]
-    if not (known if name is not None else runs):
+def _find_by_name(root: Path, name: str) -> RunFolder:
+    runs, grades = list_runs(root), list_grades(root)
+    word, _ = _counted_back(name)
+    if not runs and (word == LAST or not grades):
         raise UsageError(f"there are no runs in {runs_folder(root)}", "Start one with `rejoinder run`.")
-    if name is None:
-        begun = [run for run in runs if (run.path / "run.json").exists()]
-        return (begun or runs)[-1]
+    if word == LAST:
+        return _nth([run for run in runs if _has_begun(run)] or runs, name, "the project")
+    known = [*runs, *grades]
     found = [run for run in known if run.id == name] or [
         run for run in known if run.id.startswith(name) or run.id.endswith(name)
     ]
-    if not found:
-        raise UsageError(f"there is no run `{name}`", "`rejoinder runs` lists them.")
     if len(found) > 1:
         newest = ", ".join(run.id for run in reversed(found[-MOST_NAMED:]))
         more = f" and {len(found) - MOST_NAMED} older ones" if len(found) > MOST_NAMED else ""
         raise UsageError(f"`{name}` matches the beginning or end of {len(found)} run ids", f"They are {newest}{more}.")
-    return found[0]
+    if found:
+        return found[0]
+    of_suite = [run for run in runs if word in _suite_names(run)]
+    if not of_suite:
+        raise UsageError(f"there is no run `{name}`", "`rejoinder runs` lists them.")
+    return _nth(of_suite, name, f"suite `{word}`")
+
+
+def _counted_back(name: str) -> tuple[str, int]:
+    """`last~2` is the second run before the last one."""
+    match = re.fullmatch(r"(.+)~(\d{1,6})", name)
+    return (match[1], int(match[2])) if match else (name, 0)
+
+
+def _nth(runs: list[RunFolder], name: str, owner: str) -> RunFolder:
+    _, back = _counted_back(name)
+    if back >= len(runs):
+        number = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+        raise UsageError(f"there is no run `{name}`: {owner} has {number}", "`rejoinder runs` lists them.")
+    return runs[-1 - back]
+
+
+def _has_begun(run: RunFolder) -> bool:
+    return (run.path / "run.json").exists()
+
+
+def last_run(parent: Path, ids: list[str]) -> str | None:
+    """The id that `last` stands for, of the runs in a folder: the latest that has a receipt."""
+    return next((run for run in reversed(ids) if _has_begun(RunFolder(parent / run))), ids[-1] if ids else None)
+
+
+def _suite_names(run: RunFolder) -> list[str]:
+    try:
+        receipt = run.read_receipt()
+    except RunDamaged:
+        return []
+    return [] if receipt is None else [suite_name(suite) for suite in receipt.suites]
+
+
+def suite_name(suite: SuiteOfRun) -> str:
+    """What lists call a suite: its own name, or that of its file."""
+    return suite.name or PurePath(suite.path).name
+
+
+def remove_run(root: Path, run: RunFolder) -> None:
+    """Delete a run of the project with its grades, or grades. Raises RunBusy where it is open, and UsageError where it
+    is not the project's or could not be deleted."""
+    parents = (runs_folder(root), grades_folder(root, run.path.parent.name))
+    if run.path.parent not in parents:
+        raise UsageError(f"{run.path} is not a run of this project", f"Its runs are in {runs_folder(root)}.")
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(RunDamaged):  # a folder that rejoinder did not write may be deleted all the same
+            held.enter_context(run.held())
+        run.discard()
+        if run.path.parent == runs_folder(root):
+            RunFolder(grades_folder(root, run.id)).discard()
+    if run.path.exists():
+        raise UsageError(f"{run.path} could not be deleted", "Look at the permissions of its files.")
 
 
 def prune_runs(root: Path, keep: int) -> list[str]:

@@ -159,6 +159,6 @@ def _moved(path: str, root: str, now: Path) -> Path | None:
 
 
 def open_recorded(name: str | None, *, trust: bool = False) -> RecordedRun:
-    """A run by its id, the beginning or end of it, its folder, or the latest of the working project."""
+    """A run of the working project, by any of the names that `locate_run` takes."""
     root = find_root(Path.cwd(), Path.cwd())
     return RecordedRun(find_run(root, name), root, trust=trust)
