@@ -337,6 +337,7 @@ def test_showing_a_killed_run_writes_nothing(desk: Desk, far: FakeServer) -> Non
     before = tree(desk.project.folder)
     for command in (("show",), ("show", "--verbose"), ("runs",), ("show", "--format", "json")):
         desk.project.run(*command)
+    (desk.project.folder / ".rejoinder" / "index.sqlite").unlink()  # what `runs` keeps for the next time
     assert tree(desk.project.folder) == before
 
 
@@ -426,6 +427,8 @@ def test_an_open_run_can_be_shown_but_not_replayed_graded_or_pruned(desk: Desk) 
             assert "is open in another process" in str(desk.project.invoke(command).exception), command
         assert "running" in desk.project.run("runs")
         assert desk.project.run_json("show")["run"]["status"] == "running"
+        assert "is open in another process" in str(desk.project.invoke("runs", "rm", "last", "--yes").exception)
+        assert "is open in another process" in str(desk.project.invoke("runs", "tag", "last", "x").exception)
         assert "kept" in desk.project.invoke("runs", "prune", "--keep", "0", "--yes").stderr
     finally:
         desk.project.write("go", "")

@@ -29,6 +29,7 @@ COMMANDS = {
     "bless": "Keep the verdicts of a run as a baseline.",
     "gate": "Decide by rules whether a run is good enough.",
     "runs": "List and delete recorded runs.",
+    "runs": "List, filter, tag and delete recorded runs.",
     "cache": "Show and clear the answers that `run --cache` has stored.",
     "judge": "Test a judge against replies that people have labelled.",
     "trust": "Let .env files decide where keys are sent.",

@@ -62,6 +62,11 @@ def echo(*lines: str, err: bool = False) -> None:
     click.echo("".join(f"{printable_line(line)}\n" for line in lines), nl=False, err=err)
 
 
+def echo_styled(lines: Iterable[str]) -> None:
+    """Print lines of a report, whose texts are printable already and whose colours are ours."""
+    click.echo("".join(f"{line}\n" for line in lines), nl=False, color=True)
+
+
 def echo_text(text: str, *, err: bool = False) -> None:
     """Print a text that may have several lines."""
     echo(*text.replace("\r\n", "\n").split("\n"), err=err)

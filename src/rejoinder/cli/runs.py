@@ -3,39 +3,171 @@
 from __future__ import annotations
 
 import sys
+import time
+from datetime import datetime
+from datetime import time as day_time
 from pathlib import Path
+from typing import Any, get_args
 
 import click
-import msgspec
-from msgspec import Struct
 
-from rejoinder.cli.grouping import format_option
-from rejoinder.cli.output import echo, write_data
-from rejoinder.engine.folder import RunFolder, list_grades, list_runs, prune_runs
-from rejoinder.model import Summary
+from rejoinder.cli.grouping import Values, grouped
+from rejoinder.cli.options import AliasedOption
+from rejoinder.cli.output import echo, echo_styled, style_for, width_of, words, write_data, write_machine
+from rejoinder.engine.folder import find_run, list_runs, locate_run, prune_runs, remove_run
+from rejoinder.errors import RejoinderError
+from rejoinder.history.index import read_history
+from rejoinder.history.query import SORTS, Query, Range, find_runs
+from rejoinder.model.runs import RunStatus
 from rejoinder.project import find_root
 from rejoinder.report.words import count
-from rejoinder.run_files import RunDamaged, refuse_special_files
+
+SHOWN = 20
+"""Rows of a text without --limit; other programs get all."""
+STATUSES = (*get_args(RunStatus), "damaged", "passed", "failed")
+
+
+class Statuses(click.ParamType[tuple[str, ...]]):
+    """A list of statuses, separated by commas."""
+
+    name = "status"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        found = tuple(words([str(value)]))
+        for word in found:
+            if word not in STATUSES:
+                self.fail(f"{word!r} is not a status; there are {', '.join(STATUSES)}", param, ctx)
+        return found
+
+
+class Moment(click.ParamType[float]):
+    """A date, or a date and time, in seconds since 1970."""
+
+    name = "date"
+
+    def __init__(self, of_day: day_time) -> None:
+        self.of_day = of_day
+        """What a date without a time means."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            moment = datetime.fromisoformat(str(value).strip())
+            if len(str(value).strip()) <= len("2026-11-15"):
+                moment = datetime.combine(moment.date(), self.of_day)
+            return moment.timestamp()
+        except (ValueError, OverflowError, OSError):
+            self.fail(f"{value!r} is not a date; write 2026-11-15 or 2026-11-15T09:30", param, ctx)
+
+
+_FROM, _TO = Moment(day_time.min), Moment(day_time.max)
+_AMOUNT = click.FloatRange(min=0)
+
+
+def _option(*names: str, aliases: tuple[str, ...] = (), **settings: Any) -> Any:
+    return click.option(*names, cls=AliasedOption, aliases=aliases, **settings)
+
+
+def _named(name: str, help_text: str) -> Any:
+    return _option(f"--{name}", f"{name}s", multiple=True, metavar="NAME,...", help=help_text)
+
+
+def _query(values: Values) -> Query:
+    ranges = {
+        name: Range(values.pop(f"{name}_least"), values.pop(f"{name}_most"))
+        for name in ("cost", "success", "duration_s", "started", "finished")
+    }
+    lists = {name: tuple(words(values.pop(name))) for name in ("suites", "models", "tags")}
+    chosen = values.pop("status_in")
+    given = tuple(status for one in values.pop("statuses") for status in one)
+    excluded = tuple(status for one in values.pop("not_statuses") for status in one)
+    return Query(**values, **ranges, **lists, statuses=(*given, *(chosen or ())), not_statuses=excluded)
+
+
+_filters = grouped(
+    "query",
+    _query,
+    statuses=_option(
+        "--status", "statuses", type=Statuses(), multiple=True, metavar="STATUS,...", help="Only runs that ended so."
+    ),
+    status_in=_option("--status-in", type=Statuses(), hidden=True),
+    not_statuses=_option(
+        "--status-ne", "not_statuses", type=Statuses(), multiple=True, metavar="STATUS,...", help="No runs that did."
+    ),
+    suites=_named("suite", "Only runs of this suite."),
+    models=_named("model", "Only runs on this target or model."),
+    model_like=_option("--model-like", default="", metavar="TEXT", help="Only models with this in their name."),
+    tags=_named("tag", "Only runs with this tag."),
+    cost_least=_option("--min-cost", "cost_least", aliases=("--cost-gt",), type=_AMOUNT, help="In dollars."),
+    cost_most=_option("--max-cost", "cost_most", aliases=("--cost-lt",), type=_AMOUNT, help="In dollars."),
+    success_least=_option(
+        "--min-success", "success_least", aliases=("--success-gt",), type=_AMOUNT, help="In percent of cases passed."
+    ),
+    success_most=_option(
+        "--max-success", "success_most", aliases=("--success-lt",), type=_AMOUNT, help="In percent of cases passed."
+    ),
+    duration_s_least=_option(
+        "--min-duration", "duration_s_least", aliases=("--time-gt",), type=_AMOUNT, help="In seconds."
+    ),
+    duration_s_most=_option(
+        "--max-duration", "duration_s_most", aliases=("--time-lt",), type=_AMOUNT, help="In seconds."
+    ),
+    started_least=_option("--date-from", "started_least", type=_FROM, help="Only runs started then or later."),
+    started_most=_option("--date-to", "started_most", type=_TO, help="Only runs started then or earlier."),
+    finished_least=_option("--completed-from", "finished_least", type=_FROM, help="Only runs ended then or later."),
+    finished_most=_option("--completed-to", "finished_most", type=_TO, help="Only runs ended then or earlier."),
+    sort=_option(
+        "--sort-by",
+        "sort",
+        aliases=("--sort",),
+        type=click.Choice(SORTS),
+        default="created",
+        show_default=True,
+        help="Newest, most passed, cheapest, fastest, or most passed for money and time first.",
+    ),
+    reverse=_option("--reverse", is_flag=True, help="Turn the order round."),
+    limit=_option("--limit", type=click.IntRange(1), help=f"List only N.  [default: {SHOWN} as text, else all]"),
+    offset=_option("--offset", type=click.IntRange(0), default=0, help="Leave out the first N."),
+)
 
 
 @click.group("runs", invoke_without_command=True)
-@format_option
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="List only the newest N.")
+@_filters
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "csv"]),
+    default="text",
+    show_default=True,
+    help="Write text, JSON or CSV.",
+)
 @click.pass_context
-def command(ctx: click.Context, form: str, limit: int) -> None:
-    """List the project's runs and grades, newest first."""
+def command(ctx: click.Context, query: Query, form: str) -> None:
+    """List the project's runs and grades, newest first, and the trend of the suite that has most.
+
+    All filters that are given have to hold. STATUS is running, killed, interrupted, budget, error, completed or
+    damaged; of completed runs also passed or failed. A date without a time is the whole day. Commands that take a
+    RUN know it by its id, the beginning or end of it, `last`, `last~1`, or the name of its suite.
+    """
     if ctx.invoked_subcommand is not None:
         return
-    runs = sorted([*list_runs(_root()), *list_grades(_root())], key=lambda run: run.id)
-    rows = [_row(run) for run in reversed(runs[-limit:])]
+    from msgspec import structs
+
+    from rejoinder.report.history import Form, write_csv, write_runs
+
+    if form == "text" and query.limit is None:
+        query = structs.replace(query, limit=SHOWN)
+    page = find_runs(read_history(_root()), query)
     if form == "json":
-        write_data(msgspec.to_builtins(rows))
-        return
-    if not rows:
-        echo("no runs yet; start one with `rejoinder run`")
-    for row in rows:
-        graded = f" (grades of {row.grade_of})" if row.grade_of else ""
-        echo(f"{row.id}  {row.status:11}  {_figures(row):32}  {', '.join(row.suites)}{graded}")
+        write_data([row.document() for row in page.rows])
+    elif form == "csv":
+        write_machine(write_csv(page))
+    else:
+        width = width_of(sys.stdout) if sys.stdout.isatty() else None
+        echo_styled(write_runs(page, Form(now=time.time(), width=width, style=style_for(sys.stdout))))
 
 
 @command.command("prune")
@@ -47,10 +179,7 @@ def prune(keep: int, yes: bool) -> None:
     if doomed <= 0:
         echo("nothing to delete")
         return
-    if not yes and not sys.stdin.isatty():
-        raise click.UsageError("deleting runs needs your consent: add --yes")
-    if not yes and not click.confirm(f"Delete {count(doomed, 'run')}?"):
-        echo("nothing deleted")
+    if not _consents(f"Delete {count(doomed, 'run')}?", yes=yes):
         return
     gone = prune_runs(_root(), keep)
     echo(f"deleted {count(len(gone), 'run')}")
@@ -58,43 +187,56 @@ def prune(keep: int, yes: bool) -> None:
         echo(f"kept {count(doomed - len(gone), 'run')}: open in another process, or not yours to delete", err=True)
 
 
+@command.command("rm")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+def remove(runs: tuple[str, ...], yes: bool) -> None:
+    """Delete runs with their grades. A run that is open is refused."""
+    root = _root()
+    doomed = {run.id: run for run in (locate_run(root, name) for name in runs)}
+    for run in doomed.values():
+        if run.is_busy:
+            raise RejoinderError(f"run {run.id} is open in another process", "Nothing was deleted.")
+    if not _consents(f"Delete {', '.join(doomed)}?", yes=yes):
+        return
+    for run in doomed.values():
+        remove_run(root, run)
+        echo(f"deleted {run.id}")
+
+
+@command.command("tag")
+@click.argument("run")
+@click.argument("tags", nargs=-1, required=True, metavar="TAG...")
+@click.option("--remove", is_flag=True, help="Take these tags away.")
+def tag(run: str, tags: tuple[str, ...], remove: bool) -> None:
+    """Give a run tags, which `runs --tag` finds."""
+    from rejoinder.history.notes import add_tags, remove_tags
+
+    folder = find_run(_root(), run)
+    notes = (remove_tags if remove else add_tags)(folder, tags)
+    echo(f"{folder.id}: {' '.join(f'#{one}' for one in notes.tags) or 'no tags'}")
+
+
+@command.command("note")
+@click.argument("run")
+@click.argument("text")
+def note(run: str, text: str) -> None:
+    """Write a note about a run, in place of the one it has; an empty TEXT removes it."""
+    from rejoinder.history.notes import set_note
+
+    folder = find_run(_root(), run)
+    set_note(folder, text)
+    echo(f"{folder.id}: {'noted' if text else 'no note'}")
+
+
+def _consents(question: str, *, yes: bool) -> bool:
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError("deleting runs needs your consent: add --yes")
+    if yes or click.confirm(question):
+        return True
+    echo("nothing deleted")
+    return False
+
+
 def _root() -> Path:
     return find_root(Path.cwd(), Path.cwd())
-
-
-class Row(Struct, frozen=True, kw_only=True):
-    """A run in the list."""
-
-    id: str
-    status: str
-    started_at: str | None = None
-    suites: list[str] = []
-    planned: int | None = None
-    grade_of: str | None = None
-    summary: Summary | None = None
-
-
-def _row(run: RunFolder) -> Row:
-    try:
-        refuse_special_files(run.path)
-        receipt, summary = run.read_receipt(), run.read_summary()
-    except (RunDamaged, OSError):
-        receipt = summary = None
-    if receipt is None:
-        return Row(id=run.id, status="damaged", summary=summary)
-    return Row(
-        id=run.id,
-        status="killed" if receipt.status == "running" and not run.is_busy else receipt.status,
-        started_at=receipt.started_at,
-        suites=[suite.name or Path(suite.path).name for suite in receipt.suites],
-        planned=receipt.planned,
-        grade_of=receipt.grade_of,
-        summary=summary,
-    )
-
-
-def _figures(row: Row) -> str:
-    summary = row.summary
-    if summary is None:
-        return "" if row.planned is None else f"{row.planned} planned"
-    return f"{summary.passed} passed, {summary.failed} failed, {count(summary.errors, 'error')}"

@@ -19,7 +19,8 @@ from rejoinder.run_files import RunDamaged
 def command(run: str | None, trust: bool, output: Output) -> None:
     """Show a recorded run (the latest when RUN is not given).
 
-    RUN is an id, the beginning or end of one, or a run's folder. Nothing is run, sent or written.
+    RUN is an id, the beginning or end of one, `last`, `last~1`, the name of a suite, or a run's folder. Nothing is
+    run, sent or written.
     """
     report = show_run(open_recorded(run, trust=trust))
     try:

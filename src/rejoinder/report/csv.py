@@ -51,10 +51,11 @@ COLUMNS: dict[str, Callable[[Result], Cell]] = {
 def write(run: Run) -> Iterator[str]:
     yield ",".join(COLUMNS) + "\n"
     for result in run.results:
-        yield ",".join(_cell(value(result)) for value in COLUMNS.values()) + "\n"
+        yield ",".join(write_cell(value(result)) for value in COLUMNS.values()) + "\n"
 
 
-def _cell(value: Cell) -> str:
+def write_cell(value: Cell) -> str:
+    """A cell that no spreadsheet runs."""
     if value is None:
         return ""
     if not isinstance(value, str):

@@ -3,7 +3,6 @@ code hosts show beside the lines."""
 
 from __future__ import annotations
 
-import hashlib
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -65,6 +64,8 @@ def _how_many(characters: Iterable[str], room: int) -> int:
 
 def columns_of(text: str) -> int:
     """How many columns a terminal needs for a text."""
+    if text.isascii() and text.isprintable():
+        return len(text)
     return sum(
         0
         if unicodedata.category(character) in ("Mn", "Me", "Cf")
@@ -146,6 +147,8 @@ def _rule(code: str) -> dict[str, Any]:
 
 
 def _result(problem: Problem) -> dict[str, Any]:
+    import hashlib  # loads OpenSSL, which only this form needs
+
     message = problem.message if problem.suggestion is None else f"{problem.message}\nfix: {problem.suggestion}"
     identity = "\n".join((problem.file, problem.code, problem.path, problem.source or ""))
     return {

@@ -1,0 +1,146 @@
+"""The index: the row of every run, in an SQLite file of the project.
+
+It is a cache. A row counts only while the files that it was made from are as they were, so the file may be deleted,
+damaged or lie at any time: a listing looks at each folder and reads what changed. The file may also come with a cloned
+repository. So SQLite never opens it: its bytes are read and written as those of a run folder are, without following
+links, and are put into a database in memory. Two processes that write at once do no harm, the later one wins.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, structs
+
+from rejoinder.engine.folder import RunFolder, grades_folders, last_run, run_ids, runs_folder
+from rejoinder.history.rows import STAMPED, make_row
+from rejoinder.model.history import RunRow
+from rejoinder.run_files import RunDamaged, open_file, replace_file
+
+FILE = ".rejoinder/index.sqlite"
+FORMAT = 1
+"""Another number where rows have other fields, or are made in another way."""
+LARGEST = 1 << 28
+MOST_STEPS = 1_000
+"""Of `STEP` instructions of SQLite each; a sound file of the largest size needs fewer."""
+STEP = 100_000
+_TABLE = "CREATE TABLE runs (id text primary key, stamp text not null, row text not null) without rowid"
+
+
+class History(Struct, frozen=True):
+    """The runs of a project and their grades, the oldest first."""
+
+    rows: tuple[RunRow, ...]
+    last: str | None
+    """The id that `last` stands for."""
+
+
+def read_history(root: Path) -> History:
+    runs = runs_folder(root)
+    ids = run_ids(runs)
+    places = dict.fromkeys(ids, runs) | {run: folder for folder in grades_folders(root) for run in run_ids(folder)}
+    path = root / FILE
+    known = _read_index(path)
+    kept: dict[str, tuple[str, str]] = {}
+    rows: list[RunRow] = []
+    for run, parent in sorted(places.items()):
+        stamp = _stamp(f"{parent}{os.sep}{run}")
+        row, written = _recall(run, stamp, known)
+        if row is None:
+            row = make_row(RunFolder(parent / run))
+            written = msgspec.json.encode(row).decode()
+        kept[run] = (stamp, written)
+        rows.append(_as_it_is_now(row, parent))
+    if kept != known:
+        _write_index(path, kept)
+    return History(tuple(rows), last_run(runs, ids))
+
+
+def _stamp(folder: str) -> str:
+    """What changes when the folder does: time, size and number of each file that a row is made from. The journal is
+    one of them until there is a summary."""
+    parts = [_file_stamp(folder), *(_file_stamp(f"{folder}{os.sep}{name}") for name in STAMPED)]
+    return " ".join(parts if parts[2] else [*parts, _file_stamp(f"{folder}{os.sep}journal.jsonl")])
+
+
+def _file_stamp(path: str) -> str:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return ""
+    return f"{found.st_mtime_ns:x}.{found.st_size:x}.{found.st_ino:x}.{found.st_mode:x}"
+
+
+_decoder = msgspec.json.Decoder(RunRow)
+
+
+def _recall(run: str, stamp: str, known: dict[str, tuple[str, str]]) -> tuple[RunRow | None, str]:
+    then, written = known.get(run, ("", ""))
+    if then != stamp:
+        return None, ""
+    try:
+        row = _decoder.decode(written)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None, ""
+    return (row if row.id == run else None), written
+
+
+def _as_it_is_now(row: RunRow, parent: Path) -> RunRow:
+    """A run that its files call running is so only while a process has it open."""
+    if row.status != "running" or RunFolder(parent / row.id).is_busy:
+        return row
+    return structs.replace(row, status="killed")
+
+
+def _read_index(path: Path) -> dict[str, tuple[str, str]]:
+    """Stamp and row of each run, by id; nothing of a file that is not ours or not whole."""
+    try:
+        with open_file(path) as stream:
+            content = stream.read(LARGEST + 1)
+    except (OSError, RunDamaged):
+        return {}
+    if len(content) > LARGEST:
+        return {}
+    with contextlib.closing(sqlite3.connect(":memory:")) as store:
+        steps = iter(range(MOST_STEPS))
+        # Pages that lead in a circle would be read for ever.
+        store.set_progress_handler(lambda: next(steps, None) is None, STEP)
+        try:
+            store.deserialize(content)
+            return _rows_of(store, len(content))
+        except (sqlite3.Error, AttributeError, MemoryError):  # a Python without `deserialize` has no index
+            return {}
+
+
+def _rows_of(store: sqlite3.Connection, size: int) -> dict[str, tuple[str, str]]:
+    schema = store.execute("select sql from sqlite_master limit 2").fetchall()
+    if schema != [(_TABLE,)] or store.execute("pragma user_version").fetchone() != (FORMAT,):
+        return {}
+    rows: dict[str, tuple[str, str]] = {}
+    held = 0
+    for run, stamp, row in store.execute("select id, stamp, row from runs"):
+        if not (isinstance(run, str) and isinstance(stamp, str) and isinstance(row, str)):
+            return {}
+        held += len(run) + len(stamp) + len(row)
+        if held > size:  # pages that are read more than once
+            return {}
+        rows[run] = (stamp, row)
+    return rows
+
+
+def _write_index(path: Path, rows: dict[str, tuple[str, str]]) -> None:
+    """Write the file whole or not at all. A folder that cannot be written has no index."""
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as store:
+        store.execute(f"pragma user_version = {FORMAT}")
+        store.execute(_TABLE)
+        store.execute("begin")
+        store.executemany("insert into runs values (?, ?, ?)", ((run, *both) for run, both in rows.items()))
+        store.execute("commit")
+        with contextlib.suppress(OSError, AttributeError):
+            content = store.serialize()
+            with replace_file(path, durable=False) as stream:
+                stream.write(content)

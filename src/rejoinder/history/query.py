@@ -1,0 +1,120 @@
+"""Which runs are listed, and in what order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Literal, TypeAlias, get_args
+
+from msgspec import Struct
+
+from rejoinder.history.index import History
+from rejoinder.history.trend import trend_of
+from rejoinder.model.history import ENDING, Outcome, Page, RunRow, seconds_of
+
+Sort: TypeAlias = Literal["created", "success", "cost", "time", "price-performance"]
+
+
+class Range(Struct, frozen=True):
+    """Least and most of a figure, both included. A run without the figure is in no range."""
+
+    least: float | None = None
+    most: float | None = None
+
+    def holds(self, value: float | None) -> bool:
+        if value is None:
+            return False
+        return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
+
+
+class Query(Struct, frozen=True, kw_only=True):
+    """Every filter that is given has to hold; of several values of one filter, any."""
+
+    statuses: tuple[Outcome, ...] = ()
+    not_statuses: tuple[Outcome, ...] = ()
+    suites: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    """Names of targets or models, whole."""
+    model_like: str = ""
+    """A part of such a name, in any letter case."""
+    tags: tuple[str, ...] = ()
+    cost: Range = Range()
+    success: Range = Range()
+    """In percent."""
+    duration_s: Range = Range()
+    started: Range = Range()
+    """Seconds since 1970."""
+    finished: Range = Range()
+    sort: Sort = "created"
+    reverse: bool = False
+    limit: int | None = None
+    offset: int = 0
+
+    @property
+    def filters(self) -> list[Callable[[Query, RunRow], bool]]:
+        """Those that were given."""
+        return [holds for name, holds in _FILTERS.items() if getattr(self, name) != getattr(_ALL, name)]
+
+
+_ALL = Query()
+
+
+def _has_status(row: RunRow, statuses: tuple[Outcome, ...]) -> bool:
+    return row.status in statuses or row.outcome in statuses
+
+
+def _models_of(row: RunRow) -> tuple[str, ...]:
+    """What a model may be called: the target, provider and model, or the model alone."""
+    return (*row.targets, *row.models, *(model.partition("/")[2] for model in row.models))
+
+
+def _is_named(names: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
+    return not set(names).isdisjoint(wanted)
+
+
+_FILTERS: dict[str, Callable[[Query, RunRow], bool]] = {
+    "statuses": lambda query, row: _has_status(row, query.statuses),
+    "not_statuses": lambda query, row: not _has_status(row, query.not_statuses),
+    "suites": lambda query, row: _is_named(row.suites, query.suites),
+    "models": lambda query, row: _is_named(_models_of(row), query.models),
+    "model_like": lambda query, row: any(query.model_like.lower() in name.lower() for name in _models_of(row)),
+    "tags": lambda query, row: _is_named(row.tags, query.tags),
+    "cost": lambda query, row: query.cost.holds(row.cost),
+    "success": lambda query, row: query.success.holds(None if row.rate is None else row.rate * 100),
+    "duration_s": lambda query, row: query.duration_s.holds(row.duration_s),
+    "started": lambda query, row: query.started.holds(seconds_of(row.started_at)),
+    "finished": lambda query, row: query.finished.holds(seconds_of(row.finished_at)),
+}
+"""By the name of what a query says about it."""
+
+_BEST_FIRST: dict[Sort, Callable[[RunRow], float | None]] = {
+    "success": lambda row: None if row.rate is None else -row.rate,
+    "cost": lambda row: row.cost,
+    "time": lambda row: row.duration_s,
+    "price-performance": lambda row: None if row.price_performance is None else -row.price_performance,
+}
+"""A number by which the best run comes first: what passed most, what took least."""
+SORTS: tuple[Sort, ...] = get_args(Sort)
+
+
+def find_runs(history: History, query: Query) -> Page:
+    filters = query.filters
+    found = [row for row in reversed(history.rows) if all(holds(query, row) for holds in filters)]
+    rows = _sorted(found, query)[query.offset :][: query.limit]
+    return Page(tuple(rows), len(found), len(history.rows), _shared(history), history.last, trend_of(found))
+
+
+def _shared(history: History) -> frozenset[str]:
+    """Ends of ids by which no run can be named."""
+    uses = Counter(part for row in history.rows for part in {row.id[:ENDING], row.id[-ENDING:]})
+    return frozenset(part for part, number in uses.items() if number > 1)
+
+
+def _sorted(rows: list[RunRow], query: Query) -> list[RunRow]:
+    """The newest first among equals; those without the figure last, also in the other direction."""
+    figure = _BEST_FIRST.get(query.sort)
+    if figure is None:
+        return rows[::-1] if query.reverse else rows
+    known = [(value, row) for row in rows if (value := figure(row)) is not None]
+    known.sort(key=lambda pair: pair[0], reverse=query.reverse)
+    return [*(row for _, row in known), *(row for row in rows if figure(row) is None)]

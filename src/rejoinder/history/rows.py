@@ -1,0 +1,103 @@
+"""A run as a row: read from its folder, which may come from elsewhere, so every text and count is bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from rejoinder.engine.folder import RunFolder, suite_name
+from rejoinder.history.notes import FILE as NOTES
+from rejoinder.history.notes import read_notes
+from rejoinder.model import Receipt, Summary
+from rejoinder.model.history import RowFigures, RunRow
+from rejoinder.run_files import RunDamaged, lines_of, open_file, refuse_special_files
+
+STAMPED = ("run.json", "summary.json", NOTES)
+"""The files that every row is made from."""
+MOST_NAMES = 20
+LONGEST_NAME = 200
+LARGEST_JOURNAL = 1 << 26
+"""Bytes of a journal that is counted; a listing should not wait for a larger one."""
+_CHOICES = ("cases", "tags", "limit", "shard", "fork")
+"""Options by which a run has only a part of its suite's cases."""
+
+
+def make_row(run: RunFolder) -> RunRow:
+    try:
+        refuse_special_files(run.path)
+        receipt, summary = run.read_receipt(), run.read_summary()
+    except (RunDamaged, OSError):
+        return RunRow(id=run.id, status="damaged")
+    notes = read_notes(run)
+    if receipt is None:
+        return RunRow(id=run.id, status="damaged", tags=notes.tags, note=notes.note)
+    return RunRow(
+        id=run.id,
+        status=receipt.status,
+        started_at=_short(receipt.started_at),
+        finished_at=_short(receipt.finished_at),
+        suites=_names(suite_name(suite) for suite in receipt.suites),
+        targets=_names(target.name for target in receipt.targets),
+        models=_names(f"{target.provider}/{target.model}" for target in receipt.targets if target.model),
+        planned=receipt.planned,
+        begun=_count_begun(run.journal) if summary is None else None,
+        part=_is_part(receipt),
+        replay_of=_short(receipt.replay_of),
+        grade_of=_short(receipt.grade_of),
+        summary=None if summary is None else _figures(summary),
+        tags=notes.tags,
+        note=notes.note,
+    )
+
+
+def _short(text: str | None) -> str | None:
+    return None if text is None else text[:LONGEST_NAME]
+
+
+def _names(names: Iterable[str]) -> tuple[str, ...]:
+    found = dict.fromkeys(name[:LONGEST_NAME] for name in names)
+    return tuple(found)[:MOST_NAMES]
+
+
+def _is_part(receipt: Receipt) -> bool:
+    return any(receipt.options.get(name) for name in _CHOICES)
+
+
+def _figures(summary: Summary) -> RowFigures:
+    figures: dict[str, Any] = {name: getattr(summary, name) for name in RowFigures.__struct_fields__}
+    return RowFigures(**{**figures, "unfinished": max(0, summary.unfinished)})
+
+
+class _Call(Struct, frozen=True):
+    """What tells conversations apart in a record of a call."""
+
+    type: str
+    case: str = ""
+    target: str = ""
+    trial: int = 0
+    suite: str = ""
+
+
+def _count_begun(journal: Path) -> int | None:
+    """Conversations that calls were made for; None where they cannot be counted."""
+    decode = msgspec.json.Decoder(_Call).decode
+    begun: set[tuple[str, str, str, int]] = set()
+    try:
+        if journal.lstat().st_size > LARGEST_JOURNAL:
+            return None
+        with open_file(journal) as stream:
+            for line in lines_of(stream, journal):
+                if not line.endswith(b"\n"):
+                    break  # torn by a crash
+                call = decode(line)
+                if call.type == "asked":
+                    begun.add((call.suite, call.case, call.target, call.trial))
+    except FileNotFoundError:
+        return 0
+    except (OSError, RunDamaged, msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
+    return len(begun)

@@ -1,0 +1,138 @@
+"""Runs as a list shows them: one row a run, the notes that people gave it, and the trend of a suite."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+from rejoinder.model.results import Count, Number
+from rejoinder.model.runs import RunStatus
+
+ListedStatus: TypeAlias = RunStatus | Literal["damaged"]
+Outcome: TypeAlias = ListedStatus | Literal["passed", "failed"]
+Tag: TypeAlias = Annotated[str, Meta(pattern=r"^[\w.-]{1,64}$")]
+Name: TypeAlias = Annotated[str, Meta(max_length=200)]
+Names: TypeAlias = Annotated[tuple[Name, ...], Meta(max_length=20)]
+ENDING = 4
+"""Characters at the end of an id that are enough to name most runs."""
+LONGEST_NOTE = 10_000
+MOST_TAGS = 100
+
+
+_OUTCOMES: dict[int, Outcome] = {0: "passed", 1: "failed"}
+"""By the exit code of a run that was completed."""
+
+
+class Notes(Struct, frozen=True):
+    """`notes.json`: what people wrote about a run."""
+
+    tags: Annotated[tuple[Tag, ...], Meta(max_length=MOST_TAGS)] = ()
+    note: Annotated[str, Meta(max_length=LONGEST_NOTE)] = ""
+
+
+class RowFigures(Struct, frozen=True, kw_only=True):
+    """Of a summary, what a list shows; the names are the summary's."""
+
+    total: Count
+    passed: Count
+    failed: Count
+    errors: Count
+    skipped: Count
+    unfinished: Count
+    first_try: Count
+    recovered: Count
+    pass_rate: Number | None
+    total_tokens: Count
+    total_cost: Number | None
+    duration_s: Number
+    exit_code: Annotated[int, Meta(ge=0, le=255)]
+
+
+class RunRow(Struct, frozen=True, kw_only=True):
+    """A run, or new grades of one, in a list."""
+
+    id: str
+    status: ListedStatus
+    started_at: Name | None = None
+    finished_at: Name | None = None
+    suites: Names = ()
+    targets: Names = ()
+    models: Names = ()
+    """`provider/model` of each target that has one."""
+    planned: Count | None = None
+    begun: Count | None = None
+    """Conversations that the journal of an unfinished run holds calls of; None where it was not counted."""
+    part: bool = False
+    """Was only a part of the cases chosen?"""
+    replay_of: Name | None = None
+    grade_of: Name | None = None
+    summary: RowFigures | None = None
+    tags: tuple[Tag, ...] = ()
+    note: str = ""
+
+    @property
+    def outcome(self) -> Outcome:
+        """The status; of a run that was completed, whether all passed."""
+        if self.status != "completed" or self.summary is None:
+            return self.status
+        return _OUTCOMES.get(self.summary.exit_code, "error")
+
+    @property
+    def rate(self) -> float | None:
+        """The pass rate of a run that came to its end, where it has one."""
+        summary = self.summary
+        return None if summary is None or self.status != "completed" or summary.unfinished else summary.pass_rate
+
+    @property
+    def cost(self) -> float | None:
+        return None if self.summary is None else self.summary.total_cost
+
+    @property
+    def duration_s(self) -> float | None:
+        return None if self.summary is None else self.summary.duration_s
+
+    @property
+    def price_performance(self) -> float | None:
+        """vibecheck's score: percent passed for what it took, 1,000 points a dollar and 0.1 a second."""
+        rate, cost, duration_s = self.rate, self.cost, self.duration_s
+        if rate is None or cost is None or duration_s is None or not 0 <= rate <= 1:
+            return None
+        spent = cost * 1000 + duration_s * 0.1
+        return rate * 100 / spent if spent > 0 else None
+
+    def document(self) -> dict[str, Any]:
+        return {**msgspec.to_builtins(self), "price_performance": self.price_performance}
+
+
+def seconds_of(time: str | None) -> float | None:
+    """A time of a receipt in seconds since 1970; None where it is not known or not a time."""
+    try:
+        return None if time is None else datetime.fromisoformat(time).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+class Trend(Struct, frozen=True):
+    """The pass rates of a suite's runs, the oldest first."""
+
+    suite: str
+    runs: int
+    rates: tuple[float, ...]
+    """Of the latest of them."""
+
+
+class Page(Struct, frozen=True):
+    """What a query finds: the rows to show, and how many there are in all."""
+
+    rows: tuple[RunRow, ...]
+    total: int
+    known: int
+    """Runs that the project has."""
+    shared: frozenset[str] = frozenset()
+    """Ends of ids that name more than one run."""
+    last: str | None = None
+    """The id that `last` stands for."""
+    trend: Trend | None = None
