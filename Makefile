@@ -51,6 +51,7 @@ docs: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/history.py
 	$(BIN)/python benchmarks/validate.py
 	$(BIN)/python benchmarks/conversations.py
 	$(BIN)/python benchmarks/memory.py

@@ -64,6 +64,8 @@ class Session:
 
     environment: dict[str, str] = field(default_factory=dict)
     made: TemporaryDirectory[str] = field(default_factory=TemporaryDirectory)
+    configuration: TemporaryDirectory[str] = field(default_factory=TemporaryDirectory)
+    """Where the reader's own settings lie, outside of the project."""
     server: FakeServer | None = None
     webhook: Webhook | None = None
 
@@ -73,6 +75,7 @@ class Session:
 
     def close(self) -> None:
         self.made.cleanup()
+        self.configuration.cleanup()
         if self.server is not None:
             self.server.stop()
         if self.webhook is not None:
@@ -112,7 +115,13 @@ class Session:
         done = subprocess.run(
             ["bash", "-c", self._meant(command)],
             cwd=self.folder,
-            env={**kept, "PATH": path, "PYTHONUTF8": "1", **self.environment},
+            env={
+                **kept,
+                "PATH": path,
+                "PYTHONUTF8": "1",
+                "XDG_CONFIG_HOME": self.configuration.name,
+                **self.environment,
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

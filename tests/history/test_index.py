@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -73,11 +74,14 @@ def test_a_file_that_is_edited_in_place_is_read_again(listed: Project) -> None:
     assert rows(listed)[-1]["planned"] == 9
 
 
-def replaced_by(content: bytes) -> Any:
+Spoil = Callable[[Path], object]
+
+
+def replaced_by(content: bytes) -> Spoil:
     return lambda path: path.write_bytes(content)
 
 
-def changed(statement: str) -> Any:
+def changed(statement: str) -> Spoil:
     def change(path: Path) -> None:
         with closing(sqlite3.connect(path)) as store:
             store.executescript(statement)
@@ -95,6 +99,11 @@ def linked(path: Path) -> None:
 def piped(path: Path) -> None:
     path.unlink()
     os.mkfifo(path)
+
+
+def made_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
 
 
 def torn(path: Path) -> None:
@@ -129,7 +138,7 @@ def circle(path: Path) -> None:
     path.write_bytes(bytes(content))
 
 
-SPOILT = {
+SPOILT: dict[str, Spoil] = {
     "gone": Path.unlink,
     "empty": replaced_by(b""),
     "text": replaced_by(b"hello"),
@@ -149,7 +158,7 @@ SPOILT = {
     "a write-ahead log": changed("pragma journal_mode = wal"),
     "a link": linked,
     "a pipe": piped,
-    "a folder": lambda path: (path.unlink(), path.mkdir()),
+    "a folder": made_a_folder,
 }
 
 

@@ -42,10 +42,23 @@ def row(number: int, **more: Any) -> RunRow:
 
 
 def figures(passed: int, failed: int = 0, **more: Any) -> RowFigures:
-    total = passed + failed
-    counts = {"total": total, "passed": passed, "failed": failed, "errors": 0, "skipped": 0, "unfinished": 0}
-    rest = {"first_try": passed, "recovered": 0, "pass_rate": passed / total, "total_tokens": 9, "total_cost": 0.01}
-    return RowFigures(**{**counts, **rest, "duration_s": 2.0, "exit_code": int(failed > 0), **more})
+    known: Raw = {
+        "total": passed + failed,
+        "passed": passed,
+        "failed": failed,
+        "errors": 0,
+        "skipped": 0,
+        "unfinished": 0,
+        "first_try": passed,
+        "recovered": 0,
+        "pass_rate": passed / (passed + failed),
+        "total_tokens": 9,
+        "total_cost": 0.01,
+        "duration_s": 2.0,
+        "exit_code": int(failed > 0),
+        **more,
+    }
+    return RowFigures(**known)
 
 
 def found(rows: list[RunRow], **query: Any) -> list[int]:
@@ -158,10 +171,8 @@ def test_options_reach_the_filters(project: Project) -> None:
     assert ids(project, "--min-success", "50") == ids(project, "--success-gt", "50") == [good]
     assert ids(project, "--max-duration", "1000") == ids(project, "--time-lt", "1000") == [bad, good]
     assert ids(project, "--min-cost", "1") == []
-    day = f"{good[:4]}-{good[4:6]}-{good[6:8]}"
     assert ids(project, "--date-from", "2000-01-01", "--completed-to", "2999-12-31") == [bad, good]
     assert ids(project, "--date-to", "2000-01-01") == []
-    assert len(day) == 10
     assert ids(project, "--sort-by", "success", "--reverse") == [bad, good]
     assert ids(project, "--limit", "1", "--offset", "1") == [good]
     assert "no run matches; there are 2 in all" in project.run("runs", "--model", "gpt-9")
@@ -169,7 +180,7 @@ def test_options_reach_the_filters(project: Project) -> None:
     assert "is not a date" in refusal(project, "runs", "--date-from", "soon")
 
 
-def test_a_date_without_a_time_is_the_whole_day(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_date_without_a_time_is_the_whole_day(project: Project) -> None:
     identity = started(project, "yes")
     [folder] = run_folders(project.folder)
     receipt = json.loads((folder / "run.json").read_text())

@@ -76,24 +76,27 @@ def _named(name: str, help_text: str) -> Any:
 
 
 def _query(values: Values) -> Query:
-    ranges = {
-        name: Range(values.pop(f"{name}_least"), values.pop(f"{name}_most"))
-        for name in ("cost", "success", "duration_s", "started", "finished")
-    }
-    lists = {name: tuple(words(values.pop(name))) for name in ("suites", "models", "tags")}
-    chosen = values.pop("status_in")
-    given = tuple(status for one in values.pop("statuses") for status in one)
-    excluded = tuple(status for one in values.pop("not_statuses") for status in one)
-    return Query(**values, **ranges, **lists, statuses=(*given, *(chosen or ())), not_statuses=excluded)
+    for name in ("cost", "success", "duration_s", "started", "finished"):
+        values[name] = Range(values.pop(f"{name}_least"), values.pop(f"{name}_most"))
+    for name in ("suites", "models", "tags"):
+        values[name] = tuple(words(values[name]))
+    for name in ("statuses", "not_statuses"):
+        values[name] = tuple(status for one in values[name] for status in one)
+    return Query(**values)
 
 
 _filters = grouped(
     "query",
     _query,
     statuses=_option(
-        "--status", "statuses", type=Statuses(), multiple=True, metavar="STATUS,...", help="Only runs that ended so."
+        "--status",
+        "statuses",
+        aliases=("--status-in",),
+        type=Statuses(),
+        multiple=True,
+        metavar="STATUS,...",
+        help="Only runs that ended so.",
     ),
-    status_in=_option("--status-in", type=Statuses(), hidden=True),
     not_statuses=_option(
         "--status-ne", "not_statuses", type=Statuses(), multiple=True, metavar="STATUS,...", help="No runs that did."
     ),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from rejoinder.errors import UsageError
+from rejoinder.project import user_values
 
 FileKind: TypeAlias = Literal["suite", "targets", "config"]
 _KINDS: dict[str, FileKind] = {"targets": "targets", "config": "config"}
@@ -31,7 +32,7 @@ def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[str]]:
     """The files that are meant: those that are named, and in folders those that are suites."""
     files: dict[str, Path] = {}
     passed_over: list[str] = []
-    for path in list(paths) or [find_default()]:
+    for path in map(_saved, list(paths) or [find_default()]):
         candidates = _candidates(path)
         suites = [path] if candidates is None else list(filter(looks_like_suite, candidates))
         if not suites:
@@ -40,6 +41,13 @@ def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[str]]:
             files.setdefault(_identity(file), file)
         passed_over += [str(file) for file in candidates or () if file not in suites]
     return list(files.values()), passed_over
+
+
+def _saved(path: Path) -> Path:
+    """What the user has saved under this name, where there is no such file."""
+    if len(path.parts) != 1 or os.path.lexists(path):
+        return path
+    return Path(user_values("suites").get(path.name, path))
 
 
 def _candidates(path: Path) -> list[Path] | None:

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from rejoinder.errors import UNFILLED, Severity
 from rejoinder.model import Formatting, Problem, Suite, Target, file_in_project, formatting_for
-from rejoinder.project import Finder, display_path
+from rejoinder.project import Finder, display_path, user_values
 from rejoinder.suite.case_collector import CaseCollector, Review, spot_of
 from rejoinder.suite.configuration import Project, open_project, read_prices
 from rejoinder.suite.context import CaseDefaults, LoadOptions, SuiteContext
@@ -117,7 +117,7 @@ class _SuiteReader:
         return Loaded(suite, problems, self.source, targets, named.places, self.project.environment)
 
     def _scope(self) -> Scope:
-        variables: dict[str, Any] = dict(self.project.config.get("vars", {}))
+        variables: dict[str, Any] = {**user_values("vars"), **self.project.config.get("vars", {})}
         scope = Scope(variables, self.project.environment, None, {})
         variables.update(
             expand_variables(self.data.get("vars", {}), scope, lambda key: self.texts.reporter(f"vars.{key}"))

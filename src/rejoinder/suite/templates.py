@@ -1,6 +1,6 @@
 """Templates: a closed grammar, not a language.
 
-    {{ var('x') }}  {{ secret('x') }}  {{ env('X') }}    anywhere in a suite
+    {{ var('x') }}  {{ secret('x') }}  {{ env('X') }}    anywhere in a suite; the user's own come last
     {{ name }}                                           in a case that has variables, else a warning
     {{ response }}  {{ response(2) }}  {{ failed }}      in follow-ups, filled in at run time
     {{ candidate_answer }} and its like                  in a judge's own prompt
@@ -19,6 +19,7 @@ from msgspec import Struct, structs
 
 from rejoinder.errors import UsageError
 from rejoinder.model import JUDGE_VARIABLES, JudgeVariable, Quote, trim_start
+from rejoinder.project import user_values
 from rejoinder.spelling import did_you_mean, list_words
 
 _EXPRESSION = re.compile(
@@ -43,7 +44,7 @@ class Scope(Struct, frozen=True):
     """What expressions can refer to."""
 
     variables: Mapping[str, Any]
-    """For `{{ var('x') }}`: the project's and the suite's."""
+    """For `{{ var('x') }}`: the suite's, the project's and the user's."""
     environment: Mapping[str, str]
     names: Mapping[str, Any] | None = None
     """For `{{ name }}`: the case's own and all above; None where the case has no variables."""
@@ -286,12 +287,14 @@ def find_secret_by_expression(expression: str, environment: Mapping[str, str]) -
 def _find_secret(name: str, environment: Mapping[str, str]) -> str | None:
     plain = re.sub(r"\W", "_", name).upper()
     candidates = (f"REJOINDER_SECRET_{plain}", name, plain)
-    return next((environment[one] for one in candidates if environment.get(one)), None)
+    found = next((environment[one] for one in candidates if environment.get(one)), None)
+    return found or user_values("secrets").get(name)
 
 
 def _missing_secret(name: str) -> str:
     wanted = f"REJOINDER_SECRET_{re.sub(r'[^A-Za-z0-9_]', '_', name).upper()}"
-    return f"there is no secret `{name}`; set {wanted} in the environment or in a .env file"
+    saved = f"`rejoinder secret set {name}` saves one"
+    return f"there is no secret `{name}`; {saved}, or set {wanted} in the environment or in a .env file"
 
 
 _FUNCTIONS = {"var": _var, "env": _env, "secret": _secret}

@@ -1,0 +1,90 @@
+"""Saved suites, variables and secrets: small JSON files in the user's configuration folder, for all projects.
+
+Only the owner can read them, and a file that others can read or change is refused. No value of a secret is ever shown:
+`{{ secret('name') }}` of a suite takes it from here, and the run hides it as it hides all secrets.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from rejoinder.errors import UsageError, reason_of
+from rejoinder.project.files import FileFault, read_text
+from rejoinder.project.folders import user_folder
+
+Kind: TypeAlias = Literal["suites", "vars", "secrets"]
+LARGEST = 1 << 20
+LONGEST_VALUE = 1 << 16
+_NAME = re.compile(r"[\w.-]{1,64}")
+_OTHERS = 0o077
+
+
+def user_values(kind: Kind) -> dict[str, str]:
+    """What the user has saved, by name. Raises UsageError where the file cannot be used."""
+    folder = user_folder()
+    path = None if folder is None else folder / f"{kind}.json"
+    if path is None or not path.exists():
+        return {}
+    try:
+        if sys.platform != "win32" and path.stat().st_mode & _OTHERS:
+            raise UsageError(f"others can read or change {path}", f"Close it to them: `chmod 600 {path}`.")
+        return msgspec.json.decode(read_text(path, LARGEST), type=dict[str, str])
+    except FileFault as fault:
+        raise UsageError(f"{path} cannot be used: {fault.message}") from None
+    except (msgspec.MsgspecError, RecursionError):  # its words could quote a secret
+        raise UsageError(f"{path} is not a JSON object of texts", "Delete it, and save the values again.") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {reason_of(error)}") from None
+
+
+def save_value(kind: Kind, name: str, value: str) -> None:
+    """Raises UsageError for a name or a value that cannot be saved; the value is not in its words."""
+    if not _NAME.fullmatch(name):
+        raise UsageError("a name has letters, digits, `_`, `-` and `.`, at most 64 of them")
+    if not 0 < len(value) <= LONGEST_VALUE or "\0" in value:
+        raise UsageError(f"the value of `{name}` is empty, longer than {LONGEST_VALUE:,} characters, or no text")
+    _write(kind, {**user_values(kind), name: value})
+
+
+def remove_value(kind: Kind, name: str) -> bool:
+    """False where there was none."""
+    known = user_values(kind)
+    if name not in known:
+        return False
+    _write(kind, {key: value for key, value in known.items() if key != name})
+    return True
+
+
+def _write(kind: Kind, values: dict[str, str]) -> None:
+    folder = user_folder()
+    if folder is None:
+        raise UsageError("there is no home folder to save anything in", "Set HOME.")
+    path = folder / f"{kind}.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _replace(path, msgspec.json.format(msgspec.json.encode(values, order="sorted"), indent=2) + b"\n")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {reason_of(error)}") from None
+    except UnicodeEncodeError:
+        raise UsageError("the value is no text", "Save it as UTF-8.") from None
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all; at no time can others read it."""
+    draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}.draft")
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(path)
+    finally:
+        with suppress(OSError):
+            draft.unlink()
