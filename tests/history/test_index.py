@@ -116,26 +116,49 @@ def cut_pages(path: Path) -> None:
     path.write_bytes(bytes(content))
 
 
-def circle(path: Path) -> None:
-    """The root page of the table is an inner page whose children are itself, many times."""
+LEVELS = 18
+INNER_INDEX, INNER_TABLE, LEAF_INDEX, LEAF_TABLE = 2, 5, 10, 13
+EMPTY_TEXTS = b"\x0d\x0d\x0d"
+
+
+def endless_rows(path: Path) -> None:
+    """100**18 rows of empty texts. A table without rowids is stored as an index."""
     with closing(sqlite3.connect(path)) as store:
-        [(root, size)] = store.execute(
-            "select rootpage, (select page_size from pragma_page_size) from sqlite_master where name = 'runs'"
-        ).fetchall()
+        [(root,)] = store.execute("select rootpage from sqlite_master where name = 'runs'").fetchall()
+    record = bytes([4, 4]) + EMPTY_TEXTS  # lengths of the record and of its head
+    _write_tree(path, root, (INNER_INDEX, record), (LEAF_INDEX, record))
+
+
+def endless_schema(path: Path) -> None:
+    """As many tables without a name."""
+    record = bytes([6, 1, 6]) + EMPTY_TEXTS + b"\x08\x0d"  # length, row number; the fourth value is 0
+    _write_tree(path, 1, (INNER_TABLE, b"\x01"), (LEAF_TABLE, record))
+
+
+def _write_tree(path: Path, root: int, inner: tuple[int, bytes], leaf: tuple[int, bytes]) -> None:
+    """A tree of 18 pages, each of which leads to the next one a hundred times."""
     content = bytearray(path.read_bytes())
-    start = (root - 1) * size
-    cells = 100
-    page = bytearray(size)
-    page[0] = 2  # an inner page of an index, which a table without rowids is
-    page[3:5] = cells.to_bytes(2, "big")
-    page[8:12] = root.to_bytes(4, "big")
-    for number in range(cells):
-        place = size - 8 * (number + 1)
-        page[12 + 2 * number : 14 + 2 * number] = place.to_bytes(2, "big")
-        page[place : place + 8] = root.to_bytes(4, "big") + b"\x02\x02\x09\x00"
-    page[5:7] = (size - 8 * cells).to_bytes(2, "big")
-    content[start : start + size] = page
+    size = int.from_bytes(content[16:18], "big")
+    known = len(content) // size
+    chain = [root, *range(known + 1, known + LEVELS)]
+    content += bytes(size * (LEVELS - 1))
+    content[28:32] = (len(content) // size).to_bytes(4, "big")
+    for page, child in zip(chain, [*chain[1:], 0], strict=True):
+        kind, record = inner if child else leaf
+        start = (page - 1) * size
+        skipped = 100 if page == 1 else 0  # the head of the file
+        content[start + skipped : start + size] = _page(kind, child, record, size - skipped, skipped)
     path.write_bytes(bytes(content))
+
+
+def _page(kind: int, child: int, record: bytes, size: int, skipped: int) -> bytes:
+    cell = child.to_bytes(4, "big") + record if child else record
+    cells = 100
+    first = size - len(cell) * cells
+    places = b"".join((skipped + first + len(cell) * number).to_bytes(2, "big") for number in range(cells))
+    head = bytes([kind, 0, 0]) + cells.to_bytes(2, "big") + (skipped + first).to_bytes(2, "big") + b"\0"
+    head += child.to_bytes(4, "big") if child else b""
+    return (head + places).ljust(first, b"\0") + cell * cells
 
 
 SPOILT: dict[str, Spoil] = {
@@ -145,7 +168,8 @@ SPOILT: dict[str, Spoil] = {
     "only a header": replaced_by(b"SQLite format 3\0" + b"\0" * 100),
     "torn": torn,
     "pages": cut_pages,
-    "circle": circle,
+    "rows without end": endless_rows,
+    "tables without end": endless_schema,
     "rows of other types": changed("update runs set row = 7, stamp = x'00'"),
     "rows of other shapes": changed("""update runs set row = '{"id": 1}'"""),
     "rows of other runs": changed("update runs set row = (select max(row) from runs)"),

@@ -25,9 +25,8 @@ FILE = ".rejoinder/index.sqlite"
 FORMAT = 1
 """Another number where rows have other fields, or are made in another way."""
 LARGEST = 1 << 28
-MOST_STEPS = 1_000
-"""Of `STEP` instructions of SQLite each; a sound file of the largest size needs fewer."""
-STEP = 100_000
+MOST_STEPS = 100_000
+"""Instructions of SQLite that reading may take, and one more for each byte of the file; a sound file needs fewer."""
 _TABLE = "CREATE TABLE runs (id text primary key, stamp text not null, row text not null) without rowid"
 
 
@@ -106,9 +105,8 @@ def _read_index(path: Path) -> dict[str, tuple[str, str]]:
     if len(content) > LARGEST:
         return {}
     with contextlib.closing(sqlite3.connect(":memory:")) as store:
-        steps = iter(range(MOST_STEPS))
-        # Pages that lead in a circle would be read for ever.
-        store.set_progress_handler(lambda: next(steps, None) is None, STEP)
+        # A tree whose pages lead to the same one many times would be walked for ever.
+        store.set_progress_handler(lambda: True, MOST_STEPS + len(content))
         try:
             store.deserialize(content)
             return _rows_of(store, len(content))
@@ -125,7 +123,7 @@ def _rows_of(store: sqlite3.Connection, size: int) -> dict[str, tuple[str, str]]
     for run, stamp, row in store.execute("select id, stamp, row from runs"):
         if not (isinstance(run, str) and isinstance(stamp, str) and isinstance(row, str)):
             return {}
-        held += len(run) + len(stamp) + len(row)
+        held += len(run) + len(stamp) + len(row) + 1
         if held > size:  # pages that are read more than once
             return {}
         rows[run] = (stamp, row)
