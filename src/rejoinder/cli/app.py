@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import io
 import sys
@@ -121,8 +120,6 @@ def run() -> None:
         # Text from suites may hold anything; a terminal that cannot show it must not end the program.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    # Records come and go by the million and hold no cycles; looking for some after every few hundred is a waste.
-    gc.set_threshold(50_000, 20, 100)
     try:
         sys.exit(cli.main(prog_name="rejoinder", standalone_mode=False))
     except (RejoinderError, click.ClickException, click.Abort, KeyboardInterrupt) as error:

@@ -19,7 +19,7 @@ from rejoinder.errors import RejoinderError
 from rejoinder.history.index import read_history
 from rejoinder.history.query import SORTS, Query, Range, find_runs
 from rejoinder.model.runs import RunStatus
-from rejoinder.project import find_root
+from rejoinder.project.folders import find_root
 from rejoinder.report.words import count
 
 SHOWN = 20
