@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,6 +24,21 @@ format_option = click.option(
 targets_option = click.option(
     "--targets", "targets_file", type=click.Path(path_type=Path), help="Read further targets from this file."
 )
+
+
+class AliasedOption(click.Option):
+    """An option that other tools call by other names. They work, and `--help` lists only ours."""
+
+    def __init__(self, names: Sequence[str], *, aliases: Sequence[str] = (), **settings: Any) -> None:
+        super().__init__([*names, *aliases], **settings)
+        self.aliases = frozenset(aliases)
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        every, self.opts = self.opts, [name for name in self.opts if name not in self.aliases]
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = every
 
 
 def grouped(name: str, make: Callable[[Values], object], **options: Decorator) -> Decorator:

@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from rejoinder.cli.grouping import Decorator, Values, grouped
+from rejoinder.cli.grouping import AliasedOption, Decorator, Values, grouped
 from rejoinder.cli.output import words
 from rejoinder.cli.parameter_types import AUTO, DOLLARS, LIFETIME, REPEAT, SHARD
 from rejoinder.engine.options import Rounds, RunOptions
 
 _PATH = click.Path(path_type=Path)
-
-
-class AliasedOption(click.Option):
-    """An option that other tools call by other names. They work, and `--help` lists only ours."""
-
-    def __init__(self, names: Sequence[str], *, aliases: Sequence[str] = (), **settings: Any) -> None:
-        super().__init__([*names, *aliases], **settings)
-        self.aliases = frozenset(aliases)
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        every, self.opts = self.opts, [name for name in self.opts if name not in self.aliases]
-        try:
-            return super().get_help_record(ctx)
-        finally:
-            self.opts = every
 
 
 def _option(*names: str, aliases: tuple[str, ...] = (), **settings: Any) -> Decorator:

@@ -11,8 +11,7 @@ from typing import Any, get_args
 
 import click
 
-from rejoinder.cli.grouping import Values, grouped
-from rejoinder.cli.options import AliasedOption
+from rejoinder.cli.grouping import AliasedOption, Values, grouped
 from rejoinder.cli.output import echo, echo_styled, style_for, width_of, words, write_data, write_machine
 from rejoinder.engine.folder import find_run, list_runs, locate_run, prune_runs, remove_run
 from rejoinder.errors import RejoinderError

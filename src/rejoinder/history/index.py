@@ -71,7 +71,7 @@ def _file_stamp(path: str) -> str:
         found = os.lstat(path)
     except OSError:
         return ""
-    return f"{found.st_mtime_ns:x}.{found.st_size:x}.{found.st_ino:x}.{found.st_mode:x}"
+    return f"{found.st_mtime_ns}.{found.st_size}.{found.st_ino}"
 
 
 _decoder = msgspec.json.Decoder(RunRow)
