@@ -27,7 +27,6 @@ COMMANDS = {
     "merge": "Merge the parts of a sharded run into one.",
     "bless": "Keep the verdicts of a run as a baseline.",
     "gate": "Decide by rules whether a run is good enough.",
-    "runs": "List and delete recorded runs.",
     "runs": "List, filter, tag and delete recorded runs.",
     "suites": "Save suites under names, which `run` takes from any folder.",
     "var": "Save variables of yours for all suites.",
