@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from rejoinder.api import bless as bless
     from rejoinder.api import compare as compare
+    from rejoinder.api import export as export
     from rejoinder.api import fork as fork
     from rejoinder.api import gate as gate
     from rejoinder.api import grade as grade
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "rejoinder.api": "bless compare fork gate grade merge replay resume run show",
+    "rejoinder.api": "export fork grade merge replay resume run show",
     "rejoinder.checks.plugins": "check",
     "rejoinder.engine.options": "Answers Limits Pace Rounds RunOptions Selection Trust",
     "rejoinder.engine.run_report": "RunReport",

@@ -28,8 +28,8 @@ from rejoinder.engine.loading import load_options
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.options import Answers, Limits, Pace, RunOptions, Selection, Trust
 from rejoinder.engine.recorded import RecordedRun, open_recorded
-from rejoinder.engine.run_report import RunReport
-from rejoinder.errors import UsageError
+from rejoinder.engine.run_report import RunReport, damage_of
+from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Suite
 from rejoinder.model.comparisons import RunComparison
 from rejoinder.model.figures import GateResult
@@ -187,6 +187,20 @@ def _resume(recorded: RecordedRun, options: RunOptions, observer: Observer | Non
         if goes_in_rounds(options):
             return resume_rounds(recorded, options, Watcher(observer), retry_errors=retry_errors)
     return engine.resume_run(recorded, options, observer, retry_errors=retry_errors)
+def export(run: Run, to: str | None, out: str | Path) -> None:
+    """Write a recorded run to a file in the format `to`, else in that of the file's suffix. Raises RunDamaged where its
+    figures disagree with its results."""
+    from rejoinder.report.formats import find_format, write_results
+
+    path = Path(out)
+    find_format(path, to)
+    report = show(run)
+    if (damage := damage_of(report)) is not None:
+        raise damage
+    try:
+        write_results(report, path, to)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {reason_of(error)}") from None
 
 
 def _open(run: Run, trust: bool) -> RecordedRun:

@@ -876,7 +876,6 @@ def test_formats(project: Project) -> None:
         (["--out", "results.yml"], "yaml"),
         (["--out", "results.txt", "--format", "json"], "json"),
         (["--out", "results", "--format", "yaml"], "yaml"),
-        (["--out", "results.json", "--format", "jsonl"], "jsonl"),
     ],
 )
 def test_results_are_written_to_a_file_as_well(arguments: list[str], kind: str, project: Project) -> None:

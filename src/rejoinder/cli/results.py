@@ -21,7 +21,7 @@ from rejoinder.model import Result
 from rejoinder.model.runs import BudgetUse
 from rejoinder.project import find_root
 from rejoinder.report.conversation import shorten_line, signs_for, write_conversation, write_reasons
-from rejoinder.report.formats import FORMATS, find_format, write_results
+from rejoinder.report.formats import FORMATS, name_format, write_results
 from rejoinder.report.summary import write_summary
 from rejoinder.report.words import count
 
@@ -33,27 +33,48 @@ class Output(Struct, frozen=True, kw_only=True):
     """How and where a report is written."""
 
     form: str
-    out: Path | None
+    out: tuple[Path, ...]
     verbose: bool
     corrected: bool
     file_form: str | None = None
-    """The format of the file, where it is another than that of standard output."""
+    """The format of all files, whatever their suffixes."""
 
     def with_file_form(self, form: str | None) -> Output:
-        """`--output-format` is the format of the file, or of standard output without one."""
-        return structs.replace(self, **{"form" if self.out is None else "file_form": form}) if form else self
+        """`--output-format` is the format of the files, or of standard output without one."""
+        return structs.replace(self, **{"file_form" if self.out else "form": form}) if form else self
 
     def check(self) -> None:
         """Find out before anything is sent whether the results can be written where they are wanted."""
-        if self.out is None:
-            return
-        find_format(self.out, _machine_form(self.file_form or self.form))
-        try:
-            self.out.parent.mkdir(parents=True, exist_ok=True)
-            with self.out.open("a", encoding="utf-8"):
-                pass
-        except OSError as error:
-            raise UsageError(f"{self.out} cannot be written: {reason_of(error)}") from None
+        for path in self.out:
+            self._form_of(path)
+        for path in self.out:
+            _refuse_unwritable(path)
+
+    def write_files(self, report: RunReport) -> None:
+        for path in self.out:
+            write_file(report, path, self._form_of(path))
+
+    def _form_of(self, path: Path) -> str:
+        """The suffix says it; `--format` says it for a file without a known one."""
+        return self.file_form or name_format(path, None if self.form == "text" else self.form)
+
+
+def _refuse_unwritable(path: Path) -> None:
+    """Raises UsageError where a file cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8"):
+            pass
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {reason_of(error)}") from None
+
+
+def write_file(report: RunReport, path: Path, form: str) -> None:
+    """Raises UsageError where the file cannot be written."""
+    try:
+        write_results(report, path, form)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {reason_of(error)}") from None
 
 
 output_options = grouped(
@@ -67,14 +88,15 @@ output_options = grouped(
         show_default=True,
         help="Choose how results are written.",
     ),
-    out=click.option("--out", type=click.Path(path_type=Path), help="Write the results to a file as well."),
+    out=click.option(
+        "--out",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        help="Write the results to a file as well, in the format of its suffix; repeatable.",
+    ),
     verbose=click.option("--verbose", "-v", is_flag=True, help="Show every conversation, turn by turn."),
     corrected=click.option("--corrected", is_flag=True, help="Correct judges' pass rates by their known errors."),
 )
-
-
-def _machine_form(form: str) -> str | None:
-    return None if form == "text" else form
 
 
 def exit_with(report: RunReport, output: Output) -> NoReturn:
@@ -83,17 +105,12 @@ def exit_with(report: RunReport, output: Output) -> NoReturn:
 
 def write_report(report: RunReport, output: Output) -> int:
     """Machine-readable results alone on standard output; for people, conversations and a summary. The exit code."""
-    form, out = output.form, output.out
-    if out is not None:
-        try:
-            write_results(report, out, _machine_form(output.file_form or form))
-        except OSError as error:
-            raise UsageError(f"{out} cannot be written: {reason_of(error)}") from None
+    output.write_files(report)
     try:
-        if form == "text":
+        if output.form == "text":
             _write_text(report, output.verbose, output.corrected)
         else:
-            write_machine(FORMATS[form].write(report))
+            write_machine(FORMATS[output.form].write(report))
             _tell_how_to_go_on(report)
     except BrokenPipeError:
         # The reader of our output has closed it. The exit code still says how the run ended.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from rejoinder.cli.options import trust_option
+from rejoinder.cli.output import show_error
 from rejoinder.cli.results import Output, output_options, write_report
 from rejoinder.engine.recorded import open_recorded
 from rejoinder.engine.run import show_run
-from rejoinder.engine.run_report import is_consistent
-from rejoinder.run_files import RunDamaged
+from rejoinder.engine.run_report import damage_of
 
 
 @click.command("show")
@@ -23,9 +23,12 @@ def command(run: str | None, trust: bool, output: Output) -> None:
     run, sent or written.
     """
     report = show_run(open_recorded(run, trust=trust))
+    damage = damage_of(report)
+    if damage is not None:
+        show_error(damage)
     try:
         write_report(report, output)
     except (ArithmeticError, LookupError, TypeError, ValueError):
-        if report.derived is not None or is_consistent(report):
+        if damage is None:
             raise  # a bug
-        raise RunDamaged(report.folder.path / "summary.json", "its figures disagree with the results") from None
+        raise damage from None

@@ -21,6 +21,7 @@ from rejoinder.engine.summary import add_embeddings, summarise
 from rejoinder.engine.worker import Worker
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import Receipt, Suite, Summary
+from rejoinder.run_files import RunDamaged
 
 
 class Scratch:
@@ -62,6 +63,18 @@ def read_run(recorded: RecordedRun) -> RunReport | None:
     if run is None or summary is None or run.status == "running" or not folder.results.exists():
         return None
     return RunReport(run, _with_passports(summary, run, recorded.root), folder)  # a judge may have been tested since
+
+
+def damage_of(report: RunReport) -> RunDamaged | None:
+    """What is wrong with a run whose figures do not agree with its results; None where they do. Figures that were
+    derived a moment ago are counted from their results."""
+    if report.derived is not None or is_consistent(report):
+        return None
+    return RunDamaged(
+        report.folder.path / "summary.json",
+        "its figures disagree with the results",
+        f"`rejoinder verify {report.folder.id}` says where.",
+    )
 
 
 def is_consistent(report: RunReport) -> bool:

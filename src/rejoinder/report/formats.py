@@ -119,16 +119,25 @@ FORMATS: dict[str, Format] = {
 
 
 def find_format(path: Path, name: str | None = None) -> Format:
-    """The format by its name, else by the longest suffix of the file. Raises UsageError where neither says one."""
-    by_suffix = {suffix: form for form in FORMATS.values() for suffix in _suffixes(form)}
-    longest = max((suffix for suffix in by_suffix if _has(path, suffix)), key=len, default="")
-    form = by_suffix.get(longest) if name is None else FORMATS.get(name)
-    if form is None:
+    """The format by its name, else by the file's suffix. Raises UsageError for one that is not known."""
+    name = name_format(path) if name is None else name
+    if name not in FORMATS:
+        raise UsageError(f"there is no format `{name}` of results", f"The formats are {', '.join(FORMATS)}.")
+    return FORMATS[name]
+
+
+def name_format(path: Path, otherwise: str | None = None) -> str:
+    """The name of a file's format: by the longest suffix that is known, else `otherwise`. Raises UsageError where
+    neither says one."""
+    by_suffix = {suffix: name for name, form in FORMATS.items() for suffix in _suffixes(form)}
+    longest = max((suffix for suffix in by_suffix if _has(path, suffix)), key=len, default=None)
+    name = otherwise if longest is None else by_suffix[longest]
+    if name is None:
         raise UsageError(
             f"the suffix of {path} names no format of results",
             f"The suffixes are {', '.join(by_suffix)}; --format names the format for any other.",
         )
-    return form
+    return name
 
 
 def _suffixes(form: Format) -> tuple[str, ...]:

@@ -54,7 +54,8 @@ class Sent(Struct, frozen=True):
 
 
 def find_endpoint(environment: Mapping[str, str], url: str | None = None) -> Endpoint:
-    """The collector by its address, else by the variables of OpenTelemetry. Raises UsageError."""
+    """The collector by its address, else by the variables of OpenTelemetry. An address without a path gets the usual
+    one. Raises UsageError."""
     traces, base = environment.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), environment.get("OTEL_EXPORTER_OTLP_ENDPOINT")
     found = url or traces or (base and base.rstrip("/") + _PATH)
     if not found:
@@ -62,6 +63,7 @@ def find_endpoint(environment: Mapping[str, str], url: str | None = None) -> End
             "no collector is named", "Give its address, or set OTEL_EXPORTER_OTLP_ENDPOINT, as http://localhost:4318."
         )
     _check(found)
+    found = found.rstrip("/") + _PATH if urlsplit(found).path in ("", "/") else found
     written = environment.get("OTEL_EXPORTER_OTLP_TRACES_HEADERS") or environment.get("OTEL_EXPORTER_OTLP_HEADERS", "")
     return Endpoint(found, _read_headers(written))
 
