@@ -39,6 +39,8 @@ class RunDamaged(RejoinderError):
     def __init__(self, path: Path, reason: str, hint: str | None = None) -> None:
         usual = "If its journal.jsonl is whole, delete this file and use `rejoinder resume` to derive it again."
         super().__init__(f"{path} is damaged: {reason}", hint or usual)
+        self.path = path
+        self.reason = reason
 
 
 def refuse_special_files(folder: Path) -> None:

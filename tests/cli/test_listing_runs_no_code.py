@@ -71,6 +71,8 @@ COMMANDS = {
     "show": ("show",),
     "show as JSON": ("show", "--format", "json", "--verbose"),
     "compare": ("compare", "--targets"),
+    "export": ("export", "--to", "json"),
+    "verify": ("verify",),
     "runs": ("runs",),
     "cache": ("cache",),
     "completion": ("completion", "bash"),
@@ -81,7 +83,7 @@ COMMANDS = {
 @pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS.keys())
 def test_no_code_of_the_project_is_run(project: Project, arguments: tuple[str, ...]) -> None:
     write_traps(project)
-    if arguments[0] in ("show", "compare", "runs"):
+    if arguments[0] in ("show", "compare", "export", "verify", "runs"):
         record_run(project)
     result = project.invoke(*arguments)
     assert result.exception is None or isinstance(result.exception, SystemExit | RejoinderError)

@@ -31,6 +31,8 @@ COMMANDS = (
     ("show", "--format", "json"),
     ("compare", "RUN", "RUN"),
     ("compare", "RUN", "RUN", "--format", "json"),
+    ("export", "--to", "junit"),
+    ("verify",),
     ("runs",),
     ("resume",),
     ("replay",),

@@ -23,6 +23,7 @@ COMMANDS = {
     "show": "Show a recorded run.",
     "compare": "Compare runs case by case: better, worse, or cannot tell.",
     "export": "Write a recorded run in the format of another tool.",
+    "verify": "Check that nothing in a recorded run was changed or lost.",
     "replay": "Play a recorded run again, without any call.",
     "grade": "Grade the replies of a recorded run with other checks.",
     "merge": "Merge the parts of a sharded run into one.",

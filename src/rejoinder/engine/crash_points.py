@@ -21,6 +21,7 @@ POINTS = (
     "results.before_rename",
     "results.written",
     "summary.written",
+    "checksums.written",
     "run.closed",
 )
 

@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 from rejoinder._version import __version__
 from rejoinder.engine.budget import NOTHING, Amount, Budget
 from rejoinder.engine.calls import Tape
+from rejoinder.engine.checksums import write_checksums
 from rejoinder.engine.crash_points import reached
 from rejoinder.engine.earlier import EarlierRuns
 from rejoinder.engine.embeddings import Embeddings
@@ -83,6 +84,7 @@ def start(suites: list[Suite], options: RunOptions, observer: Observer | None, o
             write_lines(folder.path / "cases.jsonl", case_lines(suites), setup.mask)
             if reason := write_seal(folder.path, folder.id) if origin.sealed else "it is made from a copy without one":
                 folder.log(f"without a seal: {reason}")
+            write_checksums(folder.path, folder.id)
             run = origin.added_to(new_receipt(folder, setup, origin.runs.models()))
             folder.write_receipt(run)
         except BaseException as error:
@@ -192,11 +194,12 @@ class Execution:
         )
 
     def _write(self, run: Receipt, writer: ResultWriter, embeddings: Embeddings) -> Summary:
-        """Results, summary and receipt, in this order: a receipt that says `completed` has everything beside it."""
+        """Results, summary, checksums and receipt, in this order: a receipt that says `completed` has everything beside
+        it."""
         summary = count_results(run, writer.finish(), embeddings, self._root)
         self._folder.write_summary(summary)
         reached("summary.written")
-        self._folder.write_receipt(run)
+        self._folder.close(run)
         reached("run.closed")
         return summary
 

@@ -4,6 +4,7 @@
     suite.json      the suites as loaded, without their cases, and the command's options
     cases.jsonl     their cases with the text of all files, so that nothing outside is needed to read the run
     seal            says that this user's rejoinder wrote the two files above (seal.py)
+    checksums       what all files held when they were written last (checksums.py)
     journal.jsonl   every call and what came of it
     results.jsonl   one record a conversation, and
     summary.json    what they add up to; both are derived from the journal
@@ -28,6 +29,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from rejoinder.engine.crash_points import reached
 from rejoinder.errors import RejoinderError, UsageError, reason_of
 from rejoinder.model import Receipt, Summary
 from rejoinder.model.runs import SuiteOfRun
@@ -43,7 +45,8 @@ from rejoinder.run_files import (
 if TYPE_CHECKING:
     from rejoinder.engine.secrets import Mask
 
-RUN_FORMAT = 1
+RUN_FORMAT = 2
+"""From 2 on a folder has checksums."""
 LOCK_WAIT_S = 0.5
 """A process that only looks whether a run is open holds its lock for a moment."""
 LARGEST_RECORD = 1 << 28
@@ -124,6 +127,14 @@ class RunFolder:
     def write_receipt(self, receipt: Receipt) -> None:
         self.write("run.json", receipt)
 
+    def close(self, receipt: Receipt) -> None:
+        """Write the checksums of all files, then the receipt of a run that has ended: it makes them count."""
+        from rejoinder.engine.checksums import write_checksums
+
+        write_checksums(self.path, self.id, _as_file(receipt))
+        reached("checksums.written")
+        self.write_receipt(receipt)
+
     def read_summary(self) -> Summary | None:
         return self.read("summary.json", Summary)
 
@@ -150,9 +161,8 @@ class RunFolder:
 
     def write(self, name: str, data: Any, mask: Mask | None = None) -> None:
         """Write a JSON file whole or not at all."""
-        content = msgspec.json.encode(data)
         with replace_file(self.path / name) as stream:
-            stream.write(msgspec.json.format(mask.hide(content) if mask else content, indent=2) + b"\n")
+            stream.write(_as_file(data, mask))
 
     def log(self, message: str) -> None:
         stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -168,6 +178,12 @@ class RunFolder:
                 return any(f" {OWN_CODE}".encode() in line for line in stream)
         except (OSError, RunDamaged):
             return False
+
+
+def _as_file(data: Any, mask: Mask | None = None) -> bytes:
+    """What a JSON file of the folder holds."""
+    content = msgspec.json.encode(data)
+    return msgspec.json.format(mask.hide(content) if mask else content, indent=2) + b"\n"
 
 
 def _try_lock(handle: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,24 @@ def _store(suite: Suite) -> StoredSuite:
     fields: dict[str, Any] = {name: getattr(suite, name) for name in StoredSuite.__struct_fields__}
     fields["secrets"] = sorted(suite.secrets.values())
     return StoredSuite(**fields)
+
+
+def is_as_stored(suites: list[Suite], folder: RunFolder, stored: Stored) -> bool:
+    """Are suites the same as a run's copy of them, wherever they lie?"""
+    apart = {"path", "root", "secrets"}
+    names = [name for name in StoredSuite.__struct_fields__ if name not in apart]
+    mask = Mask({value: name for suite in suites for value, name in suite.secrets.items()})
+
+    def content(suite: StoredSuite) -> bytes:
+        return mask.hide(msgspec.json.encode({name: getattr(suite, name) for name in names}, order="sorted"))
+
+    if list(map(content, map(_store, suites))) != list(map(content, stored.suites)):
+        return False
+    encode = msgspec.json.Encoder().encode
+    path = folder.path / "cases.jsonl"
+    with open_file(path) as stream:
+        pairs = zip_longest(case_lines(suites), lines_of(stream, path))
+        return all(case is not None and mask.hide(encode(case) + b"\n") == line for case, line in pairs)
 
 
 class StoredCases:

@@ -333,11 +333,11 @@ class Results(Sequence[Result]):
 
     def __init__(self, path: Path, holds: object = None) -> None:
         """`holds`: what must not go away before the results are read."""
-        self._path = path
+        self.path = path
         self._holds = holds
 
     def __iter__(self) -> Iterator[Result]:
-        yield from read_results(self._path)
+        yield from read_results(self.path)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from weakref import finalize
@@ -10,6 +11,8 @@ from weakref import finalize
 import msgspec
 from msgspec import Struct, structs
 
+from rejoinder._version import __version__
+from rejoinder.engine.calls import Source
 from rejoinder.engine.embeddings import Embeddings
 from rejoinder.engine.folder import RunFolder
 from rejoinder.engine.journal import read_journal
@@ -80,18 +83,30 @@ def damage_of(report: RunReport) -> RunDamaged | None:
 def is_consistent(report: RunReport) -> bool:
     """True if the figures of a recorded run agree with its results."""
     try:
-        counted = summarise(report.results, structs.replace(report.run, duration_s=report.summary.duration_s))
+        return next(different_figures(report), None) is None
     except (RejoinderError, ArithmeticError, ValueError, LookupError):
         return False
-    names = set(Summary.__struct_fields__) - _FILLED_IN_LATER
-    return all(getattr(report.summary, name) == getattr(counted, name) for name in names)
+
+
+def different_figures(report: RunReport) -> Iterator[tuple[str, object, object]]:
+    """The figures of a summary that disagree with the results: name, recorded value, counted value. Raises what
+    counting damaged results raises."""
+    summary, run = report.summary, report.run
+    counted = summarise(report.results, structs.replace(run, duration_s=summary.duration_s))
+    for field in structs.fields(Summary):
+        values = getattr(summary, field.name), getattr(counted, field.name)
+        # A version that did not know a figure has left it out.
+        is_unknown = run.version != __version__ and not field.required and values[0] == field.default
+        if values[0] != values[1] and field.name not in _FILLED_IN_LATER and not is_unknown:
+            yield field.name, *values
 
 
 _FILLED_IN_LATER = frozenset({"judges", "total_tokens", "total_cost", "embeddings", "limits"})
 """Parts of a summary that also come from passports, embeddings and rate limits, and not from results alone."""
 
 
-def derive_run(recorded: RecordedRun, suites: list[Suite]) -> RunReport:
+def derive_run(recorded: RecordedRun, suites: list[Suite], then: tuple[Source, ...] = ()) -> RunReport:
+    """The run as its journal gives it. `then` answers what the journal does not hold."""
     folder = recorded.folder
     run = folder.read_receipt()
     if run is None or not folder.journal.exists():
@@ -101,7 +116,7 @@ def derive_run(recorded: RecordedRun, suites: list[Suite]) -> RunReport:
     scratch = Scratch()
     writer = ResultWriter(scratch.path)
     worker = Worker(setup, folder, writer, Observer())
-    ending = asyncio.run(worker.read(history, scratch.delete))
+    ending = asyncio.run(worker.read(history, scratch.delete, then))
     if ending.failure is not None:
         scratch.delete()
         raise ending.failure

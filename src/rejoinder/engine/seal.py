@@ -47,10 +47,11 @@ def has_seal(folder: Path, run: str) -> bool:
     return False
 
 
-def code_of(content: bytes) -> bytes | None:
-    """A code that only this user's rejoinder can make for a content; None without a usable key."""
+def code_of(content: bytes, *, create: bool = True) -> bytes | None:
+    """A code that only this user's rejoinder can make for a content; None without a usable key. `create`: make a key
+    where the user has none."""
     with suppress(OSError):
-        key = _own_key(create=True)
+        key = _own_key(create=create)
         return None if key is None else hmac.new(key, content, sha256).hexdigest().encode()
     return None
 

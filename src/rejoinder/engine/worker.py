@@ -75,10 +75,11 @@ class Worker:
         self._logged: set[object] = set()
         """Errors of the user's own code whose traceback is in the log."""
 
-    async def read(self, history: History, clean_up: Callable[[], object]) -> Ending:
-        """Play what is recorded, without a call or a record. `clean_up` is called when the process is ended early."""
+    async def read(self, history: History, clean_up: Callable[[], object], then: tuple[Source, ...] = ()) -> Ending:
+        """Play what is recorded, without a call or a record. `clean_up` is called when the process is ended early;
+        `then` answers what is not recorded."""
         with Interrupts(None, clean_up) as interrupts:
-            failure = await self._play_all((JournalSource(history.told),), None)
+            failure = await self._play_all((JournalSource(history.told), *then), None)
         if interrupts.count or isinstance(failure, asyncio.CancelledError):
             return Ending("interrupted", history.in_doubt, KeyboardInterrupt())
         return Ending("completed", history.in_doubt, self._journal_error(failure))

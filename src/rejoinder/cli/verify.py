@@ -1,0 +1,58 @@
+"""`rejoinder verify`"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+import msgspec
+
+from rejoinder.cli.grouping import format_option
+from rejoinder.cli.options import trust_option
+from rejoinder.cli.output import echo, write_data
+from rejoinder.engine.recorded import open_recorded
+from rejoinder.engine.verify import Difference, Verification, verify_run
+from rejoinder.report.words import count
+
+DAMAGED = 3
+
+
+@click.command("verify")
+@click.argument("run", required=False)
+@trust_option
+@format_option
+def command(run: str | None, trust: bool, form: str) -> None:
+    """Check that nothing in a recorded run (the latest when RUN is not given) was changed or lost.
+
+    Files are held against their checksums, results against the journal, the summary against the results and the number
+    of conversations against the plan. Nothing is called or written. Exit code 0 when the run is intact, also if it was
+    killed; 3 when it is damaged, with what differs and where.
+    """
+    verified = verify_run(open_recorded(run, trust=trust))
+    if form == "json":
+        write_data(msgspec.to_builtins(verified))
+    else:
+        echo(*map(_line, verified.differences))
+        if verified.more:
+            echo(f"and {count(verified.more, 'further difference')}")
+        echo(*(f"note: {note}" for note in verified.notes), _verdict(verified))
+    sys.exit(DAMAGED if verified.verdict == "damaged" else 0)
+
+
+def _line(difference: Difference) -> str:
+    place = difference.file if difference.line is None else f"{difference.file}:{difference.line}"
+    return f"{place}: {difference.field} {difference.message}" if difference.field else f"{place}: {difference.message}"
+
+
+def _verdict(verified: Verification) -> str:
+    if verified.verdict == "damaged":
+        number = len(verified.differences) + verified.more
+        return f"damaged: run {verified.run}, {count(number, 'difference')}"
+    held = f"{verified.conversations:,} of {count(verified.planned, 'conversation')}, {count(verified.calls, 'call')}"
+    if verified.status == "running":
+        return f"intact so far: run {verified.run} goes on; {count(verified.calls, 'call')}"
+    if not verified.finished:
+        ending = {"killed": "was killed", "interrupted": "was interrupted", "budget": "reached its budget"}
+        how = ending.get(verified.status or "", "ended early")
+        return f"intact, but unfinished: run {verified.run} {how}; {held}. Go on with: rejoinder resume {verified.run}"
+    return f"intact: run {verified.run}, {held}"

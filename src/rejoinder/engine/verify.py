@@ -1,0 +1,386 @@
+"""Is a recorded run what it was when it was written?
+
+Its files are held against their checksums. Then everything is counted again: the journal is played without calls, each
+result is compared with what the journal gives, the summary with what the results add up to, and the number of planned
+conversations with the plan. Nothing is called or written. A run that was killed is not damaged: it has no results yet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from rejoinder.engine.answers import EndIfMissing
+from rejoinder.engine.checksums import FILE as CHECKSUMS
+from rejoinder.engine.checksums import changed_files, read_checksums
+from rejoinder.engine.folder import RunFolder
+from rejoinder.engine.journal import JournalError, Opened, Record
+from rejoinder.engine.plan import Place
+from rejoinder.engine.receipt import is_as_stored, read_stored
+from rejoinder.engine.recorded import RecordedRun
+from rejoinder.engine.results import read_results
+from rejoinder.engine.run_report import RunReport, derive_run, different_figures
+from rejoinder.errors import RejoinderError, UsageError, reason_of
+from rejoinder.model import Case, Receipt, Result, Suite, Summary
+from rejoinder.run_files import RunDamaged, lines_of, open_file
+
+MOST_NAMED = 20
+"""Differences that are named; the others are counted."""
+LONGEST_VALUE = 80
+CHECKSUMS_SINCE = 2
+"""The first format of run folders that has them."""
+
+_TOO_DEEP = "it holds data that is nested too deeply to be compared"
+
+
+class Difference(Struct, frozen=True, omit_defaults=True):
+    """Something that is not as it was written, and where."""
+
+    file: str
+    message: str
+    line: int | None = None
+    field: str | None = None
+
+
+class Verification(Struct, frozen=True, kw_only=True):
+    run: str
+    verdict: Literal["intact", "damaged"]
+    status: str | None
+    """How the run ended, as its receipt says; `killed` or `running` where it has not."""
+    finished: bool
+    """Were all planned conversations had?"""
+    planned: int
+    conversations: int
+    """Those that have a result."""
+    calls: int
+    """Answers that the journal holds."""
+    sealed: bool
+    """Did this user's rejoinder write the checksums?"""
+    replayed: bool
+    """Was the journal played again?"""
+    differences: tuple[Difference, ...]
+    """The first ones."""
+    more: int
+    """Further ones, which are not listed."""
+    notes: tuple[str, ...]
+    """What could not be looked at, and why."""
+
+
+class _Findings:
+    """What was found so far. Of many differences the first are kept."""
+
+    def __init__(self) -> None:
+        self.named: list[Difference] = []
+        self.more = 0
+        self.notes: list[str] = []
+        self.sealed = False
+
+    def add(self, *differences: Difference) -> None:
+        for one in differences:
+            if len(self.named) < MOST_NAMED:
+                self.named.append(one)
+            else:
+                self.more += 1
+
+
+def verify_run(recorded: RecordedRun) -> Verification:
+    folder, found = recorded.folder, _Findings()
+    run = _read_receipt(folder, found)
+    ended = run is None or run.status != "running"
+    is_busy = not ended and folder.is_busy
+    _check_sums(folder, found, run, ended=ended)
+    files = _Files(folder, found, ended=ended)
+    replayed = False
+    if run is not None and files.summary is not None and files.results.is_whole:
+        report = RunReport(run, files.summary, folder)
+        found.add(*(Difference("summary.json", what, None, name or None) for name, what in _wrong_figures(report)))
+    if run is not None and files.can_be_played:
+        replayed = _play_again(recorded, run, found, ended=ended and files.results.is_whole)
+    if is_busy:
+        found.notes.append("the run is open in a process, and changing")
+    return Verification(
+        run=folder.id,
+        verdict="damaged" if found.named else "intact",
+        status=None if run is None else run.status if ended else "running" if is_busy else "killed",
+        finished=run is not None and run.status == "completed" and not (files.summary and files.summary.unfinished),
+        planned=0 if run is None else run.planned,
+        conversations=files.results.records["Result"],
+        calls=files.journal.records["Told"],
+        sealed=found.sealed,
+        replayed=replayed,
+        differences=tuple(found.named),
+        more=found.more,
+        notes=tuple(found.notes),
+    )
+
+
+# The files, each for itself
+
+
+def _read_receipt(folder: RunFolder, found: _Findings) -> Receipt | None:
+    try:
+        run = folder.read_receipt()
+    except RunDamaged as error:
+        found.add(Difference("run.json", error.reason))
+        return None
+    if run is None:
+        if not folder.journal.exists() and not folder.results.exists():
+            raise UsageError(f"run {folder.id} never started", "There is nothing to verify.")
+        found.add(Difference("run.json", "it is missing"))
+    return run
+
+
+def _check_sums(folder: RunFolder, found: _Findings, run: Receipt | None, *, ended: bool) -> None:
+    try:
+        sums = read_checksums(folder.path)
+        if sums is not None:
+            found.sealed = sums.sealed
+            changed = changed_files(folder.path, sums, ended=ended)
+            found.add(*(Difference(name, what) for name, what in changed.items()))
+    except RunDamaged as error:
+        found.add(Difference(error.path.name, error.reason))
+        return
+    except OSError as error:
+        found.add(Difference(CHECKSUMS, f"it cannot be read: {reason_of(error)}"))
+        return
+    if sums is None and run is not None and run.format >= CHECKSUMS_SINCE:
+        found.add(Difference(CHECKSUMS, "it is missing"))
+    elif sums is None:
+        found.notes.append("an earlier version of rejoinder made the run: it has no checksums")
+    elif not sums.sealed:
+        found.notes.append("the checksums have no seal of yours: another user made the run, or has written them anew")
+
+
+class _Reading(Struct, frozen=True):
+    """What was read of a file with a record a line."""
+
+    is_whole: bool
+    records: Counter[str]
+    """How many there are of each type."""
+    first: str = ""
+    """The type of the first."""
+
+
+_NOT_READ = _Reading(False, Counter())
+
+
+class _Files:
+    """Every file is read once, record by record, to find out which line is not as rejoinder writes it."""
+
+    def __init__(self, folder: RunFolder, found: _Findings, *, ended: bool) -> None:
+        self._folder = folder
+        self._found = found
+        has_suite = self._has_suite()
+        cases = self._read_lines("cases.jsonl", tuple[int, Case])
+        self.journal = self._read_lines("journal.jsonl", Record, may_tear=not ended)
+        if self.journal.first not in ("", Opened.__name__):
+            found.add(Difference("journal.jsonl", "its beginning is missing", 1))
+        self.can_be_played = has_suite and cases.is_whole and self.journal.is_whole
+        self.results = self._read_lines("results.jsonl", Result) if ended else _NOT_READ
+        self.summary: Summary | None = self._read_summary() if ended else None
+
+    def _has_suite(self) -> bool:
+        try:
+            read_stored(self._folder)
+        except RunDamaged as error:
+            self._found.add(Difference("suite.json", error.reason))
+        except RejoinderError as error:
+            self._found.add(Difference("suite.json", error.message))
+        else:
+            return True
+        return False
+
+    def _read_summary(self) -> Summary | None:
+        try:
+            summary = self._folder.read_summary()
+        except RunDamaged as error:
+            self._found.add(Difference("summary.json", error.reason))
+            return None
+        if summary is None:
+            self._found.add(Difference("summary.json", "it is missing"))
+        return summary
+
+    def _read_lines(self, name: str, kind: Any, *, may_tear: bool = False) -> _Reading:
+        """`may_tear`: a process that was killed may have written half of the last line."""
+        path, decode = self._folder.path / name, msgspec.json.Decoder(kind).decode
+        records, first, line = Counter[str](), "", 0
+        try:
+            with open_file(path) as stream:
+                for content in lines_of(stream, path):
+                    line += 1
+                    if not content.endswith(b"\n"):
+                        if may_tear:
+                            break
+                        raise RunDamaged(path, "the last line is cut off")
+                    record = type(decode(content)).__name__
+                    first = first or record
+                    records[record] += 1
+            return _Reading(True, records, first)
+        except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+            self._found.add(Difference(name, _shown(str(error)), line))
+        except RunDamaged as error:
+            self._found.add(Difference(name, error.reason, line or None))
+        except FileNotFoundError:
+            if may_tear and name == "journal.jsonl":  # it was killed before its first call
+                return _NOT_READ
+            self._found.add(Difference(name, "it is missing"))
+        except OSError as error:
+            self._found.add(Difference(name, f"it cannot be read: {reason_of(error)}"))
+        return _Reading(False, records, first)
+
+
+# What they add up to
+
+
+def _wrong_figures(report: RunReport) -> Iterator[tuple[str, str]]:
+    try:
+        for name, recorded, counted in different_figures(report):
+            yield from _compared(recorded, counted, name, "the results")
+    except RecursionError:
+        yield "", _TOO_DEEP
+    except (RejoinderError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        yield "", f"its results cannot be counted: {_shown(str(error))}"
+
+
+def _play_again(recorded: RecordedRun, run: Receipt, found: _Findings, *, ended: bool) -> bool:
+    """Play the journal, and compare what comes of it. True if it could be played."""
+    try:
+        suites = _suites_of(recorded, found)
+        if suites is None:
+            return False
+        skipped = _skipped(recorded.folder) if ended else set[Place]()
+        ends = ended and recorded.options().answers.otherwise == "end"
+        report = derive_run(recorded, suites, (EndIfMissing(skipped),) if ends else ())
+        if not ended:
+            return True
+        differences = [*_planned(run, report), *_wrong_results(recorded.folder, run, report)]
+    except (JournalError, RunDamaged) as error:
+        found.add(Difference("journal.jsonl", error.message))
+        return False
+    except RecursionError:
+        found.add(Difference("results.jsonl", _TOO_DEEP))
+        return False
+    except RejoinderError as error:
+        found.notes.append(f"the journal was not played again: {error.message}")
+        return False
+    if differences and found.sealed and not found.named:
+        # Nothing was edited: the seal says so. A run may have been resumed with other suites than it began with.
+        found.notes.append(f"played with the suites that the run began with, {_told(differences[0])}")
+    else:
+        found.add(*differences)
+    return True
+
+
+def _told(difference: Difference) -> str:
+    place = f"line {difference.line} of {difference.file}" if difference.line else difference.file
+    return f"{place} would be another: {difference.field or 'it'} {difference.message}"
+
+
+def _suites_of(recorded: RecordedRun, found: _Findings) -> list[Suite] | None:
+    """The suites as they were; None where the folder's copy is not to be trusted and the project has others."""
+    if recorded.is_trusted:
+        return recorded.copies()
+    suites = recorded.suites(asks=False)
+    if is_as_stored(suites, recorded.folder, recorded.stored):
+        return suites
+    found.notes.append(
+        "the journal was not played again: the suites here are others than those of the run; --trust uses its own copy"
+    )
+    return None
+
+
+def _planned(run: Receipt, report: RunReport) -> Iterator[Difference]:
+    if run.planned != report.run.planned:
+        yield Difference("run.json", _unlike(run.planned, report.run.planned, "the plan"), None, "planned")
+
+
+def _skipped(folder: RunFolder) -> set[Place]:
+    return {_place(result) for result in read_results(folder.results) if result.status == "skipped"}
+
+
+def _place(result: Result) -> Place:
+    return Place(result.suite, result.id, result.target, result.variant or "", result.trial)
+
+
+_Key: TypeAlias = tuple[Place, str]
+
+
+def _key(result: Result) -> _Key:
+    return _place(result), result.file
+
+
+class _Derived:
+    """The results that the journal gives, in document order, found by their conversation."""
+
+    def __init__(self, path: Path) -> None:
+        self._numbers: dict[_Key, deque[int]] = {}
+        for number, result in enumerate(read_results(path)):
+            self._numbers.setdefault(_key(result), deque()).append(number)
+        self._rest = enumerate(read_results(path))
+        self._last = -1
+
+    def holds(self, key: _Key) -> bool:
+        return bool(self._numbers.get(key))
+
+    def take(self, key: _Key) -> Result | None:
+        """The result of a conversation, which is used up; None where it stands before one that was taken already."""
+        wanted = self._numbers[key].popleft()
+        if wanted < self._last:
+            return None
+        self._last = wanted
+        return next(result for number, result in self._rest if number == wanted)
+
+    def left(self) -> Iterator[Place]:
+        for (place, _), numbers in self._numbers.items():
+            yield from (place for _ in numbers)
+
+
+def _wrong_results(folder: RunFolder, run: Receipt, report: RunReport) -> Iterator[Difference]:
+    name = folder.results.name
+    derived = _Derived(report.results.path)
+    for line, result in enumerate(read_results(folder.results), 1):
+        if not derived.holds(_key(result)):
+            # What was skipped, or ended by an error outside of its calls, is in no journal.
+            if result.status not in ("skipped", "error"):
+                yield Difference(name, f"the journal does not hold this conversation: {_shown(result.id)}", line)
+            continue
+        played = derived.take(_key(result))
+        if played is None:
+            yield Difference(name, "it is out of order", line)
+        elif played != result:
+            pairs = _compared(msgspec.to_builtins(result), msgspec.to_builtins(played), "", "the journal")
+            yield from (Difference(name, what, line, field) for field, what in pairs)
+    if run.status == "completed":
+        for place in derived.left():
+            yield Difference(name, f"a conversation that the journal holds is missing: {_shown(place.case)}")
+
+
+def _compared(recorded: Any, counted: Any, field: str, source: str) -> Iterator[tuple[str, str]]:
+    """The fields that differ, each with both values."""
+    if isinstance(recorded, Struct) and isinstance(counted, Struct):
+        recorded, counted = msgspec.to_builtins(recorded), msgspec.to_builtins(counted)
+    if isinstance(recorded, dict) and isinstance(counted, dict):
+        for key in dict.fromkeys((*recorded, *counted)):
+            yield from _compared(recorded.get(key), counted.get(key), f"{field}.{key}".lstrip("."), source)
+    elif isinstance(recorded, list | tuple) and isinstance(counted, list | tuple) and len(recorded) == len(counted):
+        for place, (one, other) in enumerate(zip(recorded, counted, strict=True)):
+            yield from _compared(one, other, f"{field}[{place}]", source)
+    elif recorded != counted:
+        yield field, _unlike(recorded, counted, source)
+
+
+def _unlike(recorded: object, counted: object, source: str) -> str:
+    return f"is {_value(recorded)}, and by {source} it is {_value(counted)}"
+
+
+def _value(value: object) -> str:
+    return _shown(msgspec.json.encode(value, enc_hook=repr).decode())
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
