@@ -18,7 +18,7 @@ from rejoinder.errors import UsageError
 from rejoinder.report.formats import FORMATS
 from rejoinder.run_files import RunDamaged
 from tests.kit import Project, case, only_run, refusal, refused, run, run_folders, scripted
-from tests.report.test_otlp_http import Collector
+from tests.labs.collector_lab import Collector
 
 SUITE = {
     "metadata": {"name": "words"},

@@ -172,6 +172,7 @@ def test_suites_that_changed_since_are_no_damage(project: Project) -> None:
     assert found["notes"] and "suites that the run began with" in found["notes"][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", [point for point in POINTS if point != "asked.written"])  # a script is not asked
 def test_a_run_that_was_killed_is_intact_but_unfinished(
     project: Project, start: Callable[..., Process], point: str
@@ -186,6 +187,7 @@ def test_a_run_that_was_killed_is_intact_but_unfinished(
     assert verify(project)["finished"]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_interrupted_is_intact_but_unfinished(project: Project, start: Callable[..., Process]) -> None:
     project.write(
         "bot.py",
@@ -247,6 +249,7 @@ def copy(project: Project, intact: Path) -> Path:
     return only_run(project.folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("change", CHANGES)
 def test_every_change_of_a_file_is_found(project: Project, copy: Path, name: str, change: str) -> None:

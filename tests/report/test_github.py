@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 
 from rejoinder.report import github
@@ -92,6 +93,47 @@ def test_outputs_are_a_line_each() -> None:
     lines = dict(line.split("=", 1) for line in github.outputs(mixed()).splitlines())
     assert (lines["passed"], lines["failed"], lines["errors"], lines["exit_code"]) == ("4", "3", "1", "3")
     assert lines["run"] == "20261116-120000-abcd"
+
+
+@given(hostile_texts)
+def test_no_line_of_others_is_a_command(text: str) -> None:
+    for line in text.split("\n"):
+        shown = github.defused(line)
+        assert not shown.lstrip().startswith("::")
+        assert not re.search(r"##\w*\[", shown)
+        if not line.lstrip().startswith("::") and "##" not in line:
+            assert shown == line
+
+
+def flip(before: str, now: str) -> github.Flip:
+    return github.Flip(before, now)
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        (github.Comparison(0), "0 worse, 0 same"),
+        (github.Comparison(34), "0 worse, 34 same"),
+        (github.Comparison(2, (flip("passed", "failed"),)), "1 worse, 1 same"),
+        (github.Comparison(2, (flip("failed", "recovered"),)), "0 worse, 1 better, 1 same"),
+        (github.Comparison(2, (flip("error", "passed"), flip("passed", "skipped"))), "0 worse, 0 same, 2 cannot tell"),
+        (github.Comparison(("a", "b"), (), ("c",), ("d", "e")), "0 worse, 2 same, 2 new, 1 gone"),
+    ],
+)
+def test_a_comparison_is_one_line(found: github.Comparison, wanted: str) -> None:
+    assert github.compared(found) == wanted
+
+
+def test_a_comment_with_a_gate_fits_and_holds_no_text_of_others_as_markdown() -> None:
+    run = made_run(failed(f"case-{number}", "x" * 2_000) for number in range(500))
+    rules = tuple(github.Rule("tag:<b>@all" * 50, "fail", "![x](http://evil) " * 500) for _ in range(500))
+    text = github.sticky_text(run, "nightly", github.Against(github.Gate("fail", rules), github.Comparison(500)))
+    assert text.splitlines()[1] == "**0 worse, 500 same** against the baseline"
+    assert len(text) <= github.COMMENT_LIMIT
+    assert "did not pass" in text
+    lines = [line for line in text.splitlines() if "evil" in line]
+    assert len(lines) == github.MOST_RULES
+    assert all(re.fullmatch(r"- `[^`]*` `fail`: `[^`]*`", line) for line in lines)
 
 
 def test_commands_are_off_between_two_lines() -> None:

@@ -21,6 +21,8 @@ from rejoinder.report.words import count
 MOST_NAMED = 10
 """Files that are named when they are passed over."""
 
+_OBEYING = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
+"""Variables by which build servers are known."""
 _COLOURS = {"error": "red", "warning": "yellow", "place": None, "dim": "blue", "fix": "green"}
 
 
@@ -59,7 +61,19 @@ def width_of(stream: TextIO) -> int:
 
 def echo(*lines: str, err: bool = False) -> None:
     """Print each text as one line: a line break inside it does not begin another."""
-    click.echo("".join(f"{printable_line(line)}\n" for line in lines), nl=False, err=err)
+    shown = map(_defused if is_on_a_server() else str, map(printable_line, lines))
+    click.echo("".join(f"{line}\n" for line in shown), nl=False, err=err)
+
+
+def is_on_a_server() -> bool:
+    """Is the output read by a build server that takes some lines for commands?"""
+    return any(os.environ.get(name) for name in _OBEYING)
+
+
+def _defused(line: str) -> str:
+    from rejoinder.report.github import defused
+
+    return defused(line)
 
 
 def echo_styled(lines: Iterable[str]) -> None:
@@ -83,7 +97,8 @@ def show_problems(problems: Iterable[Problem], *, err: bool = False) -> None:
     style, width = style_for(stream), width_of(stream)
     for problem in problems:
         for line in write_problem(problem, width=width, style=style):
-            click.echo(line, err=err, color=True)  # its texts are printable, and its colours are ours
+            shown = _defused(line) if is_on_a_server() else line
+            click.echo(shown, err=err, color=True)  # its texts are printable, and its colours are ours
         echo("", err=err)
 
 

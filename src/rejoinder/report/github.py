@@ -8,9 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from typing import Any
+
+from msgspec import Struct
 
 from rejoinder.report.inert import visible
-from rejoinder.report.markdown import SUMMARY_LIMIT, write_within
+from rejoinder.report.markdown import SUMMARY_LIMIT, code, write_within
 from rejoinder.report.runs import Run, Tried, name_of, tried_cases
 from rejoinder.report.transcript import reasons_of
 
@@ -18,12 +21,56 @@ COMMENT_LIMIT = 65_536
 """Characters of a comment. A character has at least one byte, so a text of as many bytes fits."""
 MOST_ANNOTATIONS = 10
 """GitHub shows this number of each kind for a step."""
+MOST_RULES = 50
 
 
-def write_step_summary(run: Run, path: Path) -> None:
+class Rule(Struct, frozen=True):
+    rule: str
+    verdict: str = ""
+    reason: str = ""
+
+
+class Gate(Struct, frozen=True):
+    """What `rejoinder gate --format json` says."""
+
+    verdict: str
+    rules: tuple[Rule, ...] = ()
+
+
+class Flip(Struct, frozen=True, rename={"before": "from", "now": "to"}):
+    """A case that ended otherwise than before."""
+
+    before: str
+    now: str
+
+
+class Comparison(Struct, frozen=True):
+    """What `rejoinder compare --format json` says."""
+
+    matched: int | tuple[Any, ...]
+    flips: tuple[Flip, ...] = ()
+    only_in_a: int | tuple[Any, ...] = 0
+    only_in_b: int | tuple[Any, ...] = 0
+
+
+class Against(Struct, frozen=True):
+    """How a run stands against its baseline, as far as it is known."""
+
+    gate: Gate | None = None
+    comparison: Comparison | None = None
+
+
+_UNKNOWN = Against()
+
+
+def write_step_summary(run: Run, path: Path, against: Against = _UNKNOWN) -> None:
     """Append the run to the file that `GITHUB_STEP_SUMMARY` names, as far as there is room in it. Raises OSError."""
+    head = _against(against)
     with path.open("a", encoding="utf-8", newline="\n") as stream:
-        stream.writelines(write_within(run, SUMMARY_LIMIT - path.stat().st_size))
+        room = SUMMARY_LIMIT - path.stat().st_size - len(head.encode())
+        if room > 0:
+            stream.write(head)
+        stream.writelines(write_within(run, room))
 
 
 def write_annotations(run: Run, most: int = MOST_ANNOTATIONS, folder: str = "") -> Iterator[str]:
@@ -78,10 +125,47 @@ def outputs(run: Run) -> str:
     return "".join(f"{key}={value}\n" for key, value in named.items())
 
 
-def sticky_text(run: Run, key: str = "results") -> str:
+def compared(found: Comparison) -> str:
+    """A line such as `2 worse, 31 same, 1 cannot tell`."""
+    known = [flip for flip in found.flips if {flip.before, flip.now} <= _DECIDED]
+    worse = sum(flip.now not in _PASSED for flip in known)
+    numbers = {
+        "worse": worse,
+        "better": len(known) - worse,
+        "same": max(0, _number(found.matched) - len(found.flips)),
+        "cannot tell": len(found.flips) - len(known),
+        "new": _number(found.only_in_b),
+        "gone": _number(found.only_in_a),
+    }
+    return ", ".join(f"{number:,} {word}" for word, number in numbers.items() if number or word in ("worse", "same"))
+
+
+_PASSED = frozenset(("passed", "recovered"))
+_DECIDED = _PASSED | {"failed"}
+"""An error or a skipped case says nothing about the model."""
+
+
+def _number(found: int | tuple[Any, ...]) -> int:
+    return found if isinstance(found, int) else len(found)
+
+
+def _against(found: Against) -> str:
+    text = "" if found.comparison is None else f"**{compared(found.comparison)}** against the baseline\n\n"
+    if found.gate is None:
+        return text
+    rules = "".join(_rule(rule) for rule in found.gate.rules[:MOST_RULES])
+    return f"{text}gate: {code(found.gate.verdict)}\n\n{rules}\n"
+
+
+def _rule(rule: Rule) -> str:
+    reason = f": {code(rule.reason)}" if rule.reason else ""
+    return f"- {code(rule.rule)} {code(rule.verdict)}{reason}\n"
+
+
+def sticky_text(run: Run, key: str = "results", against: Against = _UNKNOWN) -> str:
     """The text of a comment on a pull request. Its first line, which is not shown, tells it from all others."""
-    mark = f"{sticky_mark(key)}\n"
-    return mark + "".join(write_within(run, COMMENT_LIMIT - len(mark)))
+    head = f"{sticky_mark(key)}\n{_against(against)}"
+    return head + "".join(write_within(run, COMMENT_LIMIT - len(head.encode())))
 
 
 def sticky_mark(key: str = "results") -> str:
@@ -91,6 +175,16 @@ def sticky_mark(key: str = "results") -> str:
 
 def _name(text: str) -> str:
     return re.sub("[^A-Za-z0-9_.]+", "-", text)[:100].strip("-")
+
+
+def defused(line: str) -> str:
+    """A line of text of others that no build server takes for a command: GitHub obeys `::` at the beginning, and
+    several obey `##name[` anywhere."""
+    line = _MARKED.sub(r"## \1[", line)
+    return line.replace("::", ": :", 1) if line.lstrip().startswith("::") else line
+
+
+_MARKED = re.compile(r"##(\w*)\[")
 
 
 def commands_off(token: str) -> tuple[str, str]:

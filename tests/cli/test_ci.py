@@ -1,0 +1,93 @@
+"""`rejoinder ci` and what commands print on build servers. docs/ci.md and the action are tested in tests/docs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.kit import Project, case, only_run, refusal, refused, run, scripted
+from tests.report.exports import HOSTILE
+
+SUITE = {
+    "targets": [scripted("bot", "yes")],
+    "target": "bot",
+    "evals": [case("good", {"equals": "yes"}), case("bad", {"equals": "no"})],
+}
+VARIABLES = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", "GITHUB_WORKSPACE")
+
+
+@pytest.fixture(autouse=True)
+def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_without_a_server_it_writes_what_is_asked_for(project: Project) -> None:
+    run(project, SUITE)
+    assert project.run("ci") == ""
+    assert project.run("ci", "--comment", "comment.md", "--name", "nightly") == ""
+    text = (project.folder / "comment.md").read_text(encoding="utf-8")
+    assert text.startswith("<!-- rejoinder-report:nightly -->\n## rejoinder: 1 of 2 passed")
+
+
+def test_on_github_it_writes_summary_outputs_and_annotations(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(project, SUITE)
+    for name in VARIABLES:
+        monkeypatch.setenv(name, str(project.folder / name))
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path.parent))
+    [annotation] = project.run("ci").splitlines()
+    assert annotation.startswith(f"::error file={tmp_path.name}/evals.yaml,line=")
+    assert "1 of 2 passed" in (project.folder / "GITHUB_STEP_SUMMARY").read_text(encoding="utf-8")
+    assert "failed=1\n" in (project.folder / "GITHUB_OUTPUT").read_text(encoding="utf-8")
+
+
+def test_what_gate_and_compare_said_is_added(project: Project) -> None:
+    run(project, SUITE)
+    gate = {"verdict": "fail", "rules": [{"rule": "rate>=90%", "verdict": "fail", "reason": "50%"}], "more": 1}
+    flips = [{"id": "bad", "target": "bot", "from": "passed", "to": "failed", "turn": 1}]
+    project.write("gate.json", json.dumps(gate))
+    project.write("compared.json", json.dumps({"a": "x", "matched": 2, "flips": flips, "verdict": "worse"}))
+    project.write("empty.json", "")
+    said = project.run("ci", "--gate", "gate.json", "--compared", "compared.json", "--comment", "c.md")
+    assert said == "1 worse, 1 same\n"
+    text = (project.folder / "c.md").read_text(encoding="utf-8")
+    assert "**1 worse, 1 same** against the baseline" in text
+    assert "- `rate>=90%` `fail`: `50%`" in text
+    assert project.run("ci", "--gate", "empty.json", "--compared", "empty.json") == ""
+
+
+def test_files_that_are_no_answers_are_refused(project: Project) -> None:
+    run(project, SUITE)
+    project.write("wrong.json", "[1]")
+    assert "no answer of the command" in refusal(project, "ci", "--gate", "wrong.json")
+    assert "cannot be read" in refusal(project, "ci", "--compared", "gone.json")
+    assert "cannot be written" in refusal(project, "ci", "--comment", "gone/comment.md")
+
+
+def test_edited_figures_are_refused(project: Project) -> None:
+    run(project, SUITE)
+    path = only_run(project.folder) / "summary.json"
+    path.write_text(path.read_text().replace('"failed": 1', '"failed": 0'))
+    assert refused(project, "ci").exit_code == 3
+
+
+@pytest.mark.parametrize("server", ["GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION"])
+def test_no_reply_is_a_command_to_a_build_server(
+    project: Project, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replies = [reply for reply in HOSTILE if "\ud800" not in reply]
+    replies += ["x\n::error::forged", "\t::set-output name=a::b", "##vso[task.complete]", "##teamcity[testFailed]"]
+    evals = [case(f"c{place}", {"equals": "-"}) for place in range(len(replies))]
+    target = {"name": "bot", "provider": "scripted", "replies": {f"c{n}": [reply] for n, reply in enumerate(replies)}}
+    run(project, {"targets": [target], "target": "bot", "evals": evals})
+    before = project.run("show", "--verbose")
+    assert re.search(r"##\w*\[|^\s*::", before, re.MULTILINE)
+    monkeypatch.setenv(server, "1")
+    for arguments in (("show", "--verbose"), ("show",), ("run",)):
+        result = project.invoke(*arguments)
+        assert not re.search(r"##\w*\[|^\s*::", result.output, re.MULTILINE)

@@ -1,0 +1,313 @@
+"""The action, the hook and the scripts of docs/ci.md, executed with the files and variables of build servers."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+from tests.documentation import ROOT
+from tests.kit import Project, Raw, case, run_folders
+from tests.labs.ci_lab import ACTION, Github, Server, pull_request
+
+pytestmark = pytest.mark.slow
+
+PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+BLOCKS = dict(re.findall(r"^```\w+ (\S+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
+GATE = {"verdict": "fail", "rules": [{"rule": "no-regression", "verdict": "fail", "reason": "2 `worse` @all"}]}
+
+
+def flip(name: str, before: str, now: str) -> Raw:
+    return {"id": name, "target": "demo", "from": before, "to": now, "turn": 1}
+
+
+COMPARED = {
+    "a": {},
+    "b": {},
+    "matched": 34,
+    "only_in_a": [],
+    "only_in_b": [],
+    "flips": [flip("a", "passed", "failed"), flip("b", "recovered", "failed"), flip("c", "passed", "error")],
+    "verdict": "worse",
+}
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The project of the page."""
+    folder = tmp_path / "checkout"
+    for name in ("evals.yaml", "ci.sh"):
+        Project(folder).write(name, BLOCKS[name])
+    (folder / ".rejoinder").mkdir()
+    return folder
+
+
+@pytest.fixture
+def github(tmp_path: Path, checkout: Path) -> Github:
+    return Github(tmp_path / "server", checkout)
+
+
+def break_case(checkout: Path) -> None:
+    path = checkout / "evals.yaml"
+    path.write_text(path.read_text().replace('square: ["144"]', 'square: ["no\\n::error::forged ##[error]forged"]'))
+
+
+def record(server: Server) -> None:
+    server.installed_before()
+    assert server.bash("rejoinder run --record cassettes && rm -r .rejoinder").code == 0
+
+
+def summary(github: Github) -> str:
+    return github.files["STEP_SUMMARY"].read_text(encoding="utf-8")
+
+
+# The action
+
+
+def test_the_action_installs_runs_and_reports(github: Github) -> None:
+    done = github.action(out="results.xml\nresults.ctrf.json\n")
+    assert done.code == 0, done.log
+    assert github.read("installed").strip().endswith(f"install --quiet --disable-pip-version-check {ROOT}")
+    assert "3 of 3 passed" in summary(github)
+    figures = {name: value for name, value in done.outputs.items() if name not in ("run", "comment")}
+    assert figures == {"total": "3", "passed": "3", "failed": "0", "errors": "0", "pass_rate": "1", "exit_code": "0"}
+    assert done.outputs["run"] == run_folders(github.checkout)[0].name
+    assert len(list(ElementTree.parse(github.checkout / "results.xml").iter("testcase"))) == 3
+    assert json.loads((github.checkout / "results.ctrf.json").read_text())["reportFormat"] == "CTRF"
+    assert github.read("asked-of-github") == ""  # it is no pull request
+
+
+def test_a_failure_is_annotated_at_its_line_and_ends_the_job(github: Github, checkout: Path) -> None:
+    moved = checkout / "deep" / "project"
+    shutil.copytree(checkout, moved)
+    break_case(moved)
+    done = github.action(folder="deep/project", package="rejoinder==9")
+    assert done.code == 1
+    assert github.read("installed").strip().endswith("rejoinder==9")
+    commands = [line for line in done.log.splitlines() if line.lstrip().startswith("::")]
+    [annotation] = commands  # what the model said is no command
+    assert annotation.startswith("::error file=deep/project/evals.yaml,line=10,title=square failed::")
+    assert "##[" not in done.log.replace(annotation, "")
+    assert ": :error::forged ## [error]forged" in done.log
+    assert "### Not passed" in summary(github)
+
+
+def test_a_suite_with_a_mistake_ends_the_job_without_a_report(github: Github, checkout: Path) -> None:
+    (checkout / "evals.yaml").write_text("evals: 1\n")
+    done = github.action()
+    assert done.code == 2
+    assert summary(github) == "" and done.outputs["run"] == ""
+
+
+@pytest.mark.parametrize("head", ["a-stranger/project", None])
+def test_pull_requests_of_forks_replay_without_keys(tmp_path: Path, checkout: Path, head: str | None) -> None:
+    github = Github(tmp_path / "server", checkout, pull_request(head))
+    record(github)
+    done = github.action()
+    assert done.code == 0, done.log
+    assert "answering from the cassettes in cassettes" in done.log
+    receipt = json.loads((run_folders(checkout)[0] / "run.json").read_text())
+    assert receipt["options"]["replay"] == str(checkout / "cassettes")
+    assert "cannot comment" in done.log
+    assert github.read("asked-of-github") == ""
+
+
+def test_a_fork_without_cassettes_is_told_how_to_record_them(tmp_path: Path, checkout: Path) -> None:
+    done = Github(tmp_path / "server", checkout, pull_request("a-stranger/project")).action()
+    assert done.code == 2
+    assert "`run --record cassettes` writes one" in done.log
+
+
+@pytest.mark.parametrize("mode", ["live", "replay"])
+def test_a_mode_that_is_named_counts_everywhere(tmp_path: Path, checkout: Path, mode: str) -> None:
+    github = Github(
+        tmp_path / "server", checkout, pull_request("a-stranger/project" if mode == "live" else "us/project")
+    )
+    record(github)
+    assert github.action(mode=mode).code == 0
+    options = json.loads((run_folders(checkout)[0] / "run.json").read_text())["options"]
+    assert (options["replay"] is None, options["cache"]) == ((True, True) if mode == "live" else (False, False))
+
+
+def comments(github: Github, *bodies: tuple[str, str]) -> None:
+    found = [{"id": 40 + place, "user": {"type": kind}, "body": body} for place, (kind, body) in enumerate(bodies)]
+    (github.fakes / "comments.json").write_text(json.dumps(found))
+
+
+MARK = "<!-- rejoinder-report:results -->"
+
+
+def test_a_comment_is_written_once_and_then_kept_up_to_date(tmp_path: Path, checkout: Path) -> None:
+    github = Github(tmp_path / "server", checkout, pull_request())
+    comments(github, ("User", f"{MARK}\nforged"), ("Bot", "<!-- rejoinder-report:other -->"))
+    assert github.action().code == 0
+    assert "--method POST repos/us/project/issues/7/comments" in github.read("asked-of-github")
+    assert github.read("comment").startswith(f"{MARK}\n## rejoinder: 3 of 3 passed")
+    comments(github, ("User", "hello"), ("Bot", github.read("comment")))
+    break_case(checkout)
+    assert github.action().code == 1  # a job that fails comments, too
+    assert "--method PATCH repos/us/project/issues/comments/41" in github.read("asked-of-github")
+    assert "2 of 3 passed" in github.read("comment")
+
+
+def test_no_comment_is_written_where_none_is_wanted(tmp_path: Path, checkout: Path) -> None:
+    github = Github(tmp_path / "server", checkout, pull_request())
+    assert github.action(comment="false").code == 0
+    assert github.read("asked-of-github") == ""
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code", "inputs", "wanted"),
+    [
+        ("pass", 0, {}, 0),
+        ("fail", 1, {}, 1),
+        ("cannot-tell", 5, {}, 0),
+        ("cannot-tell", 5, {"strict": "true"}, 5),
+        ("pass", 3, {}, 3),
+    ],
+)
+def test_a_gate_decides_where_there_is_a_baseline(
+    tmp_path: Path, checkout: Path, verdict: str, code: int, inputs: dict[str, str], wanted: int
+) -> None:
+    github = Github(tmp_path / "server", checkout, pull_request())
+    break_case(checkout)
+    github.answers("gate", {**GATE, "verdict": verdict}, code)
+    github.answers("compare", COMPARED, 1)
+    done = github.action(against="main", **inputs)
+    assert done.code == wanted, done.log
+    assert ("::warning" in done.log) is (code == 5 and not inputs)
+    run = run_folders(checkout)[0].name
+    assert github.read("asked").splitlines() == [
+        f"compare main {run} --format json",
+        f"gate {run} --against main --format json",
+    ]
+    for text in (github.read("comment"), summary(github)):
+        assert "**2 worse, 31 same, 1 cannot tell** against the baseline" in text
+        assert f"gate: `{verdict}`" in text
+        assert "- `no-regression` `fail`: ``2 `worse` @all``" in text
+    assert "2 worse, 31 same, 1 cannot tell" in done.log.splitlines()
+
+
+def test_a_gate_hides_no_error(tmp_path: Path, checkout: Path) -> None:
+    github = Github(tmp_path / "server", checkout)
+    (checkout / "evals.yaml").write_text(
+        json.dumps({"targets": [{"name": "a", "provider": "python", "call": "bot:reply"}], "evals": [case("a")]})
+    )
+    (checkout / "bot.py").write_text("def reply(request):\n    raise KeyError('x')\n")
+    github.answers("gate", GATE, 0)
+    assert github.action(against="main").code == 3
+
+
+def test_a_baseline_that_no_command_knows_is_said_and_the_rest_is_reported(github: Github) -> None:
+    done = github.action(against="main")  # both commands end with 2 and say nothing
+    assert done.code == 2
+    assert "3 of 3 passed" in summary(github)
+
+
+def test_inputs_are_words_and_no_scripts(github: Github, checkout: Path) -> None:
+    shutil.copy(checkout / "evals.yaml", checkout / "my evals.yaml")
+    done = github.action(
+        paths="my evals.yaml",
+        arguments="--case\ntimes\n--repeat\n2",
+        out="$(touch pwned).xml",
+        name='x"; touch pwned; "',
+    )
+    assert done.code == 0, done.log
+    assert done.outputs["total"] == "2"
+    assert not list(checkout.glob("**/pwned"))
+    assert (checkout / "$(touch pwned).xml").exists()
+
+
+def test_the_table_of_inputs_is_that_of_the_action() -> None:
+    rows = re.findall(r"^\| (`[^|]+) \|", PAGE, re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(ACTION["inputs"])
+
+
+# The workflows and scripts of the page
+
+
+def jobs(name: str) -> dict[str, Raw]:
+    return yaml.safe_load(BLOCKS[name])["jobs"]
+
+
+@pytest.mark.parametrize("head", ["us/project", "a-stranger/project"])
+def test_the_workflow_of_the_page(tmp_path: Path, checkout: Path, head: str) -> None:
+    github = Github(tmp_path / "server", checkout, pull_request(head), OPENAI_API_KEY="a-key")
+    record(github)
+    done = github.job(jobs(".github/workflows/evals.yaml")["evals"])
+    assert done.code == 0, done.log
+    kept = {path.name for path in (github.artifacts / "results").iterdir()}
+    assert kept == {"results.xml", "results.ctrf.json", "runs"}
+    assert ("cassettes" in done.log) is (head != "us/project")
+
+
+def test_the_workflow_of_several_machines(tmp_path: Path, checkout: Path) -> None:
+    break_case(checkout)
+    parts = jobs(".github/workflows/parts.yaml")
+    for number in parts["part"]["strategy"]["matrix"]["part"]:
+        machine = tmp_path / f"machine {number}"
+        shutil.copytree(checkout, machine / "checkout")
+        server = Github(tmp_path / f"server-{number}", machine / "checkout")
+        server.environment["XDG_CONFIG_HOME"] = str(machine)  # each has a key of its own
+        done = server.job(parts["part"], part=number)
+        assert done.code == 0, done.log
+    whole = Github(tmp_path / "whole", checkout)
+    done = whole.job(parts["whole"])
+    assert done.code == 1
+    assert "2 of 3 passed" in summary(whole)
+    names = [test.get("name") for test in ElementTree.parse(checkout / "results.xml").iter("testcase")]
+    assert names == ["times", "square", "cube"]
+
+
+@pytest.mark.parametrize("key", ["", "a-key"])
+def test_the_jobs_of_gitlab(tmp_path: Path, checkout: Path, key: str) -> None:
+    jobs: dict[str, Any] = yaml.safe_load(BLOCKS[".gitlab-ci.yml"])
+    gitlab = Server(tmp_path / "server", checkout, GITLAB_CI="true", CI_PROJECT_DIR=str(checkout), OPENAI_API_KEY=key)
+    record(gitlab)
+    break_case(checkout)
+    total = jobs["part"]["parallel"]
+    for number in range(1, total + 1):
+        script = "\n".join(jobs["part"]["script"])
+        done = gitlab.bash(script, CI_NODE_INDEX=str(number), CI_NODE_TOTAL=str(total))
+        assert done.code == 0, done.log
+    assert gitlab.read("installed").splitlines() == ["install rejoinder"] * total
+    done = gitlab.bash("\n".join(jobs["whole"]["script"]))
+    assert done.code == (1 if key else 0), done.log  # cassettes know the answer from before the break
+    assert done.log.count("intact: run") == len(run_folders(checkout)) - 1
+    for path in (jobs["whole"]["artifacts"]["reports"]["junit"], *jobs["whole"]["artifacts"]["paths"]):
+        assert (checkout / path).stat().st_size > 0
+
+
+@pytest.mark.parametrize(("key", "wanted"), [("", 0), ("a-key", 1)])
+def test_the_script_for_every_server(tmp_path: Path, checkout: Path, key: str, wanted: int) -> None:
+    server = Server(tmp_path / "server", checkout, OPENAI_API_KEY=key)
+    record(server)
+    break_case(checkout)
+    done = server.bash("sh ci.sh")
+    assert done.code == wanted, done.log
+    assert (checkout / "results.xml").exists() and (checkout / "results.md").exists()
+    (checkout / "evals.yaml").write_text("evals: 1\n")
+    assert server.bash("sh ci.sh").code == 2
+
+
+# The hook
+
+
+def test_the_hook_checks_suites(tmp_path: Path, checkout: Path) -> None:
+    [hook] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    [repository] = yaml.safe_load(BLOCKS[".pre-commit-config.yaml"])["repos"]
+    assert [one["id"] for one in repository["hooks"]] == [hook["id"]]
+    names = ("evals.yaml", "deep/eval.yml", "a.evals.yaml", "b.eval.yaml", "c.rejoinder.yml")
+    assert all(re.search(hook["files"], name) for name in names)
+    assert not any(re.search(hook["files"], name) for name in ("targets.yaml", "docker-compose.yml", "medieval.yaml"))
+    server = Server(tmp_path / "server", checkout)
+    server.installed_before()
+    assert server.bash(f"{hook['entry']} evals.yaml").code == 0
+    (checkout / "evals.yaml").write_text("evals: [{prompt: Hi, cheks: []}]\n")
+    assert server.bash(f"{hook['entry']} evals.yaml").code == 2
