@@ -185,3 +185,13 @@ def test_edited_figures_are_said_and_not_exported(project: Project) -> None:
     assert shown.exit_code == 0
     assert "its figures disagree with the results" in shown.stderr
     assert "rejoinder verify" in shown.stderr
+
+
+def test_results_that_cannot_be_read_are_named(project: Project) -> None:
+    run(project, SUITE)
+    path = only_run(project.folder) / "results.jsonl"
+    path.write_text(path.read_text() + "{}\n")
+    for command in (("show",), ("export", "--to", "csv"), ("ci",)):
+        error = refused(project, *command)
+        assert error.exit_code == 3
+        assert "results.jsonl is damaged: line 3" in error.message

@@ -22,7 +22,7 @@ from rejoinder.engine.results import Results, ResultWriter, read_results
 from rejoinder.engine.setup import Setup
 from rejoinder.engine.summary import add_embeddings, summarise
 from rejoinder.engine.worker import Worker
-from rejoinder.errors import RejoinderError, UsageError
+from rejoinder.errors import UsageError
 from rejoinder.model import Receipt, Suite, Summary
 from rejoinder.run_files import RunDamaged
 
@@ -70,7 +70,7 @@ def read_run(recorded: RecordedRun) -> RunReport | None:
 
 def damage_of(report: RunReport) -> RunDamaged | None:
     """What is wrong with a run whose figures do not agree with its results; None where they do. Figures that were
-    derived a moment ago are counted from their results."""
+    derived a moment ago are counted from their results. Raises RunDamaged for results that cannot be read."""
     if report.derived is not None or is_consistent(report):
         return None
     return RunDamaged(
@@ -81,10 +81,11 @@ def damage_of(report: RunReport) -> RunDamaged | None:
 
 
 def is_consistent(report: RunReport) -> bool:
-    """True if the figures of a recorded run agree with its results."""
+    """True if the figures of a recorded run agree with its results. Raises RunDamaged for results that cannot be
+    read."""
     try:
         return next(different_figures(report), None) is None
-    except (RejoinderError, ArithmeticError, ValueError, LookupError):
+    except (ArithmeticError, ValueError, LookupError):
         return False
 
 
