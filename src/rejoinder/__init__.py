@@ -45,8 +45,7 @@ if TYPE_CHECKING:
     from rejoinder.validation import validate as validate
 
 _NAMES = {
-    "rejoinder.api": "bless compare fork gate grade merge replay resume run show",
-    "rejoinder.api": "export fork grade merge replay resume run show",
+    "rejoinder.api": "bless compare export fork gate grade merge replay resume run show",
     "rejoinder.checks.plugins": "check",
     "rejoinder.engine.options": "Answers Limits Pace Rounds RunOptions Selection Trust",
     "rejoinder.engine.run_report": "RunReport",

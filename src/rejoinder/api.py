@@ -187,6 +187,8 @@ def _resume(recorded: RecordedRun, options: RunOptions, observer: Observer | Non
         if goes_in_rounds(options):
             return resume_rounds(recorded, options, Watcher(observer), retry_errors=retry_errors)
     return engine.resume_run(recorded, options, observer, retry_errors=retry_errors)
+
+
 def export(run: Run, to: str | None, out: str | Path) -> None:
     """Write a recorded run to a file in the format `to`, else in that of the file's suffix. Raises RunDamaged where its
     figures disagree with its results."""

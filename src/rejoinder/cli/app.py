@@ -34,7 +34,6 @@ COMMANDS = {
     "var": "Save variables of yours for all suites.",
     "secret": "Save secrets of yours for all suites; they are never printed.",
     "ci": "Hand a recorded run to a build server: summary, annotations, comment.",
-    "runs": "List and delete recorded runs.",
     "cache": "Show and clear the answers that `run --cache` has stored.",
     "judge": "Test a judge against replies that people have labelled.",
     "trust": "Let .env files decide where keys are sent.",
