@@ -301,3 +301,26 @@ def test_a_control_that_fails_is_no_control(project: Project) -> None:
     assert (result.status, result.control) == ("passed", None)
     assert report.summary.net_recovery is not None
     assert (report.summary.net_recovery.failures, report.summary.net_recovery.uncontrolled) == (0, 1)
+
+
+def test_what_is_in_quarantine_decides_no_gate_and_no_comparison(project: Project) -> None:
+    def played(flaky: str) -> rejoinder.RunReport:
+        replies = {f"c{n}": ["yes"] for n in range(9)} | {"flaky": [flaky]}
+        quarantine = {"until": "9999-12-31", "reason": "the tokenizer"}
+        cases = [case(f"c{n}", YES) for n in range(9)] + [case("flaky", YES, quarantine=quarantine)]
+        return play(project, cases, {"name": "it", "provider": "scripted", "replies": replies})
+
+    good, bad = played("yes"), played("no")
+    found = rejoinder.compare(good, bad)
+    assert (found.matched, found.flips) == (9, ())
+    rejoinder.bless(good, "main")
+    assert project.invoke("gate", bad.run.id, "--against", "main", "--rule", "rate>=100%").exit_code == 0
+    assert project.invoke("verify", bad.run.id).exit_code == 0
+
+
+def test_a_comparison_uses_the_control_of_both_runs(project: Project) -> None:
+    project.write("own.py", DEAF)
+    runs = [play(project, recovering(20, control="afresh"), python(name)) for name in ("deaf", "listens")]
+    net = rejoinder.compare(*runs).net_recovery
+    assert net is not None
+    assert [side.verdict for side in (net.a, net.b)] == ["cannot-tell", "listens"]

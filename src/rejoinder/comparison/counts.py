@@ -68,6 +68,8 @@ class Verdicts(Columns):
     def __init__(self) -> None:
         self.trials, self.passed, self.first, self.errors = (array("q") for _ in range(4))
         self.failed, self.recovered, self.skipped = (array("q") for _ in range(3))
+        self.controlled, self.against, self.afresh = (array("q") for _ in range(3))
+        """Failures that have a control, those that recovered, and those that passed when asked afresh."""
 
     def add(self, number: int, result: Result) -> None:
         if result.status == "skipped":
@@ -80,6 +82,10 @@ class Verdicts(Columns):
         self.first[number] += first_try
         self.failed[number] += not first_try and any(turn.depth for turn in result.turns)
         self.recovered[number] += result.recovered
+        if result.has_control and result.control is not None:
+            self.controlled[number] += 1
+            self.against[number] += result.passed
+            self.afresh[number] += result.control.passed
 
     def eventual(self, number: int) -> Trials:
         return trials_of(self.passed[number], self.trials[number], self.errors[number])
@@ -88,8 +94,10 @@ class Verdicts(Columns):
         return trials_of(self.first[number], self.trials[number], self.errors[number])
 
     def tries(self, number: int) -> Tries:
-        counts = self.trials[number], self.first[number], self.failed[number], self.recovered[number]
-        return _tries_of(*counts)
+        trials, first, controlled = self.trials[number], self.first[number], self.controlled[number]
+        if controlled:
+            return _tries_of(trials, first, controlled, self.against[number], self.afresh[number])
+        return _tries_of(trials, first, self.failed[number], self.recovered[number])
 
     def state(self, number: int) -> CaseState:
         passed, trials = self.passed[number], self.trials[number]
@@ -105,8 +113,8 @@ def trials_of(passed: int, trials: int, errors: int) -> Trials:
 
 
 @lru_cache(maxsize=1 << 12)
-def _tries_of(trials: int, first: int, failed: int, recovered: int) -> Tries:
-    return Tries(trials, first, failed, recovered)
+def _tries_of(trials: int, first: int, failed: int, recovered: int, afresh: int | None = None) -> Tries:
+    return Tries(trials, first, failed, recovered, afresh)
 
 
 class Spending(Columns):

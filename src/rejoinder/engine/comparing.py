@@ -96,7 +96,7 @@ _Chosen = tuple[RunReport, str | None]
 
 
 def _compare(a: _Chosen, b: _Chosen, wanted: Wanted) -> RunComparison:
-    sides = [Side(report.folder.id, report.results, target) for report, target in (a, b)]
+    sides = [Side(report.folder.id, report.counted, target) for report, target in (a, b)]
     try:
         found = compare_sides(sides[0], sides[1], margin=wanted.margin, shown=wanted.shown)
     except (ArithmeticError, ValueError):

@@ -94,7 +94,7 @@ class Trials:
             return
         self._failed.add(case)
         self._recovered.add(case, result.passed)
-        if result.control is not None and not any(check.error for check in result.control.checks):
+        if result.has_control and result.control is not None:
             self._controlled.add(case)
             self._against.add(case, result.passed)
             self._afresh.add(case, result.control.passed)

@@ -328,6 +328,17 @@ def read_results(path: Path) -> Iterator[Result]:
             yield result
 
 
+class CountedResults:
+    """The results of a run without those of cases that are in quarantine on its day."""
+
+    def __init__(self, results: Iterable[Result], day: str) -> None:
+        self._results = results
+        self._day = day
+
+    def __iter__(self) -> Iterator[Result]:
+        return (result for result in self._results if result.counts_on(self._day))
+
+
 class Results(Sequence[Result]):
     """The results of a run, read from the disk: one at a time when walked through, all of them when indexed."""
 

@@ -18,7 +18,7 @@ from rejoinder.engine.folder import RunFolder
 from rejoinder.engine.journal import read_journal
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.recorded import RecordedRun
-from rejoinder.engine.results import Results, ResultWriter, read_results
+from rejoinder.engine.results import CountedResults, Results, ResultWriter, read_results
 from rejoinder.engine.setup import Setup
 from rejoinder.engine.summary import add_embeddings, summarise
 from rejoinder.engine.worker import Worker
@@ -52,6 +52,11 @@ class RunReport(Struct, frozen=True):
         if self.derived is None:
             return Results(self.folder.results)
         return Results(self.derived.path / "results.jsonl", self.derived)
+
+    @property
+    def counted(self) -> CountedResults:
+        """The results that decide something: those of cases in quarantine do not."""
+        return CountedResults(self.results, self.run.day)
 
     def document(self) -> dict[str, Any]:
         """The whole run as `--format json` writes it."""

@@ -220,9 +220,6 @@ class _Cases:
         self.verdicts = CaseVerdicts()
         self.quarantined: list[QuarantinedCase] = []
 
-    def is_quarantined(self, result: Result) -> bool:
-        return result.quarantine is not None and self._today < result.quarantine.until
-
     def add(self, result: Result) -> None:
         place = result.file, result.suite, result.id, result.target, result.variant
         if place != self._place:
@@ -237,7 +234,7 @@ class _Cases:
             return
         first, passed = trials[0], sum(one.passed for one in trials)
         if first.quarantine is not None:
-            active, errors = self.is_quarantined(first), sum(one.status == "error" for one in trials)
+            active, errors = not first.counts_on(self._today), sum(one.status == "error" for one in trials)
             until, reason = first.quarantine.until, first.quarantine.reason
             self.quarantined.append(
                 QuarantinedCase(first.id, first.file, first.target, until, reason, passed, len(trials), errors, active)
@@ -264,7 +261,8 @@ class _Tally(_Counts):
         self._spending = _Spending()
         self._targets: dict[str, _TargetTally] = {}
         self._verdicts = _Verdicts()
-        self._cases = _Cases((run.started_at or "")[:10])
+        self._today = run.day
+        self._cases = _Cases(run.day)
 
     def add(self, result: Result) -> None:
         case = self._numbers.number(result)
@@ -275,7 +273,7 @@ class _Tally(_Counts):
         target.spend(result)
         self._spending.add(result)
         self._cases.add(result)
-        if self._cases.is_quarantined(result):
+        if not result.counts_on(self._today):
             return
         self.count(result, case)
         target.add(result, case)

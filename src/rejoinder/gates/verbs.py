@@ -116,9 +116,10 @@ def _rest(report: RunReport) -> str | None:
     run, summary = report.run, report.summary
     if summary.skipped:
         return selection_words(summary.finished, run.planned, stopped=True)
-    if run.status == "completed" and summary.finished == run.planned:
+    if run.status == "completed" and not summary.unfinished:
         return None
-    return selection_words(summary.finished, run.planned) or f"it ended early ({run.status}): no rate"
+    planned = summary.finished + summary.unfinished
+    return selection_words(summary.finished, planned) or f"it ended early ({run.status}): no rate"
 
 
 def _rounds_against(report: RunReport) -> str | None:
@@ -135,13 +136,14 @@ def verdicts_of(report: RunReport, files: Iterable[str] = ()) -> Baseline:
     summary, embeddings = report.summary, report.summary.embeddings
     shared = 0.0 if embeddings is None or not embeddings.tokens else embeddings.cost
     try:
-        verdicts = baseline_of(report.run.id, report.results, tuple(files), shared)
+        verdicts = baseline_of(report.run.id, report.counted, tuple(files), shared)
     except msgspec.MsgspecError as error:
         raise RunDamaged(report.folder.results, str(error)) from None
     counted = Counter(trial.status for trial in verdicts.trials)
     first_try = sum(trial.first_try for trial in verdicts.trials)
     found = counted["passed"], counted["failed"], counted["error"], first_try
     told = summary.passed, summary.failed, summary.errors, summary.first_try
-    if found != told or summary.finished + summary.skipped + summary.unfinished != report.run.planned:
+    apart = sum(case.trials for case in summary.quarantined if case.active)
+    if found != told or summary.finished + summary.skipped + summary.unfinished + apart != report.run.planned:
         raise RunDamaged(report.folder.path / "summary.json", "its figures disagree with the results")
     return verdicts

@@ -314,10 +314,19 @@ class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """(4, 5) where four of five trials of the case have to pass."""
     quarantine: Quarantine | None = None
 
+    def counts_on(self, day: str) -> bool:
+        """False while its case is in quarantine: it is run and shown, and decides nothing."""
+        return self.quarantine is None or day >= self.quarantine.until
+
     @property
     def first_try(self) -> bool:
         """Did it pass without being answered back?"""
         return self.passed and not any(turn.depth for turn in self.turns)
+
+    @property
+    def has_control(self) -> bool:
+        """Was its first turn asked again in a new conversation, and judged?"""
+        return self.control is not None and not any(check.error for check in self.control.checks)
 
     @property
     def recovered(self) -> bool:

@@ -124,6 +124,11 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
         _ = self.reported  # options of another type are found when the file is read
 
     @property
+    def day(self) -> str:
+        """The day on which it was started, as in 2026-12-31."""
+        return (self.started_at or "")[:10]
+
+    @property
     def reported(self) -> ReportedOptions:
         return msgspec.convert(self.options, ReportedOptions)
 
