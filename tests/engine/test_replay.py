@@ -190,7 +190,9 @@ def test_cassettes_play_without_their_server_its_key_or_a_network(project: Proje
             assert abs(then["duration_s"] - now["duration_s"]) <= 0.001
         assert without(other, is_time) == without(one, is_time)
     for name in ("total_cost", "total_tokens", "judge_cost", "embeddings", "judges", "metrics", "unpriced"):
-        assert again["summary"][name] == served["summary"][name], name
+        # Which model judged depended on a variable that is not set any more.
+        then, now = (without(document["summary"][name], lambda key: key == "model") for document in (served, again))
+        assert now == then, name
 
 
 @pytest.mark.parametrize("why", ["the target was given up", "the first failure ends the run"])

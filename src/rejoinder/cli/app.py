@@ -33,7 +33,7 @@ COMMANDS = {
     "suites": "Save suites under names, which `run` takes from any folder.",
     "var": "Save variables of yours for all suites.",
     "secret": "Save secrets of yours for all suites; they are never printed.",
-    "ci": "Hand a recorded run to a build server: summary, annotations, comment.",
+    "ci": "Tell a build server about a recorded run.",
     "cache": "Show and clear the answers that `run --cache` has stored.",
     "judge": "Test a judge against replies that people have labelled.",
     "trust": "Let .env files decide where keys are sent.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from datetime import datetime
 from datetime import time as day_time
 from pathlib import Path
@@ -17,6 +18,7 @@ from rejoinder.engine.folder import find_run, list_runs, locate_run, prune_runs,
 from rejoinder.errors import RejoinderError
 from rejoinder.history.index import read_history
 from rejoinder.history.query import SORTS, Query, Range, find_runs
+from rejoinder.model.history import RunRow
 from rejoinder.model.runs import RunStatus
 from rejoinder.project.folders import find_root
 from rejoinder.report.words import count
@@ -164,12 +166,24 @@ def command(ctx: click.Context, query: Query, form: str) -> None:
         query = structs.replace(query, limit=SHOWN)
     page = find_runs(read_history(_root()), query)
     if form == "json":
-        write_data([row.document() for row in page.rows])
+        write_data([_with_whole_summary(row) for row in page.rows])
     elif form == "csv":
         write_machine(write_csv(page))
     else:
         width = width_of(sys.stdout) if sys.stdout.isatty() else None
         echo_styled(write_runs(page, Form(now=time.time(), width=width, style=style_for(sys.stdout))))
+
+
+def _with_whole_summary(row: RunRow) -> dict[str, Any]:
+    """The row, with all figures of its summary instead of those that a list shows."""
+    from msgspec import to_builtins
+
+    document = row.document()
+    if row.summary is not None:
+        with suppress(RejoinderError, OSError):
+            whole = locate_run(_root(), row.id).read_summary()
+            document["summary"] = document["summary"] if whole is None else to_builtins(whole)
+    return document
 
 
 @command.command("prune")

@@ -202,6 +202,7 @@ class OpenTargets:
         self._open: dict[tuple[str, str], OpenTarget] = {}
         self._environments: dict[str, Mapping[str, str]] = {}
         self.loan = Loan()
+        self.has_several_suites = False
 
     def __iter__(self) -> Iterator[OpenTarget]:
         return iter(dict.fromkeys(self._open.values()))
@@ -211,14 +212,11 @@ class OpenTargets:
         place, identity = (suite.path, target.name), self._identity(suite, target)
         opened = next((one for one in self if self._identity(one.suite, one.target) == identity), None)
         self._open[place] = opened or self._open_anew(suite, target)
+        self.has_several_suites = len({path for path, _ in self._open}) > 1
         return self._open[place]
 
     def find(self, suite: Suite, target: Target) -> OpenTarget | None:
         return self._open.get((suite.path, target.name))
-
-    @property
-    def has_several_suites(self) -> bool:
-        return len({suite for suite, _ in self._open}) > 1
 
     def of(self, request: Request) -> OpenTarget:
         """The target of a call."""

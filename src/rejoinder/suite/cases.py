@@ -112,21 +112,12 @@ class CaseBuilder:
 
     def _trials(self) -> dict[str, Any]:
         """How often the case is run, how many of its trials have to pass, and until when it decides nothing."""
-        data, needed = self.data, self._needed()
+        data, needed = self.data, _needed(self.data, self._at("pass"), self.texts)
         repeat = data.get("repeat", needed[1] if needed else None)
         if needed is not None and repeat < needed[1]:
             message = f"`repeat: {repeat}` gives fewer trials than `pass: {data['pass']}` is about"
             self.texts.problem("out-of-range", self._at("repeat"), message)
         return {"repeat": repeat, "needed": needed, "quarantine": self._quarantine()}
-
-    def _needed(self) -> tuple[int, int] | None:
-        if "pass" not in self.data:
-            return None
-        least, _, of = self.data["pass"].partition(" of ")
-        if not 1 <= int(least) <= int(of):
-            message = f"`{self.data['pass']}` cannot be; write for example `4 of 5`"
-            self.texts.problem("out-of-range", self._at("pass"), message)
-        return int(least), int(of)
 
     def _quarantine(self) -> Quarantine | None:
         data = self.data.get("quarantine")
@@ -253,6 +244,16 @@ def _file(path: str, at: str, texts: CaseTexts) -> FilePart:
 
 
 JudgePrompt = tuple[tuple[str | JudgeVariable, ...], str]
+
+
+def _needed(data: dict[str, Any], at: str, texts: CaseTexts) -> tuple[int, int] | None:
+    """(4, 5) for `pass: 4 of 5`."""
+    if "pass" not in data:
+        return None
+    least, _, of = data["pass"].partition(" of ")
+    if not 1 <= int(least) <= int(of):
+        texts.problem("out-of-range", at, f"`{data['pass']}` cannot be; write for example `4 of 5`")
+    return int(least), int(of)
 
 
 class CaseProblems:
