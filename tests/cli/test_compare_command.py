@@ -268,7 +268,7 @@ EDITS: dict[str, tuple[str, Edit]] = {
     "twice": ("results.jsonl", lambda lines: [*lines, lines[0]]),
     "numbers": (
         "results.jsonl",
-        lambda lines: [re.sub(r'"duration_s":[^,]*', '"duration_s":1e308', one) for one in lines],
+        lambda lines: [re.sub(r'"duration_s":[^,]*', '"duration_s":1e308,"model":"m"', one) for one in lines],
     ),
     "receipt": ("run.json", lambda _: ["[]"]),
     "summary": ("summary.json", lambda _: ["{}"]),
@@ -278,7 +278,8 @@ EDITS: dict[str, tuple[str, Edit]] = {
 @pytest.mark.parametrize(("name", "change"), EDITS.values(), ids=EDITS.keys())
 def test_a_damaged_run_ends_with_3(project: Project, name: str, change: Edit) -> None:
     a, b = run_broken(project, 0, "--repeat", "3"), run_broken(project, 0, "--repeat", "3")
-    edit(run_folders(project.folder)[1] / name, change)
+    for folder in run_folders(project.folder) if name == "results.jsonl" else run_folders(project.folder)[1:]:
+        edit(folder / name, change)
     error = refused(project, "compare", a, b)
     assert isinstance(error, RunDamaged) and error.exit_code == 3
 

@@ -30,7 +30,6 @@ COMMANDS = (
     ("show", "--verbose"),
     ("show", "--format", "json"),
     ("compare", "RUN", "RUN"),
-    ("compare", "RUN", "RUN", "--format", "json"),
     ("export", "--to", "junit"),
     ("verify",),
     ("runs",),

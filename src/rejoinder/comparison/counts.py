@@ -128,10 +128,11 @@ class Spending(Columns):
         if result.cost is not None:
             self.cost[number] += result.cost
             self.costs[number] += 1
-        answered = [turn.duration_s for turn in result.turns if turn.response is not None]
-        self.seconds[number] += sum(answered)
-        self.replies[number] += len(answered)
-        if answered:
+        # How fast a script answers says nothing about it.
+        timed = [turn.duration_s for turn in result.turns if turn.response is not None and turn.model is not None]
+        self.seconds[number] += sum(timed)
+        self.replies[number] += len(timed)
+        if any(turn.response is not None for turn in result.turns):
             self.tokens[number] += result.usage.total_tokens
             self.conversations[number] += 1
 
