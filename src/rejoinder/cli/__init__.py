@@ -19,4 +19,7 @@ def main() -> None:
         from rejoinder.cli.app import run
     except KeyboardInterrupt:  # before anything has begun
         sys.exit(130)
-    run()
+    try:
+        run()
+    finally:
+        gc.freeze()  # the process ends: Python need not look for cycles among all that it is about to drop

@@ -57,15 +57,18 @@ class LocalExecutor:
         self._jobs = jobs
         self._perform = perform
         async with asyncio.TaskGroup() as group:
-            for _ in range(self._workers):
-                group.create_task(self._work())
+            group.create_task(self._work(group, self._workers - 1))
         return list(self._line)
 
     async def play(self, job: Job, sources: tuple[Source, ...], embeddings: Embeddings, tape: Tape | None) -> Outcome:
         return await Player(job, sources, embeddings, tape).play()
 
-    async def _work(self) -> None:
+    async def _work(self, group: asyncio.TaskGroup, others: int) -> None:
+        """Perform one job after the other. Who has found work calls the next worker, so a small run has few."""
         while (job := await self._next()) is not None:
+            if others:
+                group.create_task(self._work(group, others - 1))
+                others = 0
             name = job.prepared.target.name
             self._busy[name] = self._busy.get(name, 0) + 1
             try:

@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Generator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,8 @@ PIECE = 100_000
 @lru_cache(maxsize=1)
 def is_installed() -> bool:
     """Found without importing it."""
+    from importlib.util import find_spec
+
     return find_spec(NAME) is not None
 
 
@@ -40,6 +40,8 @@ class WordLlamaProvider:
         if not is_installed():
             hint = "Install it: pip install 'rejoinder[semantic]'"
             raise UsageError(f"target `{target.name}` needs the package {NAME}, which is not installed", hint)
+        from concurrent.futures import ThreadPoolExecutor
+
         self._thread = ThreadPoolExecutor(1, "rejoinder-wordllama")
 
     async def reply(self, request: Request) -> Reply:
