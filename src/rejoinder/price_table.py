@@ -6,8 +6,9 @@ else, so it is loaded only when a name cannot be understood without it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from rejoinder.model.providers import PROVIDERS
@@ -25,8 +26,8 @@ _FIRST_PARTY = ("openai", "anthropic", "gemini", "mistral", "deepseek", "xai")
 @lru_cache(maxsize=1)
 def load_table() -> Mapping[str, Provider]:
     """The package's own data, and not its current snapshot, which other code could have fetched from the network."""
-    from genai_prices.data import providers
-
+    # By name, because a type checker would spend half a minute on the literal of 30,000 lines.
+    providers: Iterable[Provider] = import_module("genai_prices.data").providers
     return {provider.id: provider for provider in providers}
 
 
