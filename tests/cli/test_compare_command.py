@@ -94,7 +94,7 @@ def test_what_cannot_be_told_is_an_error_only_if_it_is_to_be(project: Project) -
     assert project.run_json("compare")["verdict"] == "cannot-tell"
     shown = project.run("compare", "--strict", code=5)
     assert shown.startswith("Cannot tell. 2 of 20 cases broke, 0 were fixed")
-    assert "more cases would" in shown.splitlines()[-1]
+    assert "about 30 more cases like these would" in shown.splitlines()[-1]
 
 
 def test_equal_runs_show_no_difference_beyond_the_margin(project: Project) -> None:
@@ -298,3 +298,34 @@ def test_compare_is_a_function(project: Project) -> None:
     assert json.dumps(found.document()) == json.dumps(project.run_json("compare", code=1))
     with pytest.raises(UsageError):
         rejoinder.compare("nothing")
+
+
+def test_a_baseline_stands_for_its_run(project: Project) -> None:
+    first, second = run_broken(project, 0), run_broken(project, 8)
+    project.run("bless", first, "--name", "main")
+    found = project.run_json("compare", "main", second, code=1)
+    assert (found["a"], found["b"]) == (first, second)
+    project.run("runs", "rm", first, "-y")
+    error = refused(project, "compare", "main", second)
+    assert f"baseline `main` was made from run {first}, which is not here" in error.message
+    assert error.hint is not None and "rejoinder gate --against main" in error.hint
+
+
+def test_prompts_and_settings_that_differ_are_named(project: Project) -> None:
+    target = {"name": "bot", "provider": "python", "call": "bot:answer"}
+    run_broken(project, 0, content=suite(1, 2, metadata={"system_prompt": "Be kind."}))
+    other = suite(1, 2, metadata={"system_prompt": "Be curt."}, targets=[{**target, "timeout_seconds": 7}])
+    run_broken(project, 0, content=other)
+    assert project.run_json("compare")["changed"] == [
+        "timeout_seconds of bot: not set and 7",
+        "system prompt of evals.yaml",
+    ]
+
+
+def test_targets_of_one_run_are_compared_again_by_the_command_that_is_shown(project: Project) -> None:
+    targets = [{"name": name, "provider": "python", "call": "bot:answer"} for name in ("one", "two")]
+    project.write("other.py", BOT.replace("yes {number}", "no"))
+    targets[1]["call"] = "other:answer"
+    run = run_broken(project, 0, "-m", "one,two", content=suite(*range(20), targets=targets))
+    shown = project.run("compare", run, "--targets", code=1)
+    assert f"rejoinder compare {run} --targets --all" in shown

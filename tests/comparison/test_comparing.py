@@ -16,6 +16,7 @@ from rejoinder.comparison import Side, compare_sides
 from rejoinder.model import Result
 from rejoinder.model.comparisons import CaseName, RunComparison
 from rejoinder.model.figures import Delta
+from rejoinder.report.comparison import write_comparison
 from tests.comparison.sides import compared, one, results
 from tests.kit import bounded
 from tests.report.exports import check, failed, result, turn
@@ -118,6 +119,29 @@ def test_several_targets_are_no_further_cases() -> None:
     found = compared(a, b)
     assert (found.matched, found.eventual.cases, len(found.flips)) == (40, 20, 20)
     assert {group.name: group.verdict for group in found.by_target} == {"x": "cannot-tell", "y": "worse"}
+
+
+def test_each_of_several_targets_decides() -> None:
+    """One became worse and the other better: together they are as before, and that is not the answer."""
+    asked = [(n, target) for n in range(30) for target in ("x", "y")]
+    a = [one(f"c{n}", "p" if target == "x" or n < 15 else "f", target=target) for n, target in asked]
+    b = [one(f"c{n}", "p" if target == "y" or n < 15 else "f", target=target) for n, target in asked]
+    found = compared(a, b)
+    assert {group.name: group.verdict for group in found.by_target} == {"x": "worse", "y": "better"}
+    assert (found.verdict, found.is_worse, found.net_recovery) == ("cannot-tell", True, None)
+    assert "Mixed: x worse, 100% -> 50%; y better, 50% -> 100%." in next(iter(write_comparison(found)))
+    first, second = ([result for result in results if result.target == "x"] for results in (a, b))
+    lone = compared(first, second)
+    assert (lone.verdict, lone.is_worse) == ("worse", True)
+    assert found.by_target[0].comparison.p_value == lone.eventual.p_value
+    assert found.by_target[0].p_value == min(1.0, 2 * (lone.eventual.p_value or 0)), "corrected for both"
+
+
+def test_unequal_trials_have_means_that_their_difference_lies_between() -> None:
+    found = compared(results({"a": "ppppf", "b": "p"}), results({"a": "ppppp", "b": "p"})).eventual
+    assert found.means == (pytest.approx(0.9), 1.0)
+    assert found.difference == pytest.approx(0.1)
+    assert found.a.rate == pytest.approx(5 / 6)
 
 
 # Matching
@@ -258,7 +282,7 @@ def mirrored(found: RunComparison) -> Any:
             return data
         if isinstance(value, list | tuple):
             parts = [turned(part) for part in value]
-            if key == "replies":
+            if key in ("replies", "means"):
                 return parts[::-1]
             return parts
         return swapped.get(value, value) if key == "verdict" else value

@@ -243,7 +243,21 @@ def test_a_deaf_model_is_not_said_to_listen_and_one_that_listens_is(project: Pro
     assert deaf.answered_back is not None and deaf.answered_back > 0.25
     assert deaf.verdict == "cannot-tell"
     assert listens.verdict == "listens"
-    assert "listens (answered back 100%" in project.run("show", code=None)
+    assert "listens (answered back once 100%" in project.run("show", code=None)
+
+
+@pytest.mark.parametrize("more", [{}, {"control": "afresh"}])
+def test_a_deaf_model_with_many_chances_is_not_said_to_listen(project: Project, more: Raw) -> None:
+    """Asked three times more it is right by chance more often than asked afresh once: the first follow-up counts."""
+    project.write("own.py", DEAF)
+    nested = follow("Look again.", YES, follow("And again.", YES, follow("Once more.", YES)))
+    cases = [case(f"case-{n}", YES, nested, **more) for n in range(30)]
+    summary = play(project, cases, python("deaf"), repeat=1 if more else 5).summary
+    net = summary.net_recovery
+    assert net is not None and net.answered_back is not None and net.afresh is not None
+    assert net.verdict == "cannot-tell"
+    recovered = sum(row.recovered for row in summary.recovery)
+    assert recovered / net.failures > net.answered_back + 0.2, "later follow-ups helped, and do not count"
 
 
 def test_a_control_is_asked_afresh_for_each_failure_that_gets_a_follow_up(project: Project) -> None:

@@ -21,6 +21,7 @@ from rejoinder.stats import (
     paired_interval,
     sign_flip,
 )
+from rejoinder.stats.comparison import cases_needed
 from tests.kit import bounded
 from tests.stats.simulated import Draw
 
@@ -54,7 +55,8 @@ def test_the_known_answer_of_three_repeats() -> None:
     assert found.equivalence == (near(-0.6127), near(0.0572))
     assert found.smallest_effect == near(0.4943)
     assert (found.verdict, found.cases, found.differing) == ("cannot-tell", 10, 8)
-    assert found.cases_needed == 245
+    assert (found.cases_needed, found.p_exact) == (12, near(0.1016))
+    assert found.means == (near(0.6), near(0.2667))
     assert found.method == "sign-flip mid-p, t interval"
 
 
@@ -197,6 +199,30 @@ def test_a_verdict_has_its_evidence(pairs: Pairs) -> None:
         assert found.cases_needed > found.cases
 
 
+@pytest.mark.parametrize(("lost", "cases", "needed"), [(4, 6, 8), (2, 3, 8), (0, 8, 23), (0, 22, 23), (4, 20, 25)])
+def test_about_as_many_cases_would_tell_as_do_tell(lost: int, cases: int, needed: int) -> None:
+    """Not those that would show a difference as large as the margin, which may be hundreds: those that would do if
+    further cases go as these."""
+    found = compare_runs(once(0, lost, cases))
+    assert (found.verdict, found.cases_needed) == ("cannot-tell", needed)
+    assert compare_runs(once(0, round(lost * needed / cases), needed)).verdict != "cannot-tell"
+    assert compare_runs(once(0, lost * (needed - 2) // cases, needed - 2)).verdict == "cannot-tell"
+
+
+@bounded(60)
+@given(some_pairs)
+def test_as_many_cases_as_needed_tell(pairs: Pairs) -> None:
+    needed = compare_runs(pairs).cases_needed
+    if needed is not None and needed < 1500:
+        more = [(Trials(a.passed, a.trials), Trials(b.passed, b.trials)) for a, b in pairs if a.trials and b.trials]
+        times = -(-5 * needed // (4 * len(more)))  # a quarter more: it is an estimate
+        assert compare_runs(more * times).verdict != "cannot-tell"
+
+
+def test_a_difference_that_lies_at_the_margin_needs_more_than_are_worth_naming() -> None:
+    assert cases_needed([0.0001, -0.0001], 1e-9) is None
+
+
 def test_a_difference_needs_both_the_interval_and_the_test() -> None:
     whole, none, third = Trials(3, 3), Trials(0, 3), Trials(1, 3)
     found = compare_runs([(third, none)] * 6 + [(none, third)])
@@ -331,9 +357,9 @@ def test_comparisons_in_words() -> None:
     assert comparison_words(compare_runs(once(1, 8, 20))) == "worse: -35 points (-62 to -8), p 0.021"
     assert comparison_words(compare_runs(once(8, 1, 20))) == "better: +35 points (+8 to +62), p 0.021"
     assert comparison_words(compare_runs(once(0, 0, 50))) == (
-        "no difference beyond 10 points: 0 points (-6 to +6), p 1"
+        "no difference beyond 10 points: 0 points (-4.6 to +4.6 at 90 %), p 1"
     )
     assert comparison_words(compare_runs(once(0, 2, 20))) == (
-        "cannot tell: -10 points (-28 to +10), p 0.25; about 120 more cases would"
+        "cannot tell: -10 points (-28 to +10), p 0.25; about 30 more cases like these would"
     )
     assert comparison_words(compare_runs([])) == "cannot tell: no case is in both runs"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import click
 
@@ -14,7 +15,9 @@ from rejoinder.engine.comparing import Wanted, compare_recorded, compare_targets
 from rejoinder.engine.recorded import open_recorded
 from rejoinder.engine.run import show_run
 from rejoinder.errors import UsageError
+from rejoinder.gates.verbs import blessed_run
 from rejoinder.model.comparisons import RunComparison
+from rejoinder.project import find_root
 from rejoinder.report.comparison import marks_for, write_comparison, write_comparisons_json
 
 MOST_SHOWN = 1000
@@ -40,9 +43,9 @@ def command(
 ) -> None:
     """Compare runs case by case: is B better or worse than A?
 
-    A and B are ids, the beginning or end of one, or folders of runs; without them the last two runs of the same suites
-    are compared, and with A alone, A and the latest. Further runs are each compared with A. Nothing is run, sent or
-    written.
+    A and B are ids, the beginning or end of one, folders of runs, or names of baselines; without them the last two runs
+    of the same suites are compared, and with A alone, A and the latest. Further runs are each compared with A. Nothing
+    is run, sent or written.
 
     Exit code 0: not worse. 1: worse. 3: a run is damaged. 5: it cannot be told, with --strict.
     """
@@ -52,7 +55,8 @@ def command(
     if by_target:
         found = compare_targets(show_run(open_recorded(runs[0] if runs else None, trust=trust)), wanted)
     else:
-        found = compare_recorded(runs_to_compare(runs, trust=trust), wanted)
+        root = find_root(Path.cwd(), Path.cwd())
+        found = compare_recorded(runs_to_compare([blessed_run(root, name) for name in runs], trust=trust), wanted)
     try:
         if form == "json":
             write_machine(write_comparisons_json(found))
@@ -71,7 +75,6 @@ def _show(found: list[RunComparison], every: bool) -> None:
 
 
 def exit_code(found: list[RunComparison], *, strict: bool) -> int:
-    verdicts = {one.verdict for one in found}
-    if "worse" in verdicts:
+    if any(one.is_worse for one in found):
         return 1
-    return 5 if strict and "cannot-tell" in verdicts else 0
+    return 5 if strict and any(one.verdict == "cannot-tell" for one in found) else 0

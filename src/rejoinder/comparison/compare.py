@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
+from math import fsum
+
+from msgspec import structs
 
 from rejoinder.comparison.counts import Counts, Names, Side, Spending, trials_of
 from rejoinder.comparison.flips import find_flips, named
@@ -16,9 +19,18 @@ from rejoinder.model.comparisons import (
     Noises,
     Renamed,
     RunComparison,
+    TargetComparison,
 )
-from rejoinder.model.figures import CaseChange, Delta, GroupComparison
-from rejoinder.stats.comparison import MARGIN, Pair, Trials, compare_cases, compare_groups, compare_runs
+from rejoinder.model.figures import CaseChange, Delta, GroupComparison, NetRecoveryDifference
+from rejoinder.stats.comparison import (
+    LEAST_OF_GROUP,
+    MARGIN,
+    Pair,
+    Trials,
+    compare_cases,
+    compare_groups,
+    compare_runs,
+)
 from rejoinder.stats.deltas import paired_delta
 from rejoinder.stats.recovery import compare_net_recovery
 from rejoinder.stats.repeats import case_repeats, flip_rate, judge_noise
@@ -43,6 +55,9 @@ class _Comparing:
             counts.pad(len(self._names))
         self._matching = match_cases(self._names, self._a, self._b)
         self._matches = self._matching.matched
+        self._targets: dict[str, list[Match]] = {}
+        for one in self._matches:
+            self._targets.setdefault(self._names.names[one.b].target, []).append(one)
 
     def found(self, shown: int) -> RunComparison:
         matching, names = self._matching, self._names.names
@@ -58,9 +73,7 @@ class _Comparing:
             edited=self._edited(),
             first_try=compare_runs(self._by_case(self._matches, self._first_try), self._margin),
             eventual=compare_runs(self._by_case(self._matches, self._eventual), self._margin),
-            net_recovery=compare_net_recovery(
-                [(self._a.verdicts.tries(one.a), self._b.verdicts.tries(one.b)) for one in self._matches]
-            ),
+            net_recovery=None if len(self._targets) > 1 else self._net(self._matches),
             cost=self._delta(Spending.mean_cost),
             latency_s=self._delta(Spending.mean_seconds),
             tokens=self._delta(Spending.mean_tokens),
@@ -92,12 +105,16 @@ class _Comparing:
         pairs = [self._eventual(one) for one in self._matches]
         return [(self._matches[change.place], change) for change in compare_cases(pairs)]
 
+    def _net(self, matches: Iterable[Match]) -> NetRecoveryDifference:
+        return compare_net_recovery([(self._a.verdicts.tries(one.a), self._b.verdicts.tries(one.b)) for one in matches])
+
     def _delta(self, mean: Callable[[Spending, int], float | None]) -> Delta:
         values: list[tuple[float, float]] = []
-        for one in self._matches:
-            before, after = mean(self._a.spending, one.a), mean(self._b.spending, one.b)
-            if before is not None and after is not None:
-                values.append((before, after))
+        for group in self._cases(self._matches):
+            pairs = [(mean(self._a.spending, one.a), mean(self._b.spending, one.b)) for one in group]
+            known = [(before, after) for before, after in pairs if before is not None and after is not None]
+            if known:
+                values.append((fsum(one for one, _ in known) / len(known), fsum(one for _, one in known) / len(known)))
         return paired_delta(values)
 
     def _edited(self) -> int:
@@ -116,11 +133,17 @@ class _Comparing:
         rates = [flip_rate((pair[place].passed, pair[place].trials) for pair in pairs) for place in (0, 1)]
         return Flakiness(rates[0], rates[1], flaky)
 
-    def _by_target(self) -> tuple[GroupComparison, ...]:
-        groups: dict[str, list[Match]] = {}
-        for one in self._matches:
-            groups.setdefault(self._names.names[one.b].target, []).append(one)
-        return self._groups(groups) if len(groups) > 1 else ()
+    def _by_target(self) -> tuple[TargetComparison, ...]:
+        if len(self._targets) < 2:
+            return ()
+        return tuple(
+            TargetComparison(
+                *structs.astuple(group),
+                first_try=compare_runs(self._by_case(self._targets[group.name], self._first_try), self._margin),
+                net_recovery=self._net(self._targets[group.name]),
+            )
+            for group in self._groups(self._targets, least=1)
+        )
 
     def _by_tag(self) -> tuple[GroupComparison, ...]:
         in_a, in_b = ({one[side]: place for place, one in enumerate(self._matches)} for side in (0, 1))
@@ -131,9 +154,9 @@ class _Comparing:
                 groups[tag] = [self._matches[place] for place in sorted(places)]
         return self._groups(groups)
 
-    def _groups(self, groups: dict[str, list[Match]]) -> tuple[GroupComparison, ...]:
+    def _groups(self, groups: dict[str, list[Match]], least: int = LEAST_OF_GROUP) -> tuple[GroupComparison, ...]:
         pairs = {name: self._by_case(matches, self._eventual) for name, matches in sorted(groups.items())}
-        return compare_groups(pairs, self._margin)
+        return compare_groups(pairs, self._margin, least)
 
 
 def _added(pairs: Sequence[Pair]) -> Pair:

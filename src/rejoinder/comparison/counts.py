@@ -81,10 +81,10 @@ class Verdicts(Columns):
         first_try = result.first_try
         self.first[number] += first_try
         self.failed[number] += not first_try and any(turn.depth for turn in result.turns)
-        self.recovered[number] += result.recovered
+        self.recovered[number] += result.recovered_at_once
         if result.has_control and result.control is not None:
             self.controlled[number] += 1
-            self.against[number] += result.passed
+            self.against[number] += result.recovered_at_once
             self.afresh[number] += result.control.passed
 
     def eventual(self, number: int) -> Trials:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.comparison import Side, compare_sides
+from rejoinder.engine.differences import differences
 from rejoinder.engine.folder import RunFolder, list_runs
 from rejoinder.engine.recorded import RecordedRun, open_recorded
 from rejoinder.engine.run import show_run
@@ -19,9 +20,6 @@ from rejoinder.errors import UsageError
 from rejoinder.model import Receipt, Summary
 from rejoinder.model.comparisons import ComparedRun, RunComparison
 from rejoinder.run_files import RunDamaged
-
-_UNTOLD = frozenset({"workers", "cases", "tags", "budget_usd", "budget_tokens", "runs", "record", "cache"})
-"""Options that change what is run or how fast, and no reply. Cases that only one run has are named anyway."""
 
 
 class Wanted(Struct, frozen=True):
@@ -103,9 +101,8 @@ def _compare(a: _Chosen, b: _Chosen, wanted: Wanted) -> RunComparison:
         found = None
     if found is None or not all(map(isfinite, _numbers(found))):
         raise RunDamaged(b[0].folder.path, "its numbers, or those of the run that it is compared with, are too large")
-    found = structs.replace(
-        found, a=_described(found.a, *a), b=_described(found.b, *b), changed=tuple(_changes(a[0].run, b[0].run))
-    )
+    changed = tuple(differences(*((report.run, report.folder) for report, _ in (a, b))))
+    found = structs.replace(found, a=_described(found.a, *a), b=_described(found.b, *b), changed=changed)
     return _without_chosen_failures(found, _chooses(a[0].run), _chooses(b[0].run))
 
 
@@ -162,15 +159,3 @@ def _summed(summary: Summary, target: str | None) -> tuple[int, int, int, int]:
         return one.total, one.passed, one.errors, one.skipped
     total = summary.passed + summary.failed + summary.errors + summary.skipped
     return total, summary.passed, summary.errors, summary.skipped
-
-
-def _changes(a: Receipt, b: Receipt) -> Iterator[str]:
-    """What differs between two runs, in words, from what their receipts say."""
-    if a.version != b.version:
-        yield f"rejoinder {a.version} and {b.version}"
-    models = [{target.name: target.model for target in run.targets} for run in (a, b)]
-    for name, model in models[0].items():
-        if models[1].get(name, model) != model:
-            yield f"model of {name}: {model} and {models[1][name]}"
-    differing = [name for name in {**a.options, **b.options} if a.options.get(name) != b.options.get(name)]
-    yield from sorted(name for name in differing if name not in _UNTOLD)

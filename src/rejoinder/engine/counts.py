@@ -78,7 +78,7 @@ class Trials:
     def __init__(self) -> None:
         self._trials, self._first, self._passed = Column(), Column(), Column()
         self._failed, self._recovered = Column(), Column()
-        """First tries that failed and got a follow-up, and those of them that passed after it."""
+        """First tries that failed and got a follow-up, and those of them that passed after the first one."""
         self._controlled, self._against = Column(), Column()
         """The same, where the first turn was also asked afresh."""
         self._afresh = Column()
@@ -93,10 +93,10 @@ class Trials:
         if not any(turn.depth for turn in result.turns):
             return
         self._failed.add(case)
-        self._recovered.add(case, result.passed)
+        self._recovered.add(case, result.recovered_at_once)
         if result.has_control and result.control is not None:
             self._controlled.add(case)
-            self._against.add(case, result.passed)
+            self._against.add(case, result.recovered_at_once)
             self._afresh.add(case, result.control.passed)
 
     @property

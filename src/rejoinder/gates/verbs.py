@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from rejoinder.engine.folder import find_run
 from rejoinder.engine.options import Rounds
 from rejoinder.engine.recorded import RecordedRun, open_recorded
 from rejoinder.engine.run_report import RunReport, read_run
@@ -85,6 +86,21 @@ def find_baseline(root: Path, name: str) -> Baseline:
         )
         raise UsageError(f"there is neither a baseline nor a run `{name}`: {error.message}", hint) from None
     return _whole_verdicts(recorded)
+
+
+def blessed_run(root: Path, name: str) -> str:
+    """The run that a baseline was made from, where `name` is that of a baseline; else the name itself."""
+    try:
+        found = read_baseline(baseline_file(root, name))
+    except UsageError:
+        return name
+    if found is None:
+        return name
+    try:
+        return str(find_run(root, found.run).path)
+    except UsageError:
+        what = f"baseline `{name}` was made from run {found.run}, which is not here; a baseline has verdicts alone"
+        raise UsageError(what, f"Compare them with `rejoinder gate --against {name}`.") from None
 
 
 def _whole_verdicts(recorded: RecordedRun, files: Iterable[str] = ()) -> Baseline:

@@ -122,6 +122,13 @@ class Noises(Struct, frozen=True):
     b: Noise | None
 
 
+class TargetComparison(GroupComparison, frozen=True, kw_only=True):
+    """One of several targets that both runs asked; `comparison` is of the eventual rates."""
+
+    first_try: Comparison
+    net_recovery: NetRecoveryDifference
+
+
 class RunComparison(Struct, frozen=True, kw_only=True):
     """B against A."""
 
@@ -141,7 +148,8 @@ class RunComparison(Struct, frozen=True, kw_only=True):
     """Matched cases whose question or checks differ."""
     first_try: Comparison
     eventual: Comparison
-    net_recovery: NetRecoveryDifference
+    net_recovery: NetRecoveryDifference | None
+    """None where there are several targets: each has its own."""
     cost: Delta
     latency_s: Delta
     """Of a reply."""
@@ -151,14 +159,26 @@ class RunComparison(Struct, frozen=True, kw_only=True):
     """Matched cases whose replies are the same, word for word."""
     flakiness: Flakiness
     noise: Noises
-    by_target: tuple[GroupComparison, ...] = ()
-    """Eventual rates of each target, where there are several."""
+    by_target: tuple[TargetComparison, ...] = ()
+    """Where there are several: they have no common rate, and these decide."""
     by_tag: tuple[GroupComparison, ...] = ()
 
     @property
     def verdict(self) -> ComparisonVerdict:
-        """That of the eventual rate; the first try has its own."""
-        return self.eventual.verdict
+        """That of the eventual rate; the first try has its own. Of several targets: what some have become, if none has
+        become the other; else it cannot be told in one word."""
+        if not self.by_target:
+            return self.eventual.verdict
+        verdicts = {one.verdict for one in self.by_target}
+        moved = verdicts & {"better", "worse"}
+        if len(moved) == 1:
+            return "better" if "better" in moved else "worse"
+        return "no-difference" if verdicts == {"no-difference"} else "cannot-tell"
+
+    @property
+    def is_worse(self) -> bool:
+        """Has it, or one of its targets, become worse?"""
+        return self.verdict == "worse" or any(one.verdict == "worse" for one in self.by_target)
 
     @property
     def broke(self) -> tuple[Flip, ...]:

@@ -75,7 +75,7 @@ class NetRecovery(Struct, frozen=True):
     interval: Interval | None
     """None where too few cases failed to tell."""
     answered_back: float | None
-    """The share of failures that passed after a follow-up."""
+    """The share of failures that passed after the first follow-up."""
     afresh: float | None
     """The share of failures that would have passed in a new conversation."""
     failures: int
@@ -128,7 +128,7 @@ class Comparison(Struct, frozen=True):
     """The smallest true difference that would have been seen in four of five such comparisons."""
     verdict: ComparisonVerdict
     cases_needed: int | None
-    """About as many cases in all would tell; only where it cannot be told, and by cases."""
+    """About as many cases in all would tell, if further ones go as these do; only where it cannot be told."""
     method: str | None
     margin: float = 0.1
     """What counts as no difference."""
@@ -139,6 +139,11 @@ class Comparison(Struct, frozen=True):
     """The 90 % interval that has to lie within the margin for `no-difference`."""
     errors_decide: bool = False
     """The verdict depends on what is made of trials that ended in an error."""
+    means: tuple[float, float] | None = None
+    """Of A and of B, over cases; `difference` lies between them. Rates count trials, of which cases may have more and
+    less."""
+    p_exact: float | None = None
+    """Of the same test without the mid-p correction; with one trial a case, the exact McNemar test."""
 
     @property
     def more_cases(self) -> int | None:
@@ -153,6 +158,8 @@ class GroupComparison(Struct, frozen=True):
     p_value: float | None
     """Corrected by Holm for all groups that are large enough to be tested."""
     verdict: Literal["better", "worse", "no-difference", "cannot-tell", "too-few"]
+    tested: int = 1
+    """How many groups were."""
 
 
 class CaseChange(Struct, frozen=True):
@@ -282,7 +289,7 @@ class Delta(Struct, frozen=True):
     """Cost, time or tokens of run B against run A, case by case."""
 
     a: float | None
-    """The mean over cases."""
+    """The mean over cases. One costly case moves it, so it is told and not tested."""
     b: float | None
     difference: float | None
     """The median over cases of B less A."""

@@ -334,6 +334,12 @@ class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.passed and not self.first_try
 
     @property
+    def recovered_at_once(self) -> bool:
+        """Did it pass after the first follow-up? Only that is compared with asking afresh, which happens once: who
+        is asked again and again is right by chance sooner or later."""
+        return self.passed and sum(turn.depth > 0 for turn in self.turns) == 1
+
+    @property
     def deciding_checks(self) -> tuple[CheckResult, ...]:
         """The checks of the last turn."""
         return self.turns[-1].checks if self.turns else ()

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import TextIO, cast
 
 from msgspec import Struct
 
-from rejoinder.model.comparisons import CaseName, ComparedRun, FlakyCase, Flip, Moment, RunComparison
-from rejoinder.model.figures import Comparison, Delta, FlipRate, GroupComparison, NetRecovery, Rate
+from rejoinder.model.comparisons import (
+    CaseName,
+    ComparedRun,
+    FlakyCase,
+    Flip,
+    Moment,
+    RunComparison,
+    TargetComparison,
+)
+from rejoinder.model.figures import (
+    Comparison,
+    Delta,
+    FlipRate,
+    GroupComparison,
+    NetRecovery,
+    NetRecoveryDifference,
+    Rate,
+)
 from rejoinder.report.inert import to_json
 from rejoinder.report.problems import columns_of, printable
 from rejoinder.report.summary import dollars
 from rejoinder.report.words import count, shortened
 from rejoinder.stats.words import (
     comparison_words,
+    more_words,
     net_difference_words,
     noise_words,
     number_words,
@@ -24,18 +41,15 @@ from rejoinder.stats.words import (
     point_range,
     points,
     repeats_words,
-    rounded,
 )
 
 WIDEST, SIDE_BY_SIDE = 160, 110
 """Columns that are used at most, and from which on two replies stand beside each other."""
 BLOCKS = 3
 """Cases that broke which are shown with both replies."""
-MOST_NAMED = 50
+MOST_NAMED = 20
 MOST_ROWS = 5
 """Rows of a reply."""
-LEAST_SECONDS = 0.01
-"""How fast a script answers says nothing."""
 LONGEST = 200
 """Characters of a name, a title, a prompt."""
 
@@ -48,12 +62,14 @@ class Marks(Struct, frozen=True):
     unknown: str = ""
     broke: str = "broke: "
     fixed: str = "fixed: "
+    less: str = "less often: "
+    more: str = "more often: "
     arrow: str = "->"
     cut: str = "..."
 
 
 PLAIN = Marks()
-SIGNS = Marks("✗ ", "✓ ", "? ", "✗ ", "✓ ", "→", "…")
+SIGNS = Marks("✗ ", "✓ ", "? ", "✗ ", "✓ ", "✗ ", "✓ ", "→", "…")
 
 
 def marks_for(stream: TextIO) -> Marks:
@@ -70,21 +86,20 @@ def write_comparison(
 ) -> Iterator[str]:
     """`every`: show all flips, with the replies of those that have kept them."""
     width = min(width, WIDEST)
-    yield f"{_mark(found.eventual, marks)}{_headline(found, marks)}"
+    yield f"{_mark(found, marks)}{_headline(found, marks)}"
     yield ""
     yield from _runs(found)
     yield ""
     yield from _table(found, width)
     yield from _seen(found)
     yield from _errors(found)
-    yield from _groups("target", found.by_target)
     yield from _groups("tag", [group for group in found.by_tag if _tells_more(group, found)])
     yield from _noise(found)
     yield ""
     yield from _flips(found, width, marks, every)
     yield from _others(found)
     yield ""
-    yield f"{_mark(found.eventual, marks)}{_result(found)}"
+    yield f"{_mark(found, marks)}{_result(found)}"
 
 
 def write_comparisons_json(comparisons: Sequence[RunComparison]) -> Iterator[str]:
@@ -112,12 +127,19 @@ def _write_json(found: RunComparison) -> Iterator[str]:
     yield "\n}"
 
 
-_WORDS = {"better": "Better", "worse": "Worse", "no-difference": "No difference", "cannot-tell": "Cannot tell"}
+_WORDS = {
+    "better": "Better",
+    "worse": "Worse",
+    "no-difference": "No difference",
+    "cannot-tell": "Cannot tell",
+    "too-few": "Too few to tell",
+}
 
 
-def _mark(found: Comparison, marks: Marks) -> str:
-    signs = {"worse": marks.worse, "cannot-tell": marks.unknown}
-    return signs.get(found.verdict, marks.better)
+def _mark(found: RunComparison, marks: Marks) -> str:
+    if found.is_worse:
+        return marks.worse
+    return marks.unknown if found.verdict == "cannot-tell" else marks.better
 
 
 def _word(found: Comparison) -> str:
@@ -126,22 +148,61 @@ def _word(found: Comparison) -> str:
 
 
 def _headline(found: RunComparison, marks: Marks) -> str:
-    eventual = found.eventual
-    if eventual.a.rate is None or eventual.b.rate is None:
+    if not found.matched:
         return "Cannot tell. No case is in both runs."
-    rates = f"{_percent(eventual.a)} {marks.arrow} {_percent(eventual.b)}"
-    return f"{_word(eventual)}. {_counted(found)}; in the end {rates}."
+    if found.by_target:
+        told = "; ".join(_target(one, marks) for one in found.by_target)
+        return f"{_targets_word(found)}: {told}. {_counted(found)}."
+    return f"{_word(found.eventual)}. {_counted(found)}; in the end {_moved(found.eventual, marks)}."
+
+
+def _targets_word(found: RunComparison) -> str:
+    """What several targets have become, in a word."""
+    verdicts = [one.verdict for one in found.by_target]
+    if len(set(verdicts)) == 1:
+        return _WORDS[verdicts[0]]
+    if found.verdict == "cannot-tell":
+        return "Mixed" if found.is_worse else _WORDS["cannot-tell"]
+    return f"{_WORDS[found.verdict]} on {verdicts.count(found.verdict)} of {count(len(verdicts), 'target')}"
+
+
+def _target(one: TargetComparison, marks: Marks) -> str:
+    return f"{_safe(one.name)} {_WORDS[one.verdict].lower()}, {_moved(one.comparison, marks)}"
+
+
+def _moved(found: Comparison, marks: Marks) -> str:
+    return f"{_mean(found, 0)} {marks.arrow} {_mean(found, 1)}"
+
+
+def _mean(found: Comparison, side: int) -> str:
+    """The mean over cases, which the points are the difference of."""
+    rate = (found.a, found.b)[side]
+    return "no rate" if found.means is None else percent(found.means[side], rate.cases, rate.interval)
 
 
 def _counted(found: RunComparison) -> str:
     broke, fixed = len(found.broke), len(found.fixed)
-    were = "was" if fixed == 1 else "were"
-    return f"{broke:,} of {count(found.matched, 'case')} broke, {fixed:,} {were} fixed"
+    of = f"{broke:,} of {_compared(found)}"
+    if _is_repeated(found):
+        return f"{of} {'passes' if broke == 1 else 'pass'} less often, {fixed:,} more often"
+    return f"{of} broke, {fixed:,} {'was' if fixed == 1 else 'were'} fixed"
+
+
+def _compared(found: RunComparison) -> str:
+    return f"{count(found.matched, 'pair')} of case and target" if found.by_target else count(found.matched, "case")
+
+
+def _is_repeated(found: RunComparison) -> bool:
+    """Do trials of a case differ in number or verdict, so that it passes more or less often and does not just flip?"""
+    return any(max(flip.a[1], flip.b[1]) > 1 for flip in found.flips)
 
 
 def _result(found: RunComparison) -> str:
-    eventual = found.eventual
-    return f"{comparison_words(eventual)}; {len(found.broke):,} broke, {len(found.fixed):,} fixed of {found.matched:,}"
+    less, more = ("less often", "more often") if _is_repeated(found) else ("broke", "fixed")
+    counts = f"{len(found.broke):,} {less}, {len(found.fixed):,} {more} of {found.matched:,}"
+    if not found.by_target:
+        return f"{comparison_words(found.eventual)}; {counts}"
+    return "; ".join([*(f"{_safe(one.name)} {comparison_words(one.comparison)}" for one in found.by_target), counts])
 
 
 def _percent(rate: Rate) -> str:
@@ -176,11 +237,11 @@ _DROPPED = (7, 1, 3, 6)
 
 
 def _table(found: RunComparison, width: int) -> Iterator[str]:
-    rows = [_HEAD, _rates("in the end", found.eventual), _rates("first try", found.first_try)]
-    rows += _net(found)
+    rows = [_HEAD]
+    for name, eventual, first_try, net in _compared_rates(found):
+        rows += [_rates(f"in the end{name}", eventual), _rates(f"first try{name}", first_try), *_net(name, net)]
     rows += _delta("cost of a case", found.cost, dollars)
-    if max(found.latency_s.a or 0.0, found.latency_s.b or 0.0) >= LEAST_SECONDS:
-        rows += _delta("time of a reply", found.latency_s, _seconds)
+    rows += _delta("time of a reply", found.latency_s, _seconds)
     rows += _delta("tokens of a case", found.tokens, number_words)
     kept = list(range(len(_HEAD)))
     for column in _DROPPED:
@@ -194,6 +255,15 @@ def _table(found: RunComparison, width: int) -> Iterator[str]:
         yield f"  {label.ljust(widths[0])}  {'  '.join(shown)}  {word}".rstrip()
 
 
+def _compared_rates(
+    found: RunComparison,
+) -> list[tuple[str, Comparison, Comparison, NetRecoveryDifference | None]]:
+    """Of each target where there are several, with its name behind a comma: they have no common rate."""
+    if not found.by_target:
+        return [("", found.eventual, found.first_try, found.net_recovery)]
+    return [(f", {_safe(one.name)}", one.comparison, one.first_try, one.net_recovery) for one in found.by_target]
+
+
 def _wide(rows: Sequence[Row], kept: Sequence[int]) -> int:
     return sum(max(len(row[column]) for row in rows) + 2 for column in kept)
 
@@ -204,9 +274,9 @@ def _rates(label: str, found: Comparison) -> Row:
     return (
         label,
         f"{found.a.passed:,} of {found.a.of:,}",
-        _percent(found.a),
+        _mean(found, 0),
         f"{found.b.passed:,} of {found.b.of:,}",
-        _percent(found.b),
+        _mean(found, 1),
         points(found.difference).partition(" ")[0],
         point_range(found.interval),
         p_words(found.p_value).removeprefix("p "),
@@ -214,16 +284,15 @@ def _rates(label: str, found: Comparison) -> Row:
     )
 
 
-def _net(found: RunComparison) -> list[Row]:
+def _net(name: str, net: NetRecoveryDifference | None) -> list[Row]:
     """Nothing where no follow-up was sent."""
-    net = found.net_recovery
-    if not any(one.failures or one.uncontrolled for one in (net.a, net.b)):
+    if net is None or not any(one.failures or one.uncontrolled for one in (net.a, net.b)):
         return []
     words = net_difference_words(net) if net.a.failures and net.b.failures else "not measured"
     text, _, word = words.rpartition(": ")
     difference = "" if net.difference is None or not text else points(net.difference).partition(" ")[0]
     interval = "" if net.interval is None else point_range(net.interval)
-    return [("net recovery", "", _gain(net.a), "", _gain(net.b), difference, interval, "", word)]
+    return [(f"net recovery{name}", "", _gain(net.a), "", _gain(net.b), difference, interval, "", word)]
 
 
 def _gain(net: NetRecovery) -> str:
@@ -233,9 +302,19 @@ def _gain(net: NetRecovery) -> str:
 def _delta(label: str, found: Delta, shown: Callable[[float], str]) -> list[Row]:
     if found.a is None or found.b is None or not (found.a or found.b):
         return []
-    change = "" if found.change is None else f"{100 * found.change:+.0f}%"
-    word = {"same": "the same in every case", "cannot-tell": "cannot tell"}.get(found.verdict, found.verdict)
-    return [(label, "", shown(found.a), "", shown(found.b), change, "", "", word)]
+    change = found.b / found.a - 1 if found.a else None
+    told = "" if change is None else f"{100 * change:+.0f}%"
+    return [(label, "", shown(found.a), "", shown(found.b), told, "", "", _typical(found, change))]
+
+
+def _typical(found: Delta, change: float | None) -> str:
+    """What is tested: the median over cases, named where it goes another way than the means."""
+    if found.verdict == "same":
+        return "the same in every case"
+    word = "cannot tell" if found.verdict == "cannot-tell" else found.verdict
+    if found.change is None or change is None or found.change * change > 0:
+        return word
+    return f"{word}, typically {100 * found.change:+.0f}%"
 
 
 def _seconds(seconds: float) -> str:
@@ -244,12 +323,19 @@ def _seconds(seconds: float) -> str:
 
 def _seen(found: RunComparison) -> Iterator[str]:
     """What could have been seen, where nothing was."""
-    for label, one in (("in the end", found.eventual), ("first try", found.first_try)):
-        if one.smallest_effect is None or one.verdict in ("better", "worse"):
-            continue
-        least = points(min(1.0, one.smallest_effect)).removeprefix("+")
-        more = "" if one.more_cases is None else f"; about {rounded(one.more_cases):,} more cases would tell"
-        yield f"  {label}: {least} or more would have been seen{more}"
+    for name, eventual, first_try, _ in _compared_rates(found):
+        for label, one in ((f"in the end{name}", eventual), (f"first try{name}", first_try)):
+            if one.smallest_effect is None or one.verdict in ("better", "worse"):
+                continue
+            least = points(min(1.0, one.smallest_effect)).removeprefix("+")
+            yield f"  {label}: {least} or more would have been seen{_not_excluded(one)}"
+
+
+def _not_excluded(one: Comparison) -> str:
+    if one.verdict != "cannot-tell" or one.equivalence is None:
+        return ""
+    text = f"; {100 * one.margin:g} points are not excluded ({point_range(one.equivalence)} at 90 %)"
+    return text if one.more_cases is None else f"{text}; about {more_words(one.more_cases)} would tell"
 
 
 def _errors(found: RunComparison) -> Iterator[str]:
@@ -283,7 +369,7 @@ def _groups(kind: str, groups: Sequence[GroupComparison]) -> Iterator[str]:
         one = group.comparison
         figures = f"{_percent(one.a)} and {_percent(one.b)}, {count(one.cases, 'case')}"
         word = _WORDS[group.verdict].lower()
-        yield f"{name}: {word} ({figures}, {p_words(group.p_value)} corrected for {count(len(groups), 'group')})"
+        yield f"{name}: {word} ({figures}, {p_words(group.p_value)} corrected for {count(group.tested, 'group')})"
 
 
 def _tells_more(group: GroupComparison, found: RunComparison) -> bool:
@@ -318,7 +404,8 @@ def _flaky(case: FlakyCase) -> str:
 
 def _flips(found: RunComparison, width: int, marks: Marks, every: bool) -> Iterator[str]:
     several = len({(flip.target, flip.variant) for flip in found.flips}) > 1
-    for flips, start, most in ((found.broke, marks.broke, BLOCKS), (found.fixed, marks.fixed, 0)):
+    starts = (marks.less, marks.more) if _is_repeated(found) else (marks.broke, marks.fixed)
+    for flips, start, most in ((found.broke, starts[0], BLOCKS), (found.fixed, starts[1], 0)):
         blocks = [flip for flip in flips if flip.moment is not None][: len(flips) if every else most]
         for flip in blocks:
             yield from _block(flip, start, several, width, marks)
@@ -329,7 +416,12 @@ def _flips(found: RunComparison, width: int, marks: Marks, every: bool) -> Itera
             names = "  ".join(_flip_name(one, several) for one in rest[:MOST_NAMED])
             yield f"{start}{names}{_more(len(rest))}"
     if not every and len(found.flips) > min(BLOCKS, len(found.broke)):
-        yield f"both replies of all: rejoinder compare {_safe(found.a.run)} {_safe(found.b.run)} --all"
+        runs = (
+            f"{_safe(found.a.run)} --targets"
+            if found.a.run == found.b.run
+            else f"{_safe(found.a.run)} {_safe(found.b.run)}"
+        )
+        yield f"both replies of all: rejoinder compare {runs} --all"
 
 
 def _flip_name(flip: Flip, several: bool) -> str:
@@ -343,13 +435,16 @@ def _block(flip: Flip, start: str, several: bool, width: int, marks: Marks) -> I
     if moment is None:
         return
     title = "" if moment.title == flip.id else f"{_safe(moment.title)} "
-    yield f"{start}{title}[{_flip_name(flip, several)}]: {_states(flip, marks)}"
+    where = [flip.id, flip.target, *([flip.variant] if flip.variant else [])] if several else [flip.id]
+    yield f"{start}{title}[{_safe(', '.join(where))}]: {_states(flip, marks)}"
     yield f"  {_parting(flip, moment)}"
     yield f"  > {_safe(moment.prompt, min(LONGEST, max(20, width - 4)))}"
     yield from _replies(moment, width, marks)
 
 
 def _states(flip: Flip, marks: Marks) -> str:
+    if max(flip.a[1], flip.b[1]) > 1:
+        return f"passed {flip.a[0]} of {flip.a[1]} {marks.arrow} {flip.b[0]} of {flip.b[1]}"
     on = f"passed on turn {flip.passed_on}"
     before, after = (
         on if state == "passed" and flip.passed_on is not None else state for state in (flip.before, flip.after)
@@ -425,8 +520,13 @@ def _others(found: RunComparison) -> Iterator[str]:
 
 
 def _names(names: Sequence[CaseName]) -> str:
-    shown: Iterable[str] = (_safe(name.id) for name in names[:MOST_NAMED])
-    return ", ".join(shown) + _more(len(names))
+    """Each id once, with its targets where they are several."""
+    targets: dict[str, list[str]] = {}
+    for name in names:
+        targets.setdefault(name.id, []).append(name.target)
+    several = len({name.target for name in names}) > 1
+    shown = (_safe(f"{name} ({', '.join(on)})" if several else name) for name, on in list(targets.items())[:MOST_NAMED])
+    return ", ".join(shown) + _more(len(targets))
 
 
 def _case(name: CaseName) -> str:

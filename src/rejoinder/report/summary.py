@@ -144,7 +144,7 @@ def _recovery(summary: Summary) -> Iterator[str]:
     if net is not None and net.answered_back is not None and net.afresh is not None:
         from rejoinder.stats import net_words
 
-        shares = f"answered back {net.answered_back:.0%}, asked afresh {net.afresh:.0%}"
+        shares = f"answered back once {net.answered_back:.0%}, asked afresh {net.afresh:.0%}"
         yield _line("net", f"{net_words(net)} ({shares} of {count(net.failures, 'failure')})")
 
 

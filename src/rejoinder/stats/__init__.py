@@ -49,8 +49,8 @@ _NAMES = {
     "stats.sequential": "bounds_of count_pairs look spent_by",
     "stats.words": (
         "comparison_words corrected_words delta_words look_words net_difference_words net_words noise_words"
-        " number_words p_words percent point_range points rate_words repeats_words rounded sample_words selection_words"
-        " transitions_words"
+        " more_words number_words p_words percent point_range points rate_words repeats_words sample_words"
+        " selection_words transitions_words"
     ),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}

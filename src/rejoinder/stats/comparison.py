@@ -6,9 +6,10 @@ caller's to name. Swapped runs give the mirrored answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
-from math import ceil, fsum, gcd, lcm, sqrt
+from math import fsum, gcd, inf, lcm, sqrt
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,6 +23,8 @@ LEVEL = 0.05
 MARGIN = 0.10
 FEW_DIFFERING = 5
 """Fewer cases that differ cannot show how much cases differ."""
+MOST_CASES = 100_000
+"""More are not worth naming."""
 EXACT_CASES = 2000
 EXACT_STEPS = 20_000_000
 """A second. Trials of very unequal numbers have more sums; their differences are rounded."""
@@ -98,16 +101,23 @@ def _compare(pairs: Sequence[Pair], counts: Sequence[tuple[_Counts, _Counts]], m
         difference=d.mean,
         interval=d.interval,
         p_value=d.test.p_value,
+        p_exact=d.test.exact,
         smallest_effect=d.smallest_effect,
         verdict=verdict,
-        cases_needed=d.cases_needed(margin) if verdict == "cannot-tell" else None,
+        cases_needed=cases_needed(d.values, margin) if verdict == "cannot-tell" else None,
         method=f"{d.test.method}, {d.method}",
         margin=margin,
         cases=d.n,
         differing=d.differing,
         standard_error=d.standard_error,
         equivalence=d.equivalence,
+        means=(_mean(one for one, _ in counts), _mean(other for _, other in counts)),
     )
+
+
+def _mean(counts: Iterable[_Counts]) -> float:
+    rates = [passed / trials for passed, trials in counts]
+    return fsum(rates) / len(rates)
 
 
 class _Differences:
@@ -116,7 +126,7 @@ class _Differences:
     def __init__(self, counts: Sequence[tuple[_Counts, _Counts]]) -> None:
         scale = lcm(*{trials for (_, m), (_, n) in counts for trials in (m, n)})
         whole = [after * (scale // n) - before * (scale // m) for (before, m), (after, n) in counts]
-        values = [one / scale for one in whole]
+        self.values = values = [one / scale for one in whole]
         self.n = len(values)
         self.mean = sum(whole) / scale / self.n
         self.differing = sum(one != 0 for one in whole)
@@ -136,17 +146,48 @@ class _Differences:
         level, power = t_quantile(0.975, self.n - 1), t_quantile(0.8, self.n - 1)
         return None if level is None or power is None else (level + power) * self.standard_error
 
-    def cases_needed(self, margin: float) -> int | None:
-        """n (smallest effect / margin)^2: so many would see a difference as large as the margin. Where there are as
-        many already, so many that would see the difference as it is."""
-        effect = self.smallest_effect
-        if effect is None:
+
+def cases_needed(differences: Sequence[float], margin: float) -> int | None:
+    """About how many cases in all would tell, if further ones differ as these do: the difference would be called, or
+    would be within the margin. None where `MOST_CASES` would not."""
+    several = Counter(differences)
+    few, many = len(differences), 2 * len(differences)
+    while not _would_tell(several, many, margin):
+        few, many = many, 2 * many
+        if few > MOST_CASES:
             return None
-        for wanted in (margin, abs(self.mean)):
-            needed = ceil(self.n * (effect / wanted) ** 2) if wanted else 0
-            if needed > self.n:
-                return needed
-        return None
+    while many - few > max(1, few // 100):
+        middle = (few + many) // 2
+        few, many = (few, middle) if _would_tell(several, middle, margin) else (middle, many)
+    return many
+
+
+def _would_tell(differences: Counter[float], cases: int, margin: float) -> bool:
+    """Would so many cases tell, of which each difference is had by the share that has it now?"""
+    share = cases / differences.total()
+    total, squares = (share * fsum(one**power * times for one, times in differences.items()) for power in (1, 2))
+    differing = share * sum(times for one, times in differences.items() if one)
+    made_up = 0 if differing >= FEW_DIFFERING and len(differences) > 1 else 2
+    low, high = _interval_of(total, squares, cases, made_up, 0.975)
+    if (low > 0 or high < 0) and _p_value_of(total, squares, differing) < LEVEL:
+        return True
+    low, high = _interval_of(total, squares, cases, 2, 0.95)
+    return -margin < low and high < margin
+
+
+def _interval_of(total: float, squares: float, cases: int, made_up: int, probability: float) -> Interval:
+    """Student's t interval by sums; `made_up` cases of +1 and -1 are added."""
+    n = cases + made_up
+    mean = total / n
+    error = sqrt(max(0.0, (squares + made_up) / n - mean**2) / (n - 1))
+    return around(mean, (t_quantile(probability, cases - 1) or inf) * error, -1.0)
+
+
+def _p_value_of(total: float, squares: float, differing: float) -> float:
+    """Of the sign-flip test by sums: normal, and mid-p where all differ by the same and one way."""
+    if abs(total) == differing:
+        return 0.5 ** round(differing)
+    return 2 * normal_above(abs(total) / sqrt(squares))
 
 
 def sign_flip(differences: Sequence[int]) -> SignFlip:
@@ -226,22 +267,23 @@ def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     return mean, sqrt(fsum((one - mean) ** 2 for one in values) / (n - 1) / n)
 
 
-def compare_groups(groups: Mapping[str, Sequence[Pair]], margin: float = MARGIN) -> tuple[GroupComparison, ...]:
+def compare_groups(
+    groups: Mapping[str, Sequence[Pair]], margin: float = MARGIN, least: int = LEAST_OF_GROUP
+) -> tuple[GroupComparison, ...]:
     """Each group by itself (tags, checks, targets), with p-values corrected by Holm (1979) over the groups of at least
-    20 cases. Smaller ones are too few: a test of many steps has no power left after the correction."""
+    so many cases. Smaller ones are too few: a test of many steps has no power left after the correction."""
     found = {name: compare_runs(pairs, margin) for name, pairs in groups.items()}
-    tested = {
-        name: one.p_value for name, one in found.items() if one.cases >= LEAST_OF_GROUP and one.p_value is not None
-    }
+    tested = {name: one.p_value for name, one in found.items() if one.cases >= least and one.p_value is not None}
     corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
-    return tuple(_group(name, one, corrected.get(name)) for name, one in found.items())
+    return tuple(_group(name, one, corrected) for name, one in found.items())
 
 
-def _group(name: str, found: Comparison, p_value: float | None) -> GroupComparison:
+def _group(name: str, found: Comparison, corrected: Mapping[str, float]) -> GroupComparison:
+    p_value, tested = corrected.get(name), len(corrected)
     if p_value is None:
-        return GroupComparison(name, found, None, "too-few")
+        return GroupComparison(name, found, None, "too-few", tested)
     is_lost = found.verdict in ("better", "worse") and p_value >= LEVEL
-    return GroupComparison(name, found, p_value, "cannot-tell" if is_lost else found.verdict)
+    return GroupComparison(name, found, p_value, "cannot-tell" if is_lost else found.verdict, tested)
 
 
 def compare_cases(pairs: Sequence[Pair]) -> tuple[CaseChange, ...]:

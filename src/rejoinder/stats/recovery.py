@@ -1,7 +1,8 @@
 """Net recovery: what answering back gained over simply asking again.
 
 Follow-ups go to failures only. A model that ignores every word and is right 40 % of the time at random "recovers" some
-40 % of its failures; its net recovery is 0.
+40 % of its failures after a follow-up; its net recovery is 0. Only the first follow-up counts: of several, such a model
+has several chances, and asking afresh has one.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Tries(Struct, frozen=True):
     failed: int
     """Trials whose first try failed and got a follow-up."""
     recovered: int
-    """Those of `failed` that passed afterwards."""
+    """Those of `failed` that passed after the first follow-up; asking afresh is one try as well."""
     afresh: int | None = None
     """With `control: afresh`: those of `failed` whose first turn passed when it was asked in a new conversation."""
 

@@ -5,6 +5,8 @@ Rates have no decimals where they are not worth any: below 30 cases, and where t
 
 from __future__ import annotations
 
+from math import trunc
+
 from rejoinder.model.figures import (
     CaseRepeats,
     Comparison,
@@ -118,24 +120,28 @@ def net_difference_words(found: NetRecoveryDifference) -> str:
 
 
 def comparison_words(found: Comparison) -> str:
-    """`worse: -35 points (-62 to -8), p 0.021`; `cannot tell: -3 points (-14 to +8), p 0.6; about 90 more cases
-    would`; `no difference beyond 10 points: ...`; `cannot tell: errors decide`."""
+    """`worse: -35 points (-62 to -8), p 0.021`; `cannot tell: -3 points (-14 to +8), p 0.6; about 90 more cases like
+    these would`; `no difference beyond 10 points: 0 points (-8 to +8 at 90 %), p 1`; `cannot tell: errors decide`."""
     if found.difference is None or found.interval is None or found.p_value is None:
         return "cannot tell: no case is in both runs"
     numbers = f"{points(found.difference)} ({point_range(found.interval)}), {p_words(found.p_value)}"
     if found.errors_decide:
         return f"cannot tell: errors decide; {numbers}"
-    if found.verdict == "no-difference":
-        return f"no difference beyond {100 * found.margin:g} points: {numbers}"
+    if found.verdict == "no-difference" and found.equivalence is not None:
+        # Cut and not rounded: an end at 9.97 lies within 10 points and must not read as 10.
+        within = f"{' to '.join(f'{trunc(1000 * end) / 10:+g}' for end in found.equivalence)} at 90 %"
+        what = f"{points(found.difference)} ({within}), {p_words(found.p_value)}"
+        return f"no difference beyond {100 * found.margin:g} points: {what}"
     if found.verdict == "cannot-tell":
-        more = f"; about {rounded(found.more_cases):,} more cases would" if found.more_cases is not None else ""
+        more = f"; about {more_words(found.more_cases)} would" if found.more_cases is not None else ""
         return f"cannot tell: {numbers}{more}"
     return f"{found.verdict}: {numbers}"
 
 
-def rounded(number: int) -> int:
-    """To two digits that count: it is an estimate."""
-    return int(float(f"{number:.2g}"))
+def more_words(cases: int) -> str:
+    """`90 more cases like these`, to two digits that count: it is an estimate."""
+    number = int(float(f"{cases:.2g}"))
+    return f"{number:,} more {'case' if number == 1 else 'cases'} like these"
 
 
 def repeats_words(case: CaseRepeats) -> str:

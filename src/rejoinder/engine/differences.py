@@ -1,0 +1,89 @@
+"""What differs between two runs apart from their replies: versions, models, settings, prompts and options, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePath
+
+from rejoinder.engine.folder import RunFolder
+from rejoinder.engine.receipt import StoredCases, StoredSuite, read_stored
+from rejoinder.engine.secrets import Mask
+from rejoinder.model import Receipt, Target
+
+_UNTOLD = frozenset({"workers", "cases", "tags", "budget_usd", "budget_tokens", "runs", "record", "cache"})
+"""Options that change what is run or how fast, and no reply. Cases that only one run has are named anyway."""
+_LONGEST = 30
+"""Characters of a value that is shown; of longer ones only the name is."""
+
+
+def differences(a: tuple[Receipt, RunFolder], b: tuple[Receipt, RunFolder]) -> Iterator[str]:
+    yield from _in_receipts(a[0], b[0])
+    if a[1].path == b[1].path:
+        return
+    ours, theirs = ({_place(suite): (number, suite) for number, suite in _suites(run[1])} for run in (a, b))
+    for place, (number, suite) in ours.items():
+        if place not in theirs:
+            continue
+        other_number, other = theirs[place]
+        yield from _in_suites(PurePath(place).name, suite, other)
+        if _system_prompts(a[1], number) != _system_prompts(b[1], other_number):
+            yield f"system prompt of {PurePath(place).name}"
+
+
+def _suites(folder: RunFolder) -> Iterator[tuple[int, StoredSuite]]:
+    return enumerate(read_stored(folder).suites)
+
+
+def _place(suite: StoredSuite) -> str:
+    """The suite's file as seen from its project's root, which may lie elsewhere."""
+    path = PurePath(suite.path)
+    return str(path.relative_to(suite.root)) if path.is_relative_to(suite.root) else path.name
+
+
+def _in_receipts(a: Receipt, b: Receipt) -> Iterator[str]:
+    if a.version != b.version:
+        yield f"rejoinder {a.version} and {b.version}"
+    models = [{target.name: target.model for target in run.targets} for run in (a, b)]
+    for name, model in models[0].items():
+        if models[1].get(name, model) != model:
+            yield f"model of {name}: {model} and {models[1][name]}"
+    differing = [name for name in {**a.options, **b.options} if a.options.get(name) != b.options.get(name)]
+    yield from sorted(name for name in differing if name not in _UNTOLD)
+
+
+def _in_suites(name: str, a: StoredSuite, b: StoredSuite) -> Iterator[str]:
+    if a.formatting != b.formatting:
+        yield f"formatting of {name}"
+    for role, one, other in (
+        ("judge", a.judge_target, b.judge_target),
+        ("embeddings", a.embedding_target, b.embedding_target),
+    ):
+        if one != other:
+            yield f"{role} of {name}: {one or 'none'} and {other or 'none'}"
+    for target in a.targets:
+        if target in b.targets:
+            yield from _in_targets(a.targets[target], b.targets[target])
+
+
+def _in_targets(a: Target, b: Target) -> Iterator[str]:
+    if a.provider != b.provider:
+        yield f"provider of {a.name}: {a.provider} and {b.provider}"
+    for name in sorted({**a.settings, **b.settings}.keys() - {"model"}):  # the receipt says which model answered
+        one, other = a.settings.get(name), b.settings.get(name)
+        if one != other:
+            short = all(
+                isinstance(value, str | int | float | None) and len(str(value)) <= _LONGEST for value in (one, other)
+            )
+            yield f"{name} of {a.name}" + (f": {_shown(one)} and {_shown(other)}" if short else "")
+    for name in ("system_prompt", "judge_target"):
+        if getattr(a, name) != getattr(b, name):
+            yield f"{name} of {a.name}"
+
+
+def _shown(value: object) -> str:
+    return "not set" if value is None else str(value)
+
+
+def _system_prompts(folder: RunFolder, suite: int) -> set[int]:
+    """Those of its cases, by their hashes."""
+    return {hash(case.system_prompt) for case in StoredCases(folder.path / "cases.jsonl", suite, Mask({}))}
