@@ -74,7 +74,8 @@ def _share_of(log_odds: float) -> float:
 
 
 def turn_of_flip(verdicts: Sequence[bool]) -> int | None:
-    """The turn, from 1, on which the verdict first differs from that of the first turn (SYCON); None if never."""
+    """The turn, from 1, on which the verdict first differs from that of the first turn; None if never. SYCON counts the
+    turns before it."""
     return next((turn for turn, verdict in enumerate(verdicts, 1) if verdict != verdicts[0]), None)
 
 
