@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 import rejoinder
 from rejoinder import Pace, Selection
+from rejoinder.model import CaseStatus, Quarantine, Status, judge_case, passes_together
 from rejoinder.testing import Answer, FakeServer, Received, is_judging, judge
 from tests.kit import Project, Raw, behind, case, follow, run, scripted, spec
+from tests.report.exports import result
 
 YES = {"match": "yes"}
 
@@ -166,6 +169,88 @@ def test_what_was_asked_again_is_said(project: Project) -> None:
 
 
 # Trials that are judged together, and quarantine
+
+
+@spec("P45")
+@pytest.mark.parametrize(
+    ("passed", "trials", "needed", "expected"),
+    [
+        (5, 5, None, True),
+        (4, 5, None, False),
+        (4, 5, (4, 5), True),
+        (3, 5, (4, 5), False),
+        (8, 10, (4, 5), True),
+        (2, 3, (4, 5), False),
+        (0, 0, None, False),
+    ],
+)
+def test_trials_pass_together(passed: int, trials: int, needed: tuple[int, int] | None, expected: bool) -> None:
+    assert passes_together(passed, trials, needed) is expected
+
+
+@spec("P45")
+@pytest.mark.parametrize(
+    ("statuses", "needed", "expected"),
+    [
+        ({"passed": 1, "failed": 1}, None, "failed"),
+        ({"passed": 1, "error": 1}, None, "error"),
+        ({"failed": 1, "error": 4}, None, "failed"),
+        ({"passed": 4, "failed": 1}, (4, 5), "passed"),
+        ({"passed": 4, "error": 1}, (4, 5), "passed"),
+        ({"passed": 3, "failed": 1, "error": 1}, (4, 5), "error"),
+        ({"passed": 3, "failed": 2}, (4, 5), "failed"),
+        ({"passed": 1, "skipped": 4}, None, "passed"),
+        ({"skipped": 2}, None, "skipped"),
+    ],
+)
+def test_one_rule_judges_a_case(
+    statuses: dict[Status, int], needed: tuple[int, int] | None, expected: CaseStatus
+) -> None:
+    one = result(needed=needed)
+    assert judge_case(statuses, one, "2026-11-16") == expected
+    apart = structs.replace(one, quarantine=Quarantine("2026-11-17", "flaky"))
+    assert judge_case(statuses, apart, "2026-11-16") == "apart"
+    assert judge_case(statuses, apart, "2026-11-17") == expected
+
+
+@spec("P45")
+def test_failing_fast_leaves_cases_in_quarantine_apart(project: Project) -> None:
+    """One that fails does not end the run, and one that is skipped is neither unfinished nor skipped."""
+    apart = {"quarantine": {"until": "9999-12-31", "reason": "the tokenizer"}}
+    cases = [case("flaky", YES, **apart), case("lost", YES), case("later", YES, **apart), case("last", YES)]
+    replies = {name: ["no"] for name in ("flaky", "lost", "later", "last")}
+    target = {"name": "it", "provider": "scripted", "replies": replies}
+    report = play(project, cases, target, pace=Pace(workers=1, fail_fast=True))
+    summary = report.summary
+    assert [one.status for one in report.results] == ["failed", "failed", "skipped", "skipped"]
+    assert (summary.failed, summary.skipped, summary.unfinished, summary.apart) == (1, 1, 0, 2)
+    assert (summary.exit_code, summary.total, summary.decided) == (1, 4, 2)
+    assert "stopped at the first failure" in project.run("gate", "--rule", "rate>=0%", code=5)
+
+
+@spec("P45")
+def test_only_cases_that_failed_together_are_run_again(project: Project) -> None:
+    project.write("own.py", BY_TRIAL)
+    apart = {"quarantine": {"until": "9999-12-31", "reason": "the tokenizer"}}
+    cases = [case("often-1", YES, **{"pass": "4 of 5"}), case("never-1", YES), case("never-2", YES, **apart)]
+    first = play(project, cases, python("answer"))
+    again = project.run_json("run", "evals.yaml", "--failed-from", first.run.id, code=1)
+    assert [one["id"] for one in again["results"]] == ["never-1"]
+
+
+@spec("P45")
+def test_the_terminal_says_what_the_run_does_not_fail_for(project: Project) -> None:
+    project.write("own.py", BY_TRIAL)
+    apart = {"quarantine": {"until": "9999-12-31", "reason": "the tokenizer"}}
+    excused = [case("often-1", YES, **{"pass": "4 of 5"}), case("never-2", YES, **apart)]
+    play(project, excused, python("answer"))
+    shown = project.run("show")
+    assert "Not passed:" not in shown
+    assert "Not passed, in cases that passed with their other trials:\n  Eval 1, often-1 (trial 5)" in shown
+    assert "Not passed, and in quarantine:\n  Eval 2, never-2" in shown
+    assert "4 passed (4 on the first try, 0 recovered), 1 failed, 0 errors, 1 in quarantine" in shown
+    play(project, [*excused, case("never-1", YES)], python("answer"))
+    assert "Not passed:\n  Eval 3, never-1" in project.run("show")
 
 
 @spec("P45")

@@ -10,7 +10,7 @@ from hypothesis import strategies
 from msgspec import Struct
 
 from rejoinder.engine.summary import summarise
-from rejoinder.model import CheckResult, RawRequest, Receipt, Result, Summary, TurnResult, UsageResult
+from rejoinder.model import CheckResult, Quarantine, RawRequest, Receipt, Result, Summary, TurnResult, UsageResult
 from rejoinder.model.results import ErrorResult
 from rejoinder.model.runs import SuiteOfRun, TargetOfRun
 from rejoinder.report.formats import FORMATS
@@ -178,6 +178,24 @@ def mixed() -> MadeRun:
         suites=(SuiteOfRun("suites/evals.yaml", "arithmetic"), SuiteOfRun("suites/words.yaml", "words")),
         targets=(TargetOfRun("demo", "openai", "gpt-5"), TargetOfRun("other", "anthropic", "claude-5")),
     )
+
+
+def judged_together() -> MadeRun:
+    """A run that ends with exit code 0, though one trial of five failed, and a case that is in quarantine."""
+    often = [result("often", trial=trial, needed=(4, 5)) for trial in (1, 2, 3, 5)]
+    apart = Quarantine("2099-01-01", "the new tokenizer")
+    run = made_run(
+        [
+            result("times"),
+            *often[:3],
+            failed("often", trial=4, needed=(4, 5)),
+            *often[3:],
+            failed("flaky", trial=1, quarantine=apart),
+            result("flaky", trial=2, quarantine=apart),
+        ]
+    )
+    assert run.summary.exit_code == 0
+    return run
 
 
 def written(name: str, run: MadeRun) -> str:

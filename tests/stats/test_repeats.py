@@ -20,34 +20,16 @@ from rejoinder.stats import (
     noise_words,
     pass_at_k,
     pass_hat_k,
-    passes_together,
     rate_of,
     repeats_words,
     wilson,
 )
-from tests.kit import bounded, spec
+from tests.kit import bounded
 from tests.stats.simulated import Draw
 
 
 def near(value: float) -> object:
     return pytest.approx(value, abs=5e-5)
-
-
-@spec("P45")
-@pytest.mark.parametrize(
-    ("passed", "trials", "needed", "expected"),
-    [
-        (5, 5, None, True),
-        (4, 5, None, False),
-        (4, 5, (4, 5), True),
-        (3, 5, (4, 5), False),
-        (8, 10, (4, 5), True),
-        (2, 3, (4, 5), False),
-        (0, 0, None, False),
-    ],
-)
-def test_trials_are_judged_together(passed: int, trials: int, needed: tuple[int, int] | None, expected: bool) -> None:
-    assert passes_together(passed, trials, needed) is expected
 
 
 # pass@k, pass^k

@@ -17,11 +17,12 @@ from rejoinder.cli.grouping import grouped
 from rejoinder.cli.output import echo, write_machine
 from rejoinder.engine.run_report import RunReport
 from rejoinder.errors import UsageError, reason_of
-from rejoinder.model import Result
+from rejoinder.model import CasePlace, CaseStatus, Result
 from rejoinder.model.runs import BudgetUse
 from rejoinder.project import find_root
 from rejoinder.report.conversation import shorten_line, signs_for, write_conversation, write_reasons
 from rejoinder.report.formats import FORMATS, name_format, write_results
+from rejoinder.report.runs import tried_cases
 from rejoinder.report.summary import write_summary
 from rejoinder.report.words import count
 
@@ -127,25 +128,50 @@ def _tell_how_to_go_on(report: RunReport) -> None:
 def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
     signs = signs_for(sys.stdout)
     results, left_out = (report.results, {}) if verbose else _choose(report)
-    reasons: list[str] = []
+    excused = _excused(report)
+    reasons: dict[str, list[str]] = {title: [] for title in _TITLES.values()}
     is_cut = False
     for result in results:
         label = _label(result, report)
         echo(*write_conversation(result, label=label, signs=signs, whole=verbose), "")
-        if len(reasons) < MOST_SHOWN or not verbose:
+        shown = reasons[_TITLES[excused.get(result.case_place, "failed")]]
+        if len(shown) < MOST_SHOWN or not verbose:
             lines = write_reasons(result, label)
-            reasons += lines if verbose else map(shorten_line, lines)
+            shown += lines if verbose else map(shorten_line, lines)
         else:
             is_cut = is_cut or result.status in ("failed", "error")
     for status, number in left_out.items():
         echo(f"{count(number, 'more conversation')} {status}; --verbose shows all")
     if left_out:
         echo("")
-    if reasons:
-        echo("Not passed:", *reasons, *(["  ... and more; --format json shows all"] if is_cut else ()), "")
+    for title, lines in reasons.items():
+        if lines:
+            echo(title, *lines, "")
+    if is_cut:
+        echo("... and more; --format json shows all", "")
     echo(*write_summary(report.run, report.summary, corrected=corrected))
     echo(f"  {'run':10}{relative(report.folder.path)}", *tracebacks(report))
     echo("", f"Next: {next_command(report)}")
+
+
+_TITLES: dict[CaseStatus, str] = {
+    "failed": "Not passed:",
+    "passed": "Not passed, in cases that passed with their other trials:",
+    "apart": "Not passed, and in quarantine:",
+}
+
+
+def _excused(report: RunReport) -> dict[CasePlace, CaseStatus]:
+    """The cases with conversations that did not pass, and that the run does not fail for."""
+    summary = report.summary
+    if not summary.apart and not summary.has_repeats:
+        return {}
+    tried = ((case.first.case_place, case) for case in tried_cases(report))
+    return {
+        place: case.status
+        for place, case in tried
+        if case.status in ("passed", "apart") and case.passed < case.finished
+    }
 
 
 def tracebacks(report: RunReport) -> list[str]:
@@ -189,7 +215,8 @@ def _label(result: Result, report: RunReport) -> str:
     """What tells a conversation from others of the same number, where there are several suites, targets or trials."""
     parts = [result.suite] if len(report.run.suites) > 1 else []
     parts += [result.target] if len(report.summary.by_target) > 1 else []
-    parts += [f"trial {result.trial}"] if report.run.reported.repeat > 1 else []
+    is_repeated = report.run.reported.repeat > 1 or report.summary.has_repeats
+    parts += [f"trial {result.trial}"] if is_repeated else []
     return f" ({', '.join(parts)})" if parts else ""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Generator
+from itertools import groupby
 
 from msgspec import structs
 
@@ -25,12 +26,12 @@ from rejoinder.engine.parts import refuse_other_run
 from rejoinder.engine.plan import plan
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.retrace import recorded_conversation
-from rejoinder.engine.run_report import RunReport, derive_run, read_run
+from rejoinder.engine.run_report import RunReport, damage_of, derive_run, read_run
 from rejoinder.engine.setup import Setup
 from rejoinder.engine.sources import RunSources, refuse_closed
 from rejoinder.engine.spent import read_spent
 from rejoinder.errors import UsageError
-from rejoinder.model import Receipt, Suite
+from rejoinder.model import CasePlace, Receipt, Status, Suite, judge_case
 
 
 def start_run(
@@ -176,16 +177,36 @@ def resume_run(
 
 
 def failed_cases(recorded: RecordedRun) -> list[str]:
-    """The ids of the cases that did not pass in a run, or did not start."""
+    """The ids of the cases that did not pass in a run, or did not start. One in quarantine is none of them."""
     suites, options = recorded.copies() or recorded.suites(asks=False), recorded.options()
-    passed = Counter((result.suite, result.id) for result in show_run(recorded).results if result.passed)
-    planned = Counter((job.prepared.suite_name, job.prepared.case.id) for job in plan(suites, options))
-    return list(dict.fromkeys(place[1] for place, count in planned.items() if passed[place] < count))
+    report = show_run(recorded)
+    day = report.run.day
+    passed: dict[CasePlace, int] = {}
+    """The trials of each case that passed."""
+    for key, trials in groupby(report.results, lambda result: result.case_place):
+        every = [structs.replace(trial, turns=()) for trial in trials]
+        statuses: Counter[Status] = Counter(trial.status for trial in every)
+        if judge_case(statuses, every[0], day) == "passed":
+            passed[key] = statuses.total() - statuses["skipped"]
+    planned: Counter[CasePlace] = Counter()
+    for job in plan(suites, options):
+        one, case = job.prepared, job.prepared.case
+        if case.quarantine is None or case.quarantine.is_over(day):
+            planned[CasePlace(one.suite_name, case.file, case.id, one.target.name, one.variant)] += 1
+    return list(dict.fromkeys(key.id for key, count in planned.items() if passed.get(key, 0) < count))
 
 
 def show_run(recorded: RecordedRun) -> RunReport:
     """What a run came to, from its files, or else from its journal. Nothing is called or written."""
     return read_run(recorded) or derive_run(recorded, recorded.suites(asks=False))
+
+
+def sound_run(recorded: RecordedRun) -> RunReport:
+    """The same for what goes on to other tools. Raises RunDamaged where the figures disagree with the results."""
+    report = show_run(recorded)
+    if (damage := damage_of(report)) is not None:
+        raise damage
+    return report
 
 
 @contextlib.contextmanager

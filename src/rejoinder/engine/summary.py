@@ -16,7 +16,7 @@ from msgspec import structs
 
 from rejoinder.engine.counts import CaseNumbers, CaseScores, FollowUps, Share, Trials, median
 from rejoinder.engine.results import add_costs
-from rejoinder.model import CheckResult, Receipt, Result, Summary
+from rejoinder.model import CheckResult, Receipt, Result, Status, Summary, judge_case
 from rejoinder.model.results import NO_USAGE_RESULT
 from rejoinder.model.runs import (
     CaseVerdicts,
@@ -215,38 +215,33 @@ class _Cases:
 
     def __init__(self, today: str) -> None:
         self._today = today
-        self._place: tuple[object, ...] | None = None
-        self._trials: list[Result] = []
+        self._first: Result | None = None
+        self._statuses: Counter[Status] = Counter()
         self.verdicts = CaseVerdicts()
         self.quarantined: list[QuarantinedCase] = []
 
     def add(self, result: Result) -> None:
-        place = result.file, result.suite, result.id, result.target, result.variant
-        if place != self._place:
+        if self._first is None or result.case_place != self._first.case_place:
             self.end()
-            self._place = place
-        self._trials.append(structs.replace(result, turns=(), metadata={}))
+            self._first = structs.replace(result, turns=(), metadata={})
+        self._statuses[result.status] += 1
 
     def end(self) -> None:
         """Judge the trials that came since the last case."""
-        trials, self._trials = [one for one in self._trials if one.status != "skipped"], []
-        if not trials:
+        first, statuses, self._first, self._statuses = self._first, self._statuses, None, Counter()
+        trials = statuses.total() - statuses["skipped"]
+        if first is None or not trials:
             return
-        first, passed = trials[0], sum(one.passed for one in trials)
+        status, before = judge_case(statuses, first, self._today), self.verdicts
         if first.quarantine is not None:
-            active, errors = not first.counts_on(self._today), sum(one.status == "error" for one in trials)
             until, reason = first.quarantine.until, first.quarantine.reason
+            passed, errors, active = statuses["passed"], statuses["error"], status == "apart"
             self.quarantined.append(
-                QuarantinedCase(first.id, first.file, first.target, until, reason, passed, len(trials), errors, active)
+                QuarantinedCase(first.id, first.file, first.target, until, reason, passed, trials, errors, active)
             )
-            if active:
-                return
-        from rejoinder.stats import passes_together
-
-        before = self.verdicts
-        if passes_together(passed, len(trials), first.needed):
+        if status == "passed":
             self.verdicts = structs.replace(before, passed=before.passed + 1)
-        else:
+        elif status != "apart":
             self.verdicts = structs.replace(before, failed=before.failed + 1)
 
 
@@ -263,6 +258,7 @@ class _Tally(_Counts):
         self._verdicts = _Verdicts()
         self._today = run.day
         self._cases = _Cases(run.day)
+        self._apart = 0
 
     def add(self, result: Result) -> None:
         case = self._numbers.number(result)
@@ -274,6 +270,7 @@ class _Tally(_Counts):
         self._spending.add(result)
         self._cases.add(result)
         if not result.counts_on(self._today):
+            self._apart += 1
             return
         self.count(result, case)
         target.add(result, case)
@@ -283,14 +280,14 @@ class _Tally(_Counts):
 
     def summary(self, run: Receipt) -> Summary:
         self._cases.end()
-        apart = sum(case.trials for case in self._cases.quarantined if case.active)
-        unfinished = run.planned - self.statuses.total() - apart
+        unfinished = run.planned - self.statuses.total() - self._apart
         input_costs, output_costs = self._spending.breakdown
         pooled = len(self._targets) > 1
         return Summary(
             **self.figures(pooled=pooled),
             total=run.planned,
             unfinished=unfinished,
+            apart=self._apart,
             recovered=self.statuses["passed"] - self.first_try,
             score=self._scores.scores(self._numbers.places),
             recovery=tuple(self._follow_ups.rows()),

@@ -170,9 +170,17 @@ class Worker:
         outcome = self._keep(job, outcome)
         reached("conversation.finished")
         self._observer.conversation_finished(job, outcome)
-        if self.setup.options.pace.fail_fast and outcome.status in ("failed", "error"):
+        if self.setup.options.pace.fail_fast and outcome.status in ("failed", "error") and self._counts(job):
             self._failed_fast = True
             self._executor.stop()
+
+    def _counts(self, job: Job) -> bool:
+        """False while its case is in quarantine."""
+        quarantine = job.prepared.case.quarantine
+        if quarantine is None:
+            return True
+        receipt = self._folder.read_receipt()  # resumed on a later day, a run is still one of its first
+        return receipt is not None and quarantine.is_over(receipt.day)
 
     def _is_given_up(self, job: Job) -> bool:
         """True if the conversation would call a target that was given up."""

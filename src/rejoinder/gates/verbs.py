@@ -155,11 +155,11 @@ def verdicts_of(report: RunReport, files: Iterable[str] = ()) -> Baseline:
         verdicts = baseline_of(report.run.id, report.counted, tuple(files), shared)
     except msgspec.MsgspecError as error:
         raise RunDamaged(report.folder.results, str(error)) from None
-    counted = Counter(trial.status for trial in verdicts.trials)
+    statuses = Counter(trial.status for trial in verdicts.trials)
     first_try = sum(trial.first_try for trial in verdicts.trials)
-    found = counted["passed"], counted["failed"], counted["error"], first_try
+    found = statuses["passed"], statuses["failed"], statuses["error"], first_try
     told = summary.passed, summary.failed, summary.errors, summary.first_try
-    apart = sum(case.trials for case in summary.quarantined if case.active)
-    if found != told or summary.finished + summary.skipped + summary.unfinished + apart != report.run.planned:
+    counted = summary.finished + summary.skipped + summary.unfinished + summary.apart
+    if found != told or counted != report.run.planned:
         raise RunDamaged(report.folder.path / "summary.json", "its figures disagree with the results")
     return verdicts

@@ -1,6 +1,7 @@
 """The words of the domain as frozen values. Nothing here does I/O or knows YAML or a provider."""
 
 from rejoinder.model.calls import *
+from rejoinder.model.cases import *
 from rejoinder.model.checks import *
 from rejoinder.model.evidence import *
 from rejoinder.model.formats import *

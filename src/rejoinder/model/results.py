@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import fsum
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Meta, Struct, field
 
@@ -269,6 +269,16 @@ class ForkedFrom(Struct, frozen=True):
     turns: Count
 
 
+class CasePlace(NamedTuple):
+    """What all trials of a case on one target have in common."""
+
+    suite: str
+    file: str
+    id: str
+    target: str
+    variant: str
+
+
 class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One conversation: a line of `results.jsonl`."""
 
@@ -314,9 +324,13 @@ class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """(4, 5) where four of five trials of the case have to pass."""
     quarantine: Quarantine | None = None
 
+    @property
+    def case_place(self) -> CasePlace:
+        return CasePlace(self.suite, self.file, self.id, self.target, self.variant or "")
+
     def counts_on(self, day: str) -> bool:
         """False while its case is in quarantine: it is run and shown, and decides nothing."""
-        return self.quarantine is None or day >= self.quarantine.until
+        return self.quarantine is None or self.quarantine.is_over(day)
 
     @property
     def first_try(self) -> bool:

@@ -205,6 +205,7 @@ class CaseVerdicts(Struct, frozen=True):
 
     passed: Count = 0
     failed: Count = 0
+    """Those that did not pass, for whatever reason."""
 
 
 class QuarantinedCase(Struct, frozen=True):
@@ -297,6 +298,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     errors: Count
     skipped: Count
     unfinished: int
+    apart: Count = 0
+    """Conversations of cases in quarantine: they are in `total`, and in no other count."""
     first_try: Count
     recovered: Count
     pass_rate: Number | None
@@ -334,6 +337,16 @@ class Summary(Struct, frozen=True, kw_only=True):
     @property
     def finished(self) -> int:
         return self.passed + self.failed + self.errors
+
+    @property
+    def decided(self) -> int:
+        """The conversations that were to decide something."""
+        return self.total - self.apart
+
+    @property
+    def has_repeats(self) -> bool:
+        """Were cases tried more than once?"""
+        return self.finished > self.by_case.passed + self.by_case.failed
 
     @property
     def cost_per_recovery(self) -> float | None:

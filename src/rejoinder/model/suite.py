@@ -42,6 +42,9 @@ class Quarantine(Struct, frozen=True):
     """The first day on which it counts again, as in 2026-12-31."""
     reason: str
 
+    def is_over(self, day: str) -> bool:
+        return day >= self.until
+
 
 class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str

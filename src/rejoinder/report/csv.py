@@ -45,6 +45,7 @@ COLUMNS: dict[str, Callable[[Result], Cell]] = {
     "timestamp": lambda result: result.timestamp,
     "file": lambda result: result.file,
     "line": lambda result: result.line,
+    "quarantine_until": lambda result: result.quarantine.until if result.quarantine is not None else None,
 }
 
 

@@ -1,7 +1,7 @@
 """CTRF 1.0.0, the Common Test Report Format: one JSON document that many reporting tools read.
 
 A test is a case on one target; its trials are attempts, and its turns are steps. An error of a provider or judge is
-neither a pass nor a failure: CTRF has `other` for it, and `rawStatus` says `error`.
+neither a pass nor a failure: CTRF has `other` for it, and `rawStatus` says `error`. A case in quarantine is skipped.
 """
 
 from __future__ import annotations
@@ -10,14 +10,20 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from rejoinder.model import Result, Status, TurnResult
+from rejoinder.model import CaseStatus, Result, TurnResult
 from rejoinder.report.inert import to_json, visible
 from rejoinder.report.runs import Run, Tried, milliseconds, name_of, tried_cases
 from rejoinder.report.transcript import reasons_of, short_line, write_transcript
 from rejoinder.stats import wilson
 
 SPEC_VERSION = "1.0.0"
-_STATUSES: dict[Status, str] = {"passed": "passed", "failed": "failed", "error": "other", "skipped": "skipped"}
+_STATUSES: dict[CaseStatus, str] = {
+    "passed": "passed",
+    "failed": "failed",
+    "error": "other",
+    "skipped": "skipped",
+    "apart": "skipped",
+}
 
 
 def write(run: Run) -> Iterator[str]:
@@ -34,7 +40,7 @@ def write(run: Run) -> Iterator[str]:
     tool = {"name": "rejoinder", "version": receipt.version}
     yield f'{to_json(head)[:-1]},"results":{{"tool":{to_json(tool)},"summary":{to_json(_summary(run))},"tests":['
     separator = "\n"
-    for test in tried_cases(run.results):
+    for test in tried_cases(run):
         yield f"{separator}{to_json(_test(test, name_of(test.first, run)))}"
         separator = ",\n"
     yield "\n]}}\n"
@@ -44,7 +50,7 @@ def _summary(run: Run) -> dict[str, int]:
     """Counts come first in the document, so the results are read twice."""
     counts: dict[str, int] = dict.fromkeys(("tests", "passed", "failed", "skipped", "pending", "other", "flaky"), 0)
     suites: set[tuple[str, str]] = set()
-    for test in tried_cases(run.results):
+    for test in tried_cases(run):
         counts["tests"] += 1
         counts[_STATUSES[test.status]] += 1
         counts["flaky"] += test.is_flaky
@@ -57,12 +63,13 @@ def _summary(run: Run) -> dict[str, int]:
 
 def _test(test: Tried, name: str) -> dict[str, Any]:
     first, result = test.first, test.deciding
-    reasons = list(reasons_of(result))
+    reasons = [] if test.apart is None else [test.apart]
+    reasons += reasons_of(result)
     shown: dict[str, Any] = {
         "testId": f"{first.file or first.suite}: {name}",
         "name": name or "unnamed",
         "status": _STATUSES[test.status],
-        "rawStatus": test.status,
+        "rawStatus": test.status if test.apart is None else "in quarantine",
         "duration": _milliseconds(test.duration_s),
         "suite": [first.suite],
         "type": "eval",
@@ -101,6 +108,8 @@ def _step(turn: TurnResult) -> dict[str, Any]:
 
 def _extra(test: Tried) -> dict[str, Any]:
     extra: dict[str, Any] = {"trials": test.trials, "passed": test.passed, "turns": test.turns, "cost_usd": test.cost}
+    if test.first.needed is not None:
+        extra["needed"] = test.first.needed
     if test.trials == 1:
         return {**extra, "score": test.first.score, "succeeded_on_turn": test.first.succeeded_on_turn}
     interval = wilson(test.passed, test.finished) if test.finished else None

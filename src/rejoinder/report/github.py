@@ -77,7 +77,7 @@ def write_annotations(run: Run, most: int = MOST_ANNOTATIONS, folder: str = "") 
     """Lines for standard output, one for each case that did not pass. `folder`: where the project lies in the
     repository."""
     shown = left_out = 0
-    for test in tried_cases(run.results):
+    for test in tried_cases(run):
         if test.status not in ("failed", "error"):
             continue
         if shown == most:

@@ -241,6 +241,7 @@ def _metadata(result: Result) -> Data:
         "variant": result.variant,
         "tags": list(result.tags) or None,
         "status": result.status,
+        "quarantine_until": None if result.quarantine is None else result.quarantine.until,
         "succeeded_on_turn": result.succeeded_on_turn,
         "file": result.file or None,
         "line": result.line or None,

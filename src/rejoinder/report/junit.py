@@ -12,12 +12,13 @@ from xml.sax.saxutils import escape, quoteattr
 
 from msgspec import Struct
 
+from rejoinder.model import CaseStatus
 from rejoinder.report.inert import one_line
 from rejoinder.report.runs import Run, Tried, name_of, tried_cases
 from rejoinder.report.transcript import reasons_of, write_transcript
 from rejoinder.stats import wilson
 
-_TAGS = {"failed": "failure", "error": "error", "skipped": "skipped"}
+_TAGS: dict[CaseStatus, str] = {"failed": "failure", "error": "error", "skipped": "skipped", "apart": "skipped"}
 """The element that says how a test ended; one that passed has none."""
 
 
@@ -59,14 +60,14 @@ def write(run: Run) -> Iterator[str]:
 
 def _suites(run: Run) -> Iterator[tuple[tuple[str, str], Iterator[Tried]]]:
     """Names and files of suites with their tests; results stand in the order of their suites."""
-    return groupby(tried_cases(run.results), lambda test: (test.first.suite, test.first.file))
+    return groupby(tried_cases(run), lambda test: (test.first.suite, test.first.file))
 
 
 def _count(tests: Iterable[Tried]) -> _Counts:
     counts = _Counts()
     for test in tests:
-        status = test.status
-        counts.add(_Counts(1, status == "failed", status == "error", status == "skipped", test.duration_s))
+        tag = _TAGS.get(test.status)
+        counts.add(_Counts(1, tag == "failure", tag == "error", tag == "skipped", test.duration_s))
     return counts
 
 
@@ -92,6 +93,7 @@ def _ending(tag: str, test: Tried) -> Iterator[str]:
     result = test.deciding
     reasons = list(reasons_of(result)) or [f"ended as {result.status}"]
     message = reasons[0] if len(reasons) == 1 else f"{reasons[0]} (and {len(reasons) - 1} more)"
+    message = test.apart or message
     kind = result.error.type if result.error is not None else "check"
     typed = {} if tag == "skipped" else {"type": kind}
     yield f"      <{tag}{_attributes(message=message, **typed)}>"
@@ -114,6 +116,8 @@ def _properties(test: Tried) -> Iterator[tuple[str, str]]:
         yield "rejoinder.score", f"{first.score:.6g}"
     yield "rejoinder.trials", str(test.trials)
     yield "rejoinder.passed", str(passed)
+    if first.needed is not None:
+        yield "rejoinder.needed", f"{first.needed[0]} of {first.needed[1]}"
     interval = wilson(passed, finished) if test.trials > 1 and finished else None
     if interval is not None:
         yield "rejoinder.pass_rate", f"{passed / finished:.6g}"

@@ -7,12 +7,13 @@ others stand in code only: there they mention no one, load no picture and are no
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from html import escape
 
 from msgspec import Struct
 
-from rejoinder.model import Status, Summary, TargetSummary
+from rejoinder.model import CaseStatus, Summary, TargetSummary
 from rejoinder.report.inert import one_line, shorten
 from rejoinder.report.runs import Run, Tried, name_of, tried_cases
 from rejoinder.report.transcript import reasons_of, write_transcript
@@ -22,11 +23,13 @@ SUMMARY_LIMIT = 1024 * 1024
 MOST_TARGETS = 50
 MOST_SECTIONS = 100
 """Cases that are shown with their conversation; further ones have a line each."""
+MOST_OTHERS = 20
+"""Cases that are listed in quarantine, or as passed together."""
 LONGEST_NAME = 200
 LONGEST_SAID = 2_000
 _RESERVE = 300
 """Bytes for the note of what is left out."""
-_SIGNS: dict[Status, str] = {"passed": "✅", "failed": "❌", "error": "⚠️", "skipped": "⏭️"}
+_SIGNS: dict[CaseStatus, str] = {"passed": "✅", "failed": "❌", "error": "⚠️", "skipped": "⏭️", "apart": "⏸️"}
 
 
 def write(run: Run) -> Iterator[str]:
@@ -39,10 +42,12 @@ def write_within(run: Run, limit: int) -> Iterator[str]:
     for section in (_head(run), _targets(run.summary)):
         yield from room.take(section)
     shown = left_out = 0
-    for test in tried_cases(run.results):
-        if test.status not in ("failed", "error"):
-            continue
+    others = _Others()
+    for test in tried_cases(run):
         name = name_of(test.first, run)
+        if test.status not in ("failed", "error"):
+            others.add(test, name)
+            continue
         sections = [_case(test, name)] if shown < MOST_SECTIONS else []
         for section in (*sections, _line(test, name)):
             if taken := room.take(section if shown else f"### Not passed\n\n{section}"):
@@ -54,6 +59,34 @@ def write_within(run: Run, limit: int) -> Iterator[str]:
     if left_out:
         room.left += _RESERVE
         yield from room.take(f"\n{left_out:,} more did not pass. The run's JSON has them all.\n")
+    for section in others.sections():
+        yield from room.take(section)
+
+
+class _Others:
+    """What did not pass in every trial and fails no one: cases in quarantine, and those that passed together."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, list[str]] = {}
+        self._left_out: Counter[str] = Counter()
+
+    def add(self, test: Tried, name: str) -> None:
+        if test.status == "apart":
+            title, line = "In quarantine", f"- {_SIGNS[test.status]} {code(name)} {code(test.apart or '')}\n"
+        elif test.status == "passed" and test.passed < test.finished:
+            title, line = "Passed together", f"- {_SIGNS[test.status]} {code(name)}, {test.counted}\n"
+        else:
+            return
+        lines = self._lines.setdefault(title, [])
+        if len(lines) < MOST_OTHERS:
+            lines.append(line)
+        else:
+            self._left_out[title] += 1
+
+    def sections(self) -> Iterator[str]:
+        for title, lines in self._lines.items():
+            more = f"- and {self._left_out[title]:,} more\n" if self._left_out[title] else ""
+            yield f"\n### {title}\n\n{''.join(lines)}{more}"
 
 
 class _Room(Struct):
@@ -73,8 +106,9 @@ def _head(run: Run) -> str:
     alert = "CAUTION" if summary.exit_code else "TIP"
     details = [f"run {code(run.run.id)}", f"{summary.duration_s:,.1f} s", f"{summary.total_tokens:,} tokens"]
     details += [] if summary.total_cost is None else [_dollars(summary.total_cost)]
+    apart = f", {summary.apart:,} in quarantine" if summary.apart else ""
     return (
-        f"## rejoinder: {summary.passed:,} of {summary.total:,} passed\n\n"
+        f"## rejoinder: {summary.passed:,} of {summary.decided:,} passed{apart}\n\n"
         f"> [!{alert}]\n> {_result(summary)}\n\n{', '.join(details)}\n\n"
     )
 
@@ -88,6 +122,7 @@ def _result(summary: Summary) -> str:
     ]
     parts += [f"{summary.skipped:,} skipped"] if summary.skipped else []
     parts += [f"{summary.unfinished:,} unfinished"] if summary.unfinished else []
+    parts += [f"{summary.apart:,} in quarantine"] if summary.apart else []
     return ", ".join(parts)
 
 
@@ -137,7 +172,7 @@ def _line(test: Tried, name: str) -> str:
 
 
 def _trials(test: Tried) -> str:
-    return f", {test.passed:,} of {test.trials:,} passed" if test.trials > 1 else ""
+    return f", {test.counted}" if test.trials > 1 else ""
 
 
 def _place(test: Tried) -> str:

@@ -132,6 +132,7 @@ class _Trace:
             "rejoinder.succeeded_on_turn": result.succeeded_on_turn,
             "rejoinder.cost_usd": result.cost,
             "rejoinder.tags": result.tags or None,
+            "rejoinder.quarantine_until": None if result.quarantine is None else result.quarantine.until,
         }
         status: Data = {"code": _ERROR if result.status == "error" else _OK}
         if result.error is not None:

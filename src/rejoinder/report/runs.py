@@ -9,7 +9,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from rejoinder.model import Receipt, Result, Status, Summary
+from rejoinder.model import CaseStatus, Receipt, Result, Status, Summary, judge_case
 
 MOST_KEPT = 3
 """Trials of a case whose conversations are kept to be shown."""
@@ -41,6 +41,8 @@ class Trial(Struct, frozen=True):
 class Tried(Struct, frozen=True, kw_only=True):
     """A case on one target, with all its trials: what other tools call a test."""
 
+    status: CaseStatus
+    """As the run itself judges the case."""
     first: Result
     statuses: dict[Status, int]
     duration_s: float
@@ -48,18 +50,14 @@ class Tried(Struct, frozen=True, kw_only=True):
     turns: int
     kept: tuple[Result, ...]
     """Those that did not pass, and the first where all did; at most `MOST_KEPT`."""
+    deciding: Result
+    """The conversation that says why the case ended as it did."""
     listed: tuple[Trial, ...]
     """At most `MOST_LISTED`."""
 
     @property
     def trials(self) -> int:
         return sum(self.statuses.values())
-
-    @property
-    def status(self) -> Status:
-        """What went worst: a failure is the model's, whatever else went wrong."""
-        order: tuple[Status, ...] = ("failed", "error", "passed", "skipped")
-        return next(status for status in order if status in self.statuses)
 
     @property
     def passed(self) -> int:
@@ -70,54 +68,66 @@ class Tried(Struct, frozen=True, kw_only=True):
         return self.trials - self.statuses.get("skipped", 0)
 
     @property
-    def deciding(self) -> Result:
-        """The conversation that says why the case ended as it did."""
-        return next((result for result in self.kept if result.status == self.status), self.first)
-
-    @property
     def is_flaky(self) -> bool:
         """Did the same case pass and fail?"""
         return "passed" in self.statuses and "failed" in self.statuses
 
+    @property
+    def counted(self) -> str:
+        """`4 of 5 passed`, and what was wanted where that is not every trial."""
+        wanted = "" if self.first.needed is None else f", {self.first.needed[0]:,} of {self.first.needed[1]:,} needed"
+        return f"{self.passed:,} of {self.finished:,} passed{wanted}"
 
-def tried_cases(results: Iterable[Result]) -> Iterator[Tried]:
+    @property
+    def apart(self) -> str | None:
+        """Why a case decides nothing, and how it went all the same; None for one that counts."""
+        if self.status != "apart" or self.first.quarantine is None:
+            return None
+        return f"in quarantine until {self.first.quarantine.until}: {self.first.quarantine.reason}; {self.counted}"
+
+
+def tried_cases(run: Run) -> Iterator[Tried]:
     """Trials of a case stand one after the other, so one case at a time is in memory, and few of its conversations."""
-    for _, trials in groupby(results, _identity):
-        yield _join(trials)
+    for _, trials in groupby(run.results, lambda result: result.case_place):
+        yield _join(trials, run.run.day)
 
 
-def _identity(result: Result) -> tuple[object, ...]:
-    return result.suite, result.file, result.id, result.target, result.variant
-
-
-def _join(trials: Iterator[Result]) -> Tried:
+def _join(trials: Iterator[Result], day: str) -> Tried:
     first = next(trials)
     statuses: dict[Status, int] = {}
     duration_s, turns = 0.0, 0
     cost: float | None = 0.0
     kept: list[Result] = []
+    firsts: dict[Status, Result] = {}
     listed: list[Trial] = []
     for result in chain((first,), trials):
         statuses[result.status] = statuses.get(result.status, 0) + 1
+        firsts.setdefault(result.status, result)
         duration_s += duration_of(result)
         if len(listed) < MOST_LISTED:
             listed.append(Trial(result.trial, result.status, duration_of(result)))
         turns += len(result.turns)
         cost = None if cost is None or result.cost is None else cost + result.cost
         if result.status == "failed" and statuses["failed"] == 1:
-            kept.insert(0, result)  # the status of the whole is that of a failure, however late it comes
+            kept.insert(0, result)  # it may decide the whole, however late it comes
         elif result.status != "passed":
             kept.append(result)
         del kept[MOST_KEPT:]
+    status = judge_case(statuses, first, day)
     return Tried(
+        status=status,
         first=first,
         statuses=statuses,
         duration_s=duration_s,
         cost=cost,
         turns=turns,
         kept=tuple(kept) or (first,),
+        deciding=next((firsts[one] for one in _WORST if one in firsts and status in ("apart", one)), first),
         listed=tuple(listed),
     )
+
+
+_WORST: tuple[Status, ...] = ("failed", "error", "passed", "skipped")
 
 
 def duration_of(result: Result) -> float:

@@ -86,6 +86,7 @@ def _result(summary: Summary) -> str:
     ]
     parts += [f"{summary.skipped} skipped"] if summary.skipped else []
     parts += [f"{summary.unfinished} unfinished"] if summary.unfinished else []
+    parts += [f"{summary.apart} in quarantine"] if summary.apart else []
     return ", ".join(parts)
 
 

@@ -45,7 +45,7 @@ _NAMES = {
     "stats.intervals": "Interval Z_95 median_interval percentile wilson wilson_of_rate",
     "stats.rates": "mean_of rate_of sample_size spread_of",
     "stats.recovery": "Tries compare_net_recovery net_recovery",
-    "stats.repeats": "aptitude case_repeats flip_rate judge_noise pass_at_k pass_hat_k passes_together",
+    "stats.repeats": "aptitude case_repeats flip_rate judge_noise pass_at_k pass_hat_k",
     "stats.sequential": "bounds_of count_pairs look spent_by",
     "stats.words": (
         "comparison_words corrected_words delta_words look_words net_difference_words net_words noise_words"

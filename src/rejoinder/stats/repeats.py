@@ -18,13 +18,6 @@ FLIPS_FROM = 5
 APTITUDE_FROM = 10
 
 
-def passes_together(passed: int, trials: int, needed: tuple[int, int] | None = None) -> bool:
-    """Do the trials of a case pass together? `needed` is `(4, 5)` for `pass: "4 of 5"`; every trial, unless said.
-    Where there were more or fewer trials than that, the share counts. No trial passes nothing."""
-    least, of = needed or (1, 1)
-    return trials > 0 and passed * of >= least * trials
-
-
 def pass_at_k(counts: Iterable[tuple[int, int]], k: int) -> PassK:
     """The chance that at least one of k trials passes: the unbiased estimator of Chen and others (2021), the mean over
     cases of 1 - C(m - c, k) / C(m, k)."""
