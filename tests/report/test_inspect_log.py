@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 import pytest
 from hypothesis import given
+from msgspec import structs
 
 from rejoinder.model import ChatMessage, RawRequest
 from rejoinder.model.messages import ToolCall
@@ -66,6 +67,22 @@ def test_a_case_is_a_sample_and_a_trial_is_an_epoch() -> None:
     assert log["eval"]["model"] == "openai/gpt-5, anthropic/claude-5"
     broken = log["samples"][3]
     assert (broken["error"]["message"], broken["scores"]) == ("server: HTTP 500", None)
+
+
+def test_a_run_of_two_targets_has_a_rate_of_each() -> None:
+    run = mixed()
+    results = document(structs.replace(run, summary=structs.replace(run.summary, total=11, unfinished=2)))["results"]
+    metrics = {name: one["value"] for name, one in results["scores"][0]["metrics"].items()}
+    rates = {name: value for name, value in metrics.items() if name != "score"}
+    assert rates == {
+        "pass_rate demo": pytest.approx(4 / 7),
+        "first_try demo": pytest.approx(3 / 7),
+        "pass_rate other": 0.0,
+        "first_try other": 0.0,
+    }
+    assert (results["total_samples"], results["completed_samples"]) == (11, 8)  # the total holds what is unfinished
+    [single] = document(made_run([result()]))["results"]["scores"]
+    assert single["metrics"]["pass_rate"] == {"name": "pass_rate", "value": 1.0}
 
 
 def test_both_forms_hold_the_same() -> None:
@@ -174,7 +191,7 @@ def test_inspect_reads_both_forms(tmp_path: Path) -> None:
     assert in_archive["samples"] == in_document["samples"]
     assert in_archive["single"] == in_document["single"] == sorted(in_archive["samples"])
     assert in_archive["samples"]["suites∕evals.yaml recovers demo 1"] == ["What is 15 * 7?", "100", "Again.", "105"]
-    assert in_archive["metrics"]["pass_rate"] == 0.5
+    assert in_archive["metrics"]["pass_rate other"] == 0.0
     assert in_archive["scores"] == ["C", "C", "I", None, None, "C", "C", "I", "I"]
     assert in_archive["errors"][3] == "server: HTTP 500"
 

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from rejoinder.model import ChatMessage, CheckResult, Result, ToolCall, TurnResult, UsageResult
-from rejoinder.model.runs import RunStatus
+from rejoinder.model.runs import Rates, RunStatus
 from rejoinder.report.inert import shorten, to_json, visible
 from rejoinder.report.runs import Run, bounded, duration_of, milliseconds
 from rejoinder.report.transcript import reasons_of
@@ -133,21 +133,23 @@ def _model_of(run: Run, target: str) -> str:
 
 def _results(run: Run) -> Data:
     summary = run.summary
-    values = {
-        "pass_rate": summary.pass_rate if summary.pass_rate is not None else _share(summary.passed, summary.finished),
-        "first_try": _share(summary.first_try, summary.finished),
-        "score": summary.score.mean,
-    }
+    values = {**_rates(summary.rates), "score": summary.score.mean}
+    if summary.rates is None:  # several targets have no rate in common
+        for name, target in summary.by_target.items():
+            values |= _rates(target.rates, f" {name}")
     metrics = {name: {"name": name, "value": value} for name, value in values.items() if value is not None}
     return {
-        "total_samples": summary.total + max(0, summary.unfinished),
+        "total_samples": summary.total,
         "completed_samples": summary.finished,
         "scores": [{"name": "rejoinder", "scorer": "rejoinder", "metrics": metrics}],
     }
 
 
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
+def _rates(rates: Rates | None, end: str = "") -> dict[str, float | None]:
+    """Metrics of one target; `end` of their names tells it from others."""
+    if rates is None:
+        return {}
+    return {f"pass_rate{end}": rates.eventual.rate, f"first_try{end}": rates.first_try.rate}
 
 
 def _usage(usage: UsageResult) -> Data:
