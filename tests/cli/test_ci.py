@@ -77,6 +77,20 @@ def test_edited_figures_are_refused(project: Project) -> None:
 
 
 @pytest.mark.parametrize("server", ["GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION"])
+def test_no_name_of_a_suite_is_a_command_to_a_build_server(
+    project: Project, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(project, {**SUITE, "metadata": {"name": "##vso[task.setvariable variable=x]y"}})
+    assert "##vso[" in project.run("runs")
+    project.write("wrong.yaml", {"evals": [{"##vso[task.complete]": 1}]})
+    assert "##vso[" in project.invoke("validate", "wrong.yaml").output
+    monkeypatch.setenv(server, "1")
+    assert "## vso[task.setvariable" in project.run("runs")
+    for arguments in (("runs",), ("validate", "wrong.yaml")):
+        assert "##vso[" not in project.invoke(*arguments).output
+
+
+@pytest.mark.parametrize("server", ["GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION"])
 def test_no_reply_is_a_command_to_a_build_server(
     project: Project, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

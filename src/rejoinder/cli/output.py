@@ -1,7 +1,8 @@
 """What all commands share in writing to a terminal: colour or not, how wide, JSON.
 
-All text goes through `echo` or `echo_text`. They replace what a terminal would obey: names, ids, prompts and paths come
-from files of any origin. JSON stays exact. A lint rule keeps `click.echo` out of all other modules.
+All text goes through `_print`, and what is not ours through `echo` or `echo_text`. They replace what a terminal would
+obey: names, ids, prompts and paths come from files of any origin. JSON stays exact, with escapes. A lint rule keeps
+`click.echo` out of all other modules.
 """
 
 from __future__ import annotations
@@ -61,24 +62,22 @@ def width_of(stream: TextIO) -> int:
 
 def echo(*lines: str, err: bool = False) -> None:
     """Print each text as one line: a line break inside it does not begin another."""
-    shown = map(_defused if is_on_a_server() else str, map(printable_line, lines))
-    click.echo("".join(f"{line}\n" for line in shown), nl=False, err=err)
-
-
-def is_on_a_server() -> bool:
-    """Is the output read by a build server that takes some lines for commands?"""
-    return any(os.environ.get(name) for name in _OBEYING)
-
-
-def _defused(line: str) -> str:
-    from rejoinder.report.github import defused
-
-    return defused(line)
+    _print(map(printable_line, lines), err=err)
 
 
 def echo_styled(lines: Iterable[str]) -> None:
     """Print lines of a report, whose texts are printable already and whose colours are ours."""
-    click.echo("".join(f"{line}\n" for line in lines), nl=False, color=True)
+    _print(lines, color=True)
+
+
+def _print(lines: Iterable[str], *, err: bool = False, color: bool | None = None) -> None:
+    """The one way to standard output and standard error for text. A build server takes some lines for commands; there
+    they are changed so that it does not."""
+    if any(os.environ.get(name) for name in _OBEYING):
+        from rejoinder.report.github import defused
+
+        lines = map(defused, lines)
+    click.echo("".join(f"{line}\n" for line in lines), nl=False, err=err, color=color)
 
 
 def echo_text(text: str, *, err: bool = False) -> None:
@@ -96,10 +95,8 @@ def show_problems(problems: Iterable[Problem], *, err: bool = False) -> None:
     stream = sys.stderr if err else sys.stdout
     style, width = style_for(stream), width_of(stream)
     for problem in problems:
-        for line in write_problem(problem, width=width, style=style):
-            shown = _defused(line) if is_on_a_server() else line
-            click.echo(shown, err=err, color=True)  # its texts are printable, and its colours are ours
-        echo("", err=err)
+        # Its texts are printable, and its colours are ours.
+        _print((*write_problem(problem, width=width, style=style), ""), err=err, color=True)
 
 
 def write_data(data: Any) -> None:
