@@ -11,13 +11,14 @@ from typing import BinaryIO
 import pytest
 
 import rejoinder
+from rejoinder.cli.output import write_data
 from rejoinder.errors import UsageError
 from rejoinder.report import formats
 from rejoinder.report.formats import FORMATS, Archive, Format, find_format, write_json, write_jsonl, write_results
 from rejoinder.report.inert import to_json, visible
 from rejoinder.report.runs import Run
 from tests.conftest import Project
-from tests.report.exports import HOSTILE, OBEYED
+from tests.report.exports import HOSTILE, OBEYED, hostile, written
 
 SUITE = {
     "targets": [{"name": "demo", "provider": "scripted", "replies": ["nö", "yes"]}],
@@ -42,9 +43,10 @@ def report(project: Project) -> rejoinder.RunReport:
 
 def test_streamed_json_is_the_document_dumped_whole(report: rejoinder.RunReport) -> None:
     document = report.document()
-    assert "".join(write_json(report)) == json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+    assert "".join(write_json(report)) == to_json(document, indent=2) + "\n"
+    assert json.loads("".join(write_json(report))) == document
     more = "".join(write_json(report, changes=[{"id": "a"}]))
-    assert more == json.dumps({**document, "changes": [{"id": "a"}]}, ensure_ascii=False, indent=2) + "\n"
+    assert more == to_json({**document, "changes": [{"id": "a"}]}, indent=2) + "\n"
     assert [json.loads(line) for line in write_jsonl(report)] == document["results"]
 
 
@@ -53,7 +55,7 @@ def test_json_without_results_has_an_empty_list(report: rejoinder.RunReport) -> 
         run, summary, results = report.run, report.summary, ()
 
     wanted = {**report.document(), "results": []}
-    assert "".join(write_json(Empty())) == json.dumps(wanted, ensure_ascii=False, indent=2) + "\n"
+    assert "".join(write_json(Empty())) == to_json(wanted, indent=2) + "\n"
 
 
 def test_a_new_format_is_a_writer_and_a_line_in_the_table(
@@ -110,3 +112,18 @@ def test_json_of_exports_is_exact_and_moves_no_cursor(text: str) -> None:
     assert not OBEYED.search(shown)
     assert json.loads(shown)["text"] == re.sub("[\ud800-\udfff]", "\ufffd", text)  # UTF-8 has no halves of characters
     assert not OBEYED.search(visible(text))
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("name", ["json", "jsonl"])
+def test_documents_of_ours_move_no_cursor_either(name: str, text: str) -> None:
+    shown = written(name, hostile(text))
+    assert not OBEYED.search(shown)
+    first = json.loads(shown)["results"][0] if name == "json" else json.loads(shown.splitlines()[0])
+    assert first["turns"][0]["response"] == re.sub("[\ud800-\udfff]", "\ufffd", text)
+
+
+def test_data_of_commands_moves_no_cursor(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    write_data({"name": "a\u202eb\x9b", "numbers": [1, 0.5]})
+    shown = capfdbinary.readouterr().out
+    assert shown == b'{\n  "name": "a\\u202eb\\u009b",\n  "numbers": [\n    1,\n    0.5\n  ]\n}\n'

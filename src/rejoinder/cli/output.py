@@ -101,9 +101,9 @@ def show_problems(problems: Iterable[Problem], *, err: bool = False) -> None:
 
 def write_data(data: Any) -> None:
     """Data of a command, as JSON."""
-    import json
+    from rejoinder.report.inert import to_json
 
-    write_machine([json.dumps(data, ensure_ascii=False, indent=2), "\n"])
+    write_machine([to_json(data, indent=2), "\n"])
 
 
 def write_machine(pieces: Iterable[str]) -> None:

@@ -31,17 +31,16 @@ def write_json(run: Run, **further: Any) -> Iterator[str]:
 
 
 def _indented(value: Any, depth: int) -> str:
-    import json
+    from rejoinder.report.inert import to_json
 
-    text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, indent=2)
-    return text.replace("\n", f"\n{'  ' * depth}")
+    return to_json(value, indent=2).replace("\n", f"\n{'  ' * depth}")
 
 
 def write_jsonl(run: Run) -> Iterator[str]:
     """One result on each line."""
-    import json
+    from rejoinder.report.inert import to_json
 
-    return (json.dumps(msgspec.to_builtins(result), ensure_ascii=False) + "\n" for result in run.results)
+    return (to_json(result, indent=0) + "\n" for result in run.results)
 
 
 def write_yaml(run: Run) -> Iterator[str]:

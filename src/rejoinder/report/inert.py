@@ -49,12 +49,14 @@ def shorten(text: str, most: int) -> str:
     return f"{text[:start]} [... {len(text) - most:,} characters left out ...] {text[-end:]}"
 
 
-def to_json(value: Any) -> str:
-    """A value as JSON on one line, exact and without a character that a terminal would obey."""
+def to_json(value: Any, indent: int | None = None) -> str:
+    """A value as JSON, exact and without a character that a terminal would obey: without any space, or on lines with
+    so many spaces for each level. 0 is one line with spaces."""
     try:
-        text = msgspec.json.encode(value).decode()
+        data = msgspec.json.encode(value)
     except UnicodeEncodeError:
-        text = msgspec.json.encode(_whole(msgspec.to_builtins(value))).decode()
+        data = msgspec.json.encode(_whole(msgspec.to_builtins(value)))
+    text = (data if indent is None else msgspec.json.format(data, indent=indent)).decode()
     return _OBEYED.sub(lambda found: escape_of(found[0]), text)
 
 
@@ -64,6 +66,6 @@ def _whole(value: Any) -> Any:
         return _HALVES.sub("\N{REPLACEMENT CHARACTER}", value)
     if isinstance(value, dict):
         return {_whole(key): _whole(entry) for key, entry in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_whole(entry) for entry in value]
     return value
