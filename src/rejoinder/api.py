@@ -28,7 +28,7 @@ from rejoinder.engine.loading import load_options
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.options import Answers, Limits, Pace, RunOptions, Selection, Trust
 from rejoinder.engine.recorded import RecordedRun, open_recorded
-from rejoinder.engine.run_report import RunReport, damage_of
+from rejoinder.engine.run_report import RunReport
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Suite
 from rejoinder.model.comparisons import RunComparison
@@ -196,9 +196,8 @@ def export(run: Run, to: str | None, out: str | Path) -> None:
 
     path = Path(out)
     find_format(path, to)
-    report = show(run)
-    if (damage := damage_of(report)) is not None:
-        raise damage
+    recorded = _open(run, False)
+    report = _outside_loop(lambda: engine.sound_run(recorded))
     try:
         write_results(report, path, to)
     except OSError as error:

@@ -113,6 +113,16 @@ def test_the_suffix_names_the_format_of_an_export(project: Project) -> None:
     assert read(project.folder / "log.eval")["version"] == 2
 
 
+def test_an_export_is_written_to_several_files(project: Project) -> None:
+    run(project, SUITE)
+    project.run("export", "--out", "a.md", "--out", "b.csv")
+    assert "1 of 2 passed" in read(project.folder / "a.md")
+    assert len(read(project.folder / "b.csv")) == 3
+    words = refusal(project, "export", "--out", "c.md", "--out", "without")
+    assert "--to names the format for any other" in words
+    assert not (project.folder / "c.md").exists()
+
+
 def test_an_export_without_a_format_is_refused(project: Project) -> None:
     run(project, SUITE)
     assert "name the format with --to: json" in refusal_of(project, "export")

@@ -11,8 +11,8 @@ from rejoinder.cli.options import trust_option
 from rejoinder.cli.output import echo, write_machine
 from rejoinder.cli.results import write_file
 from rejoinder.engine.recorded import open_recorded
-from rejoinder.engine.run import show_run
-from rejoinder.engine.run_report import RunReport, damage_of
+from rejoinder.engine.run import sound_run
+from rejoinder.engine.run_report import RunReport
 from rejoinder.report.formats import FORMATS, name_format
 from rejoinder.report.words import count
 
@@ -20,33 +20,36 @@ from rejoinder.report.words import count
 @click.command("export")
 @click.argument("run", required=False)
 @click.option("--to", "form", type=click.Choice([*FORMATS]), help="Choose the format.  [default: by the file's suffix]")
-@click.option("--out", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
+@click.option(
+    "--out",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Write to this file instead of standard output; repeatable.",
+)
 @click.option("--endpoint", metavar="URL", help="Send spans to this collector (with --to otlp).")
 @click.option("--content", is_flag=True, help="Send what was said, too (with --endpoint).")
 @trust_option
 def command(
-    run: str | None, form: str | None, out: Path | None, endpoint: str | None, content: bool, trust: bool
+    run: str | None, form: str | None, out: tuple[Path, ...], endpoint: str | None, content: bool, trust: bool
 ) -> None:
     """Write a recorded run (the latest when RUN is not given) in the format of another tool.
 
     Nothing is run again. Exit code 0 when it was written, whatever the run came to; 3 for a run whose figures disagree
     with its results, or when a collector did not take the spans.
     """
-    if endpoint is not None and (form not in (None, "otlp") or out is not None):
+    if endpoint is not None and (form not in (None, "otlp") or out):
         raise click.UsageError("--endpoint sends spans: it goes with --to otlp and without --out")
     if content and endpoint is None:
         raise click.UsageError("--content belongs to --endpoint; files always hold what was said")
-    if endpoint is None and form is None:
-        if out is None:
-            raise click.UsageError(f"name the format with --to: {', '.join(FORMATS)}")
-        form = name_format(out)
-    report = show_run(open_recorded(run, trust=trust))
-    if (damage := damage_of(report)) is not None:
-        raise damage
+    if endpoint is None and form is None and not out:
+        raise click.UsageError(f"name the format with --to: {', '.join(FORMATS)}")
+    files = {path: form or name_format(path, option="--to") for path in out}
+    report = sound_run(open_recorded(run, trust=trust))
     if endpoint is not None:
         _send(report, endpoint, content=content)
-    elif out is not None:
-        write_file(report, out, str(form))
+    elif files:
+        for path, name in files.items():
+            write_file(report, path, name)
     else:
         write_machine(FORMATS[str(form)].write(report))
 

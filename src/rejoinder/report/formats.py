@@ -125,16 +125,16 @@ def find_format(path: Path, name: str | None = None) -> Format:
     return FORMATS[name]
 
 
-def name_format(path: Path, otherwise: str | None = None) -> str:
+def name_format(path: Path, otherwise: str | None = None, option: str = "--format") -> str:
     """The name of a file's format: by the longest suffix that is known, else `otherwise`. Raises UsageError where
-    neither says one."""
+    neither says one; `option` is the command's that could."""
     by_suffix = {suffix: name for name, form in FORMATS.items() for suffix in _suffixes(form)}
     longest = max((suffix for suffix in by_suffix if _has(path, suffix)), key=len, default=None)
     name = otherwise if longest is None else by_suffix[longest]
     if name is None:
         raise UsageError(
             f"the suffix of {path} names no format of results",
-            f"The suffixes are {', '.join(by_suffix)}; --format names the format for any other.",
+            f"The suffixes are {', '.join(by_suffix)}; {option} names the format for any other.",
         )
     return name
 
