@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 
-from tests.kit import Project, case, only_run, refusal, refused, run, scripted
+from tests.kit import Project, Raw, case, only_run, refusal, refused, run, scripted
 from tests.report.exports import HOSTILE
 
-SUITE = {
+SUITE: Raw = {
     "targets": [scripted("bot", "yes")],
     "target": "bot",
     "evals": [case("good", {"equals": "yes"}), case("bad", {"equals": "no"})],
@@ -46,26 +45,23 @@ def test_on_github_it_writes_summary_outputs_and_annotations(
     assert "failed=1\n" in (project.folder / "GITHUB_OUTPUT").read_text(encoding="utf-8")
 
 
-def test_what_gate_and_compare_said_is_added(project: Project) -> None:
-    run(project, SUITE)
-    gate = {"verdict": "fail", "rules": [{"rule": "rate>=90%", "verdict": "fail", "reason": "50%"}], "more": 1}
-    flips = [{"id": "bad", "target": "bot", "from": "passed", "to": "failed", "turn": 1}]
-    project.write("gate.json", json.dumps(gate))
-    project.write("compared.json", json.dumps({"a": "x", "matched": 2, "flips": flips, "verdict": "worse"}))
-    project.write("empty.json", "")
-    said = project.run("ci", "--gate", "gate.json", "--compared", "compared.json", "--comment", "c.md")
-    assert said == "1 worse, 1 same\n"
+def test_it_says_how_a_run_stands_against_a_baseline_or_a_run(project: Project) -> None:
+    before = run(project, {**SUITE, "evals": [*SUITE["evals"], case("gone")]})
+    project.run("bless", "last", "--name", "main")
+    evals = [case("good", {"equals": "no"}), case("bad", {"equals": "yes"}), case("added")]
+    run(project, {**SUITE, "evals": evals})
+    line, gate = project.run("ci", "--against", "main", "--comment", "c.md").splitlines()
+    assert line == "1 worse, 1 better, 0 same, 0 cannot tell, 1 new, 1 missing against main"
+    assert gate.startswith("gate: CANNOT TELL (")
     text = (project.folder / "c.md").read_text(encoding="utf-8")
-    assert "**1 worse, 1 same** against the baseline" in text
-    assert "- `rate>=90%` `fail`: `50%`" in text
-    assert project.run("ci", "--gate", "empty.json", "--compared", "empty.json") == ""
+    assert f"**{line.removesuffix(' against main')}** against `main`; gate: **CANNOT TELL**" in text
+    assert "proves nothing by itself" in text
+    assert project.run("ci", "--against", before["run"]["id"]).startswith("1 worse, 1 better")
 
 
-def test_files_that_are_no_answers_are_refused(project: Project) -> None:
+def test_what_cannot_be_read_or_written_is_refused(project: Project) -> None:
     run(project, SUITE)
-    project.write("wrong.json", "[1]")
-    assert "no answer of the command" in refusal(project, "ci", "--gate", "wrong.json")
-    assert "cannot be read" in refusal(project, "ci", "--compared", "gone.json")
+    assert "neither a baseline nor a run `gone`" in refusal(project, "ci", "--against", "gone")
     assert "cannot be written" in refusal(project, "ci", "--comment", "gone/comment.md")
 
 

@@ -20,22 +20,12 @@ pytestmark = pytest.mark.slow
 
 PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r"^```\w+ (\S+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
-GATE = {"verdict": "fail", "rules": [{"rule": "no-regression", "verdict": "fail", "reason": "2 `worse` @all"}]}
-
-
-def flip(name: str, before: str, now: str) -> Raw:
-    return {"id": name, "target": "demo", "from": before, "to": now, "turn": 1}
-
-
-COMPARED = {
-    "a": {},
-    "b": {},
-    "matched": 34,
-    "only_in_a": [],
-    "only_in_b": [],
-    "flips": [flip("a", "passed", "failed"), flip("b", "recovered", "failed"), flip("c", "passed", "error")],
-    "verdict": "worse",
-}
+BOT = """
+import json, pathlib
+def reply(request):
+    lost = json.loads(pathlib.Path("lost.json").read_text())
+    return "no" if f"{request.case_id}-{request.trial}" in lost else "yes"
+"""
 
 
 @pytest.fixture
@@ -162,51 +152,69 @@ def test_no_comment_is_written_where_none_is_wanted(tmp_path: Path, checkout: Pa
     assert github.read("asked-of-github") == ""
 
 
+def with_baseline(github: Github) -> None:
+    """A suite of 34 cases, the first of them with two trials, and the baseline `main`, in which all passed."""
+    target = {"name": "bot", "provider": "python", "call": "bot:reply"}
+    cases = [case(f"c{number}", {"equals": "yes"}, repeat=1 if number else 2) for number in range(34)]
+    Project(github.checkout).write("evals.yaml", {"targets": [target], "target": "bot", "evals": cases})
+    (github.checkout / "bot.py").write_text(BOT)
+    lose(github)
+    github.installed_before()
+    done = github.bash("rejoinder run && rejoinder bless last --name main && rm -r .rejoinder/runs")
+    assert done.code == 0, done.log
+
+
+def lose(github: Github, *trials: str) -> None:
+    (github.checkout / "lost.json").write_text(json.dumps(trials))
+
+
 @pytest.mark.parametrize(
-    ("verdict", "code", "inputs", "wanted"),
+    ("lost", "inputs", "wanted", "line", "verdict"),
     [
-        ("pass", 0, {}, 0),
-        ("fail", 1, {}, 1),
-        ("cannot-tell", 5, {}, 0),
-        ("cannot-tell", 5, {"strict": "true"}, 5),
-        ("pass", 3, {}, 3),
+        ((), {}, 0, "0 worse, 34 same, 0 cannot tell", "PASS"),
+        (("c0-1", "c1-1", "c2-1"), {}, 0, "2 worse, 31 same, 1 cannot tell", "CANNOT TELL"),
+        (("c0-1", "c1-1", "c2-1"), {"strict": "true"}, 5, "2 worse, 31 same, 1 cannot tell", "CANNOT TELL"),
+        (tuple(f"c{n}-1" for n in range(1, 11)), {}, 1, "10 worse, 24 same, 0 cannot tell", "FAIL"),
     ],
 )
 def test_a_gate_decides_where_there_is_a_baseline(
-    tmp_path: Path, checkout: Path, verdict: str, code: int, inputs: dict[str, str], wanted: int
+    tmp_path: Path,
+    checkout: Path,
+    lost: tuple[str, ...],
+    inputs: dict[str, str],
+    wanted: int,
+    line: str,
+    verdict: str,
 ) -> None:
+    """With the real commands: a baseline that was blessed, a run, the gate, and what is written of both."""
     github = Github(tmp_path / "server", checkout, pull_request())
-    break_case(checkout)
-    github.answers("gate", {**GATE, "verdict": verdict}, code)
-    github.answers("compare", COMPARED, 1)
+    with_baseline(github)
+    lose(github, *lost)
     done = github.action(against="main", **inputs)
     assert done.code == wanted, done.log
-    assert ("::warning" in done.log) is (code == 5 and not inputs)
-    run = run_folders(checkout)[0].name
-    assert github.read("asked").splitlines() == [
-        f"compare main {run} --format json",
-        f"gate {run} --against main --format json",
-    ]
-    for text in (github.read("comment"), summary(github)):
-        assert "**2 worse, 31 same, 1 cannot tell** against the baseline" in text
-        assert f"gate: `{verdict}`" in text
-        assert "- `no-regression` `fail`: ``2 `worse` @all``" in text
-    assert "2 worse, 31 same, 1 cannot tell" in done.log.splitlines()
+    assert ("::warning title=rejoinder::the gate cannot tell; more cases would help" in done.log) is (
+        verdict == "CANNOT TELL" and not inputs
+    )
+    assert github.read("comment").splitlines()[1] == f"**{line}** against `main`; gate: **{verdict}**"
+    assert f"**{line}** against `main`" in summary(github)
+    assert f"- `no-regression` {verdict}: `" in summary(github)
+    assert f"{line} against main" in done.log.splitlines()
+    assert f"\ngate: {verdict} (" in done.log
 
 
 def test_a_gate_hides_no_error(tmp_path: Path, checkout: Path) -> None:
     github = Github(tmp_path / "server", checkout)
-    (checkout / "evals.yaml").write_text(
-        json.dumps({"targets": [{"name": "a", "provider": "python", "call": "bot:reply"}], "evals": [case("a")]})
-    )
+    with_baseline(github)
     (checkout / "bot.py").write_text("def reply(request):\n    raise KeyError('x')\n")
-    github.answers("gate", GATE, 0)
-    assert github.action(against="main").code == 3
+    done = github.action(against="main")
+    assert done.code == 3
+    assert "0 worse, 0 same, 34 cannot tell against main" in done.log.splitlines()
 
 
 def test_a_baseline_that_no_command_knows_is_said_and_the_rest_is_reported(github: Github) -> None:
-    done = github.action(against="main")  # both commands end with 2 and say nothing
+    done = github.action(against="main")
     assert done.code == 2
+    assert "there is neither a baseline nor a run `main`" in done.log
     assert "3 of 3 passed" in summary(github)
 
 

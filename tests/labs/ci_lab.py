@@ -20,13 +20,6 @@ REPOSITORY = "us/project"
 _EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}", re.DOTALL)
 
 REJOINDER = f"""#!/bin/bash
-# `gate` and `compare` say what a test has put down for them; all else is the real command.
-case "$1" in
-  gate|compare)
-    printf '%s\\n' "$*" >> "$FAKES/asked"
-    cat "$FAKES/$1.json" 2>/dev/null
-    exit "$(cat "$FAKES/$1.code" 2>/dev/null || echo 2)" ;;
-esac
 exec "{sys.executable}" -m rejoinder "$@"
 """
 PYTHON = f"""#!/bin/bash
@@ -118,11 +111,6 @@ class Server:
         """What was put down for or by one of the commands."""
         path = self.fakes / name
         return path.read_text(encoding="utf-8") if path.exists() else ""
-
-    def answers(self, command: str, answer: Any, code: int = 0) -> None:
-        """What `gate` or `compare` say."""
-        (self.fakes / f"{command}.json").write_text(json.dumps(answer))
-        (self.fakes / f"{command}.code").write_text(str(code))
 
 
 class Github(Server):

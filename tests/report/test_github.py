@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
+from rejoinder.model import CaseChanges
+from rejoinder.model.figures import GateResult, RuleResult
 from rejoinder.report import github
 from rejoinder.report.markdown import SUMMARY_LIMIT
 from tests.kit import bounded
-from tests.report.exports import OBEYED, failed, hostile, hostile_texts, made_run, mixed
+from tests.report.exports import OBEYED, failed, hostile, hostile_texts, judged_together, made_run, mixed
 
 COMMAND = re.compile(r"::(?P<kind>[a-z]+) (?P<properties>[^:]*)::(?P<data>[^\r\n]*)")
 
@@ -105,36 +107,31 @@ def test_no_line_of_others_is_a_command(text: str) -> None:
             assert shown == line
 
 
-def flip(before: str, now: str) -> github.Flip:
-    return github.Flip(before, now)
-
-
 @pytest.mark.parametrize(
     ("found", "wanted"),
     [
-        (github.Comparison(0), "0 worse, 0 same"),
-        (github.Comparison(34), "0 worse, 34 same"),
-        (github.Comparison(2, (flip("passed", "failed"),)), "1 worse, 1 same"),
-        (github.Comparison(2, (flip("failed", "recovered"),)), "0 worse, 1 better, 1 same"),
-        (github.Comparison(2, (flip("error", "passed"), flip("passed", "skipped"))), "0 worse, 0 same, 2 cannot tell"),
-        (github.Comparison(("a", "b"), (), ("c",), ("d", "e")), "0 worse, 2 same, 2 new, 1 gone"),
+        (CaseChanges(), "0 worse, 0 same, 0 cannot tell"),
+        (CaseChanges(worse=2, same=31, cannot_tell=1), "2 worse, 31 same, 1 cannot tell"),
+        (CaseChanges(better=1, new=2, missing=3), "0 worse, 1 better, 0 same, 0 cannot tell, 2 new, 3 missing"),
     ],
 )
-def test_a_comparison_is_one_line(found: github.Comparison, wanted: str) -> None:
+def test_a_comparison_is_one_line(found: CaseChanges, wanted: str) -> None:
     assert github.compared(found) == wanted
 
 
 def test_a_comment_with_a_gate_fits_and_holds_no_text_of_others_as_markdown() -> None:
     run = made_run(failed(f"case-{number}", "x" * 2_000) for number in range(500))
-    rules = tuple(github.Rule("tag:<b>@all" * 50, "fail", "![x](http://evil) " * 500) for _ in range(500))
-    text = github.sticky_text(run, "nightly", github.Against(github.Gate("fail", rules), github.Comparison(500)))
-    assert text.splitlines()[1] == "**0 worse, 500 same** against the baseline"
+    rules = tuple(RuleResult("tag:<b>@all" * 50, "fail", "![x](http://evil) " * 500) for _ in range(500))
+    against = github.Against("main", CaseChanges(same=500), GateResult("fail", rules))
+    text = github.sticky_text(run, "nightly", against)
+    assert text.splitlines()[1] == "**0 worse, 500 same, 0 cannot tell** against `main`; gate: **FAIL**"
     assert len(text) <= github.COMMENT_LIMIT
     assert "did not pass" in text
     lines = [line for line in text.splitlines() if "evil" in line]
     assert len(lines) == github.MOST_RULES
-    assert all(re.fullmatch(r"- `[^`]*` `fail`: `[^`]*`", line) for line in lines)
+    assert all(re.fullmatch(r"- `[^`]*` FAIL: `[^`]*`", line) for line in lines)
 
 
-def test_commands_are_off_between_two_lines() -> None:
-    assert github.commands_off("f00d") == ("::stop-commands::f00d", "::f00d::")
+def test_cases_in_quarantine_are_counted_and_not_annotated() -> None:
+    [line] = github.write_annotations(judged_together())
+    assert read(line) == ("notice", {"title": "rejoinder"}, "1 case in quarantine did not pass, which decides nothing")

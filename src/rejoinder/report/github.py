@@ -8,14 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from msgspec import Struct
 
+from rejoinder.model import CaseChanges
+from rejoinder.model.figures import GateResult, RuleResult
+from rejoinder.report.gate import WORDS
 from rejoinder.report.inert import visible
 from rejoinder.report.markdown import SUMMARY_LIMIT, code, write_within
 from rejoinder.report.runs import Run, Tried, name_of, tried_cases
 from rejoinder.report.transcript import reasons_of
+from rejoinder.report.words import count
 
 COMMENT_LIMIT = 65_536
 """Characters of a comment. A character has at least one byte, so a text of as many bytes fits."""
@@ -24,46 +27,15 @@ MOST_ANNOTATIONS = 10
 MOST_RULES = 50
 
 
-class Rule(Struct, frozen=True):
-    rule: str
-    verdict: str = ""
-    reason: str = ""
-
-
-class Gate(Struct, frozen=True):
-    """What `rejoinder gate --format json` says."""
-
-    verdict: str
-    rules: tuple[Rule, ...] = ()
-
-
-class Flip(Struct, frozen=True, rename={"before": "from", "now": "to"}):
-    """A case that ended otherwise than before."""
-
-    before: str
-    now: str
-
-
-class Comparison(Struct, frozen=True):
-    """What `rejoinder compare --format json` says."""
-
-    matched: int | tuple[Any, ...]
-    flips: tuple[Flip, ...] = ()
-    only_in_a: int | tuple[Any, ...] = 0
-    only_in_b: int | tuple[Any, ...] = 0
-
-
 class Against(Struct, frozen=True):
-    """How a run stands against its baseline, as far as it is known."""
+    """How a run stands against a baseline."""
 
-    gate: Gate | None = None
-    comparison: Comparison | None = None
-
-
-_UNKNOWN = Against()
+    name: str
+    changes: CaseChanges
+    gate: GateResult
 
 
-def write_step_summary(run: Run, path: Path, against: Against = _UNKNOWN) -> None:
+def write_step_summary(run: Run, path: Path, against: Against | None = None) -> None:
     """Append the run to the file that `GITHUB_STEP_SUMMARY` names, as far as there is room in it. Raises OSError."""
     head = _against(against)
     with path.open("a", encoding="utf-8", newline="\n") as stream:
@@ -74,10 +46,11 @@ def write_step_summary(run: Run, path: Path, against: Against = _UNKNOWN) -> Non
 
 
 def write_annotations(run: Run, most: int = MOST_ANNOTATIONS, folder: str = "") -> Iterator[str]:
-    """Lines for standard output, one for each case that did not pass. `folder`: where the project lies in the
-    repository."""
-    shown = left_out = 0
+    """Lines for standard output, one for each case that did not pass; those in quarantine are counted. `folder`: where
+    the project lies in the repository."""
+    shown = left_out = apart = 0
     for test in tried_cases(run):
+        apart += test.status == "apart" and test.passed < test.finished
         if test.status not in ("failed", "error"):
             continue
         if shown == most:
@@ -88,6 +61,10 @@ def write_annotations(run: Run, most: int = MOST_ANNOTATIONS, folder: str = "") 
     if left_out:
         yield _command(
             "notice", f"{left_out:,} more cases did not pass; the job's summary lists them", title="rejoinder"
+        )
+    if apart:
+        yield _command(
+            "notice", f"{count(apart, 'case')} in quarantine did not pass, which decides nothing", title="rejoinder"
         )
 
 
@@ -125,44 +102,43 @@ def outputs(run: Run) -> str:
     return "".join(f"{key}={value}\n" for key, value in named.items())
 
 
-def compared(found: Comparison) -> str:
+def compared(found: CaseChanges) -> str:
     """A line such as `2 worse, 31 same, 1 cannot tell`."""
-    known = [flip for flip in found.flips if {flip.before, flip.now} <= _DECIDED]
-    worse = sum(flip.now not in _PASSED for flip in known)
-    numbers = {
-        "worse": worse,
-        "better": len(known) - worse,
-        "same": max(0, _number(found.matched) - len(found.flips)),
-        "cannot tell": len(found.flips) - len(known),
-        "new": _number(found.only_in_b),
-        "gone": _number(found.only_in_a),
-    }
-    return ", ".join(f"{number:,} {word}" for word, number in numbers.items() if number or word in ("worse", "same"))
+    always = {"worse": found.worse, "better": found.better, "same": found.same, "cannot tell": found.cannot_tell}
+    numbers = {**always, "new": found.new, "missing": found.missing}
+    return ", ".join(
+        f"{number:,} {word}" for word, number in numbers.items() if number or word in ("worse", "same", "cannot tell")
+    )
 
 
-_PASSED = frozenset(("passed", "recovered"))
-_DECIDED = _PASSED | {"failed"}
-"""An error or a skipped case says nothing about the model."""
+def gate_words(found: GateResult) -> str:
+    """`gate: FAIL` and why."""
+    reasons = "; ".join(_reason(rule) for rule in found.rules if rule.verdict == found.verdict)
+    return f"gate: {WORDS.of(found.verdict)}{f' ({reasons})' if reasons else ''}"
 
 
-def _number(found: int | tuple[Any, ...]) -> int:
-    return found if isinstance(found, int) else len(found)
-
-
-def _against(found: Against) -> str:
-    text = "" if found.comparison is None else f"**{compared(found.comparison)}** against the baseline\n\n"
-    if found.gate is None:
-        return text
+def _against(found: Against | None) -> str:
+    if found is None:
+        return ""
     rules = "".join(_rule(rule) for rule in found.gate.rules[:MOST_RULES])
-    return f"{text}gate: {code(found.gate.verdict)}\n\n{rules}\n"
+    return (
+        f"**{compared(found.changes)}** against {code(found.name)}; gate: **{WORDS.of(found.gate.verdict)}**\n\n"
+        f"{rules}\nCases are counted one by one, and one that ended otherwise proves nothing by itself. "
+        "The gate decides by all of them.\n\n"
+    )
 
 
-def _rule(rule: Rule) -> str:
-    reason = f": {code(rule.reason)}" if rule.reason else ""
-    return f"- {code(rule.rule)} {code(rule.verdict)}{reason}\n"
+def _rule(rule: RuleResult) -> str:
+    reason = f": {code(_reason(rule))}" if rule.reason else ""
+    return f"- {code(rule.rule)} {WORDS.of(rule.verdict)}{reason}\n"
 
 
-def sticky_text(run: Run, key: str = "results", against: Against = _UNKNOWN) -> str:
+def _reason(rule: RuleResult) -> str:
+    """The verdict stands before it already."""
+    return rule.reason.removeprefix("cannot tell: ")
+
+
+def sticky_text(run: Run, key: str = "results", against: Against | None = None) -> str:
     """The text of a comment on a pull request. Its first line, which is not shown, tells it from all others."""
     head = f"{sticky_mark(key)}\n{_against(against)}"
     return head + "".join(write_within(run, COMMENT_LIMIT - len(head.encode())))
@@ -185,9 +161,3 @@ def defused(line: str) -> str:
 
 
 _MARKED = re.compile(r"##(\w*)\[")
-
-
-def commands_off(token: str) -> tuple[str, str]:
-    """Lines to print before and after text of others: what begins like a command is not obeyed between them. The
-    token has to be a random one, or the text could end it."""
-    return f"::stop-commands::{token}", f"::{token}::"

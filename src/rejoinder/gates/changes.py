@@ -1,0 +1,28 @@
+"""How the cases of a run ended against a baseline, one by one."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rejoinder.gates.baselines import Baseline, CaseTrials
+from rejoinder.model import CaseChanges
+
+
+def count_changes(before: Baseline, now: Baseline) -> CaseChanges:
+    """Each case by its own trials alone: what all of them say together is for `gates.rules` to decide."""
+    earlier = {case.key: case for case in before.cases if case.trials}
+    present = {case.key: case for case in now.cases if case.trials}
+    found = Counter(_change(earlier[key], case) for key, case in present.items() if key in earlier)
+    new, missing = len(present.keys() - earlier.keys()), len(earlier.keys() - present.keys())
+    return CaseChanges(**found, new=new, missing=missing)
+
+
+def _change(before: CaseTrials, now: CaseTrials) -> str:
+    """A field of `CaseChanges`."""
+    if before.errors or now.errors:
+        return "cannot_tell"
+    if before.passed * len(now.trials) == now.passed * len(before.trials):
+        return "same"
+    if before.passed == len(before.trials) and not now.passed:
+        return "worse"
+    return "better" if not before.passed and now.passed == len(now.trials) else "cannot_tell"
