@@ -11,20 +11,7 @@ from hypothesis import given
 from junitparser import xunit2
 
 from tests.kit import bounded
-from tests.report.exports import (
-    HOSTILE,
-    OBEYED,
-    MadeRun,
-    failed,
-    hostile,
-    hostile_texts,
-    in_error,
-    made_run,
-    mixed,
-    result,
-    turn,
-    written,
-)
+from tests.report import exports
 
 
 @cache
@@ -32,15 +19,15 @@ def schema() -> xmlschema.XMLSchema:
     return xmlschema.XMLSchema(Path(__file__).parent / "data/junit.xsd")
 
 
-def read(run: MadeRun) -> tuple[str, list[Any]]:
+def read(run: exports.MadeRun) -> tuple[str, list[Any]]:
     """The text, which the schema allows, and its suites as junitparser reads them."""
-    text = written("junit", run)
+    text = exports.written("junit", run)
     schema().validate(text)
     return text, list(xunit2.JUnitXml.fromstring(text.encode()))
 
 
 def test_suites_and_tests_are_counted_as_junit_counts() -> None:
-    _, [arithmetic, words] = read(mixed())
+    _, [arithmetic, words] = read(exports.mixed())
     counts = [(suite.name, suite.tests, suite.failures, suite.errors, suite.skipped) for suite in (arithmetic, words)]
     assert counts == [("arithmetic", 6, 2, 1, 1), ("words", 1, 1, 0, 0)]
     assert [case.name for case in arithmetic] == [
@@ -56,7 +43,7 @@ def test_suites_and_tests_are_counted_as_junit_counts() -> None:
 
 
 def test_a_test_has_the_place_of_its_case_and_its_conversation() -> None:
-    text, [suite] = read(made_run([failed("square", "not 105\nbut 7")]))
+    text, [suite] = read(exports.made_run([exports.failed("square", "not 105\nbut 7")]))
     assert 'file="suites/evals.yaml" line="12"' in text
     [case] = suite
     assert case.time == 1.5
@@ -64,7 +51,7 @@ def test_a_test_has_the_place_of_its_case_and_its_conversation() -> None:
 
 
 def test_trials_of_a_case_are_one_test_with_its_rate() -> None:
-    _, [suite, _] = read(mixed())
+    _, [suite, _] = read(exports.mixed())
     [case] = [case for case in suite if case.name.startswith("often")]
     properties = {one.name: one.value for one in case.properties()}
     assert (properties["rejoinder.trials"], properties["rejoinder.passed"]) == ("3", "2")
@@ -75,33 +62,21 @@ def test_trials_of_a_case_are_one_test_with_its_rate() -> None:
 
 
 def test_a_failure_is_shown_however_many_errors_come_before_it() -> None:
-    trials = [in_error("often", trial=trial) for trial in range(1, 9)]
-    _, [suite] = read(made_run([*trials, failed("often", trial=9)]))
+    trials = [exports.in_error("often", trial=trial) for trial in range(1, 9)]
+    _, [suite] = read(exports.made_run([*trials, exports.failed("often", trial=9)]))
     [case] = suite
     assert [type(ending).__name__ for ending in case.result] == ["Failure"]
 
 
 def test_a_run_without_results_is_a_document() -> None:
-    assert read(made_run([]))[1] == []
-
-
-def test_a_long_reply_is_shortened() -> None:
-    text, _ = read(made_run([result("long", turn("x" * 3_000_000))]))
-    assert len(text) < 20_000
-    assert "characters left out" in text
-
-
-def test_no_line_of_a_reply_can_be_a_command_of_a_build_server() -> None:
-    for text in HOSTILE:
-        document = written("junit", hostile(text))
-        assert not [line for line in document.splitlines() if line.lstrip().startswith(("::", "##["))]
+    assert read(exports.made_run([]))[1] == []
 
 
 @bounded(60)
-@given(hostile_texts)
+@given(exports.hostile_texts)
 def test_no_text_breaks_the_document(text: str) -> None:
-    run = hostile(text)
+    run = exports.hostile(text)
     document, suites = read(run)
-    assert not OBEYED.search(document)
+    assert not exports.OBEYED.search(document)
     assert [case.name for suite in suites for case in suite][-1].startswith("three")
     assert sum(len(suite) for suite in suites) == 3
