@@ -10,14 +10,14 @@ INSPECT := .venv-inspect/installed
 # Some machines forbid Python to keep what it has compiled; each test would then compile the tool anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo check test test-long test-pythons pytest lint types imports docs bench clean
+.PHONY: demo check test test-long test-pythons compiled pytest lint types imports docs bench clean
 
 demo: $(STAMP)
 	@$(BIN)/python scripts/demo.py
 
 # Lint, types and the quick tests: those not marked slow, of parametrised ones the first case, of properties twenty
 # examples. The types are checked beside the tests: together they take less than a minute on two cores.
-check: lint imports
+check: lint imports compiled
 	@$(BIN)/pyright >$(VENV)/types.log 2>&1 & types=$$!; \
 	  $(BIN)/python -m pytest -q -n 3 --dist loadfile --first 1 --hypothesis-profile=quick -m "not slow and not long"; tests=$$?; \
 	  wait $$types || { cat $(VENV)/types.log; tests=1; }; \
@@ -27,10 +27,14 @@ check: lint imports
 
 test: lint types imports pytest
 
-pytest: $(STAMP)
+# So that no test that starts the tool has to.
+compiled: $(STAMP)
+	@$(BIN)/python -m compileall -q src
+
+pytest: compiled
 	$(BIN)/python -m pytest -q -n auto -m "not long"
 
-test-long: $(STAMP) $(INSPECT)
+test-long: compiled $(INSPECT)
 	$(BIN)/python -m pytest -q -n auto -m long
 
 # The tests with every Python from 3.11 on that is found, each in an environment of its own.

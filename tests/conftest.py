@@ -61,6 +61,15 @@ def nothing_left_behind(user_folder: Path, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="session", autouse=True)
+def nothing_compiled() -> Iterator[None]:
+    """Tests write the same module again within a second, and Python would take the compiled one for the new one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "dont_write_bytecode", True)
+        patch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def user_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The user's configuration folder during tests: a key to seal runs with, and no real one."""
     with pytest.MonkeyPatch.context() as patch:
