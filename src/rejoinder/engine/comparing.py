@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.comparison import Side, compare_sides
-from rejoinder.engine.differences import differences
+from rejoinder.engine.changes import changes_between
 from rejoinder.engine.folder import RunFolder, list_runs
 from rejoinder.engine.recorded import RecordedRun, open_recorded
 from rejoinder.engine.run import show_run
@@ -101,7 +101,7 @@ def _compare(a: _Chosen, b: _Chosen, wanted: Wanted) -> RunComparison:
         found = None
     if found is None or not all(map(isfinite, _numbers(found))):
         raise RunDamaged(b[0].folder.path, "its numbers, or those of the run that it is compared with, are too large")
-    changed = tuple(differences(*((report.run, report.folder) for report, _ in (a, b))))
+    changed = tuple(changes_between(*((report.run, report.folder) for report, _ in (a, b))))
     found = structs.replace(found, a=_described(found.a, *a), b=_described(found.b, *b), changed=changed)
     return _without_chosen_failures(found, _chooses(a[0].run), _chooses(b[0].run))
 

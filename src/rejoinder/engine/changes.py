@@ -16,7 +16,7 @@ _LONGEST = 30
 """Characters of a value that is shown; of longer ones only the name is."""
 
 
-def differences(a: tuple[Receipt, RunFolder], b: tuple[Receipt, RunFolder]) -> Iterator[str]:
+def changes_between(a: tuple[Receipt, RunFolder], b: tuple[Receipt, RunFolder]) -> Iterator[str]:
     yield from _in_receipts(a[0], b[0])
     if a[1].path == b[1].path:
         return
