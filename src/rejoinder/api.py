@@ -190,14 +190,15 @@ def _resume(recorded: RecordedRun, options: RunOptions, observer: Observer | Non
 
 
 def export(run: Run, to: str | None, out: str | Path) -> None:
-    """Write a recorded run to a file in the format `to`, else in that of the file's suffix. Raises RunDamaged where its
-    figures disagree with its results."""
+    """Write a recorded run to a file in the format `to`, else in that of the file's suffix. Raises RunDamaged where it
+    is not as it was written."""
+    from rejoinder.engine.verify import sound_run
     from rejoinder.report.formats import find_format, write_results
 
     path = Path(out)
     find_format(path, to)
-    recorded = _open(run, False)
-    report = _outside_loop(lambda: engine.sound_run(recorded))
+    recorded = _open(run, trust=False)
+    report = _outside_loop(lambda: sound_run(recorded))
     try:
         write_results(report, path, to)
     except OSError as error:

@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from rejoinder import __version__
 from rejoinder.engine.checksums import write_checksums
 from rejoinder.engine.crash_points import POINTS
+from rejoinder.engine.folder import RunFolder
+from rejoinder.engine.results import read_results
+from rejoinder.engine.summary import summarise
 from rejoinder.testing import Answer, FakeServer, Fault
 from tests.kit import (
     KILLED,
@@ -386,3 +390,97 @@ def test_runs_of_an_earlier_version_have_no_checksums(project: Project, copy: Pa
 def test_a_project_that_moved_keeps_intact_runs(project: Project, copy: Path) -> None:
     assert verify(project)["notes"] == []
     assert run_folders(project.folder) == [copy]
+
+
+# One answer for every command
+
+
+USES = {
+    "gate": ("gate", "--rule", "rate>=0%"),
+    "bless": ("bless",),
+    "compare": ("compare", "{run}", "{run}"),
+    "export": ("export", "--to", "csv"),
+    "ci": ("ci",),
+}
+
+
+def used(project: Project, command: str, name: str) -> int:
+    result = project.invoke(*(part.format(run=name) for part in USES[command]))
+    return getattr(result.exception, "exit_code", result.exit_code)
+
+
+LOSSES: dict[str, tuple[str, Callable[[bytes], bytes | None]]] = {
+    "the journal cut off": ("journal.jsonl", lambda content: content[:-200]),
+    "a call gone": ("journal.jsonl", drop_line),
+    "no checksums": ("checksums", lambda _: None),
+    "no summary": ("summary.json", lambda _: None),
+    "no receipt": ("run.json", lambda _: None),
+    "no results": ("results.jsonl", lambda _: None),
+}
+
+
+@pytest.mark.parametrize("command", USES)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_damaged_run_is_refused_by_what_uses_it(project: Project, copy: Path, command: str, loss: str) -> None:
+    name, change = LOSSES[loss]
+    assert used(project, command, copy.name) == 0
+    content = change((copy / name).read_bytes())
+    (copy / name).unlink()
+    if content is not None:
+        (copy / name).write_bytes(content)
+    assert project.invoke("verify", copy.name).exit_code == 3
+    assert used(project, command, copy.name) == 3
+
+
+def verdicts_edited(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure made a pass, in results, summary and checksums."""
+    lines = [json.loads(line) for line in (copy / "results.jsonl").read_text().splitlines()]
+    lines[1] |= {"status": "passed", "passed": True, "score": 1.0, "succeeded_on_turn": 1}
+    (copy / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run = RunFolder(copy)
+    receipt = run.read_receipt()
+    assert receipt is not None
+    run.write_summary(summarise(read_results(run.results), receipt))
+    with monkeypatch.context() as patch:
+        patch.setenv("REJOINDER_SEAL_KEY", "the key of a stranger")
+        write_checksums(copy, copy.name, (copy / "run.json").read_bytes())
+
+
+@pytest.mark.parametrize("command", ["gate", "bless"])
+def test_verdicts_that_the_journal_does_not_give_decide_nothing(
+    project: Project, copy: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdicts_edited(copy, monkeypatch)
+    assert used(project, command, copy.name) == 3
+    assert not (project.folder / ".rejoinder/baselines").exists()
+
+
+def test_what_is_missing_is_said_once(project: Project, copy: Path) -> None:
+    (copy / "summary.json").unlink()
+    assert project.run("verify", code=3).count("summary.json: it is missing") == 1
+
+
+def other_figures(copy: Path, version: str, **figures: object) -> None:
+    """A summary of this version or another, with other figures, and checksums to match."""
+    for name, values in (("run.json", {"version": version}), ("summary.json", figures)):
+        path = copy / name
+        path.write_text(json.dumps({**json.loads(path.read_bytes()), **values}))
+    write_checksums(copy, copy.name, (copy / "run.json").read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("version", "figures", "code"),
+    [
+        (__version__, {"pass_rate": 2 / 3 + 2e-16}, 0),
+        (__version__, {"pass_rate": 0.66}, 3),
+        ("0.0.1", {"pass_rate": 0.66, "pass_rate_method": "wald", "rates": None}, 0),
+        ("0.0.1", {"failed": 2}, 3),
+        ("0.0.1", {"by_target": {}}, 3),
+    ],
+)
+def test_figures_count_where_this_version_made_them_and_rounding_never(
+    project: Project, copy: Path, version: str, figures: Raw, code: int
+) -> None:
+    other_figures(copy, version, **figures)
+    assert project.invoke("verify").exit_code == code
+    assert {used(project, command, copy.name) for command in USES} == {code}

@@ -10,8 +10,8 @@ import click
 from rejoinder.cli.options import trust_option
 from rejoinder.cli.output import echo, write_machine
 from rejoinder.engine.recorded import open_recorded
-from rejoinder.engine.run import sound_run
 from rejoinder.engine.run_report import RunReport
+from rejoinder.engine.verify import sound_run
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.report import github
 
@@ -29,7 +29,7 @@ def command(run: str | None, comment: Path | None, name: str, against: str | Non
 
     On GitHub it writes the job's summary, the outputs of the step and annotations at the lines of cases that did not
     pass. Elsewhere it writes what is asked for. Nothing is run or sent: the server sends the comment. Exit code 0,
-    whatever the run came to, and 3 for one whose figures disagree with its results.
+    whatever the run came to, and 3 for one that is damaged.
     """
     recorded = open_recorded(run, trust=trust)
     report = sound_run(recorded)

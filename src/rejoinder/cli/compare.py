@@ -13,7 +13,7 @@ from rejoinder.cli.options import trust_option
 from rejoinder.cli.output import echo, width_of, write_machine
 from rejoinder.engine.comparing import Wanted, compare_recorded, compare_targets, runs_to_compare
 from rejoinder.engine.recorded import open_recorded
-from rejoinder.engine.run import show_run
+from rejoinder.engine.verify import sound_run
 from rejoinder.errors import UsageError
 from rejoinder.gates.verbs import blessed_run
 from rejoinder.model.comparisons import RunComparison
@@ -53,7 +53,7 @@ def command(
     if by_target and len(runs) > 1:
         raise UsageError("--targets compares the targets of one run", "Name one run, or leave --targets out.")
     if by_target:
-        found = compare_targets(show_run(open_recorded(runs[0] if runs else None, trust=trust)), wanted)
+        found = compare_targets(sound_run(open_recorded(runs[0] if runs else None, trust=trust)), wanted)
     else:
         root = find_root(Path.cwd(), Path.cwd())
         found = compare_recorded(runs_to_compare([blessed_run(root, name) for name in runs], trust=trust), wanted)

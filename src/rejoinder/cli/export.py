@@ -11,8 +11,8 @@ from rejoinder.cli.options import trust_option
 from rejoinder.cli.output import echo, write_machine
 from rejoinder.cli.results import write_file
 from rejoinder.engine.recorded import open_recorded
-from rejoinder.engine.run import sound_run
 from rejoinder.engine.run_report import RunReport
+from rejoinder.engine.verify import sound_run
 from rejoinder.report.formats import FORMATS, name_format
 from rejoinder.report.words import count
 
@@ -34,8 +34,8 @@ def command(
 ) -> None:
     """Write a recorded run (the latest when RUN is not given) in the format of another tool.
 
-    Nothing is run again. Exit code 0 when it was written, whatever the run came to; 3 for a run whose figures disagree
-    with its results, or when a collector did not take the spans.
+    Nothing is run again. Exit code 0 when it was written, whatever the run came to; 3 for a damaged run, or
+    when a collector did not take the spans.
     """
     if endpoint is not None and (form not in (None, "otlp") or out):
         raise click.UsageError("--endpoint sends spans: it goes with --to otlp and without --out")

@@ -9,7 +9,7 @@ from rejoinder.cli.output import show_error
 from rejoinder.cli.results import Output, output_options, write_report
 from rejoinder.engine.recorded import open_recorded
 from rejoinder.engine.run import show_run
-from rejoinder.engine.run_report import damage_of
+from rejoinder.engine.verify import find_damage
 
 
 @click.command("show")
@@ -22,8 +22,9 @@ def command(run: str | None, trust: bool, output: Output) -> None:
     RUN is an id, the beginning or end of one, `last`, `last~1`, the name of a suite, or a run's folder. Nothing is
     run, sent or written.
     """
-    report = show_run(open_recorded(run, trust=trust))
-    damage = damage_of(report)
+    recorded = open_recorded(run, trust=trust)
+    damage = find_damage(recorded)
+    report = show_run(recorded)
     if damage is not None:
         show_error(damage)
     try:

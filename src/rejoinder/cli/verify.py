@@ -14,8 +14,6 @@ from rejoinder.engine.recorded import open_recorded
 from rejoinder.engine.verify import Difference, Verification, verify_run
 from rejoinder.report.words import count
 
-DAMAGED = 3
-
 
 @click.command("verify")
 @click.argument("run", required=False)
@@ -36,12 +34,12 @@ def command(run: str | None, trust: bool, form: str) -> None:
         if verified.more:
             echo(f"and {count(verified.more, 'further difference')}")
         echo(*(f"note: {note}" for note in verified.notes), _verdict(verified))
-    sys.exit(DAMAGED if verified.verdict == "damaged" else 0)
+    sys.exit(verified.exit_code)
 
 
 def _line(difference: Difference) -> str:
     place = difference.file if difference.line is None else f"{difference.file}:{difference.line}"
-    return f"{place}: {difference.field} {difference.message}" if difference.field else f"{place}: {difference.message}"
+    return f"{place}: {difference.words}"
 
 
 def _verdict(verified: Verification) -> str:

@@ -26,7 +26,7 @@ from rejoinder.engine.parts import refuse_other_run
 from rejoinder.engine.plan import plan
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.retrace import recorded_conversation
-from rejoinder.engine.run_report import RunReport, damage_of, derive_run, read_run
+from rejoinder.engine.run_report import RunReport, derive_run, read_run
 from rejoinder.engine.setup import Setup
 from rejoinder.engine.sources import RunSources, refuse_closed
 from rejoinder.engine.spent import read_spent
@@ -199,14 +199,6 @@ def failed_cases(recorded: RecordedRun) -> list[str]:
 def show_run(recorded: RecordedRun) -> RunReport:
     """What a run came to, from its files, or else from its journal. Nothing is called or written."""
     return read_run(recorded) or derive_run(recorded, recorded.suites(asks=False))
-
-
-def sound_run(recorded: RecordedRun) -> RunReport:
-    """The same for what goes on to other tools. Raises RunDamaged where the figures disagree with the results."""
-    report = show_run(recorded)
-    if (damage := damage_of(report)) is not None:
-        raise damage
-    return report
 
 
 @contextlib.contextmanager

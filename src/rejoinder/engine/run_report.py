@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 
 from rejoinder._version import __version__
 from rejoinder.engine.calls import Source
+from rejoinder.engine.differences import Unlike, unlike
 from rejoinder.engine.embeddings import Embeddings
 from rejoinder.engine.folder import RunFolder
 from rejoinder.engine.journal import read_journal
@@ -24,7 +25,6 @@ from rejoinder.engine.summary import add_embeddings, summarise
 from rejoinder.engine.worker import Worker
 from rejoinder.errors import UsageError
 from rejoinder.model import Receipt, Suite, Summary
-from rejoinder.run_files import RunDamaged
 
 
 class Scratch:
@@ -73,40 +73,29 @@ def read_run(recorded: RecordedRun) -> RunReport | None:
     return RunReport(run, _with_passports(summary, run, recorded.root), folder)  # a judge may have been tested since
 
 
-def damage_of(report: RunReport) -> RunDamaged | None:
-    """What is wrong with a run whose figures do not agree with its results; None where they do. Figures that were
-    derived a moment ago are counted from their results. Raises RunDamaged for results that cannot be read."""
-    if report.derived is not None or is_consistent(report):
-        return None
-    return RunDamaged(
-        report.folder.path / "summary.json",
-        "its figures disagree with the results",
-        f"`rejoinder verify {report.folder.id}` says where.",
-    )
+def different_figures(report: RunReport) -> Iterator[Unlike]:
+    """The figures of a summary that disagree with the results. Raises what counting damaged results raises.
 
-
-def is_consistent(report: RunReport) -> bool:
-    """True if the figures of a recorded run agree with its results. Raises RunDamaged for results that cannot be
-    read."""
-    try:
-        return next(different_figures(report), None) is None
-    except (ArithmeticError, ValueError, LookupError):
-        return False
-
-
-def different_figures(report: RunReport) -> Iterator[tuple[str, object, object]]:
-    """The figures of a summary that disagree with the results: name, recorded value, counted value. Raises what
-    counting damaged results raises."""
+    Counts have to be equal. What is computed from them is compared only where this version made it: another one may
+    compute it in another way."""
     summary, run = report.summary, report.run
     counted = summarise(report.results, structs.replace(run, duration_s=summary.duration_s))
-    for field in structs.fields(Summary):
-        values = getattr(summary, field.name), getattr(counted, field.name)
-        # A version that did not know a figure has left it out.
-        is_unknown = run.version != __version__ and not field.required and values[0] == field.default
-        if values[0] != values[1] and field.name not in _FILLED_IN_LATER and not is_unknown:
-            yield field.name, *values
+    if run.version == __version__:
+        fields = [field.name for field in structs.fields(Summary) if field.name not in _FILLED_IN_LATER]
+        for name in fields:
+            yield from unlike(getattr(summary, name), getattr(counted, name), name)
+        return
+    for name in COUNTS:
+        yield from unlike(getattr(summary, name), getattr(counted, name), name)
+    for target in dict.fromkeys((*summary.by_target, *counted.by_target)):
+        one, other = summary.by_target.get(target), counted.by_target.get(target)
+        for name in ("total", *_COUNTS_OF_TARGET):
+            yield from unlike(getattr(one, name, None), getattr(other, name, None), f"by_target.{target}.{name}")
 
 
+_COUNTS_OF_TARGET = ("passed", "errors", "skipped", "first_try")
+COUNTS = ("total", "failed", "unfinished", "recovered", *_COUNTS_OF_TARGET)
+"""What every version counts in the same way."""
 _FILLED_IN_LATER = frozenset({"judges", "total_tokens", "total_cost", "embeddings", "limits"})
 """Parts of a summary that also come from passports, embeddings and rate limits, and not from results alone."""
 

@@ -18,12 +18,14 @@ from msgspec import Struct
 from rejoinder.engine.answers import EndIfMissing
 from rejoinder.engine.checksums import FILE as CHECKSUMS
 from rejoinder.engine.checksums import changed_files, read_checksums
+from rejoinder.engine.differences import unlike
 from rejoinder.engine.folder import RunFolder
 from rejoinder.engine.journal import JournalError, Opened, Record
 from rejoinder.engine.plan import Place
 from rejoinder.engine.receipt import is_as_stored, read_stored
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.results import read_results
+from rejoinder.engine.run import show_run
 from rejoinder.engine.run_report import RunReport, derive_run, different_figures
 from rejoinder.errors import RejoinderError, UsageError, reason_of
 from rejoinder.model import Case, Receipt, Result, Suite, Summary
@@ -45,6 +47,10 @@ class Difference(Struct, frozen=True, omit_defaults=True):
     message: str
     line: int | None = None
     field: str | None = None
+
+    @property
+    def words(self) -> str:
+        return f"{self.field} {self.message}" if self.field else self.message
 
 
 class Verification(Struct, frozen=True, kw_only=True):
@@ -70,6 +76,10 @@ class Verification(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     """What could not be looked at, and why."""
 
+    @property
+    def exit_code(self) -> int:
+        return RunDamaged.exit_code if self.verdict == "damaged" else 0
+
 
 class _Findings:
     """What was found so far. Of many differences the first are kept."""
@@ -82,19 +92,50 @@ class _Findings:
 
     def add(self, *differences: Difference) -> None:
         for one in differences:
+            if one in self.named:  # a missing file is missed by its checksum and by its reader
+                continue
             if len(self.named) < MOST_NAMED:
                 self.named.append(one)
             else:
                 self.more += 1
 
 
-def verify_run(recorded: RecordedRun) -> Verification:
+def sound_run(recorded: RecordedRun) -> RunReport:
+    """What a run came to. Raises RunDamaged where it is not as it was written."""
+    refuse_damaged(recorded)
+    return show_run(recorded)
+
+
+def refuse_damaged(recorded: RecordedRun, *, plays: bool = False) -> None:
+    """Raises RunDamaged for what `find_damage` finds."""
+    if (damage := find_damage(recorded, plays=plays)) is not None:
+        raise damage
+
+
+def find_damage(recorded: RecordedRun, *, plays: bool = False) -> RunDamaged | None:
+    """What makes a recorded run unfit to be used; None where it is sound, also where it was cut off. What decides
+    something with a run plays its journal, too."""
+    found = verify_run(recorded, plays=plays)
+    if found.verdict == "intact":
+        return None
+    told = next((one for one in found.differences if one.field or one.line), found.differences[0])
+    is_figure = told.file == "summary.json" and told.field is not None
+    reason = "its figures disagree with the results" if is_figure else told.words
+    if told.line is not None:
+        reason = f"line {told.line}: {reason}"
+    return RunDamaged(
+        recorded.folder.path / told.file, reason, f"`rejoinder verify {found.run}` says all that differs."
+    )
+
+
+def verify_run(recorded: RecordedRun, *, plays: bool = True) -> Verification:
+    """`plays`: is the journal played again? It is most of the work; without it the checksums speak for the journal."""
     folder, found = recorded.folder, _Findings()
     run = _read_receipt(folder, found)
     ended = run is None or run.status != "running"
     is_busy = not ended and folder.is_busy
     _check_sums(folder, found, run, ended=ended)
-    files = _Files(folder, found, ended=ended)
+    files = _Files(folder, found, ended=ended, plays=plays)
     replayed = False
     if run is not None and files.summary is not None and files.results.is_whole:
         report = RunReport(run, files.summary, folder)
@@ -172,17 +213,21 @@ _NOT_READ = _Reading(False, Counter())
 class _Files:
     """Every file is read once, record by record, to find out which line is not as rejoinder writes it."""
 
-    def __init__(self, folder: RunFolder, found: _Findings, *, ended: bool) -> None:
+    def __init__(self, folder: RunFolder, found: _Findings, *, ended: bool, plays: bool) -> None:
         self._folder = folder
         self._found = found
+        self.journal = _NOT_READ
+        self.can_be_played = plays and self._read_what_is_played(ended=ended)
+        self.results = self._read_lines("results.jsonl", Result) if ended else _NOT_READ
+        self.summary: Summary | None = self._read_summary() if ended else None
+
+    def _read_what_is_played(self, *, ended: bool) -> bool:
         has_suite = self._has_suite()
         cases = self._read_lines("cases.jsonl", tuple[int, Case])
         self.journal = self._read_lines("journal.jsonl", Record, may_tear=not ended)
         if self.journal.first not in ("", Opened.__name__):
-            found.add(Difference("journal.jsonl", "its beginning is missing", 1))
-        self.can_be_played = has_suite and cases.is_whole and self.journal.is_whole
-        self.results = self._read_lines("results.jsonl", Result) if ended else _NOT_READ
-        self.summary: Summary | None = self._read_summary() if ended else None
+            self._found.add(Difference("journal.jsonl", "its beginning is missing", 1))
+        return has_suite and cases.is_whole and self.journal.is_whole
 
     def _has_suite(self) -> bool:
         try:
@@ -239,8 +284,8 @@ class _Files:
 
 def _wrong_figures(report: RunReport) -> Iterator[tuple[str, str]]:
     try:
-        for name, recorded, counted in different_figures(report):
-            yield from _compared(recorded, counted, name, "the results")
+        for one in different_figures(report):
+            yield one.field, _unlike(one.recorded, one.counted, "the results")
     except RecursionError:
         yield "", _TOO_DEEP
     except (RejoinderError, ArithmeticError, LookupError, TypeError, ValueError) as error:
@@ -353,25 +398,11 @@ def _wrong_results(folder: RunFolder, run: Receipt, report: RunReport) -> Iterat
         if played is None:
             yield Difference(name, "it is out of order", line)
         elif played != result:
-            pairs = _compared(msgspec.to_builtins(result), msgspec.to_builtins(played), "", "the journal")
-            yield from (Difference(name, what, line, field) for field, what in pairs)
+            for one in unlike(result, played):
+                yield Difference(name, _unlike(one.recorded, one.counted, "the journal"), line, one.field)
     if run.status == "completed":
         for place in derived.left():
             yield Difference(name, f"a conversation that the journal holds is missing: {_shown(place.case)}")
-
-
-def _compared(recorded: Any, counted: Any, field: str, source: str) -> Iterator[tuple[str, str]]:
-    """The fields that differ, each with both values."""
-    if isinstance(recorded, Struct) and isinstance(counted, Struct):
-        recorded, counted = msgspec.to_builtins(recorded), msgspec.to_builtins(counted)
-    if isinstance(recorded, dict) and isinstance(counted, dict):
-        for key in dict.fromkeys((*recorded, *counted)):
-            yield from _compared(recorded.get(key), counted.get(key), f"{field}.{key}".lstrip("."), source)
-    elif isinstance(recorded, list | tuple) and isinstance(counted, list | tuple) and len(recorded) == len(counted):
-        for place, (one, other) in enumerate(zip(recorded, counted, strict=True)):
-            yield from _compared(one, other, f"{field}[{place}]", source)
-    elif recorded != counted:
-        yield field, _unlike(recorded, counted, source)
 
 
 def _unlike(recorded: object, counted: object, source: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from rejoinder.engine.folder import find_run
 from rejoinder.engine.options import Rounds
 from rejoinder.engine.recorded import RecordedRun, open_recorded
 from rejoinder.engine.run_report import RunReport, read_run
+from rejoinder.engine.verify import refuse_damaged
 from rejoinder.errors import UsageError
 from rejoinder.gates.baselines import (
     Baseline,
@@ -54,13 +54,20 @@ def bless_run(recorded: RecordedRun, name: str) -> Blessed:
 
 
 def gate_run(recorded: RecordedRun, rules: Sequence[Rule], against: Baseline | None) -> GateResult:
-    """Put a recorded run to rules. What has not finished cannot be told."""
+    """Put a recorded run to rules. What has not finished cannot be told. Raises RunDamaged for a damaged run."""
     refuse_missing_baseline(rules, against)
-    report = read_run(recorded)
-    if report is None:
-        _refuse_broken(recorded)
-        return undecided(rules, "the run has not ended: no rate yet")
-    return gate_report(report, rules, against)
+    report = _sound_run(recorded)
+    return (
+        undecided(rules, "the run has not ended: no rate yet")
+        if report is None
+        else gate_report(report, rules, against)
+    )
+
+
+def _sound_run(recorded: RecordedRun) -> RunReport | None:
+    """A run that decides something; None for one that has not ended. Raises RunDamaged for a damaged one."""
+    refuse_damaged(recorded, plays=True)
+    return read_run(recorded)
 
 
 def gate_report(report: RunReport, rules: Sequence[Rule], against: Baseline | None = None) -> GateResult:
@@ -105,26 +112,13 @@ def blessed_run(root: Path, name: str) -> str:
 
 def _whole_verdicts(recorded: RecordedRun, files: Iterable[str] = ()) -> Baseline:
     """Of a run whose conversations have all ended."""
-    report = read_run(recorded)
-    if report is None:
-        _refuse_broken(recorded)
+    report = _sound_run(recorded)
     verdicts = None if report is None else verdicts_of(report, files)
     rest = "it has not ended" if report is None else _rest(report)
     if verdicts is None or rest is not None:
         hint = f"Finish it with `rejoinder resume {recorded.folder.id}`, or start a new run."
         raise UsageError(f"run {recorded.folder.id} is not finished: {rest}", hint)
     return verdicts
-
-
-def _refuse_broken(recorded: RecordedRun) -> None:
-    """Raises where it is not that a run still goes on, or was cut off, but that files are missing."""
-    folder = recorded.folder
-    receipt = folder.read_receipt()
-    if receipt is None:
-        raise UsageError(f"{folder.path} holds no run")
-    if receipt.status != "running":
-        missing = next(path for path in (folder.results, folder.path / "summary.json") if not path.exists())
-        raise RunDamaged(missing, "it is missing", f"`rejoinder resume {folder.id}` derives it again.")
 
 
 def _rest(report: RunReport) -> str | None:
@@ -148,18 +142,10 @@ def _rounds_against(report: RunReport) -> str | None:
 
 
 def verdicts_of(report: RunReport, files: Iterable[str] = ()) -> Baseline:
-    """What its results say, which have to agree with its summary."""
-    summary, embeddings = report.summary, report.summary.embeddings
+    """What its results say."""
+    embeddings = report.summary.embeddings
     shared = 0.0 if embeddings is None or not embeddings.tokens else embeddings.cost
     try:
-        verdicts = baseline_of(report.run.id, report.counted, tuple(files), shared)
+        return baseline_of(report.run.id, report.counted, tuple(files), shared)
     except msgspec.MsgspecError as error:
         raise RunDamaged(report.folder.results, str(error)) from None
-    statuses = Counter(trial.status for trial in verdicts.trials)
-    first_try = sum(trial.first_try for trial in verdicts.trials)
-    found = statuses["passed"], statuses["failed"], statuses["error"], first_try
-    told = summary.passed, summary.failed, summary.errors, summary.first_try
-    counted = summary.finished + summary.skipped + summary.unfinished + summary.apart
-    if found != told or counted != report.run.planned:
-        raise RunDamaged(report.folder.path / "summary.json", "its figures disagree with the results")
-    return verdicts
