@@ -402,6 +402,32 @@ def test_a_control_that_fails_is_no_control(project: Project) -> None:
     assert (report.summary.net_recovery.failures, report.summary.net_recovery.uncontrolled) == (0, 1)
 
 
+UNCONTROLLED = """
+asked = set()
+def answer(request):
+    if request.turn > 1:
+        return "yes"
+    if request.trial not in asked:
+        asked.add(request.trial)
+        return "no"
+    assert request.trial == 1, "no control"
+    return "yes"
+"""
+
+
+def test_a_failure_beside_one_with_a_control_is_counted(project: Project) -> None:
+    """Of two failed trials of a case, the control of one ended in an error."""
+    project.write("own.py", UNCONTROLLED)
+    cases = [case("a", YES, follow("Sure?", YES), control="afresh", repeat=2)]
+    report = play(project, cases, {**python("answer"), "max_retries": 0})
+    assert [result.control is not None for result in report.results] == [True, False]
+    net = report.summary.net_recovery
+    assert net is not None
+    assert (net.failures, net.uncontrolled) == (1, 1)
+    compared = rejoinder.compare(report, report).net_recovery
+    assert (compared.a.failures, compared.a.uncontrolled) == (1, 1)
+
+
 def test_what_is_in_quarantine_decides_no_gate_and_no_comparison(project: Project) -> None:
     def played(flaky: str) -> rejoinder.RunReport:
         replies = {f"c{n}": ["yes"] for n in range(9)} | {"flaky": [flaky]}

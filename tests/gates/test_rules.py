@@ -229,6 +229,16 @@ def test_money_in_words(amount: float, words: str) -> None:
     assert decided("cost<=1", verdicts_of(*cases_of(1, 0, cost=amount))).reason == words
 
 
+def test_the_time_that_most_replies_keep_is_one_that_a_reply_took() -> None:
+    """36 of 38 are 94.7 %, so it is the 37th."""
+    times = tuple(float(number) for number in range(1, 39))
+    case = CaseTrials("evals.yaml", "c", "it", None, (), (Trial(1, "passed", True, 0.0, times),))
+    assert decided("latency_p95<=36.5s", verdicts_of(case)) == RuleResult(
+        "latency_p95<=36.5s", "fail", "37 s, 38 replies"
+    )
+    assert decided("latency_p95<=37s", verdicts_of(case)).verdict == "pass"
+
+
 def test_what_conversations_share_is_part_of_the_cost() -> None:
     now = verdicts_of(*cases_of(1, 0, cost=0.1), shared_cost=0.05)
     assert decided("cost<=0.12", now).reason == "$0.15"

@@ -7,13 +7,13 @@ import pytest
 from rejoinder.stats import (
     RuleResult,
     Trials,
+    at_most,
     cases_for_lower,
     compare_runs,
     gate,
     look,
     look_rule,
     lower_rule,
-    most_rule,
     no_regression_rule,
     pass_hat_k,
     pass_rule,
@@ -74,10 +74,8 @@ def test_pass_hat_k_needs_the_trials_for_it() -> None:
     assert (short.verdict, short.reason) == ("cannot-tell", "1 of 2 cases have fewer than 3 trials")
 
 
-def test_numbers_have_a_limit_and_unknown_ones_cannot_tell() -> None:
-    assert most_rule("cost<=1.50", 1.5, 1.5).verdict == "pass"
-    assert most_rule("latency_p95<=4s", 4.2, 4.0, "s") == RuleResult("latency_p95<=4s", "fail", "4.2 s")
-    assert most_rule("cost<=1.50", None, 1.5).verdict == "cannot-tell"
+def test_numbers_have_a_limit() -> None:
+    assert (at_most(1.5, 1.5), at_most(4.2, 4.0)) == ("pass", "fail")
 
 
 def once(wins: int, losses: int, cases: int) -> list[tuple[Trials, Trials]]:
@@ -91,6 +89,20 @@ def once(wins: int, losses: int, cases: int) -> list[tuple[Trials, Trials]]:
 )
 def test_no_regression(wins: int, losses: int, cases: int, verdict: str) -> None:
     assert no_regression_rule("no-regression", compare_runs(once(wins, losses, cases))).verdict == verdict
+
+
+def test_a_pass_says_why_it_is_one() -> None:
+    found = no_regression_rule("no-regression", compare_runs(once(4, 1, 60)))
+    assert (found.verdict, found.reason) == (
+        "pass",
+        "a drop beyond 10 points is excluded: +5 points (-2 to +12 with 90 %)",
+    )
+    assert no_regression_rule("no-regression", compare_runs(once(0, 0, 50))).reason.startswith("no difference beyond")
+
+
+@pytest.mark.parametrize(("verdict", "code"), [("pass", 0), ("fail", 1), ("cannot-tell", 5)])
+def test_the_exit_code_of_a_gate(verdict: str, code: int) -> None:
+    assert gate([RuleResult("rule", verdict, "")]).exit_code == code  # type: ignore[arg-type]
 
 
 def test_errors_that_decide_cannot_tell() -> None:

@@ -8,19 +8,20 @@ from rejoinder.cli.output import echo
 from rejoinder.engine.run_report import RunReport
 from rejoinder.gates.rules import Rule
 from rejoinder.gates.verbs import gate_report
-from rejoinder.report.gate import EXIT_CODES, marks_for, write_rules
+from rejoinder.report.gate import marks_for, write_rules
 
-_OTHERS = {3: "the run had errors", 4: "the budget was reached", 130: "the run was interrupted"}
-"""Exit codes that a rate never hides."""
+_ENDS = {"budget": "the budget was reached", "interrupted": "the run was interrupted"}
+"""How a run ended early; what else is neither passed nor failed had errors."""
 
 
 def decide_exit(report: RunReport, rule: Rule, code: int, *, err: bool) -> int:
     """The exit code of a run that ended with `code`, and a line that says by what it was decided."""
-    if code in _OTHERS:
-        echo(f"{rule.text} does not decide: {_OTHERS[code]}   exit {code}", err=err)
+    if code not in (0, 1):  # a rate never hides how a run ended
+        reason = _ENDS.get(report.run.status, "the run had errors")
+        echo(f"{rule.text} does not decide: {reason}   exit {code}", err=err)
         return code
     found = gate_report(report, [rule])
-    code = EXIT_CODES[found.verdict] if found.verdict != "cannot-tell" else code
+    code = found.exit_code if found.verdict != "cannot-tell" else code
     [line] = write_rules(found, marks_for(sys.stderr if err else sys.stdout))
     echo(f"{line}   exit {code}", err=err)
     return code

@@ -12,7 +12,7 @@ from rejoinder.cli.output import echo, write_data
 from rejoinder.engine.recorded import open_recorded
 from rejoinder.gates.rules import NO_REGRESSION, read_rule
 from rejoinder.gates.verbs import find_baseline, gate_run
-from rejoinder.report.gate import EXIT_CODES, marks_for, write_gate
+from rejoinder.report.gate import marks_for, write_gate
 
 
 @click.command("gate")
@@ -41,4 +41,4 @@ def command(run: str | None, against: str | None, rules: tuple[str, ...], form: 
         write_data(msgspec.to_builtins(found))
     else:
         echo(*write_gate(found, marks_for(sys.stdout)))
-    sys.exit(EXIT_CODES[found.verdict])
+    sys.exit(found.exit_code)

@@ -96,7 +96,8 @@ class Verdicts(Columns):
     def tries(self, number: int) -> Tries:
         trials, first, controlled = self.trials[number], self.first[number], self.controlled[number]
         if controlled:
-            return _tries_of(trials, first, controlled, self.against[number], self.afresh[number])
+            apart = self.failed[number] - controlled
+            return _tries_of(trials, first, controlled, self.against[number], self.afresh[number], apart)
         return _tries_of(trials, first, self.failed[number], self.recovered[number])
 
     def state(self, number: int) -> CaseState:
@@ -113,8 +114,10 @@ def trials_of(passed: int, trials: int, errors: int) -> Trials:
 
 
 @lru_cache(maxsize=1 << 12)
-def _tries_of(trials: int, first: int, failed: int, recovered: int, afresh: int | None = None) -> Tries:
-    return Tries(trials, first, failed, recovered, afresh)
+def _tries_of(
+    trials: int, first: int, failed: int, recovered: int, afresh: int | None = None, uncontrolled: int = 0
+) -> Tries:
+    return Tries(trials, first, failed, recovered, afresh, uncontrolled)
 
 
 class Spending(Columns):
@@ -128,8 +131,7 @@ class Spending(Columns):
         if result.cost is not None:
             self.cost[number] += result.cost
             self.costs[number] += 1
-        # How fast a script answers says nothing about it.
-        timed = [turn.duration_s for turn in result.turns if turn.response is not None and turn.model is not None]
+        timed = result.reply_times
         self.seconds[number] += sum(timed)
         self.replies[number] += len(timed)
         if any(turn.response is not None for turn in result.turns):

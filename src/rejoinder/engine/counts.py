@@ -7,7 +7,7 @@ cases behind it. Memory grows by some numbers for each case, and not by the resu
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from heapq import nlargest, nsmallest
 from math import fsum
 
@@ -123,9 +123,10 @@ class Trials:
 
         def tries() -> Iterator[Tries]:
             for case, (first, trials) in enumerate(_counted(self._first, self._trials)):
-                if self._controlled.of(case):
+                controlled = self._controlled.of(case)
+                if controlled:
                     against, afresh = self._against.of(case), self._afresh.of(case)
-                    yield Tries(trials, first, self._controlled.of(case), against, afresh)
+                    yield Tries(trials, first, controlled, against, afresh, self._failed.of(case) - controlled)
                 else:
                     yield Tries(trials, first, self._failed.of(case), self._recovered.of(case))
 
@@ -203,7 +204,7 @@ class CaseScores:
         self._scored.add(case)
 
     def scores(self, places: list[tuple[str, str]]) -> Scores:
-        from rejoinder.stats import mean_of
+        from rejoinder.stats import mean_of, percentile
 
         values = [self._sums[case] / count for case, count in enumerate(self._scored) if count]
         if not values:
@@ -216,7 +217,7 @@ class CaseScores:
         ranked = min(MOST_RANKED, max(1, len(values) // 2))
         return Scores(
             found.mean,
-            median(values),
+            percentile(values, 0.5),
             least,
             most,
             found.stdev,
@@ -235,9 +236,3 @@ class CaseScores:
             if scored:
                 file, name = places[case]
                 yield ScoredCase(name, self._sums[case] / (scored + self._errors.of(case)), file)
-
-
-def median(values: Iterable[float]) -> float:
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

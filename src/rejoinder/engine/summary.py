@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from rejoinder.engine.counts import CaseNumbers, CaseScores, FollowUps, Share, Trials, median
+from rejoinder.engine.counts import CaseNumbers, CaseScores, FollowUps, Share, Trials
 from rejoinder.engine.results import add_costs
 from rejoinder.model import CheckResult, Receipt, Result, Status, Summary, judge_case
 from rejoinder.model.results import NO_USAGE_RESULT
@@ -346,15 +346,16 @@ class _TargetTally(_Counts):
     def __init__(self) -> None:
         super().__init__()
         self._seconds = array("d")
-        """The duration of each reply."""
+        """The duration of each reply of a model."""
 
     def add(self, result: Result, case: int) -> None:
         self.count(result, case)
-        # How fast a script answers says nothing about it.
-        self._seconds.extend(turn.duration_s for turn in result.turns if turn.model is not None)
+        self._seconds.extend(result.reply_times)
 
     def summary(self) -> TargetSummary:
-        seconds = round(median(self._seconds), 6) if self._seconds else None
+        from rejoinder.stats import percentile
+
+        seconds = round(percentile(self._seconds, 0.5), 6) if self._seconds else None
         return TargetSummary(**self.figures(), total=self.statuses.total(), duration_s=seconds)
 
 

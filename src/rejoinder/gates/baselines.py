@@ -49,7 +49,7 @@ class Trial(Struct, frozen=True):
     cost: Amount | None
     """Dollars, judges included; None where something has no known price."""
     latency_s: tuple[Amount, ...]
-    """The time of each reply."""
+    """The time of each reply of a model."""
 
     def __post_init__(self) -> None:
         if self.first_try and self.status != "passed":
@@ -121,17 +121,10 @@ def baseline_of(
 
 
 def _trial(result: Result) -> Trial:
-    times = tuple(round(turn.duration_s, 3) for turn in result.turns if turn.response is not None)
     status: Any = result.status
-    return Trial(result.trial, status, result.first_try, _cost(result), times)
-
-
-def _cost(result: Result) -> float | None:
-    """Targets on this machine have no price and cost nothing; others without a price are named in their turns."""
-    unknown = any(turn.unpriced is not None for turn in result.turns)
-    if unknown or (result.judge_cost is None and result.judge_usage.total_tokens):
-        return None
-    return round((result.cost or 0.0) + (result.judge_cost or 0.0), 12)
+    cost = result.total_cost
+    times = tuple(round(time, 3) for time in result.reply_times)
+    return Trial(result.trial, status, result.first_try, None if cost is None else round(cost, 12), times)
 
 
 def encode_baseline(baseline: Baseline) -> bytes:

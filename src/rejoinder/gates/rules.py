@@ -17,30 +17,27 @@ from msgspec import Struct, structs
 from rejoinder.errors import UsageError
 from rejoinder.gates.baselines import Baseline, CaseTrials
 from rejoinder.gates.looks import look_at
-from rejoinder.model.figures import Comparison, GateResult, Rate, RuleResult
+from rejoinder.model.figures import GateResult, GroupComparison, Rate, RuleResult
 from rejoinder.spelling import did_you_mean, list_words
 from rejoinder.stats import (
+    LEAST_OF_GROUP,
     Pair,
     Trials,
-    compare_runs,
+    at_most,
+    compare_groups,
     gate,
-    holm,
+    kept_by,
     look_rule,
     lower_rule,
-    most_rule,
     no_regression_rule,
     number_words,
     pass_hat_k,
     pass_rule,
-    percentile,
     rate_of,
     rate_rule,
 )
 
 NO_REGRESSION = "no-regression"
-LEVEL = 0.05
-LEAST_OF_TAG = 20
-"""Cases of a tag; fewer cannot show a regression."""
 MOST_NAMED, LONGEST_NAME = 3, 60
 """Cases that are named where only one run has them, and the characters of a name."""
 Cases: TypeAlias = Sequence[CaseTrials]
@@ -148,12 +145,12 @@ def _decide_cost(rule: Rule, cases: Cases) -> RuleResult:
 
 def _cost_rule(rule: Rule, known: Sequence[float], unknown: int) -> RuleResult:
     total = round(fsum(known), 9)  # sums of cents must not fail by rounding
-    found = most_rule(rule.text, total, rule.bound)
+    verdict = at_most(total, rule.bound)
     if not unknown:
-        return structs.replace(found, reason=_money(total))
+        return RuleResult(rule.text, verdict, _money(total))
     reason = f"{_money(total)} and {unknown:,} without a known price"
     # What is known may be too much already.
-    return RuleResult(rule.text, "fail" if found.verdict == "fail" else "cannot-tell", reason)
+    return RuleResult(rule.text, "fail" if verdict == "fail" else "cannot-tell", reason)
 
 
 def _money(amount: float) -> str:
@@ -167,9 +164,10 @@ def _money(amount: float) -> str:
 def _decide_latency(rule: Rule, cases: Cases) -> RuleResult:
     times = [time for case in cases for trial in case.trials for time in trial.latency_s]
     if not times:
-        return RuleResult(rule.text, "cannot-tell", "no reply")
-    found = most_rule(rule.text, percentile(times, 0.95), rule.bound, "s")
-    return structs.replace(found, reason=f"{found.reason}, {_count(len(times), 'reply', 'replies')}")
+        return RuleResult(rule.text, "cannot-tell", "no reply of a model")
+    found = kept_by(times, 0.95)
+    reason = f"{number_words(found, 's')}, {_count(len(times), 'reply', 'replies')}"
+    return RuleResult(rule.text, at_most(found, rule.bound), reason)
 
 
 MEASURES: Mapping[str, Measure] = {
@@ -251,7 +249,8 @@ def _by_target(cases: Iterable[CaseTrials]) -> dict[str, list[CaseTrials]]:
 class _Regressions:
     """`no-regression`, for the whole run and for tags, by target. Tests of several targets, and of several tags, are
     corrected for their number (Holm): one of twenty true nulls would be called worse else. A run whose repeats ended
-    when they told is looked at by its plan, and the answer is about these cases."""
+    when they told is looked at by its plan, and the answer is about these cases; but only against the run that the plan
+    was made for. Against any other it is a run of some repeats."""
 
     def __init__(
         self, rules: Iterable[Rule], now: Baseline, before: Baseline | None, rounds_against: str | None
@@ -260,45 +259,41 @@ class _Regressions:
         self._before = before
         self._rounds_against = rounds_against
         self._earlier = {} if before is None else {case.key: case for case in before.cases if case.trials}
-        self._compared: dict[tuple[str | None, str], Comparison] = {}
         tags = {rule.tag for rule in rules if rule.measure == NO_REGRESSION}
-        for family in ({None} & tags, tags - {None}):
-            self._compare(sorted(family, key=str))
+        self._compared = self._compare({None} & tags, least=0) | self._compare(tags - {None}, least=LEAST_OF_GROUP)
 
-    def _compare(self, tags: Iterable[str | None]) -> None:
-        found = {
-            (tag, name): compare_runs(self._pairs(group))
-            for tag in tags
+    def _compare(self, tags: Iterable[str | None], *, least: int) -> dict[tuple[str | None, str], GroupComparison]:
+        """By tag and target, one family of tests."""
+        groups = {
+            (tag, name): self._pairs(group)
+            for tag in sorted(tags, key=str)
             for name, group in _by_target(_chosen(self._now.cases, tag)).items()
         }
-        tested = [key for key, one in found.items() if one.p_value is not None and not self._is_too_few(key[0], one)]
-        corrected = holm([found[key].p_value or 0.0 for key in tested])
-        for key, p_value in zip(tested, corrected, strict=True):
-            one = found[key]
-            is_lost = one.verdict in ("better", "worse") and p_value >= LEVEL
-            found[key] = structs.replace(one, p_value=p_value, verdict="cannot-tell" if is_lost else one.verdict)
-        self._compared |= found
+        found = compare_groups({str(place): pairs for place, pairs in enumerate(groups.values())}, least=least)
+        return dict(zip(groups, found, strict=True))
 
     def _pairs(self, cases: Cases) -> list[Pair]:
         return [(_trials(self._earlier[case.key]), _trials(case)) for case in cases if case.key in self._earlier]
 
-    @staticmethod
-    def _is_too_few(tag: str | None, found: Comparison) -> bool:
-        return tag is not None and found.cases < LEAST_OF_TAG
-
     def decide(self, rule: Rule) -> RuleResult:
-        if self._before is not None and self._rounds_against is not None:
-            is_plan = rule.tag is None and self._rounds_against == self._before.run
-            found = look_rule(rule.text, look_at(_chosen(self._now.cases, rule.tag), self._before, in_plan=is_plan))
+        if self._before is not None and self._rounds_against == self._before.run:
+            cases = _chosen(self._now.cases, rule.tag)
+            found = look_rule(rule.text, look_at(cases, self._before, in_plan=rule.tag is None))
         else:
             groups = {name: one for (tag, name), one in self._compared.items() if tag == rule.tag}
             found = _worst(rule, {name: self._decide(rule, one) for name, one in groups.items()})
-        left_out = self._left_out(rule.tag)
-        return structs.replace(found, reason=f"{found.reason}; {left_out}") if left_out else found
+        notes = [found.reason, self._left_out(rule.tag)]
+        if self._rounds_against not in (None, self._before and self._before.run):
+            notes.insert(1, "its repeats ended by another baseline")
+        return structs.replace(found, reason="; ".join(note for note in notes if note))
 
-    def _decide(self, rule: Rule, found: Comparison) -> RuleResult:
-        if self._is_too_few(rule.tag, found):
-            reason = f"too few: {_count(found.cases, 'case', 'cases')} of the tag in both runs, {LEAST_OF_TAG} would do"
+    def _decide(self, rule: Rule, group: GroupComparison) -> RuleResult:
+        found = group.comparison
+        if group.verdict != "too-few":
+            found = structs.replace(found, p_value=group.p_value, verdict=group.verdict)
+        elif rule.tag is not None:
+            cases = _count(found.cases, "case", "cases")
+            reason = f"too few: {cases} of the tag in both runs, {LEAST_OF_GROUP} would do"
             return RuleResult(rule.text, "cannot-tell", reason)
         return no_regression_rule(rule.text, found)
 

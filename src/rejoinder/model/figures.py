@@ -337,3 +337,7 @@ class GateResult(Struct, frozen=True):
     verdict: RuleVerdict
     """The worst of the rules: a failure before what cannot be told."""
     rules: tuple[RuleResult, ...]
+
+    @property
+    def exit_code(self) -> int:
+        return {"pass": 0, "fail": 1, "cannot-tell": 5}[self.verdict]

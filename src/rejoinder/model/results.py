@@ -354,6 +354,20 @@ class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.passed and sum(turn.depth > 0 for turn in self.turns) == 1
 
     @property
+    def reply_times(self) -> tuple[float, ...]:
+        """The seconds that each reply of a model took. How fast a script answers says nothing about it."""
+        return tuple(turn.duration_s for turn in self.turns if turn.response is not None and turn.model is not None)
+
+    @property
+    def total_cost(self) -> float | None:
+        """Dollars of the conversation and its judges; `cost` is without judges. None where a part has no known price.
+        Targets on this machine have none and cost nothing; others without a price are named in their turns."""
+        unknown = any(turn.unpriced is not None for turn in self.turns)
+        if unknown or (self.judge_cost is None and self.judge_usage.total_tokens):
+            return None
+        return (self.cost or 0.0) + (self.judge_cost or 0.0)
+
+    @property
     def deciding_checks(self) -> tuple[CheckResult, ...]:
         """The checks of the last turn."""
         return self.turns[-1].checks if self.turns else ()

@@ -22,7 +22,6 @@ class Marks(Struct, frozen=True):
 
 SYMBOLS = Marks("✓", "✗", "?")
 WORDS = Marks("PASS", "FAIL", "CANNOT TELL")
-EXIT_CODES: dict[RuleVerdict, int] = {"pass": 0, "fail": 1, "cannot-tell": 5}
 _WORDS: dict[RuleVerdict, str] = {"pass": "pass", "fail": "fail", "cannot-tell": "cannot tell"}
 
 
@@ -38,7 +37,7 @@ def marks_for(stream: TextIO) -> Marks:
 def write_gate(found: GateResult, marks: Marks = WORDS) -> Iterator[str]:
     yield from write_rules(found, marks)
     yield ""
-    yield f"{marks.of(found.verdict)} {_result(found)}   exit {EXIT_CODES[found.verdict]}"
+    yield f"{marks.of(found.verdict)} {_result(found)}   exit {found.exit_code}"
 
 
 def write_rules(found: GateResult, marks: Marks = WORDS) -> Iterator[str]:

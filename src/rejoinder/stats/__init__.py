@@ -31,7 +31,8 @@ _NAMES = {
     "stats.agreement": "Confusion kappa kappa_interval krippendorff_alpha position_bias self_consistency",
     "stats.clustered": "clustered_counts clustered_rate",
     "stats.comparison": (
-        "Pair Trials compare_cases compare_groups compare_runs made_up_interval paired_interval sign_flip"
+        "LEAST_OF_GROUP Pair Trials compare_cases compare_groups compare_runs made_up_interval paired_interval"
+        " sign_flip"
     ),
     "stats.corrected": "corrected_rate rogan_gladen rogan_gladen_interval",
     "stats.deltas": "paired_delta",
@@ -41,8 +42,8 @@ _NAMES = {
         "Aptitude CaseChange CaseRepeats Comparison Corrected Delta FlipRate GateResult GroupComparison Look Mean"
         " NetRecovery NetRecoveryDifference Noise PassK Rate RuleResult SignFlip Spread Transitions"
     ),
-    "stats.gates": "cases_for_lower gate look_rule lower_rule most_rule no_regression_rule pass_rule rate_rule",
-    "stats.intervals": "Interval Z_95 median_interval percentile wilson wilson_of_rate",
+    "stats.gates": "at_most cases_for_lower gate look_rule lower_rule no_regression_rule pass_rule rate_rule",
+    "stats.intervals": "Interval Z_95 kept_by median_interval percentile wilson wilson_of_rate",
     "stats.rates": "mean_of rate_of sample_size spread_of",
     "stats.recovery": "Tries compare_net_recovery net_recovery",
     "stats.repeats": "aptitude case_repeats flip_rate judge_noise pass_at_k pass_hat_k",

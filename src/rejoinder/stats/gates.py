@@ -7,7 +7,7 @@ from math import ceil
 
 from rejoinder.model.figures import Comparison, GateResult, Look, PassK, Rate, RuleResult, RuleVerdict
 from rejoinder.stats.intervals import Z_95
-from rejoinder.stats.words import comparison_words, look_words, number_words, percent, rate_words, sample_words
+from rejoinder.stats.words import comparison_words, look_words, percent, point_range, points, rate_words, sample_words
 
 
 def gate(rules: Sequence[RuleResult]) -> GateResult:
@@ -55,24 +55,27 @@ def pass_rule(rule: str, found: PassK, least: float) -> RuleResult:
     return RuleResult(rule, _at_least(found.rate, least), f"{text}, {found.of:,} trials of {found.cases:,} cases")
 
 
-def most_rule(rule: str, value: float | None, most: float, unit: str = "") -> RuleResult:
-    """`cost<=1.50`, `latency_p95<=4s`: a number that is not known cannot be told."""
-    if value is None:
-        return RuleResult(rule, "cannot-tell", "not known")
-    return RuleResult(rule, "pass" if value <= most else "fail", number_words(value, unit))
+def at_most(value: float, most: float) -> RuleVerdict:
+    """`cost<=1.50`, `latency_p95<=4s`."""
+    return "pass" if value <= most else "fail"
 
 
 def no_regression_rule(rule: str, found: Comparison) -> RuleResult:
     """`no-regression`: fails where B is worse; passes where it is better, or where a drop beyond the margin is excluded
     (the lower end of the 90 % interval: a one-sided test at 5 %)."""
-    is_excluded = found.equivalence is not None and found.equivalence[0] > -found.margin
-    if found.verdict == "worse":
-        verdict = "fail"
-    elif found.errors_decide or not (found.verdict == "better" or is_excluded):
-        verdict = "cannot-tell"
-    else:
-        verdict = "pass"
-    return RuleResult(rule, verdict, comparison_words(found))
+    words = comparison_words(found)
+    if found.verdict in ("worse", "better"):
+        return RuleResult(rule, "fail" if found.verdict == "worse" else "pass", words)
+    low = None if found.equivalence is None else found.equivalence[0]
+    if low is None or low <= -found.margin or found.errors_decide:
+        return RuleResult(rule, "cannot-tell", words)
+    return RuleResult(rule, "pass", words if found.verdict == "no-difference" else _excluded_words(found))
+
+
+def _excluded_words(found: Comparison) -> str:
+    """`a drop beyond 10 points is excluded: +5 points (-2 to +12 with 90 %)`: the interval that excludes it."""
+    numbers = f"{points(found.difference or 0.0)} ({point_range(found.equivalence or (-1.0, 1.0))} with 90 %)"
+    return f"a drop beyond {100 * found.margin:g} points is excluded: {numbers}"
 
 
 _OF_LOOK: dict[str, RuleVerdict] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import sqrt
+from math import ceil, sqrt
 
 Z_95 = 1.959963984540054
 Interval = tuple[float, float]
@@ -40,6 +40,12 @@ def percentile(values: Sequence[float], share: float) -> float:
     low = int(place)
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+
+
+def kept_by(values: Sequence[float], share: float) -> float:
+    """The smallest of the values that at least this share of them keep to (nearest rank): a time that a reply had."""
+    rank = ceil(share * len(values) - 1e-9)
+    return sorted(values)[max(0, rank - 1)]
 
 
 def median_interval(ordered: Sequence[float]) -> Interval | None:

@@ -35,6 +35,8 @@ class Tries(Struct, frozen=True):
     """Those of `failed` that passed after the first follow-up; asking afresh is one try as well."""
     afresh: int | None = None
     """With `control: afresh`: those of `failed` whose first turn passed when it was asked in a new conversation."""
+    uncontrolled: int = 0
+    """Further failures, whose control was not had or could not be judged."""
 
     @property
     def control(self) -> float | None:
@@ -98,6 +100,7 @@ class _Gains:
                 self.uncontrolled += one.failed
                 continue
             controls.append(control)
+            self.uncontrolled += one.uncontrolled
             self.gains.append(one.recovered - control)
             self.failed.append(one.failed)
             self.failures += one.failed
