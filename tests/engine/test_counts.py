@@ -148,6 +148,80 @@ def test_several_targets_have_no_common_rate(project: Project) -> None:
     assert "pass rate" not in project.run("show", code=None)
 
 
+def test_each_of_several_targets_has_its_own_figures(project: Project) -> None:
+    checks = [{"match": "yes", "metric": "m"}, follow("Sure?", YES)]
+    targets = scripted("it", "no", "yes"), scripted("other", "yes")
+    report = play(
+        project,
+        [case(name, *checks) for name in "ab"],
+        *targets,
+        repeat=2,
+        selection=Selection(targets=("it", "other")),
+    )
+    summary = report.summary
+    assert (summary.score.mean, summary.recovery, summary.repeats, summary.metrics) == (None, (), None, {})
+    it, other = summary.by_target["it"], summary.by_target["other"]
+    assert [row.recovered for row in it.recovery] == [4] and other.recovery == ()
+    assert (it.metrics["m"].mean, other.metrics["m"].mean) == (0.0, 1.0)
+    for one in (it, other):
+        assert one.repeats is not None and one.repeats.pass_hat_k.rate == 1.0
+        assert one.score is not None and one.score.mean == 1.0
+    shown = project.run("show", code=None)
+    assert "  recovery  it: after follow-up 1: 4 of 4" in shown
+    assert "  score     it: mean 1" in shown and "            other: mean 1" in shown
+    assert "            other: pass^2 100%" in shown
+    assert "  metrics   it: m 0 over 2 cases" in shown
+
+
+def test_pass_k_names_the_cases_that_it_leaves_out(project: Project) -> None:
+    """A table of pass^1 to pass^4 is read from one run."""
+    project.write("own.py", BY_TRIAL)
+    cases = [case("often-1", YES, repeat=5), *(case(f"always-{n}", YES, repeat=4) for n in range(2))]
+    cases += [case(f"always-{name}", YES) for name in "xy"]
+    repeats = play(project, cases, python("answer")).summary.repeats
+    assert repeats is not None
+    found = repeats.pass_hat_k
+    assert (found.k, found.cases, found.left_out, found.short) == (4, 3, ("always-x", "always-y"), 2)
+    assert (found.passed, found.of) == (12, 13)
+    assert "over 3 of 5 cases" in project.run("show", code=None)
+    assert [(one.k, one.cases, one.left_out) for one in repeats.by_k] == [
+        (1, 5, 0),
+        *((k, 3, 2) for k in (2, 3, 4)),
+        (5, 1, 4),
+    ]
+    rates = [one.pass_hat_k.rate for one in repeats.by_k]
+    assert rates == [pytest.approx(one) for one in (4.8 / 5, 2.6 / 3, 2.4 / 3, 2.2 / 3, 0.0)]
+    assert [one.pass_at_k.rate for one in repeats.by_k][1:] == [1.0] * 4
+    for one in repeats.by_k:
+        assert one.pass_hat_k.interval is not None and one.pass_hat_k.method is not None
+
+
+def test_every_rate_has_the_same_names(project: Project) -> None:
+    names = {"rate", "passed", "of", "cases", "interval", "method"}
+    checks = YES, follow("Sure?", YES)
+    summary = run(
+        project,
+        {"targets": [scripted("it", "no", "yes")], "target": "it", "evals": [case(name, *checks) for name in "ab"]},
+        "--repeat",
+        "2",
+    )["summary"]
+    repeats = summary["repeats"]
+    rates = [*summary["rates"].values(), *summary["recovery"], repeats["pass_hat_k"], repeats["pass_at_k"]]
+    rates += [one[kind] for one in repeats["by_k"] for kind in ("pass_hat_k", "pass_at_k")]
+    for rate in rates:
+        assert names <= set(rate)
+    [row] = summary["recovery"]
+    assert (row["rate"], row["passed"], row["of"], row["at_risk"], row["recovered"]) == (1.0, 4, 4, 4, 4)
+    assert {"interval", "method"} <= set(summary["score"]), "all scores are equal"
+
+
+def test_the_worst_cases_are_those_that_lost_something(project: Project) -> None:
+    replies = {"a": ["yes"], "b": ["no"], "c": ["yes"], "d": ["yes"], "e": ["yes"], "f": ["yes"]}
+    target = {"name": "it", "provider": "scripted", "replies": replies}
+    score = play(project, [case(name, YES) for name in replies], target).summary.score
+    assert [one.id for one in score.worst] == ["b"]
+
+
 def test_a_selection_says_what_it_is_not_a_rate_of(project: Project) -> None:
     """F14 and the rest."""
     cases = [case(name, YES) for name in "abc"]

@@ -210,10 +210,11 @@ def test_the_interval_of_a_mean_is_scipys() -> None:
 
 def test_the_spread_of_one_case_is_not_known() -> None:
     found = mean_of([[0.5, 0.7]])
-    assert (found.mean, found.stdev, found.standard_error, found.interval) == (0.6, None, None, None)
+    assert (found.mean, found.stdev, found.standard_error) == (0.6, None, None)
     assert mean_of([]).mean is None
     equal = mean_of([[0.7]] * 9)
-    assert (equal.stdev, equal.interval) == (0.0, None), "equal scores show no spread, and are not certain"
+    assert (equal.stdev, equal.method) == (0.0, "wilson")
+    assert equal.interval == pytest.approx(wilson(6.3, 9)), "equal scores show no spread, and are not certain"
 
 
 @pytest.mark.parametrize("n", [1, 5, 6, 20, 75, 1000])

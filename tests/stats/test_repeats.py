@@ -77,9 +77,9 @@ def test_one_try_is_the_rate() -> None:
 
 def test_cases_with_too_few_trials_are_named() -> None:
     found = pass_hat_k([(3, 3), (1, 1), (2, 3), (0, 0)], 3)
-    assert (found.left_out, found.cases, found.rate) == ((1, 3), 2, 0.5)
+    assert (found.left_out, found.short, found.cases, found.rate) == (("1", "3"), 2, 2, 0.5)
     nothing = pass_at_k([(1, 1)], 2)
-    assert (nothing.rate, nothing.interval, nothing.left_out) == (None, None, (0,))
+    assert (nothing.rate, nothing.interval, nothing.left_out) == (None, None, ("0",))
 
 
 def test_all_passes_are_not_certain() -> None:

@@ -7,17 +7,19 @@ cases behind it. Memory grows by some numbers for each case, and not by the resu
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import nlargest, nsmallest
 from math import fsum
 
 from rejoinder.model import Result
-from rejoinder.model.figures import NetRecovery, Rate
-from rejoinder.model.runs import Rates, Recovery, Repeats, ScoredCase, Scores
+from rejoinder.model.figures import NetRecovery, PassK, Rate
+from rejoinder.model.runs import OfK, Rates, Recovery, Repeats, ScoredCase, Scores
 from rejoinder.stats import rate_of
 
 BINS = 5
 MOST_RANKED = 3
+MOST_K = 100
+"""pass^k is told up to this k."""
 
 
 class CaseNumbers:
@@ -132,15 +134,36 @@ class Trials:
 
         return net_recovery(tries())
 
-    def repeats(self) -> Repeats | None:
-        """None where no case was run more than once."""
-        k = min((trials for trials in self._trials if trials > 1), default=None)
-        if k is None:
+    def repeats(self, places: list[tuple[str, str]]) -> Repeats | None:
+        """None where no case was run more than once. pass^k of the run is that of the fewest trials that a repeated
+        case has; cases that were run once are left out, and named."""
+        least = min((trials for trials in self._trials if trials > 1), default=None)
+        if least is None:
             return None
         from rejoinder.stats import flip_rate, pass_at_k, pass_hat_k
 
-        repeated = [(passed, trials) for passed, trials in self._eventual() if trials >= k]
-        return Repeats(pass_hat_k(repeated, k), pass_at_k(repeated, k), flip_rate(repeated))
+        counts, names = list[tuple[int, int]](), list[str]()
+        for (_, name), (passed, trials) in zip(places, self._eventual(), strict=False):
+            if trials:
+                counts.append((passed, trials))
+                names.append(name)
+        return Repeats(
+            pass_hat_k(counts, least, names),
+            pass_at_k(counts, least, names),
+            flip_rate(counts),
+            tuple(_of_k(counts, k) for k in range(1, min(MOST_K, max(self._trials)) + 1)),
+        )
+
+
+def _of_k(counts: list[tuple[int, int]], k: int) -> OfK:
+    from rejoinder.stats import pass_at_k, pass_hat_k
+
+    found = pass_hat_k(counts, k)
+    return OfK(k, _as_rate(found), _as_rate(pass_at_k(counts, k)), found.cases, found.short)
+
+
+def _as_rate(found: PassK) -> Rate:
+    return Rate(found.rate, found.passed, found.of, found.cases, found.interval, found.method)
 
 
 def _counted(passed: Column, counted: Column) -> Iterator[tuple[int, int]]:
@@ -175,15 +198,22 @@ class FollowUps:
             elif turn.response is not None:
                 self._unpriced = True
 
-    @property
-    def cost(self) -> float | None:
-        return fsum(self._costs) if self._costs and not self._unpriced else None
+    @staticmethod
+    def cost_of(every: Iterable[FollowUps]) -> float | None:
+        """What all of them cost together; None where a part of it is not known."""
+        found = list(every)
+        costs = [cost for one in found for cost in one._costs]
+        return fsum(costs) if costs and not any(one._unpriced for one in found) else None
 
     def rows(self) -> Iterator[Recovery]:
         for number, (at_risk, recovered, errors) in sorted(self._sent.items()):
             rate = self._shares[number].rate(errors)
             interval = rate.interval or (0.0, 1.0)
-            yield Recovery(number, at_risk, recovered, interval, errors, rate.cases, rate.method)
+            counted = rate.rate, recovered, at_risk
+            yield Recovery(number, at_risk, recovered, interval, errors, rate.cases, rate.method, *counted)
+
+
+NO_SCORES = Scores(None, None, None, None, None)
 
 
 class CaseScores:
@@ -208,7 +238,7 @@ class CaseScores:
 
         values = [self._sums[case] / count for case, count in enumerate(self._scored) if count]
         if not values:
-            return Scores(None, None, None, None, None)
+            return NO_SCORES
         found = mean_of([value] for value in values)
         least, most = min(values), max(values)
         bins = [0] * BINS
@@ -222,8 +252,8 @@ class CaseScores:
             most,
             found.stdev,
             tuple(bins),
-            tuple(nlargest(ranked, self._ranked(places), key=lambda case: case.score)),
-            tuple(nsmallest(ranked, self._ranked(places), key=lambda case: case.score)),
+            tuple(nlargest(ranked, self._ranked(places), key=_score)),
+            tuple(nsmallest(ranked, (case for case in self._ranked(places) if case.score < 1), key=_score)),
             found.standard_error,
             found.interval,
             found.cases,
@@ -236,3 +266,7 @@ class CaseScores:
             if scored:
                 file, name = places[case]
                 yield ScoredCase(name, self._sums[case] / (scored + self._errors.of(case)), file)
+
+
+def _score(case: ScoredCase) -> float:
+    return case.score

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import fsum, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import structs
 
-from rejoinder.engine.counts import CaseNumbers, CaseScores, FollowUps, Share, Trials
+from rejoinder.engine.counts import NO_SCORES, CaseNumbers, CaseScores, FollowUps, Share, Trials
 from rejoinder.engine.results import add_costs
 from rejoinder.model import CheckResult, Receipt, Result, Status, Summary, judge_case
 from rejoinder.model.results import NO_USAGE_RESULT
@@ -163,45 +163,63 @@ class _Spending:
                 self.unpriced[turn.unpriced] += 1
 
 
-class _Verdicts:
-    """The verdicts on first replies of checks that have a metric or a judge: of each conversation those of the turn in
-    which the metric or the judge first appears. What follows a follow-up is a selection."""
+class _Metrics:
+    """The scores of metrics by case, from first replies."""
 
     def __init__(self) -> None:
-        self._metrics: dict[str, dict[int, list[float | None]]] = {}
-        """The scores of each metric by case; None where an error took the place of a score."""
-        self._judges: dict[tuple[str, str, str | None], _JudgeTally] = {}
+        self._scores: dict[str, dict[int, list[float | None]]] = {}
+        """None where an error took the place of a score."""
         self._silent: Counter[int] = Counter()
         """Conversations of each case that ended in an error before any check."""
 
     def add(self, result: Result, case: int) -> None:
         if result.status == "error" and not any(turn.checks for turn in result.turns):
             self._silent[case] += 1
-        earlier: set[object] = set()
-        for turn in result.turns:
-            here: set[object] = set()
-            for check in _every_check(turn.checks):
-                if check.metric is not None and check.metric not in earlier:
-                    here.add(check.metric)
-                    self._metrics.setdefault(check.metric, {}).setdefault(case, []).append(check.score)
-                key = check.judge or "", check.judged_by or "", check.name
-                if check.judge is not None and check.judged_by is not None and key not in earlier:
-                    here.add(key)
-                    self._judges.setdefault(key, _JudgeTally(check.check)).add(check, case)
-            earlier |= here
+        for name, check in _first_checks(result, lambda check: check.metric):
+            self._scores.setdefault(name, {}).setdefault(case, []).append(check.score)
 
     def metrics(self) -> dict[str, Metric]:
-        return {name: _metric(self._with_silent(by_case)) for name, by_case in self._metrics.items()}
+        return {name: _metric(self._with_silent(by_case)) for name, by_case in self._scores.items()}
 
     def _with_silent(self, by_case: dict[int, list[float | None]]) -> list[list[float | None]]:
         """With the conversations that ended in an error before the metric was found: they are errors of it, too."""
-        told = {case for other in self._metrics.values() for case in other}
+        told = {case for other in self._scores.values() for case in other}
         silent = {case: number for case, number in self._silent.items() if case in by_case or case not in told}
         cases = dict.fromkeys([*by_case, *silent])
         return [by_case.get(case, []) + [None] * silent.get(case, 0) for case in cases]
 
-    def judges(self) -> tuple[JudgeSummary, ...]:
-        return tuple(tally.summary(*key) for key, tally in self._judges.items())
+
+class _Judges:
+    """The verdicts of judges on first replies."""
+
+    def __init__(self) -> None:
+        self._tallies: dict[_JudgeKey, _JudgeTally] = {}
+
+    def add(self, result: Result, case: int) -> None:
+        for key, check in _first_checks(result, _judge_key):
+            self._tallies.setdefault(key, _JudgeTally(check.check)).add(check, case)
+
+    def summaries(self) -> tuple[JudgeSummary, ...]:
+        return tuple(tally.summary(*key) for key, tally in self._tallies.items())
+
+
+_JudgeKey = tuple[str, str, str | None]
+_Key = TypeVar("_Key")
+
+
+def _judge_key(check: CheckResult) -> _JudgeKey | None:
+    """Target, instructions and name."""
+    return None if check.judge is None or check.judged_by is None else (check.judge, check.judged_by, check.name)
+
+
+def _first_checks(result: Result, key_of: Callable[[CheckResult], _Key | None]) -> Iterator[tuple[_Key, CheckResult]]:
+    """The checks that have a key, those of each key from the turn in which it first appears. What follows a follow-up
+    is a selection."""
+    earlier: set[_Key] = set()
+    for turn in result.turns:
+        keyed = [(key, check) for check in _every_check(turn.checks) if (key := key_of(check)) is not None]
+        yield from ((key, check) for key, check in keyed if key not in earlier)
+        earlier.update(key for key, _ in keyed)
 
 
 def _every_check(checks: Iterable[CheckResult]) -> Iterator[CheckResult]:
@@ -251,11 +269,9 @@ class _Tally(_Counts):
     def __init__(self, run: Receipt) -> None:
         super().__init__()
         self._numbers = CaseNumbers()
-        self._scores = CaseScores()
-        self._follow_ups = FollowUps()
         self._spending = _Spending()
         self._targets: dict[str, _TargetTally] = {}
-        self._verdicts = _Verdicts()
+        self._judges = _Judges()
         self._today = run.day
         self._cases = _Cases(run.day)
         self._apart = 0
@@ -274,26 +290,26 @@ class _Tally(_Counts):
             return
         self.count(result, case)
         target.add(result, case)
-        self._scores.add(case, result)
-        self._follow_ups.add(case, result)
-        self._verdicts.add(result, case)
+        self._judges.add(result, case)
 
     def summary(self, run: Receipt) -> Summary:
         self._cases.end()
         unfinished = run.planned - self.statuses.total() - self._apart
         input_costs, output_costs = self._spending.breakdown
-        pooled = len(self._targets) > 1
+        targets = {name: tally.summary(self._numbers.places) for name, tally in self._targets.items()}
+        pooled, only = len(targets) > 1, next(iter(targets.values())) if len(targets) == 1 else None
+        follow_ups = [tally.follow_ups for tally in self._targets.values()]
         return Summary(
             **self.figures(pooled=pooled),
             total=run.planned,
             unfinished=unfinished,
             apart=self._apart,
             recovered=self.statuses["passed"] - self.first_try,
-            score=self._scores.scores(self._numbers.places),
-            recovery=tuple(self._follow_ups.rows()),
-            recovery_tokens=self._follow_ups.tokens,
-            recovery_cost=self._follow_ups.cost,
-            repeats=None if pooled else self.trials.repeats(),
+            score=(None if only is None else only.score) or NO_SCORES,
+            recovery=() if only is None else only.recovery,
+            recovery_tokens=sum(one.tokens for one in follow_ups),
+            recovery_cost=FollowUps.cost_of(follow_ups),
+            repeats=None if only is None else only.repeats,
             by_case=self._cases.verdicts,
             quarantined=tuple(self._cases.quarantined),
             cost_breakdown=CostOfParts(fsum(input_costs), fsum(output_costs)) if input_costs else None,
@@ -303,9 +319,9 @@ class _Tally(_Counts):
             total_cost=self._spending.paid.total(self._spending.judge_costs),
             total_tokens=self.usage.total_tokens + self._spending.judge_usage.total_tokens,
             duration_s=run.duration_s,
-            by_target={name: tally.summary() for name, tally in self._targets.items()},
-            metrics=self._verdicts.metrics(),
-            judges=self._verdicts.judges(),
+            by_target=targets,
+            metrics={} if only is None else only.metrics,
+            judges=self._judges.summaries(),
             exit_code=_exit_code(self.statuses, self._cases.verdicts.failed, unfinished, run.status),
             limits=run.limits,
         )
@@ -345,18 +361,32 @@ class _TargetTally(_Counts):
 
     def __init__(self) -> None:
         super().__init__()
+        self.follow_ups = FollowUps()
+        self._scores = CaseScores()
+        self._metrics = _Metrics()
         self._seconds = array("d")
         """The duration of each reply of a model."""
 
     def add(self, result: Result, case: int) -> None:
         self.count(result, case)
+        self.follow_ups.add(case, result)
+        self._scores.add(case, result)
+        self._metrics.add(result, case)
         self._seconds.extend(result.reply_times)
 
-    def summary(self) -> TargetSummary:
+    def summary(self, places: list[tuple[str, str]]) -> TargetSummary:
         from rejoinder.stats import percentile
 
         seconds = round(percentile(self._seconds, 0.5), 6) if self._seconds else None
-        return TargetSummary(**self.figures(), total=self.statuses.total(), duration_s=seconds)
+        return TargetSummary(
+            **self.figures(),
+            total=self.statuses.total(),
+            duration_s=seconds,
+            recovery=tuple(self.follow_ups.rows()),
+            repeats=self.trials.repeats(places),
+            score=self._scores.scores(places),
+            metrics=self._metrics.metrics(),
+        )
 
 
 def _metric(cases: list[list[float | None]]) -> Metric:

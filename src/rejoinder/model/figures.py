@@ -64,7 +64,7 @@ class Mean(Struct, frozen=True):
     stdev: float | None
     """Of the means of cases; of one case it is not known."""
     interval: Interval | None
-    method: Literal["t over cases"] | None
+    method: Literal["t over cases", "wilson"] | None
 
 
 class NetRecovery(Struct, frozen=True):
@@ -185,8 +185,12 @@ class PassK(Struct, frozen=True):
     cases: int
     interval: Interval | None
     method: Literal["wilson", "effective wilson"] | None
-    left_out: tuple[int, ...] = ()
-    """Places of the cases with fewer than k trials, which are to be named."""
+    left_out: tuple[str, ...] = ()
+    """The first cases with fewer than k trials, by name, or by place where they have none."""
+    passed: int = 0
+    """Those of `of` that passed."""
+    short: int = 0
+    """All cases with fewer than k trials."""
 
 
 class CaseRepeats(Struct, frozen=True):

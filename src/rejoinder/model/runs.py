@@ -180,6 +180,10 @@ class Recovery(Struct, frozen=True):
     """Those at risk that ended in an error at this follow-up."""
     cases: Count = 0
     method: str | None = None
+    rate: Number | None = None
+    passed: Count = 0
+    """The same as `recovered`, and `of` the same as `at_risk`: every rate has these names."""
+    of: Count = 0
 
 
 class Rates(Struct, frozen=True):
@@ -190,6 +194,17 @@ class Rates(Struct, frozen=True):
     gain: Rate
 
 
+class OfK(Struct, frozen=True):
+    """pass^k and pass@k of one k, over the cases with at least k trials."""
+
+    k: Count
+    pass_hat_k: Rate
+    pass_at_k: Rate
+    cases: Count
+    left_out: Count
+    """Cases with fewer trials."""
+
+
 class Repeats(Struct, frozen=True):
     """What repeats of cases say."""
 
@@ -198,6 +213,8 @@ class Repeats(Struct, frozen=True):
     pass_at_k: PassK
     """pass@k: one of k trials passes."""
     flip_rate: FlipRate
+    by_k: tuple[OfK, ...] = ()
+    """For k from 1 to the most trials that a case has, or 100."""
 
 
 class CaseVerdicts(Struct, frozen=True):
@@ -221,25 +238,6 @@ class QuarantinedCase(Struct, frozen=True):
     """False once the date has come: then it counts like any other."""
 
 
-class TargetSummary(Struct, frozen=True, kw_only=True):
-    total: Count
-    passed: Count
-    failed: Count = 0
-    errors: Count
-    skipped: Count
-    first_try: Count
-    pass_rate: Number | None
-    pass_rate_interval: Interval | None
-    pass_rate_method: str | None = None
-    cases: Count = 0
-    usage: UsageResult
-    cost: Number | None
-    duration_s: Number | None
-    """The median of its replies."""
-    rates: Rates | None = None
-    net_recovery: NetRecovery | None = None
-
-
 class Metric(Struct, frozen=True, kw_only=True):
     """The mean over cases, each of which counts once."""
 
@@ -255,6 +253,29 @@ class Metric(Struct, frozen=True, kw_only=True):
     standard_error: Number | None = None
     min: Number | None = None
     max: Number | None = None
+
+
+class TargetSummary(Struct, frozen=True, kw_only=True):
+    total: Count
+    passed: Count
+    failed: Count = 0
+    errors: Count
+    skipped: Count
+    first_try: Count
+    pass_rate: Number | None
+    pass_rate_interval: Interval | None
+    pass_rate_method: str | None = None
+    cases: Count = 0
+    usage: UsageResult
+    cost: Number | None
+    duration_s: Number | None
+    """The median of its model's replies."""
+    rates: Rates | None = None
+    net_recovery: NetRecovery | None = None
+    recovery: tuple[Recovery, ...] = ()
+    repeats: Repeats | None = None
+    score: Scores | None = None
+    metrics: dict[str, Metric] = field(default_factory=dict[str, Metric])
 
 
 class JudgeSummary(Struct, frozen=True, kw_only=True):
@@ -307,6 +328,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     pass_rate_method: str | None = None
     cases: Count | None = None
     score: Scores
+    """Scores, recovery, repeats and metrics of several targets are in `by_target` alone, as their rates are."""
     recovery: tuple[Recovery, ...]
     recovery_tokens: Count = 0
     recovery_cost: Number | None = None

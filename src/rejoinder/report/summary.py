@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 
 from rejoinder.model import Receipt, Result, Summary, TurnResult, UsageResult
-from rejoinder.model.figures import Rate
+from rejoinder.model.figures import NetRecovery, Rate
 from rejoinder.model.results import Interval
 from rejoinder.model.runs import (
     BudgetUse,
@@ -16,7 +16,9 @@ from rejoinder.model.runs import (
     Metric,
     QuarantinedCase,
     Recovery,
+    Repeats,
     ScoredCase,
+    Scores,
     TargetSummary,
 )
 from rejoinder.report.words import count, shortened
@@ -39,11 +41,14 @@ def write_summary(run: Receipt, summary: Summary, *, corrected: bool = False) ->
         yield _line("disabled", f"`{disabled.target}`: {disabled.message}")
     yield _line("result", _result(summary))
     yield from _rates(run, summary)
-    yield from _recovery(summary)
+    parts = _parts(summary)
+    yield from _lines("recovery", (f"{of}{_follow_up(row)}" for of, one in parts for row in one.recovery))
+    yield from _lines("net", (f"{of}{words}" for of, one in parts for words in _net(one.net_recovery)))
     yield from _repeats(summary)
     yield from _lines("apart", map(_quarantined, summary.quarantined[:MOST_QUARANTINED]))
     yield from _score(summary)
-    yield from _lines("metrics", (f"{name} {_metric(metric)}" for name, metric in summary.metrics.items()))
+    metrics = ((of, name, metric) for of, one in parts for name, metric in one.metrics.items())
+    yield from _lines("metrics", (f"{of}{name} {_metric(metric)}" for of, name, metric in metrics))
     yield from _targets(summary.by_target)
     yield from _lines("judges", _judges(summary.judges, corrected))
     if run.judges_itself:
@@ -60,6 +65,13 @@ def write_summary(run: Receipt, summary: Summary, *, corrected: bool = False) ->
     if run.in_doubt:
         calls = count(run.in_doubt, "call")
         yield _line("in doubt", f"{calls} cut off before the answer was recorded; such a call may be paid for twice")
+
+
+def _parts(summary: Summary) -> list[tuple[str, Summary | TargetSummary]]:
+    """What has figures of its own: the run, or each of several targets, after its name."""
+    if len(summary.by_target) < 2:
+        return [("", summary)]
+    return [(f"{name}: ", target) for name, target in summary.by_target.items()]
 
 
 def _line(title: str, text: str) -> str:
@@ -139,14 +151,12 @@ def _over(number: int, word: str, cases: int | None) -> str:
     return f"; {count(number, word)} of {'1 case alone' if cases == 1 else f'{cases:,} cases, clustered by case'}"
 
 
-def _recovery(summary: Summary) -> Iterator[str]:
-    yield from _lines("recovery", map(_follow_up, summary.recovery))
-    net = summary.net_recovery
+def _net(net: NetRecovery | None) -> Iterator[str]:
     if net is not None and net.answered_back is not None and net.afresh is not None:
         from rejoinder.stats import net_words
 
         shares = f"answered back once {net.answered_back:.0%}, asked afresh {net.afresh:.0%}"
-        yield _line("net", f"{net_words(net)} ({shares} of {count(net.failures, 'failure')})")
+        yield f"{net_words(net)} ({shares} of {count(net.failures, 'failure')})"
 
 
 def _follow_up(row: Recovery) -> str:
@@ -158,18 +168,28 @@ def _follow_up(row: Recovery) -> str:
 
 
 def _repeats(summary: Summary) -> Iterator[str]:
-    repeats = summary.repeats
-    if repeats is None:
+    found = [(of, one.repeats) for of, one in _parts(summary) if one.repeats is not None]
+    if not found:
         return
-    cases, shown = summary.by_case, list[str]()
-    for name, found in (("pass^", repeats.pass_hat_k), ("pass@", repeats.pass_at_k)):
-        if found.rate is not None:
-            low, high = found.interval or (0.0, 1.0)
-            shown.append(f"{name}{found.k} {found.rate:.0%} ({low:.0%} to {high:.0%})")
+    cases = summary.by_case
+    together = f"{cases.passed} of {count(cases.passed + cases.failed, 'case')} passed together"
+    if len(summary.by_target) > 1:
+        yield from _lines("repeats", [together, *(f"{of}{', '.join(_repeated(repeats))}" for of, repeats in found)])
+    else:
+        yield _line("repeats", ", ".join([together, *_repeated(found[0][1])]))
+
+
+def _repeated(repeats: Repeats) -> Iterator[str]:
+    """pass^k and pass@k, with the cases that they are of where they are not of all."""
+    known = [(name, one) for name, one in (("pass^", repeats.pass_hat_k), ("pass@", repeats.pass_at_k)) if one.cases]
+    for name, one in known:
+        low, high = one.interval or (0.0, 1.0)
+        yield f"{name}{one.k} {one.rate:.0%} ({low:.0%} to {high:.0%})"
+    if known and repeats.pass_hat_k.short:
+        every = repeats.pass_hat_k.cases + repeats.pass_hat_k.short
+        yield f"over {repeats.pass_hat_k.cases:,} of {count(every, 'case')}"
     if repeats.flip_rate.rate is not None:
-        shown.append(f"a verdict differs between two runs in {repeats.flip_rate.rate:.0%}")
-    passed = f"{cases.passed} of {count(cases.passed + cases.failed, 'case')} passed together"
-    yield _line("repeats", ", ".join([passed, *shown]))
+        yield f"a verdict differs between two runs in {repeats.flip_rate.rate:.0%}"
 
 
 def _quarantined(case: QuarantinedCase) -> str:
@@ -180,14 +200,10 @@ def _quarantined(case: QuarantinedCase) -> str:
 
 
 def _score(summary: Summary) -> Iterator[str]:
-    score, scored = summary.score, summary.passed + summary.failed
-    if score.mean is None:
-        return
-    over = f", over {scored} of {scored + summary.errors} conversations" if summary.errors else ""
-    known = ((name, getattr(score, name)) for name in ("mean", "median", "min", "max", "stdev"))
-    figures = ", ".join(f"{name} {value:.3g}" for name, value in known if value is not None)
-    yield _line("score", f"{figures}{over}")
-    if score.min == score.max:
+    parts = ((of, one.score, one) for of, one in _parts(summary))
+    yield from _lines("score", (f"{of}{_scores(score, one)}" for of, score, one in parts if score and score.cases))
+    score = summary.score
+    if score.mean is None or score.min == score.max:
         return  # there is nothing to rank
     most, bins = max(score.histogram), len(score.histogram)
     for position, number in enumerate(score.histogram):
@@ -195,6 +211,13 @@ def _score(summary: Summary) -> Iterator[str]:
         yield _line("", f"{low:.1f} to {high:.1f} {'#' * round(20 * number / most):20} {number}")
     yield _line("best", _ranked(score.best))
     yield _line("worst", _ranked(score.worst))
+
+
+def _scores(score: Scores, of: Summary | TargetSummary) -> str:
+    scored = of.passed + of.failed
+    over = f", over {scored} of {scored + of.errors} conversations" if of.errors else ""
+    known = ((name, getattr(score, name)) for name in ("mean", "median", "min", "max", "stdev"))
+    return ", ".join(f"{name} {value:.3g}" for name, value in known if value is not None) + over
 
 
 def _ranked(cases: Iterable[ScoredCase]) -> str:

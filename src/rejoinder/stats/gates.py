@@ -46,8 +46,8 @@ def cases_for_lower(rate: Rate, least: float) -> int | None:
 
 def pass_rule(rule: str, found: PassK, least: float) -> RuleResult:
     """`pass^3>=70%`; cannot-tell where a case has fewer than k trials."""
-    if found.rate is None or found.left_out:
-        short = f"{len(found.left_out):,} of {found.cases + len(found.left_out):,} cases"
+    if found.rate is None or found.short:
+        short = f"{found.short:,} of {found.cases + found.short:,} cases"
         return RuleResult(rule, "cannot-tell", f"{short} have fewer than {found.k} trials")
     text = percent(found.rate, found.cases, found.interval)
     if found.interval is not None:

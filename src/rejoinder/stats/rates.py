@@ -86,7 +86,8 @@ def effective_spread(rate: float, variance: float, cases: int, sizes: tuple[int,
 def mean_of(values: Iterable[Sequence[float]]) -> Mean:
     """The mean over cases of scores, given as the values of each case; repeats are reduced to the case's mean first.
 
-    The interval is Student's t over the means of cases. Cases without any spread have none: they cannot show it.
+    The interval is Student's t over the means of cases. Cases without any spread cannot show it: there it is Wilson's,
+    since no score between 0 and 1 spreads more than a pass or a failure with the same mean.
     """
     rows = [row for row in values if row]
     means = [fsum(row) / len(row) for row in rows]
@@ -94,14 +95,15 @@ def mean_of(values: Iterable[Sequence[float]]) -> Mean:
     if not n:
         return Mean(None, 0, 0, None, None, None, None)
     mean = fsum(means) / n
+    bounded = (wilson_of_rate(mean, n), "wilson") if 0 <= mean <= 1 else (None, None)
     if n == 1:
-        return Mean(mean, 1, count, None, None, None, None)
+        return Mean(mean, 1, count, None, None, *bounded)
     from rejoinder.stats.distributions import t_quantile
 
     deviation = sqrt(fsum((one - mean) ** 2 for one in means) / (n - 1)) if max(means) > min(means) else 0.0
     error, quantile = deviation / sqrt(n), t_quantile(0.975, n - 1)
     if not deviation or quantile is None:
-        return Mean(mean, n, count, error, deviation, None, None)
+        return Mean(mean, n, count, error, deviation, *bounded)
     return Mean(mean, n, count, error, deviation, (mean - quantile * error, mean + quantile * error), "t over cases")
 
 

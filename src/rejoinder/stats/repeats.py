@@ -6,6 +6,7 @@ A case is never called stable: no failure in K trials leaves a failure rate of u
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from math import comb, fsum, sqrt
 
 from rejoinder.model.figures import Advice, Aptitude, CaseRepeats, FlipRate, Noise, PassK
@@ -16,37 +17,45 @@ from rejoinder.stats.rates import effective_spread
 FLIPS_FROM = 5
 """Repeats from which on a flip rate is printed: with fewer its interval is too narrow."""
 APTITUDE_FROM = 10
+MOST_NAMED = 20
+"""Cases that are named where they have too few trials; the others are counted."""
 
 
-def pass_at_k(counts: Iterable[tuple[int, int]], k: int) -> PassK:
+def pass_at_k(counts: Iterable[tuple[int, int]], k: int, names: Sequence[str] = ()) -> PassK:
     """The chance that at least one of k trials passes: the unbiased estimator of Chen and others (2021), the mean over
     cases of 1 - C(m - c, k) / C(m, k)."""
-    return _pass_k(counts, k, lambda passed, trials: 1 - comb(trials - passed, k) / comb(trials, k))
+    return _pass_k(counts, k, lambda passed, trials: 1 - comb(trials - passed, k) / comb(trials, k), names)
 
 
-def pass_hat_k(counts: Iterable[tuple[int, int]], k: int) -> PassK:
+def pass_hat_k(counts: Iterable[tuple[int, int]], k: int, names: Sequence[str] = ()) -> PassK:
     """The chance that all of k trials pass, pass^k: the unbiased estimator of Yao and others (2024), the mean over
     cases of C(c, k) / C(m, k). The rate to the power of k would be too high."""
-    return _pass_k(counts, k, lambda passed, trials: comb(passed, k) / comb(trials, k))
+    return _pass_k(counts, k, lambda passed, trials: comb(passed, k) / comb(trials, k), names)
 
 
-def _pass_k(counts: Iterable[tuple[int, int]], k: int, value: Callable[[int, int], float]) -> PassK:
+def _pass_k(
+    counts: Iterable[tuple[int, int]], k: int, value: Callable[[int, int], float], names: Sequence[str]
+) -> PassK:
+    """`names`: those of the cases, in the order of their counts."""
     every = list(counts)
-    left_out = tuple(place for place, (_, trials) in enumerate(every) if trials < k)
+    short = [place for place, (_, trials) in enumerate(every) if trials < k]
+    named = tuple(names[place] if names else str(place) for place in short[:MOST_NAMED])
     known = [(passed, trials) for passed, trials in every if trials >= k]
+    value = cache(value)  # cases are many, and their counts few
     values = [value(passed, trials) for passed, trials in known]
     trials, cases = sum(size for _, size in known), len(known)
+    left_out = named, sum(passed for passed, _ in known), len(short)
     if not cases:
-        return PassK(k, None, 0, 0, None, None, left_out)
+        return PassK(k, None, 0, 0, None, None, *left_out)
     mean = min(1.0, fsum(values) / cases)
     if cases == 1:  # as many tries of k as are apart from each other
         interval = wilson_of_rate(mean, trials / k)
-        return PassK(k, mean, trials, 1, interval, "wilson", left_out)
+        return PassK(k, mean, trials, 1, interval, "wilson", *left_out)
     variance = fsum((one - mean) ** 2 for one in values) / (cases - 1) / cases
     mixed = min(sum(one < 1 for one in values), sum(one > 0 for one in values))
     sizes = trials, sum(size * size for _, size in known)
     effective = effective_spread(mean, variance, cases, sizes, mixed).effective
-    return PassK(k, mean, trials, cases, wilson_of_rate(mean, effective), "effective wilson", left_out)
+    return PassK(k, mean, trials, cases, wilson_of_rate(mean, effective), "effective wilson", *left_out)
 
 
 def case_repeats(passed: int, trials: int) -> CaseRepeats:
