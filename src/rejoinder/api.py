@@ -151,12 +151,12 @@ def compare(a: Run = None, b: Run = None, *, margin: float = 0.1, trust_folder: 
     return _outside_loop(lambda: compare_recorded(runs_to_compare(named, trust=trust_folder), Wanted(margin))[0])
 
 
-def bless(run: Run = None, name: str = "main") -> Path:
+def bless(run: Run = None, name: str = "main", *, partial: bool = False) -> Path:
     """Keep the verdicts of a run as a baseline of the project; the baseline's file. Raises UsageError for a run that
-    has not finished."""
+    has not finished or, unless it may be `partial`, has only some cases of its suites."""
     from rejoinder.gates.verbs import bless_run
 
-    return bless_run(_open(run, trust=False), name).path
+    return bless_run(_open(run, trust=False), name, partial=partial).path
 
 
 def gate(run: Run = None, *, against: Run = None, rules: Sequence[str] = ("no-regression",)) -> GateResult:

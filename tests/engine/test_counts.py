@@ -151,14 +151,8 @@ def test_several_targets_have_no_common_rate(project: Project) -> None:
 def test_each_of_several_targets_has_its_own_figures(project: Project) -> None:
     checks = [{"match": "yes", "metric": "m"}, follow("Sure?", YES)]
     targets = scripted("it", "no", "yes"), scripted("other", "yes")
-    report = play(
-        project,
-        [case(name, *checks) for name in "ab"],
-        *targets,
-        repeat=2,
-        selection=Selection(targets=("it", "other")),
-    )
-    summary = report.summary
+    both = Selection(targets=("it", "other"))
+    summary = play(project, [case(name, *checks) for name in "ab"], *targets, repeat=2, selection=both).summary
     assert (summary.score.mean, summary.recovery, summary.repeats, summary.metrics) == (None, (), None, {})
     it, other = summary.by_target["it"], summary.by_target["other"]
     assert [row.recovered for row in it.recovery] == [4] and other.recovery == ()

@@ -104,6 +104,31 @@ def test_a_run_that_its_budget_ended_cannot_be_told(project: Project) -> None:
     assert found["reason"].endswith("of 2: no rate yet")
 
 
+@pytest.mark.parametrize(
+    "arguments", [("--limit", "3"), ("--case", "c001"), ("--failed-from", "last"), ("--shard", "1/3")]
+)
+def test_a_run_of_some_cases_says_so(project: Project, arguments: tuple[str, ...]) -> None:
+    run_of(project, answers(16, 4))
+    document = run(project, suite_of(answers(16, 4)), *arguments)
+    chosen, conversations = document["run"]["chosen"], len(document["results"])
+    assert chosen == {"cases": conversations, "of": 20}
+    words = f"{conversations} of 20 cases (selected)"
+    assert words in project.run("show")
+    [found] = project.run_json("gate", "--rule", "rate>=0%")["rules"]
+    assert found["reason"].endswith(f"; {words}")
+    assert words in refusal(project, "bless")
+    with pytest.raises(rejoinder.UsageError, match="selected"):
+        rejoinder.bless()
+    project.run("bless", "--partial")
+    assert rejoinder.bless(partial=True).exists()
+
+
+def test_a_run_of_all_cases_says_nothing(project: Project) -> None:
+    document = run(project, suite_of(answers(3)), "--limit", "3")
+    assert "chosen" not in document["run"]
+    project.run("bless")
+
+
 def test_what_is_wrong_about_the_command_is_said(project: Project) -> None:
     run_of(project, answers(1))
     assert "there is no rule `rates`" in refusal(project, "gate", "--rule", "rates")

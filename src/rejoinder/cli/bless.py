@@ -15,15 +15,16 @@ from rejoinder.report.words import count
 @click.command("bless")
 @click.argument("run", required=False)
 @click.option("--name", default="main", show_default=True, metavar="NAME", help="Name the baseline.")
+@click.option("--partial", is_flag=True, help="Keep a run that has only some cases of its suites.")
 @format_option
-def command(run: str | None, name: str, form: str) -> None:
+def command(run: str | None, name: str, partial: bool, form: str) -> None:
     """Keep the verdicts of a run as a baseline (the latest run when RUN is not given).
 
     A baseline is a file in .rejoinder/baselines that can be committed. It has the verdict, cost and times of every
     trial, and no replies. `rejoinder gate --against NAME` compares a run with it. A damaged or unfinished run is
-    refused. An earlier baseline of the same name is replaced.
+    refused, and one of some cases without --partial. An earlier baseline of the same name is replaced.
     """
-    blessed = bless_run(open_recorded(run), name)
+    blessed = bless_run(open_recorded(run), name, partial=partial)
     if form == "json":
         write_data(_document(blessed))
     else:

@@ -31,6 +31,7 @@ from rejoinder.model import (
     walk_level,
 )
 from rejoinder.model.providers import row_of
+from rejoinder.model.runs import ChosenCases
 from rejoinder.providers import is_plugin
 from rejoinder.roles import Pair, find_embedding_fault, find_provider_fault, judges_of, pair_of, targets_used_by_checks
 from rejoinder.spelling import did_you_mean
@@ -166,14 +167,18 @@ class Survey(Struct, frozen=True):
     """Targets that are asked for nothing but vectors."""
     coded: list[Suite] = []
     """Suites that run Python code of the user's in this process."""
+    chosen: ChosenCases | None = None
+    """None where all cases are run."""
 
 
 def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
     """Walk the plan once. What this version or this command cannot do is refused here."""
     count, selection = 0, options.selection
     ids, tags = _Wanted("case", selection.cases), _Wanted("tag", selection.tags)
-    for suite in suites:
-        for case in suite.cases if selection.cases or selection.tags else ():
+    every = 0
+    for suite in suites if selection.is_partial else ():
+        for case in suite.cases:
+            every += 1
             ids.see(case.id)
             for tag in case.tags:
                 tags.see(tag)
@@ -184,8 +189,10 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
     """Targets that are called for text, and not only for vectors."""
     judges_itself = False
     coded: dict[str, Suite] = {}
+    chosen, last = 0, None
     for pair in pairs(suites, selection):
         count += trials_of(pair.case, options)
+        chosen, last = chosen + (pair.case is not last), pair.case
         if (pair.suite.path, pair.target.name) in speaking and is_plain(pair.case.level):
             continue  # as nearly all rows of a large data set
         others = list(targets_used_by_checks(pair))
@@ -201,7 +208,8 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
                 raise UsageError(f"two targets of one run are named `{target.name}` in {pair.suite.path}")
     threads = max((suite.threads for suite in suites if suite.threads), default=None)
     embedders = [target for place, (_, target) in found.items() if place not in speaking]
-    return Survey(count, list(found.values()), threads, judges_itself, embedders, list(coded.values()))
+    part = ChosenCases(chosen, every) if chosen < every else None
+    return Survey(count, list(found.values()), threads, judges_itself, embedders, list(coded.values()), part)
 
 
 def _runs_python(pair: Pair, others: list[Target]) -> bool:

@@ -42,6 +42,7 @@ def new_receipt(folder: RunFolder, setup: Setup, earlier: Mapping[str, str | Non
         ),
         options={name: value for name, value in setup.options.flat().items() if name not in hidden},
         planned=setup.survey.planned,
+        chosen=setup.survey.chosen,
         judges_itself=setup.survey.judges_itself,
         in_doubt=0,
         duration_s=0.0,

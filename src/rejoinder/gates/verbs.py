@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder.engine.folder import find_run
 from rejoinder.engine.options import Rounds
@@ -25,6 +25,7 @@ from rejoinder.gates.baselines import (
 from rejoinder.gates.rules import Rule, decide, refuse_missing_baseline, undecided
 from rejoinder.model import file_in_project
 from rejoinder.model.figures import GateResult
+from rejoinder.model.runs import ChosenCases
 from rejoinder.run_files import RunDamaged
 from rejoinder.spelling import list_words
 from rejoinder.stats import selection_words
@@ -40,12 +41,18 @@ class Blessed(Struct, frozen=True):
     """The run that had the name before."""
 
 
-def bless_run(recorded: RecordedRun, name: str) -> Blessed:
-    """Keep the verdicts of a run as a baseline of the project. Raises UsageError for a run that has not finished, and
-    RunDamaged for one that is damaged."""
+def bless_run(recorded: RecordedRun, name: str, *, partial: bool = False) -> Blessed:
+    """Keep the verdicts of a run as a baseline of the project. Raises UsageError for a run that has not finished or,
+    unless it may be `partial`, that has not all cases; and RunDamaged for one that is damaged."""
     path = baseline_file(recorded.root, name)
     files = [file_in_project(suite.path, suite.root) for suite in recorded.stored.suites]
-    baseline = _whole_verdicts(recorded, files)
+    report = _whole_run(recorded)
+    if report.run.chosen is not None and not partial:
+        raise UsageError(
+            f"run {recorded.folder.id} has {report.run.chosen}",
+            "Bless a run of all cases, or this one with --partial: other cases then have nothing to be compared with.",
+        )
+    baseline = verdicts_of(report, files)
     try:
         earlier = read_baseline(path)
     except RunDamaged:
@@ -73,7 +80,16 @@ def _sound_run(recorded: RecordedRun) -> RunReport | None:
 def gate_report(report: RunReport, rules: Sequence[Rule], against: Baseline | None = None) -> GateResult:
     """The same for a run that is at hand."""
     verdicts, rest = verdicts_of(report), _rest(report)
-    return decide(rules, verdicts, against, _rounds_against(report)) if rest is None else undecided(rules, rest)
+    if rest is not None:
+        return undecided(rules, rest)
+    found = decide(rules, verdicts, against, _rounds_against(report))
+    return found if report.run.chosen is None else _of_a_part(found, report.run.chosen)
+
+
+def _of_a_part(found: GateResult, chosen: ChosenCases) -> GateResult:
+    """What a rule says of some cases is not said of all."""
+    rules = (structs.replace(rule, reason=f"{rule.reason}; {chosen}") for rule in found.rules)
+    return structs.replace(found, rules=tuple(rules))
 
 
 def find_baseline(root: Path, name: str) -> Baseline:
@@ -92,7 +108,7 @@ def find_baseline(root: Path, name: str) -> Baseline:
             f"The baselines are {list_words(known)}." if known else "Make one with `rejoinder bless RUN --name NAME`."
         )
         raise UsageError(f"there is neither a baseline nor a run `{name}`: {error.message}", hint) from None
-    return _whole_verdicts(recorded)
+    return verdicts_of(_whole_run(recorded))
 
 
 def blessed_run(root: Path, name: str) -> str:
@@ -110,15 +126,14 @@ def blessed_run(root: Path, name: str) -> str:
         raise UsageError(what, f"Compare them with `rejoinder gate --against {name}`.") from None
 
 
-def _whole_verdicts(recorded: RecordedRun, files: Iterable[str] = ()) -> Baseline:
-    """Of a run whose conversations have all ended."""
+def _whole_run(recorded: RecordedRun) -> RunReport:
+    """A run whose conversations have all ended."""
     report = _sound_run(recorded)
-    verdicts = None if report is None else verdicts_of(report, files)
     rest = "it has not ended" if report is None else _rest(report)
-    if verdicts is None or rest is not None:
+    if report is None or rest is not None:
         hint = f"Finish it with `rejoinder resume {recorded.folder.id}`, or start a new run."
         raise UsageError(f"run {recorded.folder.id} is not finished: {rest}", hint)
-    return verdicts
+    return report
 
 
 def _rest(report: RunReport) -> str | None:

@@ -85,6 +85,16 @@ class ReportedOptions(Struct, frozen=True):
     failed_from: str | None = None
 
 
+class ChosenCases(Struct, frozen=True):
+    """How many of the suites' cases a run has, where it does not have all."""
+
+    cases: Count
+    of: Count
+
+    def __str__(self) -> str:
+        return f"{self.cases:,} of {self.of:,} cases (selected)"
+
+
 class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`run.json`"""
 
@@ -100,6 +110,8 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     options: dict[str, Any]
     """The command's options as JSON; `suite.json` has them typed."""
     planned: Count
+    chosen: ChosenCases | None = None
+    """None where all cases of its suites were run."""
     judges_itself: bool = field(default_factory=bool)
     in_doubt: Count
     asked_again: Count = 0

@@ -36,7 +36,8 @@ def write_summary(run: Receipt, summary: Summary, *, corrected: bool = False) ->
     """`corrected`: with the pass rates that people would see where a judge's errors are known."""
     names = ", ".join(dict.fromkeys(suite.name or PurePath(suite.path).name for suite in run.suites))
     targets = ", ".join(summary.by_target) or ", ".join(target.name for target in run.targets)
-    yield f"{names} on {targets}: {count(summary.total, 'conversation')}"
+    chosen = "" if run.chosen is None else f", {run.chosen}"
+    yield f"{names} on {targets}: {count(summary.total, 'conversation')}{chosen}"
     for disabled in run.given_up:
         yield _line("disabled", f"`{disabled.target}`: {disabled.message}")
     yield _line("result", _result(summary))
