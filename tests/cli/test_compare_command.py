@@ -212,13 +212,13 @@ def test_cases_that_were_chosen_because_they_failed_tell_nothing(project: Projec
     assert project.run_json("compare", first, third)["verdict"] == "better"
 
 
-def test_an_older_damaged_run_is_not_read(project: Project) -> None:
-    for _ in range(3):
-        run_broken(project, 0)
-    (run_folders(project.folder)[0] / "run.json").write_text("[]")
-    project.run("compare")
-    (run_folders(project.folder)[1] / "run.json").write_text("[]")
-    assert isinstance(refused(project, "compare"), RunDamaged)
+def test_a_damaged_run_that_was_not_named_stands_in_no_way(project: Project) -> None:
+    first, broken, second = (run_broken(project, 0) for _ in range(3))
+    receipt = project.folder / ".rejoinder/runs" / broken / "run.json"
+    receipt.write_text("[]")
+    found = project.run_json("compare")
+    assert (found["a"], found["b"]) == (first, second)
+    assert isinstance(refused(project, "compare", broken, second), RunDamaged)
 
 
 def test_a_link_in_the_folder_of_the_run_before_is_refused(project: Project) -> None:

@@ -361,6 +361,8 @@ def test_a_quarantined_case_decides_nothing_before_its_date(
         ({"pass": "0 of 4"}, "`0 of 4` cannot be"),
         ({"pass": "most"}, "pass"),
         ({"pass": "4 of 5", "repeat": 3}, "`repeat: 3` gives fewer trials"),
+        ({"pass": "2 of 3", "repeat": 5}, "`repeat: 5` gives more trials"),
+        ({"pass": 4}, 'write for example "4 of 5"'),
         ({"quarantine": {"until": "2026-02-30", "reason": "x"}}, "there is no day `2026-02-30`"),
         ({"quarantine": {"until": "2026-02-03"}}, "reason"),
         ({"control": "again"}, "control"),
@@ -369,6 +371,14 @@ def test_a_quarantined_case_decides_nothing_before_its_date(
 def test_mistakes_in_trials_and_quarantine_are_found(project: Project, keys: Raw, said: str) -> None:
     [error, *_] = project.errors({"target": "it", "targets": [scripted("it", "x")], "evals": [case("a", **keys)]})
     assert said in error["message"]
+
+
+def test_what_is_suggested_for_a_number_of_trials_is_right(project: Project) -> None:
+    suite = "target: it\ntargets: [{name: it, provider: scripted, replies: [x]}]\nevals:\n  - id: a\n    prompt: Hi\n"
+    suite += "    pass: 4\n    checks: [{match: x}]\n"
+    [error] = project.errors(suite)
+    assert error["suggestion"].strip() == 'pass: "4 of 5"'
+    assert project.errors(suite.replace("    pass: 4", error["suggestion"])) == []
 
 
 # Net recovery

@@ -75,6 +75,37 @@ def test_the_result_line(verdicts: tuple[Any, ...], last: str) -> None:
     assert list(write_gate(found, SYMBOLS))[-1] == last
 
 
+def test_what_is_in_quarantine_is_named(project: Project) -> None:
+    suite = suite_of(answers(3, 1))
+    suite["evals"][3]["quarantine"] = {"until": "9999-12-31", "reason": "the carrier moves"}
+    run(project, suite)
+    assert project.run("gate", "--rule", "rate>=100%").splitlines() == [
+        "PASS rate>=100%   pass   100% (44 to 100), 3 of 3 passed",
+        "quarantined, not counted: c003 until 9999-12-31 (the carrier moves)",
+        "",
+        "PASS gate passed: 1 rule   exit 0",
+    ]
+
+
+def test_a_terminal_is_told_what_to_type_next(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = run_of(project, answers(5))
+    project.run("bless")
+    second = run_of(project, answers(5), "--limit", "4")
+    last = project.run("gate", "--against", "main", code=5).splitlines()[-1]
+    assert last.endswith("exit 5"), "a pipe ends with the verdict"
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "160")
+    commands = [
+        line.split("   ")[0].split() for line in project.run("gate", "--against", "main", code=5).splitlines()[-2:]
+    ]
+    assert commands == [
+        ["rejoinder", "compare", first, second],
+        ["rejoinder", "bless", second, "--name", "main", "--partial"],
+    ]
+    for _, *command in commands:
+        project.run(*command)
+
+
 def test_nothing_is_called_and_nothing_is_written(project: Project) -> None:
     with FakeServer(Answer("yes")) as server:
         project.write("evals.yaml", {"targets": [behind(server, "it")], "target": "it", "evals": [case("a")]})

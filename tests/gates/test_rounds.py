@@ -146,6 +146,16 @@ def test_what_cannot_go_in_rounds_is_refused_before_anything_is_sent(
     assert run_folders(project.folder) == []
 
 
+@pytest.mark.parametrize("keys", [{"repeat": 3}, {"pass": "2 of 3"}])
+def test_cases_with_repeats_of_their_own_make_no_equal_rounds(project: Project, keys: Raw) -> None:
+    bless(project, answers(3))
+    suite = suite_of(answers(3))
+    suite["evals"][1] |= keys
+    project.write("evals.yaml", suite)
+    assert "case `c001` has repeats of its own" in refusal(project, "run", "evals.yaml", *AUTO)
+    assert run_folders(project.folder) == []
+
+
 def test_an_estimate_is_that_of_all_rounds(project: Project) -> None:
     bless(project, answers(2))
     project.write("evals.yaml", suite_of(answers(2)))

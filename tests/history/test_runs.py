@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from rejoinder.engine import folder as folders
+from rejoinder.history import index
 from rejoinder.history.index import History
 from rejoinder.history.query import Query, Range, find_runs
 from rejoinder.model.history import RowFigures, RunRow
@@ -272,6 +275,36 @@ def test_rm_deletes_a_folder_that_is_no_run(project: Project) -> None:
     assert not (project.folder / "victim").exists()
 
 
+def test_blessed_runs_have_their_names(project: Project) -> None:
+    first, second = started(project, "yes"), started(project, "yes")
+    project.run("bless", first)
+    project.run("bless", first, "--name", "v1")
+    project.write(".rejoinder/baselines/broken.json", "{}")
+    found = {one["id"]: one["baselines"] for one in project.run_json("runs")}
+    assert found == {first: ["main", "v1"], second: []}
+    assert f"{first} main v1" in project.run("runs")
+
+
+def test_whole_summaries_are_read_from_the_folders_that_the_list_has(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looking each run up by its name reads the list of all runs for each."""
+    known = [started(project, "yes") for _ in range(3)]
+    listings = list[Path]()
+    listed = folders.run_ids
+
+    def counted(parent: Path) -> list[str]:
+        listings.append(parent)
+        return listed(parent)
+
+    for module in (folders, index):
+        monkeypatch.setattr(module, "run_ids", counted)
+    rows = project.run_json("runs")
+    assert [one["id"] for one in rows] == known[::-1]
+    assert all("score" in one["summary"] for one in rows)
+    assert len(listings) == 1
+
+
 # On a terminal
 
 
@@ -290,6 +323,23 @@ def test_a_terminal_shows_the_end_of_ids_and_drops_columns_that_have_no_room() -
     assert wide[2] == "<place 0001>       capitals  26 of 30   87%          3  $0.029  1 day  <error 4 failed>"
     assert terminal(rows, 64)[0].split() == ["run", "suite", "passed", "rate", "cost", "age", "status"]
     assert terminal(rows, 40)[0].split() == ["run", "suite", "passed", "age", "status"]
+
+
+def test_baselines_stand_beside_their_runs_and_a_command_at_the_end() -> None:
+    rows = [row(number, summary=figures(2)) for number in (1, 2)]
+    page = find_runs(History(tuple(rows), rows[-1].id), Query())
+    form = Form(now=0, width=80)
+    assert list(write_runs(page, form))[-2:] == ["", "  rejoinder show last   the latest run"]
+    blessed = structs.replace(page, baselines={rows[0].id: ("main", "v1")})
+    shown = list(write_runs(blessed, form))
+    assert shown[2].startswith("0001 main v1")
+    assert shown[-2:] == ["", "  rejoinder compare 0001 last   what changed since main"]
+    assert list(write_runs(blessed, structs.replace(form, width=40)))[-2:] == [
+        "  rejoinder compare 0001 last",
+        "      what changed since main",
+    ]
+    in_a_pipe = list(write_runs(blessed, structs.replace(form, width=None)))
+    assert in_a_pipe[-1].startswith(f"{rows[0].id} main v1"), "no command"
 
 
 def test_an_end_that_two_ids_share_is_not_used() -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
 import click
 import msgspec
 
 from rejoinder.cli.grouping import format_option
-from rejoinder.cli.output import echo, write_data
-from rejoinder.engine.recorded import open_recorded
+from rejoinder.cli.output import echo, width_of, write_data
+from rejoinder.engine.folder import listed_receipt, runs_folder
+from rejoinder.engine.recorded import RecordedRun, open_recorded
+from rejoinder.gates.baselines import Baseline, baseline_names
 from rejoinder.gates.rules import NO_REGRESSION, read_rule
 from rejoinder.gates.verbs import find_baseline, gate_run
-from rejoinder.report.gate import marks_for, write_gate
+from rejoinder.report.gate import Beside, marks_for, write_gate
 
 
 @click.command("gate")
@@ -36,9 +39,29 @@ def command(run: str | None, against: str | None, rules: tuple[str, ...], form: 
     """
     wanted = [read_rule(rule) for rule in rules]
     recorded = open_recorded(run)
-    found = gate_run(recorded, wanted, None if against is None else find_baseline(recorded.root, against))
+    before = None if against is None else find_baseline(recorded.root, against)
+    found = gate_run(recorded, wanted, before)
     if form == "json":
         write_data(msgspec.to_builtins(found))
     else:
-        echo(*write_gate(found, marks_for(sys.stdout)))
+        summary, on_terminal = recorded.folder.read_summary(), sys.stdout.isatty()
+        beside = Beside(
+            () if summary is None else summary.quarantined,
+            tuple(_next_commands(recorded, against, before)) if on_terminal else (),
+            width_of(sys.stdout) if on_terminal else None,
+        )
+        echo(*write_gate(found, marks_for(sys.stdout), beside))
     sys.exit(found.exit_code)
+
+
+def _next_commands(recorded: RecordedRun, against: str | None, before: Baseline | None) -> Iterator[tuple[str, str]]:
+    """What to type next, of which the project has what it needs."""
+    folder, root = recorded.folder, recorded.root
+    if before is None or folder.path.parent != runs_folder(root):
+        return
+    if before.run != folder.id and (runs_folder(root) / before.run).is_dir():
+        yield f"rejoinder compare {before.run} {folder.id}", "what changed"
+    if against in baseline_names(root):
+        receipt = listed_receipt(folder)
+        partial = " --partial" if receipt is not None and receipt.chosen is not None else ""
+        yield f"rejoinder bless {folder.id} --name {against}{partial}", "accept it as the new baseline"

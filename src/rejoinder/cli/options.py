@@ -9,7 +9,7 @@ import click
 
 from rejoinder.cli.grouping import AliasedOption, Decorator, Values, grouped
 from rejoinder.cli.output import words
-from rejoinder.cli.parameter_types import AUTO, DOLLARS, LIFETIME, REPEAT, SHARD
+from rejoinder.cli.parameter_types import AUTO, DOLLARS, FAIL_UNDER, LIFETIME, REPEAT, SHARD
 from rejoinder.engine.options import Rounds, RunOptions
 
 _PATH = click.Path(path_type=Path)
@@ -164,4 +164,10 @@ def _given(values: Values) -> Values:
     return {name: value for name, value in values.items() if value is not None}
 
 
+fail_under_option = click.option(
+    "--fail-under",
+    type=FAIL_UNDER,
+    metavar="RATE",
+    help="Exit with 0 or 1 by the pass rate: 90%, or lower:85% for the lower end of its interval.",
+)
 trust_option = click.option("--trust", is_flag=True, help="Use the run folder's own copy of its suites.")

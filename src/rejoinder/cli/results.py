@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from math import ceil, floor, log10
 from pathlib import Path
 from shlex import quote
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 from msgspec import Struct, structs
@@ -25,6 +25,9 @@ from rejoinder.report.formats import FORMATS, name_format, write_results
 from rejoinder.report.runs import tried_cases
 from rejoinder.report.summary import write_summary
 from rejoinder.report.words import count
+
+if TYPE_CHECKING:
+    from rejoinder.gates.rules import Rule
 
 MOST_SHOWN = 20
 """Conversations that are shown without being asked for."""
@@ -100,8 +103,18 @@ output_options = grouped(
 )
 
 
-def exit_with(report: RunReport, output: Output) -> NoReturn:
-    sys.exit(write_report(report, output))
+def exit_with(report: RunReport, output: Output, fail_under: Rule | None = None) -> NoReturn:
+    sys.exit(write_and_decide(report, output, fail_under))
+
+
+def write_and_decide(report: RunReport, output: Output, fail_under: Rule | None) -> int:
+    """Write a run's results; the exit code, by a rule where there is one."""
+    code = write_report(report, output)
+    if fail_under is None:
+        return code
+    from rejoinder.cli.fail_under import decide_exit
+
+    return decide_exit(report, fail_under, code, err=output.form != "text")
 
 
 def write_report(report: RunReport, output: Output) -> int:

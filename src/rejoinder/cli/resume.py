@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from rejoinder.cli.grouping import Values
 from rejoinder.cli.live import live_display
-from rejoinder.cli.options import LIMITS, PACE, TRUST, changed_options, trust_option
+from rejoinder.cli.options import LIMITS, PACE, TRUST, changed_options, fail_under_option, trust_option
 from rejoinder.cli.results import Output, exit_with, output_options
 from rejoinder.engine.recorded import open_recorded
 from rejoinder.engine.run import resume_run
+
+if TYPE_CHECKING:
+    from rejoinder.gates.rules import Rule
 
 
 @click.command("resume")
 @click.argument("run", required=False)
 @click.option("--retry-errors", is_flag=True, help="Make calls again that ended in an error.")
 @changed_options(**PACE, **LIMITS, **TRUST)
+@fail_under_option
 @trust_option
 @output_options
-def command(run: str | None, retry_errors: bool, changes: Values, trust: bool, output: Output) -> None:
+def command(
+    run: str | None, retry_errors: bool, changes: Values, fail_under: Rule | None, trust: bool, output: Output
+) -> None:
     """Go on with a run that was interrupted or killed (the latest when RUN is not given).
 
     Recorded calls are not made again. Suites are read from the project's files; where they were edited, what is
     unchanged is kept and what changed is asked again. Where a file is gone, the run's own copy is used, if your
-    rejoinder wrote it.
+    rejoinder wrote it. Exit codes are those of `run`; with --fail-under the pass rate decides between 0 and 1.
     """
     recorded = open_recorded(run, trust=trust)
     options = recorded.options().changed(**changes)
@@ -33,5 +41,6 @@ def command(run: str | None, retry_errors: bool, changes: Values, trust: bool, o
         from rejoinder.gates.rounds import goes_in_rounds, resume_rounds
 
         if goes_in_rounds(options):
-            exit_with(resume_rounds(recorded, options, RoundsDisplay(), retry_errors=retry_errors), output)
-    exit_with(resume_run(recorded, options, live_display(), retry_errors=retry_errors), output)
+            report = resume_rounds(recorded, options, RoundsDisplay(), retry_errors=retry_errors)
+            exit_with(report, output, fail_under)
+    exit_with(resume_run(recorded, options, live_display(), retry_errors=retry_errors), output, fail_under)

@@ -12,10 +12,9 @@ from msgspec import Struct
 from rejoinder.cli.grouping import grouped
 from rejoinder.cli.live import live_display
 from rejoinder.cli.loading import load_or_exit
-from rejoinder.cli.options import run_options, trust_option
+from rejoinder.cli.options import fail_under_option, run_options, trust_option
 from rejoinder.cli.output import echo
-from rejoinder.cli.parameter_types import FAIL_UNDER
-from rejoinder.cli.results import Output, output_options, write_report
+from rejoinder.cli.results import Output, output_options, write_and_decide
 from rejoinder.engine.conversation import Fork
 from rejoinder.engine.options import MOST_ROUNDS, RunOptions
 from rejoinder.engine.plan import pairs, survey_plan
@@ -121,12 +120,7 @@ class Extras(Struct, frozen=True, kw_only=True):
         metavar="[DIR]",
         help="Write each first prompt into a file of DIR.  [default: .rejoinder/prompts]",
     ),
-    fail_under=click.option(
-        "--fail-under",
-        type=FAIL_UNDER,
-        metavar="RATE",
-        help="Exit with 0 or 1 by the pass rate: 90%, or lower:85% for the lower end of its interval.",
-    ),
+    fail_under=fail_under_option,
 )
 @click.option("--output-format", "file_form", type=click.Choice(["json", "jsonl", "yaml"]), hidden=True)
 @output_options
@@ -159,7 +153,7 @@ def command(
     _check_fork(start, extras, options, has_paths=bool(paths))
     output.check()
     if start.fork is not None:
-        sys.exit(_finish(_fork(start, options), output, extras.fail_under))
+        sys.exit(write_and_decide(_fork(start, options), output, extras.fail_under))
     suites = load_or_exit(paths, options, asks=not extras.dry_run)
     if extras.dry_run:
         from rejoinder.cli.estimate import show_estimate
@@ -179,7 +173,7 @@ def command(
         return
 
     def run_once(suites: list[Suite]) -> int:
-        return _finish(_run(suites, options), output, extras.fail_under)
+        return write_and_decide(_run(suites, options), output, extras.fail_under)
 
     if extras.watching:
         from rejoinder.cli.watch import watch
@@ -195,16 +189,6 @@ def _run(suites: list[Suite], options: RunOptions) -> RunReport:
     from rejoinder.gates.rounds import start_rounds
 
     return start_rounds(suites, options, RoundsDisplay())
-
-
-def _finish(report: RunReport, output: Output, fail_under: Rule | None) -> int:
-    """Write a run's results; the exit code."""
-    code = write_report(report, output)
-    if fail_under is None:
-        return code
-    from rejoinder.cli.fail_under import decide_exit
-
-    return decide_exit(report, fail_under, code, err=output.form != "text")
 
 
 def _with_cache(options: RunOptions, *, watching: bool) -> RunOptions:

@@ -14,7 +14,7 @@ import click
 
 from rejoinder.cli.grouping import AliasedOption, Values, grouped
 from rejoinder.cli.output import echo, echo_styled, style_for, width_of, words, write_data, write_machine
-from rejoinder.engine.folder import find_run, list_runs, locate_run, prune_runs, remove_run
+from rejoinder.engine.folder import RunFolder, find_run, list_runs, locate_run, prune_runs, remove_run
 from rejoinder.errors import RejoinderError
 from rejoinder.history.index import read_history
 from rejoinder.history.query import SORTS, Query, Range, find_runs
@@ -164,9 +164,14 @@ def command(ctx: click.Context, query: Query, form: str) -> None:
 
     if form == "text" and query.limit is None:
         query = structs.replace(query, limit=SHOWN)
-    page = find_runs(read_history(_root()), query)
+    from rejoinder.gates.baselines import baselines_by_run
+
+    root = _root()
+    history = read_history(root)
+    blessed = {run: names for run, names in baselines_by_run(root).items() if run in history.places}
+    page = structs.replace(find_runs(history, query), baselines=blessed)
     if form == "json":
-        write_data([_with_whole_summary(row) for row in page.rows])
+        write_data([_whole_row(row, history.places[row.id], blessed.get(row.id, ())) for row in page.rows])
     elif form == "csv":
         write_machine(write_csv(page))
     else:
@@ -174,14 +179,14 @@ def command(ctx: click.Context, query: Query, form: str) -> None:
         echo_styled(write_runs(page, Form(now=time.time(), width=width, style=style_for(sys.stdout))))
 
 
-def _with_whole_summary(row: RunRow) -> dict[str, Any]:
-    """The row, with all figures of its summary instead of those that a list shows."""
+def _whole_row(row: RunRow, folder: Path, baselines: tuple[str, ...]) -> dict[str, Any]:
+    """The row, with all figures of its summary instead of those that a list shows, and the baselines that it is."""
     from msgspec import to_builtins
 
-    document = row.document()
+    document = {**row.document(), "baselines": list(baselines)}
     if row.summary is not None:
         with suppress(RejoinderError, OSError):
-            whole = locate_run(_root(), row.id).read_summary()
+            whole = RunFolder(folder).read_summary()
             document["summary"] = document["summary"] if whole is None else to_builtins(whole)
     return document
 

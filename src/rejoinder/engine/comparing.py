@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from rejoinder.comparison import Side, compare_sides
 from rejoinder.engine.changes import changes_between
-from rejoinder.engine.folder import RunFolder, list_runs
+from rejoinder.engine.folder import RunFolder, list_runs, listed_receipt
 from rejoinder.engine.recorded import RecordedRun, open_recorded
 from rejoinder.engine.run_report import RunReport
 from rejoinder.engine.verify import sound_run
@@ -56,7 +56,8 @@ def _like(run: RecordedRun) -> Iterator[RunFolder]:
     """The other runs of the project that ran the same suites, newest first. Runs that are open are left out."""
     wanted = _suites_of(run.folder.read_receipt())
     for folder in reversed(list_runs(run.root)):
-        if folder.id != run.folder.id and not folder.is_busy and _suites_of(folder.read_receipt()) == wanted:
+        suites = _suites_of(listed_receipt(folder))
+        if folder.id != run.folder.id and suites is not None and suites == wanted and not folder.is_busy:
             yield folder
 
 

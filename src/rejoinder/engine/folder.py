@@ -340,11 +340,17 @@ def last_run(parent: Path, ids: list[str]) -> str | None:
     return next((run for run in reversed(ids) if _has_begun(RunFolder(parent / run))), ids[-1] if ids else None)
 
 
-def _suite_names(run: RunFolder) -> list[str]:
+def listed_receipt(run: RunFolder) -> Receipt | None:
+    """The receipt of a run among others; None where there is none, or a damaged one, which is for its own command to
+    tell."""
     try:
-        receipt = run.read_receipt()
+        return run.read_receipt()
     except RunDamaged:
-        return []
+        return None
+
+
+def _suite_names(run: RunFolder) -> list[str]:
+    receipt = listed_receipt(run)
     return [] if receipt is None else [suite_name(suite) for suite in receipt.suites]
 
 

@@ -158,6 +158,16 @@ def baseline_names(root: Path) -> list[str]:
     return []
 
 
+def baselines_by_run(root: Path) -> dict[str, tuple[str, ...]]:
+    """The names of the baselines that each run is. A file that is no baseline is left out."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name in baseline_names(root):
+        with contextlib.suppress(RunDamaged):
+            if (baseline := read_baseline(baseline_file(root, name))) is not None:
+                found[baseline.run] = (*found.get(baseline.run, ()), name)
+    return found
+
+
 def write_baseline(root: Path, name: str, baseline: Baseline) -> Path:
     """Keep a baseline, in place of an earlier one of that name. Raises UsageError where it cannot be written."""
     path = baseline_file(root, name)

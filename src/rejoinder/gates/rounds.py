@@ -111,8 +111,14 @@ def _refuse_others(suites: list[Suite], options: RunOptions, before: Baseline) -
             "Leave out --fail-fast, --cache, --watch and --shard.",
         )
     known = {case.key for case in before.cases if case.trials}
-    jobs = (job.prepared for job in plan(suites, options.changed(repeat=1)))
+    jobs = [job.prepared for job in plan(suites, options.changed(repeat=1)) if job.trial == 1]
     keys = {CaseKey(one.case.file, one.case.id, one.target.name, one.variant) for one in jobs}
+    own = next((one.case for one in jobs if (one.case.repeat or 1) > 1), None)
+    if own is not None:
+        raise UsageError(
+            f"--repeat auto runs every case once a round, and case `{own.id}` has repeats of its own",
+            "Leave out its `repeat` and `pass`, or give a number to --repeat.",
+        )
     if len({(key.target, key.variant) for key in keys}) > 1:
         raise UsageError("--repeat auto compares one target with its baseline", "Choose it with --target.")
     if keys and not keys & known:

@@ -36,6 +36,8 @@ class History(Struct, frozen=True):
     rows: tuple[RunRow, ...]
     last: str | None
     """The id that `last` stands for."""
+    places: dict[str, Path] = {}
+    """The folder of each."""
 
 
 def read_history(root: Path) -> History:
@@ -56,7 +58,7 @@ def read_history(root: Path) -> History:
         rows.append(_as_it_is_now(row, parent))
     if kept != known:
         _write_index(path, kept)
-    return History(tuple(rows), last_run(runs, ids))
+    return History(tuple(rows), last_run(runs, ids), {run: parent / run for run, parent in places.items()})
 
 
 def _stamp(folder: str) -> str:

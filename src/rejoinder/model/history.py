@@ -136,3 +136,5 @@ class Page(Struct, frozen=True):
     last: str | None = None
     """The id that `last` stands for."""
     trend: Trend | None = None
+    baselines: dict[str, tuple[str, ...]] = {}
+    """The names of the baselines that runs of the project are, by id."""

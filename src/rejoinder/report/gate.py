@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from msgspec import Struct
 
 from rejoinder.model.figures import GateResult, RuleResult, RuleVerdict
-from rejoinder.report.words import count
+from rejoinder.model.runs import QuarantinedCase
+from rejoinder.report.words import command_lines, count
 
 
 class Marks(Struct, frozen=True):
@@ -20,6 +21,8 @@ class Marks(Struct, frozen=True):
         return {"pass": self.passed, "fail": self.failed, "cannot-tell": self.open}[verdict]
 
 
+MOST_NAMED = 3
+"""Cases in quarantine."""
 SYMBOLS = Marks("✓", "✗", "?")
 WORDS = Marks("PASS", "FAIL", "CANNOT TELL")
 _WORDS: dict[RuleVerdict, str] = {"pass": "pass", "fail": "fail", "cannot-tell": "cannot tell"}
@@ -34,10 +37,32 @@ def marks_for(stream: TextIO) -> Marks:
     return SYMBOLS if stream.isatty() else WORDS
 
 
-def write_gate(found: GateResult, marks: Marks = WORDS) -> Iterator[str]:
+class Beside(Struct, frozen=True):
+    """What is told of a run beside its rules."""
+
+    quarantined: tuple[QuarantinedCase, ...] = ()
+    commands: tuple[tuple[str, str], ...] = ()
+    """To type next, with what each does."""
+    width: int | None = None
+
+
+NOTHING = Beside()
+
+
+def write_gate(found: GateResult, marks: Marks = WORDS, beside: Beside = NOTHING) -> Iterator[str]:
     yield from write_rules(found, marks)
+    yield from _not_counted([case for case in beside.quarantined if case.active])
     yield ""
     yield f"{marks.of(found.verdict)} {_result(found)}   exit {found.exit_code}"
+    yield from command_lines(beside.commands, beside.width)
+
+
+def _not_counted(cases: Sequence[QuarantinedCase]) -> Iterator[str]:
+    if not cases:
+        return
+    named = [f"{case.id} until {case.until} ({case.reason})" for case in cases[:MOST_NAMED]]
+    more = f" and {len(cases) - MOST_NAMED:,} more" if len(cases) > MOST_NAMED else ""
+    yield f"quarantined, not counted: {', '.join(named)}{more}"
 
 
 def write_rules(found: GateResult, marks: Marks = WORDS) -> Iterator[str]:

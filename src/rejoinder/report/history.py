@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from rejoinder.model.history import ENDING, Page, RowFigures, RunRow, Trend, seconds_of
 from rejoinder.report.problems import Style, columns_of, plain, printable
-from rejoinder.report.words import count, shortened
+from rejoinder.report.words import command_lines, count, shortened
 
 if TYPE_CHECKING:
     from rejoinder.report.csv import Cell
@@ -59,6 +59,18 @@ def write_runs(page: Page, form: Form) -> Iterator[str]:
     if page.trend is not None:
         yield ""
         yield write_trend(page.trend, form)
+    if form.width is not None and page.last is not None:
+        yield ""
+        yield from command_lines([_next(page)], form.width)
+
+
+def _next(page: Page) -> tuple[str, str]:
+    """A command for the latest run, and what it does."""
+    names = {name: run for run, every in page.baselines.items() for name in every if run != page.last}
+    if not names:
+        return "rejoinder show last", "the latest run"
+    name = "main" if "main" in names else min(names)
+    return f"rejoinder compare {_short_id(names[name], page)} last", f"what changed since {name}"
 
 
 def _nothing(page: Page) -> str:
@@ -105,9 +117,14 @@ def _styled(line: str, cells: list[str], row: RunRow, form: Form) -> str:
 
 
 def _name(row: RunRow, page: Page, form: Form) -> str:
-    ending = row.id[-ENDING:]
-    shown = row.id if form.width is None or ending in page.shared else ending
-    return f"{shown} last" if row.id == page.last else shown
+    shown = row.id if form.width is None else _short_id(row.id, page)
+    last = ["last"] if row.id == page.last else []
+    return " ".join([shown, *last, *page.baselines.get(row.id, ())])
+
+
+def _short_id(run: str, page: Page) -> str:
+    ending = run[-ENDING:]
+    return run if ending in page.shared else ending
 
 
 def _suites(row: RunRow, _page: Page, _form: Form) -> str:

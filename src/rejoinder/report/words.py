@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
+
+def command_lines(commands: Iterable[tuple[str, str]], width: int | None) -> Iterator[str]:
+    """Commands to type next, each with what it does, behind it or below it."""
+    listed = list(commands)
+    longest = max((len(command) for command, _ in listed), default=0)
+    for command, use in listed:
+        line = f"  {command.ljust(longest)}   {use}"
+        yield from [line] if width is None or len(line) <= width else [f"  {command}", f"      {use}"]
+
 
 def count(number: int, word: str) -> str:
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"

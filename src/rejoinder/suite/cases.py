@@ -114,8 +114,9 @@ class CaseBuilder:
         """How often the case is run, how many of its trials have to pass, and until when it decides nothing."""
         data, needed = self.data, _needed(self.data, self._at("pass"), self.texts)
         repeat = data.get("repeat", needed[1] if needed else None)
-        if needed is not None and repeat < needed[1]:
-            message = f"`repeat: {repeat}` gives fewer trials than `pass: {data['pass']}` is about"
+        if needed is not None and repeat != needed[1]:
+            fewer = "fewer" if repeat < needed[1] else "more"
+            message = f"`repeat: {repeat}` gives {fewer} trials than `pass: {data['pass']}` is about"
             self.texts.problem("out-of-range", self._at("repeat"), message)
         return {"repeat": repeat, "needed": needed, "quarantine": self._quarantine()}
 

@@ -240,7 +240,10 @@ def _type(fault: _Fault) -> Iterator[Violation]:
         return
     message = _must_be(fault, types)
     quote = instead = None
-    if "string" in types and isinstance(value, int | float | bool):
+    if fault.key == "pass" and type(value) is int:
+        instead = f'"{value} of {value + 1}"'
+        message += f"; write for example {instead}"
+    elif "string" in types and isinstance(value, int | float | bool):
         message += "; put it in quotes"
         quote = True
     elif isinstance(value, str) and wants_number and _is_number(value):
