@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,19 @@ from rejoinder.history.index import History
 from rejoinder.history.query import Query, Range, find_runs
 from rejoinder.model.history import RowFigures, RunRow
 from rejoinder.report.history import Form, write_runs, write_trend
-from tests.kit import Project, Raw, case, follow, refusal, refused, run, run_folders, scripted
+from tests.kit import (
+    Process,
+    Project,
+    Raw,
+    case,
+    file_contents,
+    follow,
+    refusal,
+    refused,
+    run,
+    run_folders,
+    scripted,
+)
 
 
 def suite(*replies: str, name: str = "capitals", cases: int = 2, **more: Any) -> Raw:
@@ -231,7 +244,7 @@ def test_tags_and_notes_lie_in_the_folder_and_are_found(project: Project) -> Non
     assert project.run_json("show", first)["run"]["id"] == first
 
 
-@pytest.mark.parametrize("tag", ["", "two words", "x" * 65, "\x1b[31m"])
+@pytest.mark.parametrize("tag", ["", "two words", "x" * 65, "\x1b[31m", "x\n"])
 def test_a_tag_is_a_word(project: Project, tag: str) -> None:
     started(project, "yes")
     assert "a tag has letters" in str(refused(project, "runs", "tag", "last", tag))
@@ -303,6 +316,66 @@ def test_whole_summaries_are_read_from_the_folders_that_the_list_has(
     assert [one["id"] for one in rows] == known[::-1]
     assert all("score" in one["summary"] for one in rows)
     assert len(listings) == 1
+
+
+@pytest.mark.parametrize(
+    ("part", "command"),
+    [
+        ("runs", ("rm", "last")),
+        ("runs", ("prune", "--keep", "0")),
+        ("grades", ("rm", "GRADES")),
+        ("", ("rm", "last")),
+        ("", ("rm", "GRADES")),
+        ("", ("prune", "--keep", "0")),
+    ],
+)
+def test_nothing_is_deleted_through_a_link(
+    project: Project, tmp_path_factory: pytest.TempPathFactory, part: str, command: tuple[str, ...]
+) -> None:
+    started(project, "yes")
+    grades = Path(project.run_json("grade")["run"]["folder"]).name
+    other = tmp_path_factory.mktemp("other") / ".rejoinder"
+    (project.folder / ".rejoinder").rename(other)
+    link = project.folder / ".rejoinder" / part
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(other / part, target_is_directory=True)
+    before = file_contents(other)
+    words = [grades if word == "GRADES" else word for word in command]
+    assert "nothing is deleted through it" in str(refused(project, "runs", *words, "--yes"))
+    assert file_contents(other) == before
+
+
+def test_a_project_below_a_link_deletes_its_runs(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    started(project, "yes")
+    (project.folder / ".rejoinder").rename(project.folder / "store")
+    (project.folder / ".rejoinder").symlink_to("store", target_is_directory=True)
+    link = project.folder.parent / "link"
+    link.symlink_to(project.folder, target_is_directory=True)
+    monkeypatch.chdir(link)
+    project.run("runs", "rm", "last", "--yes")
+    assert not any(path.is_dir() for path in (project.folder / "store/runs").iterdir())
+
+
+def test_prune_deletes_what_a_killed_rm_has_left(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = project.folder / ".rejoinder/runs" / started(project, "yes")
+    for name in ("lock", "run.json"):
+        (folder / name).unlink()
+    monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
+    assert "kept 1 run" in project.invoke("runs", "prune", "--keep", "0", "--yes").stderr
+    assert folder.is_dir()
+    monkeypatch.undo()
+    monkeypatch.chdir(project.folder)
+    assert project.run("runs", "prune", "--keep", "0", "--yes") == "deleted 1 run\n"
+    assert not folder.exists()
+
+
+@pytest.mark.slow
+def test_tags_that_are_given_at_once_are_all_kept(project: Project) -> None:
+    started(project, "yes")
+    processes = [Process(project.folder, "runs", "tag", "last", f"t{number}") for number in range(8)]
+    assert [process.end().code for process in processes] == [0] * 8
+    [listed] = project.run_json("runs")
+    assert sorted(listed["tags"]) == [f"t{number}" for number in range(8)]
 
 
 # On a terminal

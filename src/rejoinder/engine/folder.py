@@ -361,7 +361,8 @@ def suite_name(suite: SuiteOfRun) -> str:
 
 def remove_run(root: Path, run: RunFolder) -> None:
     """Delete a run of the project with its grades, or grades. Raises RunBusy where it is open, and UsageError where it
-    is not the project's or could not be deleted."""
+    is not the project's, or is reached through a link, or could not be deleted."""
+    refuse_linked(root)
     parents = (runs_folder(root), grades_folder(root, run.path.parent.name))
     if run.path.parent not in parents:
         raise UsageError(f"{run.path} is not a run of this project", f"Its runs are in {runs_folder(root)}.")
@@ -376,18 +377,36 @@ def remove_run(root: Path, run: RunFolder) -> None:
 
 
 def prune_runs(root: Path, keep: int) -> list[str]:
-    """Delete all but the newest runs, and their grades. A run that is open, or being graded, stays."""
+    """Delete all but the newest runs, and their grades. A run that is open, or being graded, stays; so does a folder
+    without a lock that belongs to another user: no run of ours made it. Raises UsageError where links lead to runs."""
+    refuse_linked(root)
     runs = list_runs(root)
     gone: list[str] = []
     for run in runs[: max(0, len(runs) - keep)]:
-        if not (run.path / "lock").is_file():
-            continue  # it was not made by a run
+        if not (run.path / "lock").is_file() and not _is_own(run.path):
+            continue
         with contextlib.suppress(RejoinderError), run.held():
             run.discard()
             RunFolder(grades_folder(root, run.id)).discard()
         if not run.path.exists():
             gone.append(run.id)
     return gone
+
+
+def refuse_linked(root: Path) -> None:
+    """Raises UsageError where a link leads to the project's runs or grades: what is deleted would be another's."""
+    for folder in (runs_folder(root), grades_folder(root, "")):
+        leaves = not folder.resolve().is_relative_to(root.resolve())
+        if folder.is_symlink() or leaves:
+            raise UsageError(
+                f"{folder} is a link, or behind one: nothing is deleted through it",
+                f"Delete the runs in the project that they belong to: they are in {folder.resolve()}.",
+            )
+
+
+def _is_own(folder: Path) -> bool:
+    """Does a folder belong to this user?"""
+    return not hasattr(os, "geteuid") or folder.stat(follow_symlinks=False).st_uid == os.geteuid()
 
 
 def write_lines(path: Path, items: Iterable[Any], mask: Mask) -> int:

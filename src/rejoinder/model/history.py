@@ -13,7 +13,7 @@ from rejoinder.model.runs import RunStatus
 
 ListedStatus: TypeAlias = RunStatus | Literal["damaged"]
 Outcome: TypeAlias = ListedStatus | Literal["passed", "failed"]
-Tag: TypeAlias = Annotated[str, Meta(pattern=r"^[\w.-]{1,64}$")]
+Tag: TypeAlias = Annotated[str, Meta(pattern=r"^[\w.-]{1,64}\Z")]
 Name: TypeAlias = Annotated[str, Meta(max_length=200)]
 Names: TypeAlias = Annotated[tuple[Name, ...], Meta(max_length=20)]
 ENDING = 4
