@@ -14,9 +14,9 @@ from click.testing import CliRunner, Result
 
 from rejoinder.cli.app import cli
 from rejoinder.errors import RejoinderError
-from rejoinder.project import user_values
+from rejoinder.project import user_files, user_values
 from rejoinder.testing import Answer, FakeServer
-from tests.kit import Project, Raw, behind, case, refusal, refused, scripted
+from tests.kit import Process, Project, Raw, behind, case, command_line, refusal, refused, scripted
 
 SECRET = "correct-horse-battery-staple-4711"
 
@@ -56,7 +56,12 @@ def test_only_the_owner_can_read_the_files(project: Project, home: Path) -> None
         project.run("suites", "save", "mine", "evals.yaml")
     finally:
         os.umask(before)
-    assert sorted(path.name for path in home.iterdir()) == ["secrets.json", "suites.json", "vars.json"]
+    assert sorted(path.name for path in home.iterdir()) == [
+        ".lock",
+        "secrets.json",
+        "suites.json",
+        "vars.json",
+    ]
     assert {stat.S_IMODE(path.stat().st_mode) for path in home.iterdir()} == {0o600}
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
 
@@ -70,6 +75,33 @@ def test_a_file_that_others_can_read_is_refused(project: Project, home: Path, mo
     assert SECRET not in str(error)
     project.write("evals.yaml", suite("{{ secret('token') }}"))
     assert "chmod 600" in str(refused(project, "run", "evals.yaml"))
+
+
+@pytest.mark.slow
+def test_values_that_are_saved_at_once_are_all_kept(project: Project, home: Path) -> None:
+    project.write("evals.yaml", suite("Hi"))
+    names = [f"n{number}" for number in range(8)]
+    commands = [("var", "set", name, name) for name in names]
+    commands += [("suites", "save", name, "evals.yaml") for name in names]
+    ended = [process.end() for process in [Process(project.folder, *command) for command in commands]]
+    assert [one.code for one in ended] == [0] * 16, ended
+    asked = [
+        subprocess.Popen(command_line("secret", "set", name), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        for name in names
+    ]
+    for process, name in zip(asked, names, strict=True):
+        process.communicate(name.encode())
+    for kind in ("vars", "suites", "secrets"):
+        assert sorted(json.loads((home / f"{kind}.json").read_text())) == names, kind
+
+
+def test_a_folder_that_another_process_holds_is_waited_for(
+    project: Project, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(user_files, "LOCK_WAIT_S", 0.05)
+    with user_files.user_folder_held():
+        assert "another process changes the files" in str(refused(project, "var", "set", "a", "b"))
+    project.run("var", "set", "a", "b")
 
 
 DAMAGED = {

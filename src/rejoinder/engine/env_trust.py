@@ -19,7 +19,7 @@ import msgspec
 
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Target
-from rejoinder.project import Environment, own_environment, user_folder
+from rejoinder.project import Environment, own_environment, user_folder, user_folder_held
 from rejoinder.providers import Provider
 from rejoinder.providers.http_api import ApiProvider
 from rejoinder.providers.routes import CERTIFICATE_VARIABLES
@@ -123,12 +123,14 @@ def is_trusted(file: Path) -> bool:
 
 
 def trust_files(files: Iterable[Path]) -> None:
-    _write({**trusted_files(), **{str(file.resolve()): _digest(file) for file in files}})
+    with user_folder_held():
+        _write({**trusted_files(), **{str(file.resolve()): _digest(file) for file in files}})
 
 
 def forget_files(files: Iterable[Path]) -> None:
     gone = {str(file.resolve()) for file in files}
-    _write({path: digest for path, digest in trusted_files().items() if path not in gone})
+    with user_folder_held():
+        _write({path: digest for path, digest in trusted_files().items() if path not in gone})
 
 
 def deciding_variables(names: Iterable[str]) -> list[str]:
@@ -154,7 +156,6 @@ def _place() -> Path:
 def _write(files: dict[str, str]) -> None:
     place = _place()
     try:
-        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with replace_file(place) as stream:
             stream.write(msgspec.json.format(msgspec.json.encode(files), indent=2) + b"\n")
     except OSError as error:

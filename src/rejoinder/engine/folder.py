@@ -31,6 +31,7 @@ import msgspec
 
 from rejoinder.engine.crash_points import reached
 from rejoinder.errors import RejoinderError, UsageError, reason_of
+from rejoinder.locks import lock_within
 from rejoinder.model import Receipt, Summary
 from rejoinder.model.runs import SuiteOfRun
 from rejoinder.run_files import (
@@ -81,14 +82,9 @@ class RunFolder:
         except OSError as error:
             reason = reason_of(error)
             raise RejoinderError(f"{self.path} cannot be written: {reason}") from None
-        deadline = time.monotonic() + LOCK_WAIT_S
-        while not _try_lock(handle):
-            if time.monotonic() > deadline:
-                os.close(handle)
-                raise RunBusy(
-                    f"run {self.id} is open in another process", "Wait for it to end, or stop it with Ctrl-C."
-                )
-            time.sleep(0.02)
+        if not lock_within(handle, LOCK_WAIT_S):
+            os.close(handle)
+            raise RunBusy(f"run {self.id} is open in another process", "Wait for it to end, or stop it with Ctrl-C.")
         self._lock = handle
         sweep_drafts(self.path)
 
@@ -117,7 +113,7 @@ class RunFolder:
         """Is the run open in a process? Looking creates and changes nothing."""
         try:
             with open_file(self.path / "lock") as stream:
-                return not _try_lock(stream.fileno())
+                return not lock_within(stream.fileno(), 0)
         except (OSError, RunDamaged):
             return False
 
@@ -184,20 +180,6 @@ def _as_file(data: Any, mask: Mask | None = None) -> bytes:
     """What a JSON file of the folder holds."""
     content = msgspec.json.encode(data)
     return msgspec.json.format(mask.hide(content) if mask else content, indent=2) + b"\n"
-
-
-def _try_lock(handle: int) -> bool:
-    try:
-        import fcntl
-    except ImportError:
-        from filelock import lock_descriptor
-
-        return lock_descriptor(handle, blocking=False)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def runs_folder(root: Path) -> Path:

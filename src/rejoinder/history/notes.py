@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 from msgspec import structs
@@ -24,22 +24,30 @@ def read_notes(run: RunFolder) -> Notes:
 
 
 def add_tags(run: RunFolder, tags: Iterable[str]) -> Notes:
-    notes = read_notes(run)
-    return _write(run, structs.replace(notes, tags=tuple(dict.fromkeys((*notes.tags, *tags)))))
+    return _change(run, lambda notes: structs.replace(notes, tags=tuple(dict.fromkeys((*notes.tags, *tags)))))
 
 
 def remove_tags(run: RunFolder, tags: Iterable[str]) -> Notes:
-    notes, gone = read_notes(run), set(tags)
-    return _write(run, structs.replace(notes, tags=tuple(tag for tag in notes.tags if tag not in gone)))
+    gone = set(tags)
+    return _change(run, lambda notes: structs.replace(notes, tags=tuple(tag for tag in notes.tags if tag not in gone)))
 
 
 def set_note(run: RunFolder, text: str) -> Notes:
     """An empty text removes the note."""
-    return _write(run, structs.replace(read_notes(run), note=text))
+    return _change(run, lambda notes: structs.replace(notes, note=text))
 
 
-def _write(run: RunFolder, notes: Notes) -> Notes:
-    """Raises RunBusy for a run that is open: its process is the one that writes to the folder."""
+def _change(run: RunFolder, change: Callable[[Notes], Notes]) -> Notes:
+    """Raises RunBusy for a run that is open: its process is the one that writes to the folder. Another one that notes
+    something at the same time is waited for, so that nothing is lost."""
+    with run.held():
+        notes = change(read_notes(run))
+        _check(notes)
+        run.write(FILE, notes)
+    return notes
+
+
+def _check(notes: Notes) -> None:
     try:
         msgspec.convert(msgspec.to_builtins(notes), Notes)
     except msgspec.ValidationError:
@@ -47,6 +55,3 @@ def _write(run: RunFolder, notes: Notes) -> Notes:
             "a tag has letters, digits, `_`, `-` and `.`, at most 64 of them; a run has at most"
             f" {MOST_TAGS} tags and a note of {LONGEST_NOTE:,} characters"
         ) from None
-    with run.held():
-        run.write(FILE, notes)
-    return notes

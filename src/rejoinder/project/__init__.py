@@ -25,4 +25,4 @@ from rejoinder.project.plugins import (
     known_checks,
     project_checks,
 )
-from rejoinder.project.user_files import remove_value, save_value, user_values
+from rejoinder.project.user_files import remove_value, save_value, user_folder_held, user_values

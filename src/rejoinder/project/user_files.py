@@ -9,19 +9,24 @@ from __future__ import annotations
 import os
 import re
 import sys
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from rejoinder.errors import UsageError, reason_of
+from rejoinder.locks import lock_within
 from rejoinder.project.files import FileFault, read_text
 from rejoinder.project.folders import user_folder
 
 Kind: TypeAlias = Literal["suites", "vars", "secrets"]
 LARGEST = 1 << 20
 LONGEST_VALUE = 1 << 16
+LOCK = ".lock"
+LOCK_WAIT_S = 30.0
+"""To write a file takes milliseconds, on a slow disk a second."""
 _NAME = re.compile(r"[\w.-]{1,64}")
 _OTHERS = 0o077
 
@@ -50,25 +55,42 @@ def save_value(kind: Kind, name: str, value: str) -> None:
         raise UsageError("a name has letters, digits, `_`, `-` and `.`, at most 64 of them")
     if not 0 < len(value) <= LONGEST_VALUE or "\0" in value:
         raise UsageError(f"the value of `{name}` is empty, longer than {LONGEST_VALUE:,} characters, or no text")
-    _write(kind, {**user_values(kind), name: value})
+    with user_folder_held() as folder:
+        _write(folder, kind, {**user_values(kind), name: value})
 
 
 def remove_value(kind: Kind, name: str) -> bool:
     """False where there was none."""
-    known = user_values(kind)
-    if name not in known:
+    if name not in user_values(kind):
         return False
-    _write(kind, {key: value for key, value in known.items() if key != name})
+    with user_folder_held() as folder:
+        _write(folder, kind, {key: value for key, value in user_values(kind).items() if key != name})
     return True
 
 
-def _write(kind: Kind, values: dict[str, str]) -> None:
+@contextmanager
+def user_folder_held() -> Generator[Path]:
+    """The user's folder, where no other process changes a file meanwhile: what both had read and changed would be lost
+    to one of them. Raises UsageError."""
     folder = user_folder()
     if folder is None:
         raise UsageError("there is no home folder to save anything in", "Set HOME.")
-    path = folder / f"{kind}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(folder / LOCK, os.O_WRONLY | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written: {reason_of(error)}") from None
+    try:
+        if not lock_within(handle, LOCK_WAIT_S):
+            raise UsageError(f"another process changes the files in {folder}", "Try again when it has ended.")
+        yield folder
+    finally:
+        os.close(handle)
+
+
+def _write(folder: Path, kind: Kind, values: dict[str, str]) -> None:
+    path = folder / f"{kind}.json"
+    try:
         _replace(path, msgspec.json.format(msgspec.json.encode(values, order="sorted"), indent=2) + b"\n")
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {reason_of(error)}") from None

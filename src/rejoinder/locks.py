@@ -1,0 +1,29 @@
+"""Locks of files, held by the operating system: they end with the process, however it ends."""
+
+from __future__ import annotations
+
+import time
+
+
+def lock_within(handle: int, seconds: float) -> bool:
+    """Lock an open file for this process, until it is closed; False where others hold it for so long."""
+    deadline = time.monotonic() + seconds
+    while not _try_lock(handle):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _try_lock(handle: int) -> bool:
+    try:
+        import fcntl
+    except ImportError:
+        from filelock import lock_descriptor
+
+        return lock_descriptor(handle, blocking=False)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
