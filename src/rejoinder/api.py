@@ -27,12 +27,14 @@ from rejoinder.engine.interrupts import Deadline, passed_on
 from rejoinder.engine.loading import load_options
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.options import Answers, Limits, Pace, RunOptions, Selection, Trust
+from rejoinder.engine.own_files import files_of, refuse_own_file
 from rejoinder.engine.recorded import RecordedRun, open_recorded
 from rejoinder.engine.run_report import RunReport
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Suite
 from rejoinder.model.comparisons import RunComparison
 from rejoinder.model.figures import GateResult
+from rejoinder.project import find_root
 from rejoinder.review import load_suites
 from rejoinder.suite import find_files
 
@@ -199,6 +201,7 @@ def export(run: Run, to: str | None, out: str | Path) -> None:
     find_format(path, to)
     recorded = _open(run, trust=False)
     report = _outside_loop(lambda: sound_run(recorded))
+    refuse_own_file(path, files_of(recorded))
     try:
         write_results(report, path, to)
     except OSError as error:

@@ -22,5 +22,5 @@ def command(runs: tuple[str, ...], trust: bool, output: Output) -> None:
     `rejoinder resume` can ask it.
     """
     parts = tuple(open_recorded(run, trust=trust) for run in runs)
-    output.check()
+    output.check(*parts)
     exit_with(merge_runs(parts, live_display()), output)

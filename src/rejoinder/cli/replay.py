@@ -24,5 +24,5 @@ def command(run: str | None, no_code: bool, trust: bool, output: Output) -> None
     result is a run of its own.
     """
     recorded = open_recorded(run, trust=trust)
-    output.check()
+    output.check(recorded)
     exit_with(replay_run(recorded, recorded.options().changed(no_code=no_code), live_display()), output)

@@ -15,6 +15,8 @@ from msgspec import Struct, structs
 
 from rejoinder.cli.grouping import grouped
 from rejoinder.cli.output import echo, write_machine
+from rejoinder.engine.own_files import files_of, refuse_own_file
+from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.run_report import RunReport
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import CasePlace, CaseStatus, Result
@@ -47,12 +49,20 @@ class Output(Struct, frozen=True, kw_only=True):
         """`--output-format` is the format of the files, or of standard output without one."""
         return structs.replace(self, **{"file_form" if self.out else "form": form}) if form else self
 
-    def check(self) -> None:
-        """Find out before anything is sent whether the results can be written where they are wanted."""
+    def check(self, *runs: RecordedRun) -> None:
+        """Find out before anything is sent whether the results can be written where they are wanted. `runs`: what they
+        will come from."""
         for path in self.out:
             self._form_of(path)
+        self.spare(file for run in runs for file in files_of(run))
         for path in self.out:
             _refuse_unwritable(path)
+
+    def spare(self, sources: Iterable[Path]) -> None:
+        """Raises UsageError where a file would be written over one that the results come from."""
+        kept = list(sources) if self.out else []
+        for path in self.out:
+            refuse_own_file(path, kept)
 
     def write_files(self, report: RunReport) -> None:
         for path in self.out:
@@ -64,17 +74,21 @@ class Output(Struct, frozen=True, kw_only=True):
 
 
 def _refuse_unwritable(path: Path) -> None:
-    """Raises UsageError where a file cannot be written."""
+    """Raises UsageError where a file cannot be written. None is left: it could be taken for a suite."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not path.exists()
         with path.open("a", encoding="utf-8"):
             pass
+        if is_new:
+            path.unlink()
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {reason_of(error)}") from None
 
 
 def write_file(report: RunReport, path: Path, form: str) -> None:
-    """Raises UsageError where the file cannot be written."""
+    """Raises UsageError where the file cannot be written, or is one that the results come from."""
+    refuse_own_file(path, files_of(RecordedRun(report.folder, find_root(Path.cwd(), Path.cwd()))))
     try:
         write_results(report, path, form)
     except OSError as error:

@@ -35,7 +35,7 @@ def command(
     """
     recorded = open_recorded(run, trust=trust)
     options = recorded.options().changed(**changes)
-    output.check()
+    output.check(recorded)
     if options.selection.rounds is not None:
         from rejoinder.cli.rounds import RoundsDisplay
         from rejoinder.gates.rounds import goes_in_rounds, resume_rounds

@@ -18,10 +18,11 @@ from rejoinder.cli.results import Output, output_options, write_and_decide
 from rejoinder.engine.conversation import Fork
 from rejoinder.engine.options import MOST_ROUNDS, RunOptions
 from rejoinder.engine.plan import pairs, survey_plan
-from rejoinder.engine.recorded import open_recorded
+from rejoinder.engine.recorded import RecordedRun, open_recorded
 from rejoinder.engine.run import failed_cases, fork_run, start_run
 from rejoinder.engine.run_report import RunReport
 from rejoinder.model import Suite
+from rejoinder.project import recording_files
 
 if TYPE_CHECKING:
     from rejoinder.gates.rules import Rule
@@ -151,10 +152,14 @@ def command(
             return
         options = options.changed(cases=cases, failed_from=start.failed_from)
     _check_fork(start, extras, options, has_paths=bool(paths))
-    output.check()
     if start.fork is not None:
-        sys.exit(write_and_decide(_fork(start, options), output, extras.fail_under))
-    suites = load_or_exit(paths, options, asks=not extras.dry_run)
+        recorded = open_recorded(start.fork, trust=start.trust)
+        output.check(recorded)
+        sys.exit(write_and_decide(_fork(recorded, start, options), output, extras.fail_under))
+    output.check()
+    with recording_files() as read:
+        suites = load_or_exit(paths, options, asks=not extras.dry_run)
+    output.spare(read)
     if extras.dry_run:
         from rejoinder.cli.estimate import show_estimate
 
@@ -220,8 +225,7 @@ def _check_fork(start: StartFrom, extras: Extras, options: RunOptions, *, has_pa
         raise click.UsageError("--fork takes up one conversation: name its case with --case ID")
 
 
-def _fork(start: StartFrom, options: RunOptions) -> RunReport:
-    recorded = open_recorded(start.fork, trust=start.trust)
+def _fork(recorded: RecordedRun, start: StartFrom, options: RunOptions) -> RunReport:
     fork = Fork(turn=start.turn or 1, prompt=start.prompt, system=start.system)
     report, taken = fork_run(recorded, options.changed(fork=fork), live_display())
     if taken is not None:

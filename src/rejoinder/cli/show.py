@@ -26,6 +26,8 @@ def command(run: str | None, trust: bool, output: Output) -> None:
     damage = find_damage(recorded)
     report = show_run(recorded)
     if damage is not None:
+        if output.out or output.form != "text":
+            raise damage  # another program would take the figures for those of the run
         show_error(damage)
     try:
         write_report(report, output)

@@ -54,7 +54,7 @@ class RecordedRun:
     @property
     def uses_copy(self) -> bool:
         """Is a suite read from a copy without this user's seal? What is made from it gets no seal either."""
-        return not self.has_seal and any(self._suite_file(suite) is None for suite in self.stored.suites)
+        return not self.has_seal and any(self.suite_file(suite) is None for suite in self.stored.suites)
 
     def beside(self, folder: RunFolder) -> RecordedRun:
         """Another run, which this one was made from."""
@@ -86,7 +86,7 @@ class RecordedRun:
         options, suites = self.options(), list[Suite]()
         asks = asks and options.answers.asks_candidates
         for number, stored in enumerate(self.stored.suites):
-            file = self._suite_file(stored)
+            file = self.suite_file(stored)
             suites += (
                 load_suites([file], load_options(options, asks=asks))[0]
                 if file is not None
@@ -110,7 +110,8 @@ class RecordedRun:
         if options.selection.system_prompt is not None or answers.fork is not None or answers.record is not None:
             raise self._refused("was started with --system-prompt, --fork or --record")
 
-    def _suite_file(self, stored: StoredSuite) -> Path | None:
+    def suite_file(self, stored: StoredSuite) -> Path | None:
+        """Where a suite is read from; None where only the folder's copy is left."""
         here = _moved(stored.path, self.stored.root, self.root)
         if here is not None and here.is_file():
             return here
