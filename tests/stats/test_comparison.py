@@ -68,6 +68,34 @@ def test_one_repeat_is_mid_p_mcnemar(wins: int, losses: int, mid: float, exact: 
     assert (found.p_value, found.exact) == (near(mid), near(exact))
 
 
+def of_primes(number: int) -> Pairs:
+    """Each case has another prime number of trials, so their common denominator has hundreds of digits."""
+    multiples = {many for one in range(2, 200) for many in range(one * one, 40_000, one)}
+    primes = [one for one in range(2, 40_000) if one not in multiples][:number]
+    return [(Trials(one // 2, one), Trials((one + place % 2) // 2, one)) for place, one in enumerate(primes)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "differing"), [(120, 60), (4100, 2050)])
+def test_trials_without_a_common_number_are_compared(number: int, differing: int) -> None:
+    pairs = of_primes(number)
+    found = compare_runs(pairs)
+    rates = [b.passed / b.trials - a.passed / a.trials for a, b in pairs]
+    assert found.differing == differing
+    assert found.difference == pytest.approx(sum(rates) / number)
+    assert found.p_value is not None
+    assert 0 < found.p_value < 0.01
+    mirrored = compare_runs([(b, a) for a, b in pairs])
+    assert (mirrored.p_value, mirrored.difference) == (found.p_value, pytest.approx(-(found.difference or 0)))
+
+
+@pytest.mark.parametrize("factor", [1, 7, 1 << 60, 10**400], ids=["1", "7", "2^60", "10^400"])
+def test_a_factor_of_all_differences_changes_nothing(factor: int) -> None:
+    assert sign_flip([one * factor for one in THIRDS]) == sign_flip(THIRDS)
+    many = [one % 7 - 2 for one in range(3000)]
+    assert sign_flip([one * factor for one in many]) == sign_flip(many)
+
+
 @pytest.mark.parametrize(
     ("wins", "losses", "centre", "error", "low", "high"),
     [

@@ -28,6 +28,8 @@ MOST_CASES = 100_000
 EXACT_CASES = 2000
 EXACT_STEPS = 20_000_000
 """A second. Trials of very unequal numbers have more sums; their differences are rounded."""
+LARGEST_SCALE = 1 << 64
+GRID = 1 << 53
 LEAST_OF_GROUP = 20
 LEAST_REPEATS = 6
 _NOTHING = 1e-30
@@ -124,8 +126,8 @@ class _Differences:
     """What the cases of B pass more than those of A."""
 
     def __init__(self, counts: Sequence[tuple[_Counts, _Counts]]) -> None:
-        scale = lcm(*{trials for (_, m), (_, n) in counts for trials in (m, n)})
-        whole = [after * (scale // n) - before * (scale // m) for (before, m), (after, n) in counts]
+        scale = _common_scale(counts)
+        whole = [_whole(pair, scale) for pair in counts]
         self.values = values = [one / scale for one in whole]
         self.n = len(values)
         self.mean = sum(whole) / scale / self.n
@@ -190,6 +192,23 @@ def _p_value_of(total: float, squares: float, differing: float) -> float:
     return 2 * normal_above(abs(total) / sqrt(squares))
 
 
+def _common_scale(counts: Sequence[tuple[_Counts, _Counts]]) -> int:
+    """A common denominator of all rates; where numbers of trials have none of a usable size, the grid of a float."""
+    scale = 1
+    for trials in {trials for (_, m), (_, n) in counts for trials in (m, n)}:
+        scale = lcm(scale, trials)
+        if scale > LARGEST_SCALE:
+            return GRID
+    return scale
+
+
+def _whole(pair: tuple[_Counts, _Counts], scale: int) -> int:
+    """A difference in parts of the scale, rounded away from 0: only equal rates have none."""
+    (before, m), (after, n) = pair
+    gain = (after * m - before * n) * scale
+    return -(-gain // (m * n)) if gain > 0 else gain // (m * n)
+
+
 def sign_flip(differences: Sequence[int]) -> SignFlip:
     """The sign-flip (permutation) test of paired differences, as whole numbers of a common denominator.
 
@@ -200,13 +219,13 @@ def sign_flip(differences: Sequence[int]) -> SignFlip:
     values = [one for one in differences if one]
     if not values:
         return SignFlip(1.0, 1.0, "sign-flip mid-p")
+    unit = gcd(*values)
+    values = _shorter([one // unit for one in values])
     if len(values) > EXACT_CASES:
         p_value = 2 * normal_above(abs(sum(values)) / sqrt(sum(one * one for one in values)))
         return SignFlip(p_value, p_value, "sign-flip, normal approximation")
-    unit = gcd(*values)
-    values = [one // unit for one in values]
     while _steps(values) > EXACT_STEPS:  # as exact, for differences of fewer digits
-        values = [(one + 1) // 2 if one > 0 else one // 2 for one in values]
+        values = _halved(values, 1)
     sizes, seen = sorted(map(abs, values)), abs(sum(values))
     offset, chances = _sums_of_chosen(sizes)
     # The sum is `seen` where the chosen sizes add up to this; both are odd or both even.
@@ -215,6 +234,16 @@ def sign_flip(differences: Sequence[int]) -> SignFlip:
     if seen == 0:
         return SignFlip(min(1.0, 2 * above + equal / 2), 1.0, "sign-flip mid-p")
     return SignFlip(2 * above + equal, min(1.0, 2 * (above + equal)), "sign-flip mid-p")
+
+
+def _shorter(values: Sequence[int]) -> list[int]:
+    """The same in parts of a float's grid where they have more digits: their sums and squares fit a float."""
+    return _halved(values, max(0, max(map(abs, values)).bit_length() - GRID.bit_length()))
+
+
+def _halved(values: Sequence[int], times: int) -> list[int]:
+    """Rounded away from 0: a difference stays one, and mirrored values stay mirrored."""
+    return [-(-one >> times) if one > 0 else one >> times for one in values]
 
 
 def _steps(values: Sequence[int]) -> float:
