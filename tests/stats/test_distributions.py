@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from statistics import NormalDist
 
 import pytest
@@ -43,6 +44,21 @@ def test_fisher_is_scipys(a: int, b: int, m: int, n: int) -> None:
 )
 def test_known_answers_of_fisher(before: tuple[int, int], after: tuple[int, int], expected: float) -> None:
     assert fisher_one_sided(before, after) == pytest.approx(expected, abs=5e-5)
+
+
+@bounded(100)
+@given(st.integers(1, 100_000), st.integers(1, 100_000), st.floats(0, 1), st.floats(0, 1))
+def test_fisher_of_many_trials_is_scipys(m: int, n: int, before: float, after: float) -> None:
+    a, b = int(before * m), int(after * n)
+    wanted = float(scipy.hypergeom.cdf(b, m + n, a + b, n))
+    assert fisher_one_sided((a, m), (b, n)) == pytest.approx(wanted, rel=1e-9, abs=1e-300)
+
+
+@pytest.mark.parametrize(("a", "b"), [(500_000, 499_000), (1_000_000, 0), (0, 1_000_000), (3, 2), (999_999, 1_000_000)])
+def test_fisher_of_a_million_trials_takes_a_moment(a: int, b: int) -> None:
+    begun = time.process_time()
+    assert 0 <= fisher_one_sided((a, 1_000_000), (b, 1_000_000)) <= 1
+    assert time.process_time() - begun < 2
 
 
 @bounded(100)

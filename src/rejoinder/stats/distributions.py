@@ -6,6 +6,8 @@ from functools import cache
 from math import atan2, copysign, cos, erfc, exp, fsum, log, pi, sin, sqrt
 
 _MANY_DEGREES = 300
+_NOTHING = 1e-25
+"""Of the largest term; further ones change no digit."""
 
 
 def normal_above(z: float) -> float:
@@ -100,13 +102,33 @@ def exact_binomial(successes: int, trials: int) -> float | None:
 
 def fisher_one_sided(before: tuple[int, int], after: tuple[int, int]) -> float:
     """Fisher's exact test that `after` passes less often than `before`, both as (passed, trials): the chance of so few
-    passes after, or fewer, if the passes of both were dealt out at random."""
-    from math import comb
+    passes after, or fewer, if the passes of both were dealt out at random.
 
+    Each chance is the one beside it times a ratio of small numbers, from the most likely number of passes outward, so
+    neither large binomials nor their logarithms round anything away. Chances too small to count end the walk.
+    """
     (a, m), (b, n) = before, after
     passes = a + b
-    ways = sum(comb(n, few) * comb(m, passes - few) for few in range(max(0, passes - m), b + 1))
-    return ways / comb(m + n, passes)
+    least, most = max(0, passes - m), min(n, passes)
+    if b >= most:
+        return 1.0
+    peak = min(most, max(least, (passes + 1) * (n + 1) // (m + n + 2)))
+    below, above = [1.0], list[float]()
+    few, term, first = peak, 1.0, 1.0
+    while few > least and (few > b or term > _NOTHING * first):
+        term *= few * (m - passes + few) / ((passes - few + 1) * (n - few + 1))
+        few -= 1
+        first = term if few == b else first
+        below.append(term)
+    many, term = peak, 1.0
+    while many < most and term > _NOTHING:
+        term *= (passes - many) * (n - many) / ((many + 1) * (m - passes + many + 1))
+        many += 1
+        above.append(term)
+    every = fsum(below) + fsum(above)
+    if b >= peak:
+        return min(1.0, (fsum(below) + fsum(above[: b - peak])) / every)
+    return fsum(below[peak - b :]) / every
 
 
 def holm(p_values: list[float]) -> list[float]:
