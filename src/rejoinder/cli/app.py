@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import sys
@@ -63,6 +64,9 @@ COUNTERPARTS = {
 """Commands that other tools have, and what does their work here."""
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+
+
 class LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
@@ -118,20 +122,31 @@ def cli() -> None:
 
 def run() -> None:
     """Run a command; a user's mistake is shown as one, with exit code 2, and never as a traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        # Text from suites may hold anything; a terminal that cannot show it must not end the program.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    from rejoinder.cli.streams import guard_streams, lost_output
+
+    guard_streams()
     try:
-        sys.exit(cli.main(prog_name="rejoinder", standalone_mode=False))
-    except (RejoinderError, click.ClickException, click.Abort, KeyboardInterrupt) as error:
-        sys.exit(_show(error))
+        code = cli.main(prog_name="rejoinder", standalone_mode=False)
+    except SystemExit as ended:
+        code = ended.code
+    except (RejoinderError, click.ClickException, click.Abort, KeyboardInterrupt, OSError) as error:
+        code = _show(error)
+    if (lost := lost_output()) is not None:
+        code = _show(lost)
+    sys.exit(code)
 
 
-def _show(error: RejoinderError | click.ClickException | click.Abort | KeyboardInterrupt) -> int:
-    """Say why a command ended; its exit code."""
+def _show(error: RejoinderError | click.ClickException | click.Abort | KeyboardInterrupt | OSError) -> int:
+    """Say why a command ended; its exit code. Of errors of the operating system only a disk that takes no more is none
+    of ours."""
     from rejoinder.cli.output import echo, echo_text, show_error
 
+    if isinstance(error, OSError):
+        from rejoinder.cli.streams import LostOutput
+
+        if error.errno not in _FULL:
+            raise error
+        error = LostOutput(str(error.filename or "a file"), error)
     if isinstance(error, click.Abort | KeyboardInterrupt):
         echo("interrupted", err=True)
         return 130

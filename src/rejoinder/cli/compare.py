@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -57,14 +56,10 @@ def command(
     else:
         root = find_root(Path.cwd(), Path.cwd())
         found = compare_recorded(runs_to_compare([blessed_run(root, name) for name in runs], trust=trust), wanted)
-    try:
-        if form == "json":
-            write_machine(write_comparisons_json(found))
-        else:
-            _show(found, every)
-    except BrokenPipeError:
-        # The reader of our output has closed it. The exit code still says what was found.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if form == "json":
+        write_machine(write_comparisons_json(found))
+    else:
+        _show(found, every)
     sys.exit(exit_code(found, strict=strict))
 
 

@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 import click
 
+from rejoinder.cli.streams import is_read
 from rejoinder.errors import RejoinderError
 from rejoinder.model import Problem
 from rejoinder.report.problems import Style, plain, printable_line, write_problem
@@ -110,6 +111,8 @@ def write_machine(pieces: Iterable[str]) -> None:
     """Text for another program: UTF-8, whatever the terminal can show."""
     sys.stdout.flush()
     for piece in pieces:
+        if not is_read():
+            break
         sys.stdout.buffer.write(piece.encode("utf-8", "surrogatepass"))
     sys.stdout.flush()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable
 from math import ceil, floor, log10
@@ -134,15 +133,11 @@ def write_and_decide(report: RunReport, output: Output, fail_under: Rule | None)
 def write_report(report: RunReport, output: Output) -> int:
     """Machine-readable results alone on standard output; for people, conversations and a summary. The exit code."""
     output.write_files(report)
-    try:
-        if output.form == "text":
-            _write_text(report, output.verbose, output.corrected)
-        else:
-            write_machine(FORMATS[output.form].write(report))
-            _tell_how_to_go_on(report)
-    except BrokenPipeError:
-        # The reader of our output has closed it. The exit code still says how the run ended.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if output.form == "text":
+        _write_text(report, output.verbose, output.corrected)
+    else:
+        write_machine(FORMATS[output.form].write(report))
+        _tell_how_to_go_on(report)
     return report.summary.exit_code
 
 
