@@ -177,9 +177,9 @@ def test_what_a_collector_rejects_is_said(project: Project) -> None:
     run(project, SUITE)
     answer = b'{"partialSuccess": {"rejectedSpans": "3", "errorMessage": "too old"}}'
     with Collector((200, {}, answer)).open() as collector:
-        said = project.invoke("export", "--to", "otlp", "--endpoint", collector.url)
-    assert said.exit_code == 0
-    assert said.stderr == "the collector rejected 3 spans: too old\n"
+        error = refused(project, "export", "--to", "otlp", "--endpoint", collector.url)
+    assert error.exit_code == 3
+    assert error.message == "the collector rejected 3 spans: too old"
 
 
 def test_edited_figures_are_said_and_not_exported(project: Project) -> None:

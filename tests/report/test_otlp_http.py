@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Event, Thread
 
 import pytest
 
@@ -100,6 +105,53 @@ def test_no_collector_is_an_error_that_says_where() -> None:
         endpoint = Endpoint(f"http://127.0.0.1:{port}/v1/traces", timeout_s=0.05)
         with pytest.raises(ExportError, match=f"127.0.0.1:{port}"):
             send(mixed(), endpoint, wait=lambda _: None)
+
+
+@contextmanager
+def dripping(beginning: bytes, drop: bytes) -> Iterator[int]:
+    """A port where a request is answered with drops, as long as the client takes them."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def drip(connection: socket.socket) -> None:
+            with connection, suppress(OSError):
+                connection.recv(1 << 16)
+                connection.sendall(beginning)
+                while not ended.wait(0.02):
+                    connection.sendall(drop)
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    Thread(target=drip, args=(listener.accept()[0],)).start()
+
+        ended = Event()
+        thread = Thread(target=serve)
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            ended.set()
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("beginning", "drop"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n", b" "),
+        (b"HTTP/1.1 503 Busy\r\nContent-Length: 60000\r\n\r\n", b" "),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\nX-Slow: ", b"x"),
+    ],
+    ids=["body", "body of an error", "100 Continue", "header"],
+)
+def test_a_collector_that_drips_is_given_up(beginning: bytes, drop: bytes) -> None:
+    begun = time.monotonic()
+    with dripping(beginning, drop) as port:
+        endpoint = Endpoint(f"http://127.0.0.1:{port}/v1/traces", timeout_s=0.3)
+        with pytest.raises(ExportError, match=r"did not answer within 0\.3 seconds"):
+            send(mixed(), endpoint, wait=lambda _: None)
+    assert time.monotonic() - begun < 10
 
 
 def test_the_address_comes_from_the_variables_of_opentelemetry() -> None:

@@ -55,9 +55,9 @@ def command(
 
 
 def _send(report: RunReport, url: str, *, content: bool) -> None:
-    from rejoinder.report.otlp_http import find_endpoint, send
+    from rejoinder.report.otlp_http import ExportError, find_endpoint, send
 
     sent = send(report, find_endpoint(os.environ, url), content=content)
     echo(f"sent {count(sent.spans, 'span')} to {url}")
     if sent.rejected:
-        echo(f"the collector rejected {count(sent.rejected, 'span')}: {sent.message}", err=True)
+        raise ExportError(f"the collector rejected {count(sent.rejected, 'span')}: {sent.message}".rstrip(": "))

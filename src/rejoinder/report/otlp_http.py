@@ -11,7 +11,10 @@ import ssl
 import sys
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
 from http.client import HTTPException
+from threading import Thread
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit
@@ -30,6 +33,7 @@ ATTEMPTS = 5
 LONGEST_WAIT_S = 30.0
 _PATH = "/v1/traces"
 _MOST_READ = 1 << 16
+_REFUSED = 300
 _AGAIN = frozenset((429, 502, 503, 504))
 """What the protocol wants to be tried again."""
 
@@ -44,6 +48,7 @@ class Endpoint(Struct, frozen=True):
     url: str
     headers: dict[str, str] = {}
     timeout_s: float = TIMEOUT_S
+    """For a request and its whole answer."""
 
 
 class Sent(Struct, frozen=True):
@@ -136,14 +141,13 @@ def _post(opener: OpenerDirector, endpoint: Endpoint, document: str, wait: Calla
         request = Request(endpoint.url, body, {**headers, **endpoint.headers}, method="POST")
         pause = min(2.0**attempt, LONGEST_WAIT_S)
         try:
-            with opener.open(request, timeout=endpoint.timeout_s) as response:
-                return _read_answer(response.read(_MOST_READ))
-        except HTTPError as error:
-            with error:
-                reason = f"it answers HTTP {error.code}: {_shown(error.read(_MOST_READ))}".rstrip(": ")
-            if error.code not in _AGAIN:
+            answer = _within(endpoint.timeout_s, partial(_ask, opener, request, endpoint.timeout_s))
+            if answer.status < _REFUSED:
+                return _read_answer(answer.body)
+            reason = f"it answers HTTP {answer.status}: {_shown(answer.body)}".rstrip(": ")
+            if answer.status not in _AGAIN:
                 break
-            pause = _asked_for(error.headers.get("Retry-After")) or pause
+            pause = _asked_for(answer.retry_after) or pause
         except (URLError, HTTPException, TimeoutError, OSError) as error:
             cause = error.reason if isinstance(error, URLError) else error
             reason = one_line(shorten(str(cause) or type(cause).__name__, 300))
@@ -153,6 +157,39 @@ def _post(opener: OpenerDirector, endpoint: Endpoint, document: str, wait: Calla
         f"the collector at {endpoint.url} did not take the spans: {reason}",
         "Check its address and that it takes OTLP/HTTP.",
     )
+
+
+class _HttpAnswer(Struct, frozen=True):
+    status: int
+    body: bytes
+    retry_after: str | None = None
+
+
+def _ask(opener: OpenerDirector, request: Request, timeout_s: float) -> _HttpAnswer:
+    try:
+        with opener.open(request, timeout=timeout_s) as response:
+            return _HttpAnswer(response.status, response.read(_MOST_READ))
+    except HTTPError as error:
+        with error:
+            return _HttpAnswer(error.code, error.read(_MOST_READ), error.headers.get("Retry-After"))
+
+
+def _within(seconds: float, work: Callable[[], _HttpAnswer]) -> _HttpAnswer:
+    """What the work gives; TimeoutError where it takes longer as a whole. The time limit of a socket begins anew with
+    every byte, so a collector that sends one now and then would never be given up. The thread ends with the process."""
+    ended: Future[_HttpAnswer] = Future()
+
+    def run() -> None:
+        try:
+            ended.set_result(work())
+        except BaseException as error:
+            ended.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    try:
+        return ended.result(seconds)
+    except TimeoutError:
+        raise TimeoutError(f"it did not answer within {seconds:g} seconds") from None
 
 
 def _shown(answer: bytes) -> str:
