@@ -85,6 +85,17 @@ def test_damage_is_found_with_its_line(path: Path) -> None:
         next(results)
 
 
+@pytest.mark.parametrize("score", ["1e308", "-1e308", "1e16"])
+@pytest.mark.parametrize("place", ["result", "check"])
+def test_a_score_too_large_to_add_up_is_damage(path: Path, place: str, score: str) -> None:
+    record = json.loads(path.read_bytes())
+    scored = record if place == "result" else next(turn for turn in record["turns"] if turn["checks"])["checks"][0]
+    scored["score"] = float(score)
+    path.write_text(json.dumps(record))
+    with pytest.raises(RunDamaged, match=r"results.jsonl is damaged: line 1: "):
+        list(read_results(path))
+
+
 def test_results_without_the_newer_keys_are_read(path: Path) -> None:
     record = json.loads(path.read_bytes())
     del record["timestamp"]

@@ -185,7 +185,7 @@ class CheckResult(Struct, frozen=True, omit_defaults=True):
     check: str
     """The kind and its value as written: `match *72*`."""
     passed: bool
-    score: Real | None
+    score: Number | None
     reason: str
     name: str | None = None
     error: bool = False
@@ -197,7 +197,7 @@ class CheckResult(Struct, frozen=True, omit_defaults=True):
     """The target that judged."""
     judged_by: str | None = None
     """The digest of the judge's instructions."""
-    votes: tuple[Real, ...] = ()
+    votes: tuple[Number, ...] = ()
     hits: tuple[str, ...] | None = None
     """None where no judge or user code was asked for hits and misses."""
     misses: tuple[str, ...] | None = None
@@ -298,7 +298,7 @@ class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
     trial: Count
     status: Status
     passed: bool
-    score: Real | None
+    score: Number | None
     succeeded_on_turn: Count | None
     hits: tuple[str, ...]
     misses: tuple[str, ...]
