@@ -34,7 +34,6 @@ from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Suite
 from rejoinder.model.comparisons import RunComparison
 from rejoinder.model.figures import GateResult
-from rejoinder.project import find_root
 from rejoinder.review import load_suites
 from rejoinder.suite import find_files
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.gates.baselines import (
+    FORMAT,
     Baseline,
     CaseTrials,
     Trial,
@@ -39,7 +40,7 @@ def test_a_baseline_has_every_trial_and_its_verdicts(project: Project) -> None:
     replies = {"b": ["no", "yes"], "a": ["yes"], "c": ["no", "no"]}
     name = run_of(project, replies, "--repeat", "2", tags={"a": ["safety"]})
     found = blessed(project)
-    assert (found["format"], found["run"], found["suites"]) == (1, name, ["evals.yaml"])
+    assert (found["format"], found["run"], found["suites"]) == (FORMAT, name, ["evals.yaml"])
     verdicts = {
         one["id"]: [(trial["trial"], trial["status"], trial["first_try"]) for trial in one["trials"]]
         for one in found["cases"]
@@ -175,10 +176,10 @@ def test_a_pipe_is_not_waited_for(project: Project) -> None:
 
 def test_a_baseline_of_another_format_says_so(project: Project) -> None:
     run_of(project, answers(1))
-    content = {**blessed(project), "format": 2}
+    content = {**blessed(project), "format": FORMAT + 1}
     project.write(str(MAIN), content)
     error = refused(project, "gate", "--against", "main")
-    assert "it has format 2, and this version reads format 1" in error.message
+    assert f"it has format {FORMAT + 1}, and this version reads format {FORMAT}" in error.message
     assert error.exit_code == 3
 
 
@@ -213,7 +214,7 @@ cases = st.lists(
     max_size=4,
     unique_by=lambda one: one.key,
 ).map(tuple)
-baselines = st.builds(Baseline, st.just(1), names, st.lists(names, max_size=2).map(tuple), amounts, cases)
+baselines = st.builds(Baseline, st.just(FORMAT), names, st.lists(names, max_size=2).map(tuple), amounts, cases)
 
 
 @given(baselines)

@@ -16,10 +16,12 @@ from tests.kit import Project, behind, case, file_contents, only_run, refusal, r
 
 
 def test_a_run_passes_fails_or_cannot_be_told_against_a_baseline(project: Project) -> None:
-    run_of(project, answers(50))
+    first = run_of(project, answers(50))
     project.run("bless", "--name", "main")
-    run_of(project, answers(48, 0, 2))
+    second = run_of(project, answers(48, 0, 2))
     assert project.run_json("gate", "--against", "main") == {
+        "run": second,
+        "against": first,
         "verdict": "pass",
         "rules": [
             {
@@ -45,9 +47,9 @@ def test_a_run_may_stand_for_a_baseline(project: Project) -> None:
 
 
 def test_the_gate_of_several_rules_in_words(project: Project) -> None:
-    run_of(project, answers(26, 4))
+    first = run_of(project, answers(26, 4))
     project.run("bless")
-    run_of(project, answers(12, 18), tags={"c000": ["refund"]})
+    second = run_of(project, answers(12, 18), tags={"c000": ["refund"]})
     rules = ["no-regression", "rate>=40%", "tag:refund:no-regression", "cost<=0.15", "latency_p95<=4s"]
     output = project.run("gate", "--against", "main", *(part for rule in rules for part in ("--rule", rule)), code=1)
     assert output.splitlines() == [
@@ -57,6 +59,7 @@ def test_the_gate_of_several_rules_in_words(project: Project) -> None:
         "PASS        cost<=0.15                 pass          $0",
         "CANNOT TELL latency_p95<=4s            cannot tell   no reply of a model",
         "",
+        f"run {second} against {first}",
         "FAIL gate failed: 1 of 5 rules, 2 cannot tell   exit 1",
     ]
 
@@ -78,11 +81,12 @@ def test_the_result_line(verdicts: tuple[Any, ...], last: str) -> None:
 def test_what_is_in_quarantine_is_named(project: Project) -> None:
     suite = suite_of(answers(3, 1))
     suite["evals"][3]["quarantine"] = {"until": "9999-12-31", "reason": "the carrier moves"}
-    run(project, suite)
+    recorded = run(project, suite)["run"]["id"]
     assert project.run("gate", "--rule", "rate>=100%").splitlines() == [
         "PASS rate>=100%   pass   100% (44 to 100), 3 of 3 passed",
         "quarantined, not counted: c003 until 9999-12-31 (the carrier moves)",
         "",
+        f"run {recorded}",
         "PASS gate passed: 1 rule   exit 0",
     ]
 
@@ -207,3 +211,60 @@ def test_exit_codes_of_the_real_command(project: Project) -> None:
     assert ended.code == 3
     assert "main.json is damaged" in ended.err
     assert "Traceback" not in ended.err
+
+
+def test_a_run_is_not_compared_with_itself(project: Project) -> None:
+    run_of(project, answers(50))
+    project.run("bless")
+    for against in ("main", "last"):
+        [rule] = project.run_json("gate", "--against", against, code=5)["rules"]
+        assert "it is compared with itself" in rule["reason"]
+
+
+def test_cases_that_were_run_again_because_they_failed_tell_nothing(project: Project) -> None:
+    run_of(project, answers(20, 20))
+    project.run("bless")
+    project.write("evals.yaml", suite_of(answers(40)))
+    project.run("run", "evals.yaml", "--failed-from", "last")
+    found = project.run_json("gate", "--against", "main", "--rule", "no-regression", "--rule", "rate>=90%", code=5)
+    assert [rule["verdict"] for rule in found["rules"]] == ["cannot-tell", "pass"]
+    assert "only cases that failed before" in found["rules"][0]["reason"]
+
+
+def test_suites_that_share_a_data_set_are_kept_apart(project: Project) -> None:
+    """All cases of one suite break while those of the other are fixed: that is a regression of the first."""
+    project.write("rows.csv", "id\n" + "\n".join(f"r{number}" for number in range(30)))
+
+    def run_suites(good: str) -> str:
+        for name in ("a", "b"):
+            replies = ["yes"] if name == good else ["no"]
+            project.write(
+                f"{name}.yaml",
+                {
+                    "target": "it",
+                    "targets": [{"name": "it", "provider": "scripted", "replies": replies}],
+                    "cases": "rows.csv",
+                    "defaults": {"prompt": f"{name} {{{{ id }}}}", "checks": [{"match": "yes"}]},
+                },
+            )
+        return project.run_json("run", "a.yaml", "b.yaml", code=1)["run"]["id"]
+
+    run_suites("a")
+    project.run("bless")
+    before = json.loads((project.folder / ".rejoinder/baselines/main.json").read_text())
+    assert len(before["cases"]) == 60
+    assert {one["file"] for one in before["cases"]} == {"a.yaml > rows.csv", "b.yaml > rows.csv"}
+    run_suites("b")
+    compared = project.run_json("compare", code=None)
+    assert (compared["matched"], len(compared["flips"])) == (60, 60)
+    assert project.run_json("gate", "--against", "main", "--rule", "pass^1>=0%")["verdict"] == "pass"
+    assert "60 cases" in project.run("compare", code=None)
+
+
+def test_a_run_of_which_nothing_counts_passes_no_limit_and_is_no_baseline(project: Project) -> None:
+    quarantine = {"until": "2999-01-01", "reason": "flaky"}
+    suite = suite_of({"a": ["no", "no"]})
+    suite["evals"][0]["quarantine"] = quarantine
+    project.write("evals.yaml", suite)
+    assert "no conversation   exit 5" in project.run("run", "evals.yaml", "--fail-under", "90%", code=5)
+    assert "no verdict that counts" in refusal(project, "bless")

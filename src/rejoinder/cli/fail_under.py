@@ -21,7 +21,7 @@ def decide_exit(report: RunReport, rule: Rule, code: int, *, err: bool) -> int:
         echo(f"{rule.text} does not decide: {reason}   exit {code}", err=err)
         return code
     found = gate_report(report, [rule])
-    code = found.exit_code if found.verdict != "cannot-tell" else code
+    code = code or found.exit_code if found.verdict == "cannot-tell" else found.exit_code  # nothing counted is no pass
     [line] = write_rules(found, marks_for(sys.stderr if err else sys.stdout))
     echo(f"{line}   exit {code}", err=err)
     return code

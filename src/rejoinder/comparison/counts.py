@@ -40,7 +40,7 @@ class Names:
 
     def number(self, result: Result, side: Side) -> int:
         target = "" if side.target is not None else intern(result.target)
-        name = CaseName(intern(result.file), result.id, target, intern(result.variant or ""))
+        name = CaseName(intern(result.case_file), result.id, target, intern(result.variant or ""))
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = len(self.names)

@@ -23,7 +23,7 @@ MOST_K = 100
 
 
 class CaseNumbers:
-    """Cases by number, in the order of their first result. A case is known by its file and id."""
+    """Cases by number, in the order of their first result. A case is known by its file (`case_file`) and id."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, dict[str, int]] = {}
@@ -31,7 +31,7 @@ class CaseNumbers:
         """The file and the id of each."""
 
     def number(self, result: Result) -> int:
-        file = result.file or result.suite
+        file = result.case_file or result.suite
         numbers = self._numbers.setdefault(file, {})
         if result.id not in numbers:
             numbers[result.id] = len(self.places)

@@ -55,6 +55,10 @@ class Prepared(Pair, frozen=True):
     variant: str = ""
     """The variant of the suite's prompts, if it has any."""
 
+    @property
+    def suite_file(self) -> str:
+        return file_in_project(self.suite.path, self.suite.root)
+
 
 class Job(Struct, frozen=True):
     """One conversation to be had."""

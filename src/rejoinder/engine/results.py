@@ -78,6 +78,7 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
         cost_breakdown=_breakdown(spent),
         timestamp=_time(turns[0].reply.started_at) if turns and turns[0].reply is not None else None,
         file=case.file,
+        suite_file=prepared.suite_file if prepared.suite_file != case.file else "",
         line=case.line,
         variant=prepared.variant or None,
         fork=None if fork is None else ForkedFrom(fork.run, fork.turn - 1),

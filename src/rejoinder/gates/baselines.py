@@ -23,7 +23,7 @@ from rejoinder.model import Result
 from rejoinder.model.results import LARGEST, Count
 from rejoinder.run_files import RunDamaged, open_file, replace_file
 
-FORMAT = 1
+FORMAT = 2
 LARGEST_FILE = 1 << 26
 """Bytes. A hundred thousand conversations take some 15 million."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -109,7 +109,7 @@ def baseline_of(
     for result in results:
         if result.status == "skipped":
             continue
-        key = CaseKey(result.file, result.id, result.target, result.variant or "")
+        key = CaseKey(result.case_file, result.id, result.target, result.variant or "")
         found.setdefault(key, (result.tags, []))[1].append(_trial(result))
     cases = [
         CaseTrials(*key[:3], key.variant or None, tags, tuple(sorted(trials, key=lambda trial: trial.trial)))

@@ -23,6 +23,7 @@ from rejoinder.gates.looks import look_at
 from rejoinder.gates.verbs import verdicts_of
 from rejoinder.model import Suite
 from rejoinder.model.figures import Look
+from rejoinder.model.results import case_file
 
 
 class Watcher:
@@ -112,7 +113,9 @@ def _refuse_others(suites: list[Suite], options: RunOptions, before: Baseline) -
         )
     known = {case.key for case in before.cases if case.trials}
     jobs = [job.prepared for job in plan(suites, options.changed(repeat=1)) if job.trial == 1]
-    keys = {CaseKey(one.case.file, one.case.id, one.target.name, one.variant) for one in jobs}
+    keys = {
+        CaseKey(case_file(one.suite_file, one.case.file), one.case.id, one.target.name, one.variant) for one in jobs
+    }
     own = next((one.case for one in jobs if (one.case.repeat or 1) > 1), None)
     if own is not None:
         raise UsageError(

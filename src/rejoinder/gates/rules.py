@@ -197,6 +197,13 @@ def refuse_missing_baseline(rules: Iterable[Rule], before: Baseline | None) -> N
             raise UsageError(f"`{rule.text}` compares with an earlier run", "Name it with --against NAME or RUN.")
 
 
+def replaced_regressions(found: GateResult, rules: Iterable[Rule], reason: str) -> GateResult:
+    """The same, where nothing can be told of regressions for a reason."""
+    compares = {rule.text for rule in rules if rule.measure == NO_REGRESSION}
+    told = (RuleResult(one.rule, "cannot-tell", reason) if one.rule in compares else one for one in found.rules)
+    return gate(list(told))
+
+
 def undecided(rules: Iterable[Rule], reason: str) -> GateResult:
     """No rule can be told, for one reason."""
     return gate([RuleResult(rule.text, "cannot-tell", reason) for rule in rules])

@@ -22,7 +22,7 @@ from rejoinder.gates.baselines import (
     read_baseline,
     write_baseline,
 )
-from rejoinder.gates.rules import Rule, decide, refuse_missing_baseline, undecided
+from rejoinder.gates.rules import Rule, decide, refuse_missing_baseline, replaced_regressions, undecided
 from rejoinder.model import file_in_project
 from rejoinder.model.figures import GateResult
 from rejoinder.model.runs import ChosenCases
@@ -53,6 +53,8 @@ def bless_run(recorded: RecordedRun, name: str, *, partial: bool = False) -> Ble
             "Bless a run of all cases, or this one with --partial: other cases then have nothing to be compared with.",
         )
     baseline = verdicts_of(report, files)
+    if not any(case.trials for case in baseline.cases):
+        raise UsageError(f"run {recorded.folder.id} has no verdict that counts, so there is nothing to keep")
     try:
         earlier = read_baseline(path)
     except RunDamaged:
@@ -79,11 +81,31 @@ def _sound_run(recorded: RecordedRun) -> RunReport | None:
 
 def gate_report(report: RunReport, rules: Sequence[Rule], against: Baseline | None = None) -> GateResult:
     """The same for a run that is at hand."""
+    found = _put_to(report, rules, against)
+    if report.run.chosen is not None:
+        found = _of_a_part(found, report.run.chosen)
+    return structs.replace(found, run=report.run.id, against=against and against.run)
+
+
+def _put_to(report: RunReport, rules: Sequence[Rule], against: Baseline | None) -> GateResult:
     verdicts, rest = verdicts_of(report), _rest(report)
     if rest is not None:
         return undecided(rules, rest)
     found = decide(rules, verdicts, against, _rounds_against(report))
-    return found if report.run.chosen is None else _of_a_part(found, report.run.chosen)
+    if against is not None and against.run == report.run.id:
+        return replaced_regressions(found, rules, "it is compared with itself: the baseline was made from this run")
+    if against is not None and report.run.chosen is not None and _had_only_failed(verdicts, against):
+        reason = "it has only cases that failed before, and some pass by chance: run all cases"
+        return replaced_regressions(found, rules, reason)
+    return found
+
+
+def _had_only_failed(now: Baseline, before: Baseline) -> bool:
+    """Were the cases of a run chosen because they failed? They can only become better."""
+    chosen = {case.key for case in now.cases}
+    return any(case.passed for case in before.cases) and not any(
+        case.passed for case in before.cases if case.key in chosen
+    )
 
 
 def _of_a_part(found: GateResult, chosen: ChosenCases) -> GateResult:

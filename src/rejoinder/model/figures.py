@@ -341,6 +341,9 @@ class GateResult(Struct, frozen=True):
     verdict: RuleVerdict
     """The worst of the rules: a failure before what cannot be told."""
     rules: tuple[RuleResult, ...]
+    run: str | None = None
+    """The run that was put to the rules, and the one that it was compared with."""
+    against: str | None = None
 
     @property
     def exit_code(self) -> int:

@@ -279,6 +279,12 @@ class CasePlace(NamedTuple):
     variant: str
 
 
+def case_file(suite_file: str, file: str) -> str:
+    """Where a case is found: its file and, for a row of a data set, that of the suite before it. Two suites may put
+    other questions to the rows of one data set."""
+    return f"{suite_file} > {file}" if suite_file and suite_file != file else file
+
+
 class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One conversation: a line of `results.jsonl`."""
 
@@ -316,6 +322,8 @@ class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
     file: str = ""
     """The file of the case, as seen from the project's root."""
     line: Count = 0
+    suite_file: str = ""
+    """The file of the suite, where the case stands in another one, such as a row in a data set."""
     variant: str | None = None
     fork: ForkedFrom | None = None
     control: TurnResult | None = None
@@ -327,6 +335,10 @@ class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def case_place(self) -> CasePlace:
         return CasePlace(self.suite, self.file, self.id, self.target, self.variant or "")
+
+    @property
+    def case_file(self) -> str:
+        return case_file(self.suite_file, self.file)
 
     def counts_on(self, day: str) -> bool:
         """False while its case is in quarantine: it is run and shown, and decides nothing."""

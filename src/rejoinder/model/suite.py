@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeGuard
 
@@ -99,6 +100,7 @@ def for_target(case: Case, target: Target | None) -> Case:
     return structs.replace(case, system_prompt=target.system_prompt)
 
 
+@lru_cache(maxsize=256)
 def file_in_project(path: str, root: str) -> str:
     """A suite's file as seen from the project's root: files of one name in two folders differ."""
     file = Path(path)

@@ -53,6 +53,8 @@ def write_gate(found: GateResult, marks: Marks = WORDS, beside: Beside = NOTHING
     yield from write_rules(found, marks)
     yield from _not_counted([case for case in beside.quarantined if case.active])
     yield ""
+    if found.run is not None:
+        yield f"run {found.run}" + (f" against {found.against}" if found.against is not None else "")
     yield f"{marks.of(found.verdict)} {_result(found)}   exit {found.exit_code}"
     yield from command_lines(beside.commands, beside.width)
 
