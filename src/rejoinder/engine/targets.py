@@ -190,7 +190,7 @@ def _timeout(target: Target, timeout_s: float | None) -> float | None:
     setting = normalize_keys(target.settings).get("timeout_seconds")
     if setting is not None:
         return float(setting)
-    return None if info_of(target.provider).local else DEFAULT_TIMEOUT_S
+    return None if info_of(target.provider).at_once else DEFAULT_TIMEOUT_S
 
 
 class OpenTargets:

@@ -10,7 +10,9 @@ class Traits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the rest of the program needs to know of a provider. A plug-in may declare the same."""
 
     local: bool = False
-    """Answers come from this machine, at once and for nothing: no network, no key, no timeout."""
+    """Answers come from this machine and cost nothing: no network, no key."""
+    at_once: bool = False
+    """Answers take no time, so there is no timeout, nothing to keep in the cache, and nothing to time."""
     billed: bool = False
     """Calls are paid by tokens, at the prices of the price table."""
     counted: bool = True
@@ -56,14 +58,21 @@ PROVIDERS = {
     "deepseek": replace(_API, price_table="deepseek"),
     "xai": replace(_API, price_table="x-ai"),
     "together": replace(_API, price_table="together"),
-    "scripted": ProviderInfo(opens="scripted:ScriptedProvider", local=True, embeds=True),
+    "local": ProviderInfo(opens="local:LocalProvider", local=True, embeds=True),
+    "scripted": ProviderInfo(opens="scripted:ScriptedProvider", local=True, at_once=True, embeds=True),
     "python": ProviderInfo(opens="python:open_function", runs_code=True, needs=(("call",),)),
-    "mock": ProviderInfo(opens="scripted:MockProvider", local=True),
+    "mock": ProviderInfo(opens="scripted:MockProvider", local=True, at_once=True),
     "wordllama": ProviderInfo(
-        opens="wordllama:WordLlamaProvider", local=True, counted=False, replies=False, embeds=True, ready=True
+        opens="wordllama:WordLlamaProvider",
+        local=True,
+        at_once=True,
+        counted=False,
+        replies=False,
+        embeds=True,
+        ready=True,
     ),
     "replay": ProviderInfo(
-        opens="replay:ReplayProvider", local=True, counted=False, embeds=True, needs=(("cassettes",),)
+        opens="replay:ReplayProvider", local=True, at_once=True, counted=False, embeds=True, needs=(("cassettes",),)
     ),
     "azure": replace(
         _API,

@@ -16,7 +16,7 @@ from rejoinder.project.files import (
     read_text,
     recording_files,
 )
-from rejoinder.project.folders import display_path, env_folders, find_root, folders_above, user_folder
+from rejoinder.project.folders import display_path, env_folders, find_root, folders_above, user_cache, user_folder
 from rejoinder.project.plugins import (
     CHECKS_FILE,
     CHECKS_GROUP,

@@ -65,9 +65,21 @@ def folder_name(folder: Path) -> str:
     return relative if len(relative) < len(str(folder)) else str(folder)
 
 
+def user_cache() -> Path | None:
+    """`~/.cache/rejoinder` or where the system keeps such folders; None for a user without a home."""
+    if sys.platform == "win32":
+        return _of_user("LOCALAPPDATA", "AppData/Local")
+    return _of_user("XDG_CACHE_HOME", "Library/Caches" if sys.platform == "darwin" else ".cache")
+
+
 def user_folder() -> Path | None:
     """`~/.config/rejoinder` or where the system keeps such folders; None for a user without a home."""
-    variable, fallback = ("APPDATA", "AppData/Roaming") if sys.platform == "win32" else ("XDG_CONFIG_HOME", ".config")
+    if sys.platform == "win32":
+        return _of_user("APPDATA", "AppData/Roaming")
+    return _of_user("XDG_CONFIG_HOME", ".config")
+
+
+def _of_user(variable: str, fallback: str) -> Path | None:
     place = own_environment().get(variable, "")
     if place and Path(place).is_absolute():
         return Path(place, "rejoinder")

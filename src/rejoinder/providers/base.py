@@ -57,7 +57,7 @@ class Provider(Protocol):
 
 @runtime_checkable
 class PredictsUsage(Protocol):
-    """A provider that knows what it will say, and so what that comes to."""
+    """A provider that knows what it will say, or how much at most, and so what that comes to."""
 
     def foresee(self, request: Request) -> Usage: ...
 

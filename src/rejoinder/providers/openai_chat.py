@@ -73,7 +73,11 @@ class OpenAiChat(OpenAiWire):
             for message in messages:
                 if message["role"] == "assistant" and not message["content"] and "tool_calls" not in message:
                     message["content"] = self._empty
-        return self.outgoing(messages=messages, **self._fixed)
+        return self.outgoing(messages=messages, **self.parameters(request))
+
+    def parameters(self, request: Request) -> dict[str, Any]:  # noqa: ARG002 - of others they depend on it
+        """What is asked of the model beside the messages."""
+        return self._fixed
 
     def read(self, answer: HttpAnswer) -> Reply:
         completion = read_json(_DECODER, answer.body)

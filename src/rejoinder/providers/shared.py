@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from rejoinder.providers.tls import ClientCertificate
 
 
+class Closes(Protocol):
+    async def close(self) -> None: ...
+
+
+Kept = TypeVar("Kept", bound=Closes)
+
+
 class Exchange:
     def __init__(self, on_first_request: Callable[[], None] | None = None) -> None:
         self.secret_finder = SecretFinder()
@@ -24,6 +31,7 @@ class Exchange:
         """Puts the secrets back into a text that was written without them."""
         self._transports: dict[tuple[ClientCertificate | None, bytes], Transport] = {}
         self._limiters: dict[tuple[str, str], Limiter] = {}
+        self._shared: dict[Hashable, Closes] = {}
 
     def transport(self, environment: Mapping[str, str], shown: ClientCertificate | None = None) -> Transport:
         """The transport of all targets that show the same certificate to their servers, and whose project names the
@@ -48,6 +56,12 @@ class Exchange:
             self._limiters[place] = Limiter(provider)
         return self._limiters[place]
 
+    def shared(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
+        """Something that several targets use, such as a process; it is closed with the run."""
+        if key not in self._shared:
+            self._shared[key] = make()
+        return cast("Kept", self._shared[key])
+
     def stop_waiting(self) -> None:
         for limiter in self._limiters.values():
             limiter.close()
@@ -58,3 +72,5 @@ class Exchange:
     async def close(self) -> None:
         for transport in self._transports.values():
             await transport.close()
+        for kept in self._shared.values():
+            await kept.close()

@@ -1,0 +1,153 @@
+"""`local`: a model on this machine, by llama.cpp (extra `local`). Any GGUF file by its path, or one by name.
+
+It costs nothing, needs no key, and runs in a process of its own, which all targets of a run that name the same file
+share. Equal replies are promised with a seed and one worker only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from msgspec import structs
+
+from rejoinder.errors import UsageError
+from rejoinder.model import Reply, Request, Target, Usage
+from rejoinder.providers.base import ProviderError
+from rejoinder.providers.local_weights import DEFAULT, find_weights
+from rejoinder.providers.settings import Sampling, Settings
+
+if TYPE_CHECKING:
+    from rejoinder.providers.http_api import ApiProvider
+    from rejoinder.providers.local_server import LocalServer
+    from rejoinder.providers.shared import Exchange
+
+SLOTS, CONTEXT, MOST_TOKENS = 4, 2048, 256
+"""Conversations at the same time, tokens of one, and tokens of a reply where the target does not say."""
+LARGEST = (1 << 31) - 1
+"""Above it llama.cpp's numbers overflow."""
+
+
+@lru_cache(maxsize=1)
+def is_installed() -> bool:
+    """Found without importing it."""
+    from importlib.util import find_spec
+
+    return find_spec("xllamacpp") is not None
+
+
+class LocalProvider:
+    outside = False
+    limiter = None
+
+    def __init__(
+        self, target: Target, folders: tuple[str, ...], environment: Mapping[str, str], exchange: Exchange
+    ) -> None:
+        if not is_installed():
+            hint = "Install it: pip install 'rejoinder[local]'"
+            raise UsageError(f"target `{target.name}` needs the package xllamacpp, which is not installed", hint)
+        self._settings = settings = Settings(target, environment)
+        self._path = find_weights(settings, folders)
+        self._exchange = exchange
+        self._sampling = _sampling(settings)
+        self._name = settings.text("model") or DEFAULT
+        self._providers: dict[bool, ApiProvider] = {}
+
+    async def reply(self, request: Request) -> Reply:
+        return await self.reply_within(request, None)
+
+    async def reply_within(self, request: Request, timeout_s: float | None) -> Reply:
+        if any(message.tool_calls or message.role == "tool" for message in request.messages):
+            message = "the local model knows no tools, and there are some in this conversation"
+            raise ProviderError(message, type="request")
+        server = self._server(embeds=request.embed is not None)
+        async with server.room:
+            provider = self._provider(server, await server.address(), embeds=request.embed is not None)
+            try:
+                reply = await provider.reply_within(request, timeout_s)
+            except ProviderError as error:
+                if error.status is None and await server.has_ended():
+                    what = "the process of the local model ended during a call; it is started again"
+                    raise ProviderError(what, type="local-model", retryable=True) from error
+                raise
+        return structs.replace(reply, cost=0.0)
+
+    def _server(self, *, embeds: bool) -> LocalServer:
+        from rejoinder.providers.local_server import Loading, LocalServer
+
+        values, path = self._settings.values, self._path
+        loading = Loading(
+            path=str(path),
+            name=self._name,
+            slots=self._settings.target.workers or SLOTS,
+            context=int(values.get("context") or CONTEXT),
+            threads=int(values.get("threads") or 1),
+            embeds=embeds,
+            pooling=self._settings.text("pooling") if embeds else None,
+        )
+        return self._exchange.shared(loading, lambda: LocalServer(loading))
+
+    def _provider(self, server: LocalServer, address: str, *, embeds: bool) -> ApiProvider:
+        """The server speaks OpenAI's format. Its address is another one after it was started again."""
+        provider = self._providers.get(embeds)
+        if provider is None or provider.address != address:
+            provider = self._providers[embeds] = self._opened(server, address)
+        return provider
+
+    def _opened(self, server: LocalServer, address: str) -> ApiProvider:
+        from rejoinder.providers.http_api import ApiProvider, Wires
+        from rejoinder.providers.openai_chat import OpenAiChat, OpenAiEmbeddings
+
+        class Seeded(OpenAiChat):
+            """Trials and turns have seeds of their own, else all repeats would be equal."""
+
+            def parameters(self, request: Request) -> dict[str, Any]:
+                return {**super().parameters(request), "seed": _seed(seed, request)}
+
+        seed = self._sampling.seed or 0
+        name = self._name
+        wire = Seeded(f"{address}/v1/chat/completions", name, self._sampling, _answer_form(self._settings))
+        embeddings = OpenAiEmbeddings(f"{address}/v1/embeddings", name, {})
+        provider = ApiProvider(
+            "the local model",
+            Wires(wire, embeddings),
+            self._exchange.transport({}),  # no proxy stands between
+            self._exchange.limiter("local", address, None),
+            {"content-type": "application/json", "authorization": f"Bearer {server.key}"},
+        )
+        provider.address = address
+        return provider
+
+    def foresee(self, request: Request) -> Usage:
+        """At most: no token is shorter than a byte, and roles and the system text of the template need some more."""
+        sent = sum(len(message.content.encode()) + 16 for message in request.messages) + len(request.embed or "") + 64
+        context = int(self._settings.values.get("context") or CONTEXT)
+        return Usage(min(sent, context), 0 if request.embed is not None else self._sampling.max_output_tokens or 0)
+
+    async def close(self) -> None:
+        pass  # targets share the process
+
+
+def _sampling(settings: Settings) -> Sampling:
+    sampling = settings.sampling("reasoning_effort", "thinking_budget", why="the local model")
+    most = sampling.max_output_tokens
+    return structs.replace(
+        sampling,
+        temperature=sampling.temperature or 0.0,
+        # A small model repeats itself without end.
+        max_output_tokens=MOST_TOKENS if most is None else max(1, min(most, LARGEST)),
+    )
+
+
+def _seed(seed: int, request: Request) -> int:
+    return crc32(f"{seed} {request.trial} {request.turn} {request.kind}".encode()) & LARGEST
+
+
+def _answer_form(settings: Settings) -> dict[str, Any]:
+    """Output that a JSON Schema constrains."""
+    schema = settings.values.get("json_schema")
+    if schema is None:
+        return {}
+    return {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}}

@@ -1,0 +1,50 @@
+"""The process in which llama.cpp runs: a server on loopback, until standard input ends.
+
+It is a process of its own because llama.cpp aborts, crashes or hangs in ordinary situations, such as too little memory.
+It is started as a file and imports nothing of rejoinder. The first line of standard input says what to load; the first
+line of standard output, where the server listens.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from importlib import import_module
+from typing import Any
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when it ends
+    settings = json.loads(sys.stdin.buffer.readline())
+    llama = import_module("xllamacpp")
+    server = llama.Server(_parameters(llama, settings))
+    try:
+        sys.stdout.write(json.dumps({"address": server.listening_address}) + "\n")
+        sys.stdout.flush()
+        sys.stdin.buffer.read()  # ends with the parent, however that ends
+    finally:
+        os._exit(0)  # the server may hang or crash when it is taken down
+
+
+def _parameters(llama: Any, settings: dict[str, Any]) -> Any:
+    params = llama.CommonParams()
+    params.model.path = settings["path"]
+    params.model_alias = {settings["name"]}
+    params.n_parallel = settings["slots"]
+    params.n_ctx = settings["context"] * settings["slots"]  # it is divided among the slots
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings["threads"]
+    params.api_keys = [settings["key"]]
+    params.cache_ram_mib = 64
+    params.verbosity = 1  # errors, of which the first tells why a file cannot be loaded
+    params.fit_params = params.ui = params.endpoint_slots = False
+    if settings["embeds"]:
+        params.embedding = True
+        if settings["pooling"]:
+            params.pooling_type = getattr(llama.llama_pooling_type, f"LLAMA_POOLING_TYPE_{settings['pooling'].upper()}")
+    return params
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""A process of llama.cpp that serves one file of weights to all targets of a run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from pathlib import Path
+from secrets import token_hex
+
+import msgspec
+from msgspec import Struct
+
+from rejoinder.providers.base import ProviderError
+
+READY_S = 120.0
+"""A cold disk and a large file take their time; a process that says nothing for so long hangs."""
+ENDING_S = 2.0
+MOST_STARTS = 3
+_KEPT = 1 << 15
+"""Bytes of what it says on standard error."""
+_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR")
+"""Variables of the environment that it gets. It needs no key of anybody."""
+
+
+class Loading(Struct, frozen=True, kw_only=True):
+    """What is loaded, and how. Equal ones are one process."""
+
+    path: str
+    name: str
+    slots: int
+    context: int
+    """Tokens of one conversation."""
+    threads: int
+    embeds: bool = False
+    pooling: str | None = None
+    """How the vector of a text is made of those of its tokens, where the file does not say."""
+
+
+class _Ready(Struct):
+    address: str
+
+
+class LocalServer:
+    def __init__(self, loading: Loading) -> None:
+        self._loading = loading
+        self._starting = asyncio.Lock()
+        self._process: asyncio.subprocess.Process | None = None
+        self._said = bytearray()
+        self._listening: asyncio.Task[None] | None = None
+        self._starts = 0
+        self.key = token_hex(16)
+        """Without it a web page that is open in a browser could ask the server."""
+        self.room = asyncio.Semaphore(loading.slots)
+        """Calls that wait for a slot wait here, where no time limit runs."""
+        self._address = ""
+
+    async def address(self) -> str:
+        """Where it listens; it is started where it does not run. Raises ProviderError where it cannot be."""
+        async with self._starting:
+            if self._process is None or self._process.returncode is not None:
+                await self._start()
+            return self._address
+
+    async def has_ended(self) -> bool:
+        """Has its process ended? It may be just about to, where a call was cut off."""
+        process = self._process
+        if process is None:
+            return True
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), ENDING_S)
+        return process.returncode is not None
+
+    async def _start(self) -> None:
+        if self._starts >= MOST_STARTS:
+            raise self._fault(f"it ended {self._starts} times")
+        self._starts += 1
+        self._said.clear()
+        environment = {name: value for name in _PASSED_ON if (value := os.environ.get(name))}
+        environment["GGML_NO_BACKTRACE"] = "1"  # else it would run a debugger on itself
+        child = str(Path(__file__).with_name("local_child.py"))
+        pipe = asyncio.subprocess.PIPE
+        # -P: the folder of this file has modules whose names are those of the standard library.
+        self._process = process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", child),
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env=environment,
+        )
+        assert process.stdin and process.stdout and process.stderr
+        self._listening = asyncio.create_task(self._listen(process.stderr))
+        try:
+            process.stdin.write(msgspec.json.encode({**msgspec.to_builtins(self._loading), "key": self.key}) + b"\n")
+            line = await asyncio.wait_for(process.stdout.readline(), READY_S)
+            self._address = msgspec.json.decode(line, type=_Ready).address
+        except (TimeoutError, ConnectionError):
+            await self.close()
+            raise self._fault(f"it was not ready after {READY_S:.0f} s") from None
+        except msgspec.MsgspecError:  # it said nothing and ended
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), ENDING_S)
+            await self.close()
+            raise self._fault(self._reason(process.returncode)) from None
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _listen(self, stream: asyncio.StreamReader) -> None:
+        while said := await stream.read(1 << 12):
+            self._said += said[: _KEPT - len(self._said)]
+
+    def _reason(self, code: int | None) -> str:
+        """Why it ended, from what it said and how."""
+        lines = self._said.decode(errors="replace").splitlines()
+        if missing := next((line for line in lines if "No module named 'xllamacpp'" in line), None):
+            return missing.strip()
+        if library := next((line for line in lines if line.startswith(("ImportError:", "OSError:"))), None):
+            return f"{library} (on Debian, `apt-get install libgomp1 libstdc++6`)"
+        if any("alloc" in line for line in lines) or code in (-signal.SIGABRT, -signal.SIGKILL):
+            return "there is too little memory for it; a smaller `context` or fewer `workers` need less"
+        if code == -signal.SIGILL:
+            return "this processor lacks instructions that llama.cpp was built with (AVX2)"
+        if told := next((line for line in lines if " E " in line), None):
+            return f"llama.cpp cannot load the file: {told.partition(' E ')[2].partition(': ')[2].strip()}"
+        last = lines[-1].strip() if lines else "without a word"
+        return f"its process ended with {code}: {last}"
+
+    def _fault(self, reason: str) -> ProviderError:
+        what = f"the local model {self._loading.path} does not run: {reason}"
+        return ProviderError(what, type="local-model", ends_target=True)
+
+    async def close(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()  # it has nothing to finish, and taking the server down may hang
+        await process.wait()
+        if self._listening is not None:
+            await self._listening
