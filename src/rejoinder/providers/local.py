@@ -142,7 +142,9 @@ def _sampling(settings: Settings) -> Sampling:
 
 
 def _seed(seed: int, request: Request) -> int:
-    return crc32(f"{seed} {request.trial} {request.turn} {request.kind}".encode()) & LARGEST
+    """Another one for each trial and turn, for each vote of a judge, and for a first turn that is asked afresh."""
+    ordinal = request.key.rpartition("-")[2]
+    return crc32(f"{seed} {request.trial} {request.turn} {request.kind} {ordinal}".encode()) & LARGEST
 
 
 def _answer_form(settings: Settings) -> dict[str, Any]:
