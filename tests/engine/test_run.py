@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import json
 import os
-import pty
 import random
 import re
 import statistics
@@ -1317,25 +1315,6 @@ def test_memory_does_not_grow_with_the_number_of_conversations(many: str, projec
             project.write("evals.yaml", suite_of([case("a", *checks)], scripted(replies)))
             peaks.append(peak_memory(project, "--repeat", str(count)))
     assert peaks[1] <= 1.3 * peaks[0], peaks
-
-
-def test_a_terminal_shows_how_the_run_goes_on(project: Project) -> None:
-    """One line that changes: progress, pass rate, what is under way, tokens, time left."""
-    suite = suite_of([ANY], {**scripted(["yes"]), "delay_ms": 120})
-    project.write("evals.yaml", suite)
-    process, terminal = pty.fork()
-    if process == 0:
-        os.chdir(project.folder)
-        os.execv(sys.executable, [sys.executable, "-m", "rejoinder", "run", "evals.yaml", "--repeat", "30"])
-    shown = b""
-    with contextlib.suppress(OSError):  # the terminal is gone when the command has ended
-        while piece := os.read(terminal, 4096):
-            shown += piece
-    os.close(terminal)
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
-    lines = re.findall(r"\r\x1b\[K(\d+)/30, 100% passed, \d+ under way, \d+ tokens, \d+:\d\d left", shown.decode())
-    assert lines
-    assert [int(number) for number in lines] == sorted(int(number) for number in lines)
 
 
 def test_plain_output_has_no_changing_line(project: Project) -> None:

@@ -1,95 +1,244 @@
-"""What is seen while a run goes on: one line that changes on a terminal, a plain line now and then elsewhere."""
+"""What is seen while a run goes on: rows that change on a terminal, a plain line now and then elsewhere.
+
+Drawing never delays a call: the run counts, and a thread draws what was counted. Failures are printed above the rows as
+they happen, and stay.
+"""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
+from collections import deque
 from typing import TextIO
 
-from rejoinder.cli.output import width_of
+from rejoinder.cli.output import is_screen, wants_colour, width_of
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.plan import Job
 from rejoinder.model import Outcome
+from rejoinder.report.problems import columns_of
+from rejoinder.report.styled import Line, Piece, cut, fitted, line, paint, safe
 
-REFRESH_S = 0.1
+QUIET_S = 1.0
+"""Most small runs are over before anything is drawn."""
+FRAME_S = 0.25
 PLAIN_EVERY_S = 10.0
+MOST_TICKS = 30
+BAR = 40
+MOST_IN_FLIGHT = 3
+LEAST_DONE, LEAST_S = 5, 5.0
+"""From here on the time that is left can be guessed."""
 
 
 class _Counts:
     def __init__(self) -> None:
-        self.planned = self.done = self.passed = self.under_way = self.retries = self.tokens = 0
+        self.planned = self.done = self.passed = self.recovered = self.failed = self.errors = 0
+        self.retries = self.tokens = 0
+        self.cost = 0.0
+
+    def add(self, outcome: Outcome) -> None:
+        self.done += 1
+        self.passed += outcome.status == "passed"
+        self.recovered += outcome.status == "passed" and len(outcome.turns) > 1
+        self.failed += outcome.status == "failed"
+        self.errors += outcome.status == "error"
+        for turn in outcome.turns:
+            self.tokens += turn.usage.total_tokens
+            self.cost += (turn.reply.cost or 0.0) if turn.reply is not None else 0.0
 
 
 class LiveDisplay(Observer):
-    def __init__(self, stream: TextIO, width: int) -> None:
+    """Counts, and says now and then how far it is."""
+
+    def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._width = width
-        self._terminal = stream.isatty()
         self._counts = _Counts()
-        self._started = self._drawn = time.monotonic()
-        self._stopping = False
+        self._flying: dict[int, tuple[str, float]] = {}
+        """What is in flight: its number, id and start, the oldest first."""
+        self._started = self._told = time.monotonic()
 
     def started(self, planned: int) -> None:
         self._counts.planned = planned
-        self._started = self._drawn = time.monotonic()
+        self._started = self._told = time.monotonic()
 
-    def conversation_started(self, job: Job) -> None:  # noqa: ARG002 - the observer's signature
-        self._counts.under_way += 1
+    def conversation_started(self, job: Job) -> None:
+        self._flying[job.number] = job.prepared.case.id, time.monotonic()
 
-    def conversation_finished(self, job: Job, outcome: Outcome) -> None:  # noqa: ARG002
-        self._counts.under_way -= 1
+    def conversation_finished(self, job: Job, outcome: Outcome) -> None:
+        self._flying.pop(job.number, None)
+        self._counts.add(outcome)
+        self._tell()
+
+    def conversation_left(self, job: Job) -> None:
+        self._flying.pop(job.number, None)
         self._counts.done += 1
-        self._counts.passed += outcome.status == "passed"
-        for turn in outcome.turns:
-            self._counts.tokens += turn.usage.total_tokens
-        self._draw()
-
-    def conversation_left(self, job: Job) -> None:  # noqa: ARG002
-        self._counts.under_way -= 1
-        self._counts.done += 1
-        self._draw()
+        self._tell()
 
     def retried(self) -> None:
         self._counts.retries += 1
-        self._draw()
+        self._tell()
 
     def stopping(self) -> None:
-        self._stopping = True
         self._say("finishing the conversations in progress; press Ctrl-C again to stop at once")
 
     def cut_off(self, run: str) -> None:
         self._say(f"stopped at once; everything recorded is safe. Go on with: rejoinder resume {run}")
 
     def _say(self, message: str) -> None:
-        self._stream.write(f"\r\033[K{message}\n" if self._terminal else f"{message}\n")
+        self._stream.write(f"{message}\n")
         self._stream.flush()
+
+    def _tell(self) -> None:
+        now = time.monotonic()
+        if now - self._told < PLAIN_EVERY_S:
+            return
+        self._told = now
+        counts = self._counts
+        parts = [
+            f"{counts.done:,} of {counts.planned:,} done",
+            f"{counts.passed:,} passed",
+            f"{counts.failed:,} failed",
+        ]
+        parts += [f"{counts.errors:,} errors"] if counts.errors else []
+        parts += [f"{len(self._flying):,} in flight"]
+        parts += [f"{counts.retries:,} retries"] if counts.retries else []
+        self._say(f"{clock(now - self._started)}  {', '.join([*parts, f'{counts.tokens:,} tokens'])}")
+
+    def _left(self, now: float) -> str:
+        done, spent = self._counts.done, now - self._started
+        if done < LEAST_DONE or spent < LEAST_S:
+            return ""
+        return f"   {clock(spent / done * (self._counts.planned - done))} left"
+
+
+def clock(seconds: float) -> str:
+    """`1:12`, `1:04:09`."""
+    whole = int(seconds)
+    if whole < 3600:
+        return f"{whole // 60}:{whole % 60:02d}"
+    return f"{whole // 3600}:{whole % 3600 // 60:02d}:{whole % 60:02d}"
+
+
+class LiveScreen(LiveDisplay):
+    """Rows at the bottom of a terminal, drawn again while something changes."""
+
+    def __init__(self, stream: TextIO, width: int, *, colour: bool) -> None:
+        super().__init__(stream)
+        self._width = width
+        self._colour = colour
+        self._ticks: deque[Line] = deque()
+        self._ticked = 0
+        self._drawn = 0
+        """Rows that stand on the screen now."""
+        self._over = threading.Event()
+        self._drawing = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def started(self, planned: int) -> None:
+        super().started(planned)
+        self._thread = threading.Thread(target=self._draw_on, name="rejoinder-display", daemon=True)
+        self._thread.start()
+
+    def conversation_finished(self, job: Job, outcome: Outcome) -> None:
+        super().conversation_finished(job, outcome)
+        if outcome.status in ("failed", "error"):
+            self._ticked += 1
+            if self._ticked <= MOST_TICKS:
+                self._ticks.append(self._tick(job, outcome))
+            elif self._ticked == MOST_TICKS + 1:
+                self._ticks.append(line(("more failures follow at the end", "quiet")))
+
+    def _tell(self) -> None:
+        pass  # the thread does
+
+    def _say(self, message: str) -> None:
+        with self._drawing:
+            self._write([f"{message}\n"], [])
 
     def finished(self) -> None:
-        if self._terminal:
-            self._stream.write("\r\033[K")
-            self._stream.flush()
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+        with self._drawing:
+            self._ticks.clear()  # all failures follow in full
+            self._write([], [])
 
-    def _draw(self) -> None:
-        now = time.monotonic()
-        if now - self._drawn < (REFRESH_S if self._terminal else PLAIN_EVERY_S):
+    def _draw_on(self) -> None:
+        if self._over.wait(QUIET_S):
             return
-        self._drawn = now
-        line = self._line(now)
-        self._stream.write(f"\r\033[K{line[: self._width - 1]}" if self._terminal else f"{line}\n")
-        self._stream.flush()
+        while not self._over.wait(FRAME_S):
+            with self._drawing:
+                above = [f"{paint(self._ticks.popleft(), colour=self._colour)}\n" for _ in range(len(self._ticks))]
+                self._write(above, self._rows(time.monotonic()))
 
-    def _line(self, now: float) -> str:
-        rate = f"{self._counts.passed / self._counts.done:.0%} passed" if self._counts.done else "none finished"
-        parts = [f"{self._counts.done:,}/{self._counts.planned:,}", rate, f"{self._counts.under_way} under way"]
-        if self._counts.retries:
-            parts.append(f"{self._counts.retries} retries")
-        parts.append(f"{self._counts.tokens:,} tokens")
-        if self._counts.done:
-            left = (now - self._started) / self._counts.done * (self._counts.planned - self._counts.done)
-            parts.append(f"{int(left // 60)}:{int(left % 60):02d} left")
-        return ", ".join(parts)
+    def _write(self, above: list[str], rows: list[Line]) -> None:
+        """One write for each frame: the rows of the last one are replaced, and what stays is put above them."""
+        up = f"\r\033[{self._drawn}A" if self._drawn else "\r"
+        lines = [f"\033[K{paint(row, colour=self._colour)}\n" for row in rows]
+        text = "".join([up, *(f"\033[K{one}" for one in above), *lines, "\033[J"])
+        if not (rows or above or self._drawn):
+            return
+        self._drawn = len(rows)
+        try:
+            self._stream.write(f"\033[?2026h{text}\033[?2026l")
+            self._stream.flush()
+        except (OSError, ValueError):  # the terminal is gone; the run goes on
+            self._over.set()
+
+    def _rows(self, now: float) -> list[Line]:
+        counts, width = self._counts, self._width
+        share = counts.done / counts.planned if counts.planned else 0.0
+        behind = f"  {counts.done:,} of {counts.planned:,}   {clock(now - self._started)}{self._left(now)}"
+        bar = max(0, min(BAR, width - columns_of(behind) - 3))
+        full = round(bar * share)
+        first = line("  ", ("━" * full, "name"), ("─" * (bar - full), "quiet"), behind)
+        rows = [first, self._so_far(), self._in_flight(now)]
+        if counts.retries:
+            rows.append(line(("  ! ", "warn"), (f"{counts.retries:,} retries", "warn")))
+        return [fitted(row, width - 1) for row in rows if row]
+
+    def _so_far(self) -> Line:
+        """Counts, and no rate: quick cases end first."""
+        counts = self._counts
+        pieces = [Piece(f"  {counts.passed - counts.recovered:,} first try")]
+        if counts.recovered:
+            pieces += [Piece("   "), Piece(f"{counts.recovered:,} recovered", "recovered")]
+        if counts.failed:
+            pieces += [Piece("   "), Piece(f"{counts.failed:,} failed", "fail")]
+        if counts.errors:
+            pieces += [Piece("   "), Piece(f"{counts.errors:,} errors", "fail")]
+        if counts.cost:
+            from rejoinder.report.ending import money
+
+            pieces.append(Piece(f"   {money(counts.cost)}", "quiet"))
+        return tuple(pieces)
+
+    def _in_flight(self, now: float) -> Line:
+        flying = list(self._flying.values())
+        if not flying:
+            return ()
+        oldest = "   ".join(f"{safe(name)} {now - start:.0f} s" for name, start in flying[:MOST_IN_FLIGHT])
+        return line((f"  {len(flying):,} in flight:  {oldest}", "quiet"))
+
+    def _tick(self, job: Job, outcome: Outcome) -> Line:
+        """`✗ shipping-1  turn 2  icontains shipping  < I am sorry, ...`"""
+        mark = Piece("!", "error") if outcome.status == "error" else Piece("✗", "fail")
+        start = (
+            mark,
+            Piece(f" {safe(job.prepared.case.id)}  "),
+            Piece(f"turn {max(1, len(outcome.turns))}  ", "quiet"),
+        )
+        turn = outcome.turns[-1] if outcome.turns else None
+        failed = next((one for one in turn.verdicts if one.state != "passed"), None) if turn is not None else None
+        why = outcome.error.message if outcome.error is not None else "" if failed is None else failed.check
+        reply = "" if turn is None or turn.response is None else f"  < {safe(turn.response[:200])}"
+        room = max(10, self._width - 1 - sum(columns_of(piece.text) for piece in start))
+        shown = cut(safe(why), max(10, room // 2))
+        return (*start, Piece(shown, "reason"), Piece(cut(reply, max(4, room - columns_of(shown))), "quiet"))
 
 
 def live_display() -> LiveDisplay:
     """Progress on standard error."""
-    return LiveDisplay(sys.stderr, width_of(sys.stderr))
+    if is_screen(sys.stderr):
+        return LiveScreen(sys.stderr, width_of(sys.stderr), colour=wants_colour(sys.stderr))
+    return LiveDisplay(sys.stderr)

@@ -25,6 +25,8 @@ MOST_NAMED = 10
 
 _OBEYING = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
 """Variables by which build servers are known."""
+NARROWEST = 40
+"""Columns below which there is no room for signs and columns."""
 _COLOURS = {"error": "red", "warning": "yellow", "place": None, "dim": "blue", "fix": "green"}
 
 
@@ -35,6 +37,17 @@ def wants_colour(stream: TextIO) -> bool:
     if os.environ.get("FORCE_COLOR"):
         return True
     return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def is_screen(stream: TextIO) -> bool:
+    """Is it a terminal that shows signs, for a person? Elsewhere there are words alone, one fact a line."""
+    if not stream.isatty() or os.environ.get("TERM") == "dumb" or os.environ.get("CI"):
+        return False
+    try:
+        "✓✗↻…".encode(stream.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return width_of(stream) >= NARROWEST
 
 
 def style_for(stream: TextIO) -> Style:

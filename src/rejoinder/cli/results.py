@@ -13,7 +13,7 @@ import click
 from msgspec import Struct, structs
 
 from rejoinder.cli.grouping import grouped
-from rejoinder.cli.output import echo, write_machine
+from rejoinder.cli.output import echo, echo_styled, is_screen, wants_colour, width_of, write_machine
 from rejoinder.engine.own_files import files_of, refuse_own_file
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.run_report import RunReport
@@ -25,7 +25,7 @@ from rejoinder.report.conversation import shorten_line, signs_for, write_convers
 from rejoinder.report.formats import FORMATS, name_format, write_results
 from rejoinder.report.runs import tried_cases
 from rejoinder.report.summary import write_summary
-from rejoinder.report.words import count
+from rejoinder.report.words import Commands, count
 
 if TYPE_CHECKING:
     from rejoinder.gates.rules import Rule
@@ -148,6 +148,14 @@ def _tell_how_to_go_on(report: RunReport) -> None:
 
 
 def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
+    if not verbose and not corrected and is_screen(sys.stdout):
+        from rejoinder.report.ending import write_ending
+        from rejoinder.report.styled import paint
+
+        colour = wants_colour(sys.stdout)
+        lines = write_ending(report, next_commands(report), width_of(sys.stdout))
+        echo_styled(paint(line, colour=colour) for line in lines)
+        return
     signs = signs_for(sys.stdout)
     results, left_out = (report.results, {}) if verbose else _choose(report)
     excused = _excused(report)
@@ -240,6 +248,31 @@ def _label(result: Result, report: RunReport) -> str:
     is_repeated = report.run.reported.repeat > 1 or report.summary.has_repeats
     parts += [f"trial {result.trial}"] if is_repeated else []
     return f" ({', '.join(parts)})" if parts else ""
+
+
+def next_commands(report: RunReport) -> Commands:
+    """At most two, which work when they are pasted: the one that most want next, and another."""
+    run, summary = report.run, report.summary
+    here = find_root(Path.cwd(), Path.cwd())
+    if not report.folder.path.is_relative_to(here / ".rejoinder"):
+        return ()
+    left = summary.skipped + max(0, summary.unfinished)
+    if run.status in ("budget", "interrupted") or left:
+        return ((next_command(report), f"the other {left:,}; nothing is asked twice" if left else "go on"),)
+    failed = next((result for result in report.results if result.status == "failed"), None)
+    if summary.errors:
+        again = (f"rejoinder resume {run.id} --retry-errors", f"the {count(summary.errors, 'error')} again")
+        if not summary.passed and not summary.failed and len(run.given_up) == 1:
+            return ((f"rejoinder targets check {quote(run.given_up[0].target)}", "try one call"), again)
+        return (again,)
+    if failed is None:
+        return ()
+    trial = f" --trial {failed.trial}" if summary.has_repeats else ""
+    shown = (f"rejoinder show --case {quote(failed.id)}{trial}", "the whole conversation")
+    if summary.decided == 1:
+        return (shown, (f"rejoinder run --case {quote(failed.id)} --repeat 5", "is it chance?"))
+    again = "this one again" if summary.failed == 1 else f"these {summary.failed:,} again"
+    return (shown, ("rejoinder run --failed", again))
 
 
 def next_command(report: RunReport) -> str:

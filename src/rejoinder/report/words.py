@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+Commands: TypeAlias = tuple[tuple[str, str], ...]
+"""What to type next, with what each does."""
 
 
 def command_lines(commands: Iterable[tuple[str, str]], width: int | None) -> Iterator[str]:

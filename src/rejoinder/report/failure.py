@@ -1,0 +1,142 @@
+"""A case that did not pass, on a terminal: which case, which check and why, what was said last, what came back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from rejoinder.model import CheckResult, Result, TurnResult
+from rejoinder.report.conversation import describe_check
+from rejoinder.report.problems import columns_of, printable
+from rejoinder.report.styled import Line, Piece, beside, cut, line, safe, wrap
+from rejoinder.report.words import count
+
+MOST_ROWS, FIRST_ROWS = 5, 3
+"""Rows of a reply that are shown, and of a longer one from its beginning."""
+MOST_CHECKS = 3
+LONGEST_ID = 32
+MOST_LOOKED_AT = 20_000
+"""Characters of a reply that are laid out in rows; its end is looked at apart."""
+
+
+def title_of(result: Result, width: int, right: str) -> Iterator[Line]:
+    """`✗ Do you ship to Norway? [shipping-1]`, with a fact at the right edge. The title is cut first, the id never."""
+    mark = line(("!", "error"), " ") if result.status == "error" else line(("✗", "fail"), " ")
+    shown = _id(result)
+    behind = line((" [", "quiet"), shown, ("]", "quiet")) if result.id_written and shown != result.title else ()
+    before = "" if result.id_written else f"Eval {result.number}: "
+    room = max(12, width - 2 - sum(columns_of(piece.text) for piece in behind) - columns_of(before))
+    title = Piece(before + cut(safe(result.title), room), "name")
+    yield from beside((*mark, title, *behind), line((right, "quiet")), width)
+
+
+def _id(result: Result) -> str:
+    text = safe(result.id)
+    return text if columns_of(text) <= LONGEST_ID else f"{text[:15]}…{text[-15:]}"
+
+
+def failed_checks(result: Result) -> list[CheckResult]:
+    """Those that decided against it, or that could not be graded."""
+    return [check for check in result.deciding_checks if not check.passed]
+
+
+def named(check: CheckResult) -> str:
+    return safe(check.name or describe_check(check))
+
+
+def write_failure(result: Result, width: int, right: str) -> Iterator[Line]:
+    yield from title_of(result, width, right)
+    if result.error is not None and result.status == "error":
+        yield from _indented(wrap(line((safe(result.error.message), "reason")), width - 2, 2))
+    checks = failed_checks(result)
+    for check in checks[:MOST_CHECKS]:
+        yield from _why(check, width)
+    if len(checks) > MOST_CHECKS:
+        yield line((f"  and {count(len(checks) - MOST_CHECKS, 'more check')}", "quiet"))
+    if result.turns:
+        yield from _said(result.turns[-1], checks, width, is_first=len(result.turns) == 1)
+
+
+def _why(check: CheckResult, width: int) -> Iterator[Line]:
+    score = _score(check)
+    rows = wrap(line((named(check), "reason"), f": {safe(check.reason)}{score}"), width - 2, 2)
+    yield from _indented(islice(rows, 2))
+
+
+def _indented(rows: Iterable[Line]) -> Iterator[Line]:
+    return ((Piece("  "), *row) for row in rows)
+
+
+def _spans(checks: Iterable[CheckResult]) -> Iterator[tuple[int, int]]:
+    """Where checks, or those inside them, found or missed what they want."""
+    for check in checks:
+        yield from check.spans
+        yield from _spans(check.children)
+
+
+def _score(check: CheckResult) -> str:
+    if check.threshold is None or check.score is None:
+        return ""
+    votes = f" (votes {' '.join(f'{vote:.3g}' for vote in check.votes)})" if check.votes else ""
+    return f" {check.score:.2g}, needs {check.threshold:.2g}{votes}"
+
+
+def _said(turn: TurnResult, checks: Sequence[CheckResult], width: int, *, is_first: bool) -> Iterator[Line]:
+    """The prompt of a first turn is the title already, unless it is a whole conversation."""
+    if not is_first:
+        yield line("  ", (f"> {cut(safe(turn.prompt), width - 4)}", "quiet"))
+    if turn.response is None:
+        yield line("  ", ("< (no reply)", "quiet"))
+        return
+    rows = reply_rows(turn.response, _spans(checks), width - 4)
+    for place, row in enumerate(rows):
+        yield (Piece("  < " if place == 0 else "    ", "quiet"), *row)
+
+
+def reply_rows(reply: str, spans: Iterable[tuple[int, int]], room: int) -> list[Line]:
+    """A reply in at most five rows, with the places underlined that a check points at. Where such a place would be
+    hidden, its row is shown."""
+    if not reply.strip():
+        return [line(("(empty reply)", "quiet"))]
+    rows = _laid_out(reply[:MOST_LOOKED_AT], sorted(spans), room)
+    hidden = reply[MOST_LOOKED_AT:].count("\n")
+    if len(rows) <= MOST_ROWS and not hidden:
+        return rows
+    total = len(rows) + hidden
+    seen = next((place for place, row in enumerate(rows) if any(piece.role == "evidence" for piece in row)), None)
+    if seen is not None and seen >= FIRST_ROWS and seen < len(rows) - 1:
+        after = total - seen - 1
+        return [rows[0], _left_out(seen - 1), rows[seen], *([_left_out(after)] if after else [])]
+    last = rows[-1] if not hidden else _laid_out(reply.rstrip()[-room:].rsplit("\n", 1)[-1], [], room)[-1]
+    return [*rows[:FIRST_ROWS], _left_out(total - FIRST_ROWS - 1), last]
+
+
+def _left_out(rows: int) -> Line:
+    return line((f"… {count(rows, 'more line')}", "quiet"))
+
+
+def _laid_out(text: str, spans: Sequence[tuple[int, int]], room: int) -> list[Line]:
+    rows: list[Line] = []
+    start = 0
+    for written in text.split("\n"):
+        pieces = list(_pieces(written.rstrip("\r"), start, spans))
+        rows += list(wrap(pieces, room)) if any(piece.text.strip() for piece in pieces) else [()]
+        start += len(written) + 1
+    while rows and not rows[-1]:
+        rows.pop()
+    return rows
+
+
+def _pieces(text: str, start: int, spans: Sequence[tuple[int, int]]) -> Iterator[Piece]:
+    """A line of a reply, with what its checks point at apart."""
+    place = 0
+    for low, high in spans:
+        begin, end = max(place, low - start), min(len(text), high - start)
+        if begin >= end:
+            continue
+        if begin > place:
+            yield Piece(printable(text[place:begin]))
+        yield Piece(printable(text[begin:end]), "evidence")
+        place = end
+    if place < len(text):
+        yield Piece(printable(text[place:]))

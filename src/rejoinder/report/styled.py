@@ -1,0 +1,165 @@
+"""Lines of a terminal: texts with roles, how wide they are, how they are wrapped, and the colours of the roles.
+
+A role says what a text is, never how it looks; one table says that. Texts of others are made printable when a line is
+made of them, so what is painted moves no cursor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Literal, NamedTuple, TypeAlias
+
+from rejoinder.report.problems import columns_of, printable
+
+Role: TypeAlias = Literal[
+    "fail", "reason", "evidence", "error", "pass", "recovered", "warn", "warned", "name", "text", "quiet"
+]
+COLOURS: dict[Role, str] = {
+    "fail": "1;91",
+    "reason": "91",
+    "evidence": "4;91",
+    "error": "1;7;91",
+    "pass": "32",
+    "recovered": "36",
+    "warn": "33",
+    "warned": "1;33",
+    "name": "1",
+    "text": "",
+    "quiet": "2",
+}
+"""Of the terminal's own sixteen, so that no background is guessed. Bright red, because red cannot be read on many dark
+ones; dim and never bright black, which some themes paint in their background's colour."""
+UNCOLOURED: dict[Role, str] = {"fail": "1", "evidence": "4", "error": "1;7", "warned": "1", "name": "1", "quiet": "2"}
+"""With NO_COLOR: weight, underline and reverse stay."""
+
+
+class Piece(NamedTuple):
+    text: str
+    role: Role = "text"
+
+
+Line: TypeAlias = tuple[Piece, ...]
+EMPTY: Line = ()
+
+
+def line(*pieces: tuple[str, Role] | str) -> Line:
+    """Texts of ours as they are, or with a role. Those of others go through `safe` first."""
+    return tuple(Piece(piece) if isinstance(piece, str) else Piece(*piece) for piece in pieces)
+
+
+def safe(text: str) -> str:
+    """A text of others in one line, with nothing that a terminal obeys."""
+    return printable(" ".join(text.split()))
+
+
+def width_of_line(pieces: Iterable[Piece]) -> int:
+    return sum(columns_of(piece.text) for piece in pieces)
+
+
+def paint(pieces: Line, *, colour: bool) -> str:
+    """The line with the codes of its roles."""
+    table = COLOURS if colour else UNCOLOURED
+    parts: list[str] = []
+    for role, run in groupby(pieces, key=_role):
+        text, code = "".join(piece.text for piece in run), table.get(role, "")
+        parts.append(f"\033[{code}m{text}\033[0m" if code and text else text)
+    return "".join(parts)
+
+
+def _role(piece: Piece) -> Role:
+    return piece.role
+
+
+def plain_text(pieces: Line) -> str:
+    return "".join(piece.text for piece in pieces).rstrip()
+
+
+def cut(text: str, room: int) -> str:
+    """The beginning of a text, with a sign where it is cut."""
+    if columns_of(text) <= room:
+        return text
+    kept = ""
+    for character in text:
+        if columns_of(kept + character) > room - 1:
+            break
+        kept += character
+    return f"{kept.rstrip()}…"
+
+
+def fitted(row: Line, width: int) -> Line:
+    """A row that is no wider than that."""
+    kept: list[Piece] = []
+    for piece in row:
+        room = width - width_of_line(kept)
+        if columns_of(piece.text) <= room:
+            kept.append(piece)
+            continue
+        if room > 0:
+            kept.append(Piece(cut(piece.text, room), piece.role))
+        break
+    return tuple(kept)
+
+
+def beside(left: Line, right: Line, width: int) -> Iterator[Line]:
+    """A fact at the right edge of a line; below it, indented, where both do not fit."""
+    gap = width - width_of_line(left) - width_of_line(right)
+    if not right:
+        yield left
+    elif gap >= 2:
+        yield (*left, Piece(" " * gap), *right)
+    else:
+        yield left
+        yield (Piece("  "), *right)
+
+
+def wrap(pieces: Iterable[Piece], width: int, indent: int = 0) -> Iterator[Line]:
+    """Lines of at most so many columns, broken at spaces; further ones are indented. A longer word is broken."""
+    row, used, is_new = list[Piece](), 0, True
+    for space, word in _words(pieces):
+        if not is_new and used + len(space.text) + width_of_line(word) > width:
+            yield tuple(row)
+            row, used, is_new = [Piece(" " * indent)], indent, True
+        if not is_new:
+            row.append(space)
+            used += len(space.text)
+        for one in word:
+            for part in _broken(one, width, used, indent):
+                if part is None:
+                    yield tuple(row)
+                    row, used = [Piece(" " * indent)], indent
+                else:
+                    row.append(part)
+                    used += columns_of(part.text)
+        is_new = False
+    if not is_new:
+        yield tuple(row)
+
+
+def _words(pieces: Iterable[Piece]) -> Iterator[tuple[Piece, list[Piece]]]:
+    """Words, which may have several roles, each with the space before it."""
+    space, word = Piece(""), list[Piece]()
+    for text, role in pieces:
+        for place, part in enumerate(text.split(" ")):
+            if place:
+                if word:
+                    yield space, word
+                space, word = Piece(" ", role), []
+            if part:
+                word.append(Piece(part, role))
+    if word:
+        yield space, word
+
+
+def _broken(piece: Piece, width: int, used: int, indent: int) -> Iterator[Piece | None]:
+    """A word in parts that fit; None is the end of a row."""
+    part = ""
+    for character in piece.text:
+        if used + columns_of(part + character) > width and (part or used > indent):
+            if part:
+                yield Piece(part, piece.role)
+            yield None
+            part, used = "", indent
+        part += character
+    if part:
+        yield Piece(part, piece.role)

@@ -1,0 +1,221 @@
+"""The end of a run on a terminal: screens at two widths, and what holds for all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from rejoinder.engine.summary import summarise
+from rejoinder.model import Result
+from rejoinder.model.runs import DisabledTarget
+from rejoinder.report.ending import money, seconds, tokens, write_ending
+from rejoinder.report.failure import reply_rows
+from rejoinder.report.styled import COLOURS, EMPTY, UNCOLOURED, Line, Piece, paint, plain_text, width_of_line, wrap
+from rejoinder.report.words import Commands
+from tests.kit import bounded
+from tests.report.exports import (
+    OBEYED,
+    MadeRun,
+    check,
+    failed,
+    hostile,
+    hostile_texts,
+    in_error,
+    made_run,
+    result,
+    turn,
+)
+
+NEXT = (("rejoinder show --case shipping", "the whole conversation"), ("rejoinder run --failed", "these 2 again"))
+LONG = (
+    "I am sorry, I cannot help you with this topic at the moment. Please write to our support team or call us on"
+    " weekdays between nine and five, and have your order number ready."
+)
+
+
+def shown(
+    *results: Result, width: int = 80, commands: Commands = (), run: MadeRun | None = None, **more: Any
+) -> list[str]:
+    lines = list(write_ending(run or made_run(results, **more), commands, width))
+    assert all(width_of_line(line) <= width for line in lines), [plain_text(line) for line in lines]
+    return [plain_text(line) for line in lines]
+
+
+def recovered(name: str, **more: Any) -> Result:
+    first = turn("no", passed=False, checks=(check(False),))
+    return result(name, first, turn("yes", 2, prompt="Are you sure?"), succeeded_on_turn=2, **more)
+
+
+def lost(name: str, **more: Any) -> Result:
+    bad = check(False, check="icontains shipping", reason="not in the reply", kind="icontains")
+    first, last = turn("No.", passed=False), turn(LONG, 2, prompt="About shipping only.", passed=False, checks=(bad,))
+    ended = {"status": "failed", "passed": False, "score": 0.0, "succeeded_on_turn": None}
+    return result(name, first, last, title="Do you ship?", **{**ended, **more})
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_failed_is_a_block_recovered_a_line_and_passed_a_number(width: int) -> None:
+    lines = shown(result("ok"), recovered("size"), lost("shipping"), width=width, commands=NEXT)
+    assert lines[0].startswith("↻ size  turn 2  after ")
+    block = lines.index(next(line for line in lines if line.startswith("✗ Do you ship?")))
+    assert lines[block].startswith("✗ Do you ship? [shipping]")
+    assert '  icontains "shipping": not in the reply' in lines
+    assert "  > About shipping only." in lines
+    assert next(line for line in lines if line.startswith("  < ")).startswith("  < I am sorry, I cannot help")
+    assert not any("[ok]" in line for line in lines)
+    assert lines[-2:] == [
+        "  rejoinder show --case shipping   the whole conversation",
+        "  rejoinder run --failed           these 2 again",
+    ]
+    result_line = next(line for line in lines if line.startswith("✗ 1 failed"))
+    assert result_line.startswith("✗ 1 failed, 2 passed of 3 (1 first try, 1 recovered)")
+    assert "67% (21 to 94)" in " ".join(lines[lines.index(result_line) :])
+
+
+def test_a_run_that_passed_ends_with_one_green_line() -> None:
+    lines = list(write_ending(made_run([result("a"), result("b")]), (), 80))
+    assert plain_text(lines[-1]).startswith("✓ 2 passed of 2")
+    assert plain_text(lines[-1]).endswith("100% (34 to 100)")
+    assert sum(piece.role == "pass" for line in lines for piece in line) == 2, "the mark and the count"
+    assert not any(piece.role in ("fail", "warn", "error") for line in lines for piece in line)
+
+
+def test_many_failures_are_short_and_very_many_are_counted() -> None:
+    few, some, many = (shown(*(lost(f"c{n}") for n in range(number))) for number in (10, 30, 120))
+    assert sum(line.startswith("  < ") for line in few) == 10
+    assert sum(line.startswith("✗ Do you ship?") for line in some) == 30 and not any("  < " in line for line in some)
+    assert sum(line.startswith("✗ c") for line in many) == 50
+    assert "and 70 more: rejoinder show --failed" in many
+    assert max(map(len, (few, some, many))) < 90
+
+
+def test_equal_errors_are_told_once() -> None:
+    lines = shown(*(in_error(f"c{n}", "KeyError: 'answer'") for n in range(6)), result("ok"))
+    assert sum("KeyError: 'answer'" in line for line in lines) == 1
+    assert any("in 6 of 7 conversations" in line for line in lines)
+    assert any("no rate: 6 of 7 had an error" in line for line in lines)
+
+
+def test_a_dead_target_is_no_score() -> None:
+    dead = DisabledTarget("demo", "status", "openai answered 404: no such model")
+    lines = shown(*(in_error(f"c{n}", dead.message) for n in range(3)), given_up=(dead,))
+    assert lines[0] == "error: demo: openai answered 404: no such model"
+    assert any(line.startswith("! nothing was tested: 3 errors") and line.endswith("no rate") for line in lines)
+    assert sum("404" in line for line in lines) == 1
+
+
+def test_an_interrupted_run_has_no_rate_yet() -> None:
+    whole = made_run([result("a")], status="interrupted")
+    planned = structs.replace(whole.run, planned=4)
+    lines = shown(run=MadeRun(planned, summarise(whole.results, planned), whole.results))
+    assert lines[-1].startswith("! interrupted: 1 passed, 3 not started of 4")
+    assert lines[-1].endswith("of 1, no rate yet")
+
+
+def test_trials_of_a_case_are_one_line() -> None:
+    trials = [lost("flaky", trial=1), *(result("flaky", trial=n) for n in (2, 3))]
+    lines = shown(*trials, *(result("sure", trial=n) for n in (1, 2, 3)))
+    assert "✗ flaky  ✗✓✓  2 of 3  21 to 94  flaky" in lines
+    assert sum("Do you ship?" in line for line in lines) == 1
+    assert lines[-1] == "✗ 1 of 2 cases failed (0 always, 1 flaky), 1 passed"
+
+
+def test_several_targets_have_a_grid_and_no_common_rate() -> None:
+    big = [result(name, target="big") for name in ("a", "b", "c")]
+    small = [result("a", target="small"), lost("b", target="small"), recovered("c", target="small")]
+    lines = shown(*(cell for pair in zip(big, small, strict=True) for cell in pair))
+    assert any(line.split() == ["case", "big", "small"] for line in lines)
+    assert any(line.split() == ["b", "✓", "✗", "failed"] for line in lines)
+    assert any(line.split() == ["c", "✓", "↻", "turn", "2"] for line in lines)
+    assert "1 other case" in lines
+    assert lines[-1] == "✗ 1 failed, 5 passed of 6: small 1"
+
+
+# Replies
+
+
+def test_evidence_is_shown_where_it_would_be_hidden() -> None:
+    reply = "\n".join(f"line {n}" for n in range(40))
+    place = reply.index("line 20")
+    rows = reply_rows(reply, [(place, place + 7)], 60)
+    assert [plain_text(row) for row in rows] == ["line 0", "… 19 more lines", "line 20", "… 19 more lines"]
+    assert {piece.role for piece in rows[2]} == {"evidence"}
+
+
+@pytest.mark.parametrize("reply", ["", "  \n ", "x" * 3_000_000, "a\n" * 200_000, "\x1b[2J\u202e" * 50])
+def test_a_reply_takes_five_rows_at_most(reply: str) -> None:
+    rows = reply_rows(reply, [], 60)
+    assert 1 <= len(rows) <= 5
+    assert all(width_of_line(row) <= 60 for row in rows)
+
+
+# Properties
+
+
+@bounded(60)
+@given(hostile_texts, st.integers(40, 160))
+def test_no_text_leaves_its_lines(text: str, width: int) -> None:
+    for line in write_ending(hostile(text), (), width):
+        assert not OBEYED.search(plain_text(line)) and "\n" not in plain_text(line)
+        assert width_of_line(line) <= width
+
+
+words = st.lists(st.text("abc漢é ", max_size=30), max_size=8)
+
+
+@bounded(150)
+@given(words, st.integers(8, 60), st.integers(0, 6))
+def test_wrapping_loses_no_word_and_keeps_the_width(texts: list[str], width: int, indent: int) -> None:
+    lines = list(wrap([Piece(text) for text in texts], width, indent))
+    assert all(width_of_line(line) <= width for line in lines)
+    told = "".join("".join(piece.text for piece in line) for line in lines).replace(" ", "")
+    assert told == "".join(texts).replace(" ", "")
+
+
+def test_each_role_has_one_look() -> None:
+    line: Line = (Piece("a", "fail"), Piece("b", "fail"), Piece("c"), Piece("d", "quiet"))
+    assert paint(line, colour=True) == "\033[1;91mab\033[0mc\033[2md\033[0m"
+    assert paint(line, colour=False) == "\033[1mab\033[0mc\033[2md\033[0m"
+    assert not {code for codes in UNCOLOURED.values() for code in codes.split(";")} & {"31", "32", "33", "36", "91"}
+    assert not any("90" in code or "31" in code.split(";") for code in COLOURS.values())
+    assert paint(EMPTY, colour=True) == ""
+
+
+@pytest.mark.parametrize(
+    ("amount", "told"),
+    [
+        (0, "$0"),
+        (0.00002, "under $0.0001"),
+        (0.0006, "$0.0006"),
+        (0.0312, "$0.031"),
+        (0.2, "$0.2"),
+        (12.5, "$12.50"),
+    ],
+)
+def test_money(amount: float, told: str) -> None:
+    assert money(amount) == told
+
+
+def test_times_and_tokens() -> None:
+    assert [seconds(one) for one in (0.34, 4.2, 42, 108, 3840)] == [
+        "340 ms",
+        "4.2 s",
+        "42 s",
+        "1 min 48 s",
+        "1 h 04 min",
+    ]
+    assert [tokens(one) for one in (1, 812, 48_200, 1_200_000)] == [
+        "1 token",
+        "812 tokens",
+        "48.2k tokens",
+        "1.2M tokens",
+    ]
+
+
+def test_the_counts_add_up() -> None:
+    lines = shown(result("a"), failed("b"), in_error("c"))
+    assert any(line.startswith("✗ 1 failed, 1 error, 1 passed of 3") for line in lines)
