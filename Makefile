@@ -10,7 +10,7 @@ INSPECT := .venv-inspect/installed
 # Some machines forbid Python to keep what it has compiled; each test would then compile the tool anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo check test test-long test-pythons compiled pytest lint types imports docs bench clean
+.PHONY: demo check test test-long test-pythons compiled pytest lint types imports docs screens bench clean
 
 demo: $(STAMP)
 	@$(BIN)/python scripts/demo.py
@@ -55,6 +55,10 @@ imports: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python scripts/write_checks.py
 	$(BIN)/python scripts/refresh_docs.py
+
+# Pictures of the terminal, from real runs.
+screens: $(STAMP)
+	$(BIN)/python scripts/screens.py
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/startup.py

@@ -271,7 +271,8 @@ def next_commands(report: RunReport) -> Commands:
     shown = (f"rejoinder show --case {quote(failed.id)}{trial}", "the whole conversation")
     if summary.decided == 1:
         return (shown, (f"rejoinder run --case {quote(failed.id)} --repeat 5", "is it chance?"))
-    again = "this one again" if summary.failed == 1 else f"these {summary.failed:,} again"
+    number, of = (summary.by_case.failed, " cases") if summary.has_repeats else (summary.failed, "")
+    again = "this one again" if number == 1 else f"these {number:,}{of} again"
     return (shown, ("rejoinder run --failed", again))
 
 

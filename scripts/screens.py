@@ -1,0 +1,196 @@
+"""Pictures of the terminal, made from real runs: `docs/screens/NAME-COLUMNS-THEME.svg`.
+
+    .venv/bin/python scripts/screens.py [NAME]...
+
+Each screen is a command in a terminal of 60 and of 100 columns. What it writes is read by a terminal emulator and drawn
+in the colours of a dark and of a light theme.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import struct
+import sys
+import tempfile
+import termios
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+import pyte
+
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "docs" / "screens"
+ROWS = 80
+FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+CELL, LINE, EDGE = 8.4, 18, 14
+"""Width of a character, height of a line and margin, in pixels."""
+
+
+class Theme(NamedTuple):
+    background: str
+    text: str
+    dim: str
+    colours: dict[str, str]
+
+
+DARK = Theme(
+    "#121316",
+    "#e8eaed",
+    "#9aa0ab",
+    {"red": "#ff8552", "green": "#58dcbd", "cyan": "#7ba6f7", "brown": "#e3bf5b", "blue": "#7ba6f7"},
+)
+LIGHT = Theme(
+    "#ffffff",
+    "#16181d",
+    "#5f6673",
+    {"red": "#c2400c", "green": "#0a7868", "cyan": "#1f4fa8", "brown": "#8a6100", "blue": "#1f4fa8"},
+)
+THEMES = {"dark": DARK, "light": LIGHT}
+
+SUITE = """\
+metadata: {name: support-bot, model: bot}
+control: afresh
+targets:
+  - name: bot
+    provider: scripted
+    replies:
+      size-chart: ["EU 42 is a medium.", "A medium.", "It is UK 8."]
+      hours: ["We are open every day.", "Every day.", "From 9 to 5."]
+      shipping: ["No idea.", "No idea.", "I am sorry, I cannot help you with this topic at the moment. Please write
+        to our support team or call us on weekdays between nine and five, and have your order number ready."]
+      refund: ["You get a voucher.", "A voucher.", "Of course! You will get a voucher over the full amount."]
+      tracking: ["Look at your e-mails.", "Look at your e-mails.", "It is on its way."]
+      discount: ["Yes: 20 % from 100 euros."]
+      lamp: ["The tall one fits."]
+  - {name: large, provider: scripted, replies: ["UK 8, from 9 to 5, shipping, tracking, money, 20 %, the tall one"]}
+evals:
+  - id: size-chart
+    prompt: Which size is EU 42?
+    checks: [{icontains: UK 8}, {prompt: "In UK sizes, please.", checks: [{icontains: UK 8}]}]
+  - id: hours
+    prompt: When are you open?
+    checks: [{regex: "\\\\d"}, {prompt: "From when to when?", checks: [{regex: "\\\\d"}]}]
+  - id: shipping
+    prompt: Do you ship to Norway?
+    checks: [{icontains: shipping}, {prompt: Please answer about shipping only., checks: [{icontains: shipping}]}]
+  - id: refund
+    prompt: I want my money back
+    checks: [{not: {icontains: voucher}}, {prompt: I asked for money., checks: [{not: {icontains: voucher}}]}]
+  - id: tracking
+    prompt: Where is my order 8841-C?
+    checks: [{icontains: tracking}, {prompt: Name the tracking link., checks: [{icontains: tracking}]}]
+  - {id: discount, prompt: Is there a discount from 100 euros?, checks: [{icontains: 20 %}]}
+  - {id: lamp, prompt: Which lamp fits a ceiling of 3 m?, checks: [{icontains: tall}]}
+"""
+
+SCREENS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "run-failing": ((), ("run",)),
+    "run-passed": ((), ("run", "-m", "large")),
+    "run-targets": ((), ("run", "-m", "bot,large")),
+    "run-repeat": ((), ("run", "--repeat", "3")),
+    "run-one-case": ((), ("run", "--case", "shipping")),
+    "compare": (("run -m large", "run"), ("compare",)),
+    "gate": (("run -m large", "bless", "run"), ("gate", "--against", "main", "--rule", "rate>=90%")),
+    "runs": (("run -m large", "run", "run", "run -m large"), ("runs",)),
+}
+"""Commands that are run before, and the one that is shown."""
+
+
+def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    for name in sys.argv[1:] or SCREENS:
+        before, command = SCREENS[name]
+        for columns in (60, 100):
+            with tempfile.TemporaryDirectory() as folder:
+                Path(folder, "evals.yaml").write_text(SUITE, encoding="utf-8")
+                Path(folder, ".rejoinder").mkdir()
+                for words in before:
+                    record(Path(folder), columns, *words.split())
+                screen = record(Path(folder), columns, *command)
+            for theme_name, theme in THEMES.items():
+                picture = "\n".join(draw(screen, columns, theme, f"$ rejoinder {' '.join(command)}"))
+                (FOLDER / f"{name}-{columns}-{theme_name}.svg").write_text(picture + "\n", encoding="utf-8")
+                print(f"{name}-{columns}-{theme_name}.svg")
+
+
+def record(folder: Path, columns: int, *words: str) -> pyte.Screen:
+    """The screen of a terminal after a command has ended in it."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(folder)
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("CI", "COLUMNS", "NO_COLOR", "FORCE_COLOR")
+        }
+        kept |= {"TERM": "xterm-256color", "LANG": "C.UTF-8", "COLUMNS": str(columns)}
+        os.execve(sys.executable, [sys.executable, "-m", "rejoinder", *words], kept)
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
+    screen = pyte.Screen(columns, ROWS)
+    stream = pyte.ByteStream(screen)
+    with contextlib.suppress(OSError):  # the terminal is gone when the command has ended
+        while piece := os.read(terminal, 4096):
+            stream.feed(_known(piece))
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    return screen
+
+
+def _known(piece: bytes) -> bytes:
+    """Codes as the emulator knows them: it has no dim, so blink stands for it, and no synchronized output."""
+    piece = re.sub(rb"\x1b\[\?2026[hl]", b"", piece)
+    return re.sub(rb"\x1b\[2m", b"\x1b[5m", piece)
+
+
+def draw(screen: pyte.Screen, columns: int, theme: Theme, command: str) -> Iterator[str]:
+    used = max((row for row in range(ROWS) if screen.display[row].strip()), default=0) + 1
+    width, height = columns * CELL + 2 * EDGE, (used + 1) * LINE + 2 * EDGE
+    yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}">'
+    yield f'<rect width="100%" height="100%" rx="8" fill="{theme.background}"/>'
+    yield f'<g font-family="{FONTS}" font-size="14">'
+    yield _text(0, 0, command, theme.text, bold=True)
+    for row in range(used):
+        yield from _row(screen, row, columns, theme)
+    yield "</g>"
+    yield "</svg>"
+
+
+def _row(screen: pyte.Screen, row: int, columns: int, theme: Theme) -> Iterator[str]:
+    start, text, look = 0, "", None
+    for column in range(columns + 1):
+        cell = screen.buffer[row][column] if column < columns else None
+        now = None if cell is None else (cell.fg, cell.bold, cell.blink, cell.underscore, cell.reverse)
+        if now != look:
+            if look is not None and text.strip():
+                yield _styled(row, start, text, look, theme)
+            start, text, look = column, "", now
+        text += cell.data if cell is not None else ""
+
+
+def _styled(row: int, start: int, text: str, look: tuple[str, bool, bool, bool, bool], theme: Theme) -> str:
+    colour, bold, dim, underlined, reverse = look
+    paint = theme.colours.get(colour.removeprefix("bright"), theme.dim if dim else theme.text)
+    drawn = _text(row + 1, start, text.rstrip(), paint, bold=bold, underlined=underlined)
+    if not reverse:
+        return drawn
+    x, y = EDGE + start * CELL, EDGE + (row + 1) * LINE
+    box = f'<rect x="{x:.1f}" y="{y:.1f}" width="{len(text) * CELL:.1f}" height="{LINE}" fill="{paint}"/>'
+    return box + _text(row + 1, start, text.rstrip(), theme.background, bold=bold)
+
+
+def _text(row: int, column: int, text: str, paint: str, *, bold: bool = False, underlined: bool = False) -> str:
+    x, y = EDGE + column * CELL, EDGE + row * LINE + 14
+    style = ' font-weight="bold"' * bold + ' text-decoration="underline"' * underlined
+    shown = escape(text).replace(" ", "\N{NO-BREAK SPACE}")
+    size = f'textLength="{len(text) * CELL:.1f}"' if text.isascii() else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" fill="{paint}" {size}{style}>{shown}</text>'
+
+
+if __name__ == "__main__":
+    main()
