@@ -108,6 +108,35 @@ def test_elsewhere_there_are_words_alone(project: Project, environment: dict[str
     assert b"5 passed (5 on the first try, 0 recovered), 1 failed" in seen.written
 
 
+def test_quiet_is_the_result_and_what_to_type_next(project: Project) -> None:
+    project.write("evals.yaml", suite(700))
+    seen = Seen(project, "run", "evals.yaml", "-q")
+    assert seen.read() == 1
+    assert "━".encode() not in seen.written
+    assert [line.split("   ")[0].strip() for line in seen.lines] == [
+        "✗ 1 failed, 5 passed of 6",
+        "rejoinder show --case case-2",
+        "rejoinder run --failed",
+    ]
+    assert project.run("run", "evals.yaml", "-q", code=1).splitlines()[0] == (
+        "5 passed (5 on the first try, 0 recovered), 1 failed, 0 errors"
+    )
+
+
+def test_options_win_over_the_environment(project: Project) -> None:
+    project.write("evals.yaml", suite(0))
+    never = Seen(project, "run", "evals.yaml", "--color", "never", FORCE_COLOR="1")
+    assert never.read() == 1 and b"91m" not in never.written
+    always = Seen(project, "run", "evals.yaml", "--color", "always", NO_COLOR="1")
+    assert always.read() == 1 and b"91m" in always.written
+    for plain in (
+        Seen(project, "run", "evals.yaml", "--plain"),
+        Seen(project, "run", "evals.yaml", REJOINDER_PLAIN="1"),
+    ):
+        assert plain.read() == 1
+        assert "✗ 1 failed".encode() not in plain.written
+
+
 def test_ctrl_c_leaves_a_clean_screen(project: Project) -> None:
     project.write("evals.yaml", suite(900, 40))
     seen = Seen(project, "run", "evals.yaml")

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from typing import TextIO
 
-from rejoinder.cli.output import is_screen, wants_colour, width_of
+from rejoinder.cli.output import is_screen, look, wants_colour, width_of
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.plan import Job
 from rejoinder.model import Outcome
@@ -237,8 +237,17 @@ class LiveScreen(LiveDisplay):
         return (*start, Piece(shown, "reason"), Piece(cut(reply, max(4, room - columns_of(shown))), "quiet"))
 
 
+class SilentDisplay(LiveDisplay):
+    """Says only what has to be known: that it is being stopped."""
+
+    def _tell(self) -> None:
+        pass
+
+
 def live_display() -> LiveDisplay:
-    """Progress on standard error."""
+    """Progress on standard error; with --quiet there is none."""
+    if look().quiet:
+        return SilentDisplay(sys.stderr)
     if is_screen(sys.stderr):
         return LiveScreen(sys.stderr, width_of(sys.stderr), colour=wants_colour(sys.stderr))
     return LiveDisplay(sys.stderr)

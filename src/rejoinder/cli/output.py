@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TextIO
 
 import click
+from msgspec import Struct, structs
 
 from rejoinder.cli.streams import is_read
 from rejoinder.errors import RejoinderError
@@ -30,8 +31,65 @@ NARROWEST = 40
 _COLOURS = {"error": "red", "warning": "yellow", "place": None, "dim": "blue", "fix": "green"}
 
 
+class Look(Struct, frozen=True):
+    """How a command is to look, as its options say."""
+
+    plain: bool = False
+    quiet: bool = False
+    """Only the result, and what to type next."""
+    colour: str = "auto"
+
+
+_LOOK = "rejoinder.look"
+
+
+def look() -> Look:
+    context = click.get_current_context(silent=True)
+    return Look() if context is None else context.meta.get(_LOOK, Look())
+
+
+def _change_look(ctx: click.Context, param: click.Parameter, value: object) -> None:
+    if value is not None:
+        ctx.meta[_LOOK] = structs.replace(ctx.meta.get(_LOOK, Look()), **{param.name: value})
+
+
+def look_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Options that say how a command looks; what writes asks `look`."""
+    for option in (
+        click.option(
+            "--color",
+            "colour",
+            type=click.Choice(["auto", "always", "never"]),
+            callback=_change_look,
+            expose_value=False,
+            help="Use colours on a terminal, always or never.  [default: auto]",
+        ),
+        click.option(
+            "--plain",
+            is_flag=True,
+            default=None,
+            callback=_change_look,
+            expose_value=False,
+            help="Write words instead of signs, and nothing that moves.",
+        ),
+        click.option(
+            "--quiet",
+            "-q",
+            is_flag=True,
+            default=None,
+            callback=_change_look,
+            expose_value=False,
+            help="Show only the result and what to type next.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
 def wants_colour(stream: TextIO) -> bool:
-    """Colour on a terminal, unless NO_COLOR says no; FORCE_COLOR asks for it everywhere."""
+    """Colour on a terminal, unless NO_COLOR says no; FORCE_COLOR asks for it everywhere. --color wins over both."""
+    if (wanted := look().colour) != "auto":
+        return wanted == "always"
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
@@ -42,6 +100,8 @@ def wants_colour(stream: TextIO) -> bool:
 def is_screen(stream: TextIO) -> bool:
     """Is it a terminal that shows signs, for a person? Elsewhere there are words alone, one fact a line."""
     if not stream.isatty() or os.environ.get("TERM") == "dumb" or os.environ.get("CI"):
+        return False
+    if look().plain or os.environ.get("REJOINDER_PLAIN"):
         return False
     try:
         "✓✗↻…".encode(stream.encoding or "ascii")

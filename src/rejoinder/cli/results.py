@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import ceil, floor, log10
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from msgspec import Struct, structs
 
 from rejoinder.cli.grouping import grouped
-from rejoinder.cli.output import echo, echo_styled, is_screen, wants_colour, width_of, write_machine
+from rejoinder.cli.output import echo, echo_styled, is_screen, look, look_options, wants_colour, width_of, write_machine
 from rejoinder.engine.own_files import files_of, refuse_own_file
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.run_report import RunReport
@@ -24,7 +24,7 @@ from rejoinder.project import find_root
 from rejoinder.report.conversation import shorten_line, signs_for, write_conversation, write_reasons
 from rejoinder.report.formats import FORMATS, name_format, write_results
 from rejoinder.report.runs import tried_cases
-from rejoinder.report.summary import write_summary
+from rejoinder.report.summary import result_words, write_summary
 from rejoinder.report.words import Commands, count
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def write_file(report: RunReport, path: Path, form: str) -> None:
         raise UsageError(f"{path} cannot be written: {reason_of(error)}") from None
 
 
-output_options = grouped(
+_output_options = grouped(
     "output",
     lambda values: Output(**values),
     form=click.option(
@@ -114,6 +114,11 @@ output_options = grouped(
     verbose=click.option("--verbose", "-v", is_flag=True, help="Show every conversation, turn by turn."),
     corrected=click.option("--corrected", is_flag=True, help="Correct judges' pass rates by their known errors."),
 )
+
+
+def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """How and where a report is written, and how it looks."""
+    return look_options(_output_options(function))
 
 
 def exit_with(report: RunReport, output: Output, fail_under: Rule | None = None) -> NoReturn:
@@ -149,12 +154,15 @@ def _tell_how_to_go_on(report: RunReport) -> None:
 
 def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
     if not verbose and not corrected and is_screen(sys.stdout):
-        from rejoinder.report.ending import write_ending
+        from rejoinder.report.ending import write_ending, write_result
         from rejoinder.report.styled import paint
 
-        colour = wants_colour(sys.stdout)
-        lines = write_ending(report, next_commands(report), width_of(sys.stdout))
+        colour, write = wants_colour(sys.stdout), write_result if look().quiet else write_ending
+        lines = write(report, next_commands(report), width_of(sys.stdout))
         echo_styled(paint(line, colour=colour) for line in lines)
+        return
+    if look().quiet:
+        echo(result_words(report.summary), f"Next: {next_command(report)}")
         return
     signs = signs_for(sys.stdout)
     results, left_out = (report.results, {}) if verbose else _choose(report)

@@ -62,6 +62,12 @@ def write_ending(run: Run, commands: Commands, width: int) -> Iterator[Line]:
     return (fitted(row, width) for row in _screen(run, commands, width))
 
 
+def write_result(run: Run, commands: Commands, width: int) -> Iterator[Line]:
+    """The result and what to type next, and nothing else."""
+    width = min(width, WIDEST)
+    return (fitted(row, width) for row in (*_result(run, _look(run), width), *_commands(commands, width)))
+
+
 def _screen(run: Run, commands: Commands, width: int) -> Iterator[Line]:
     found = _look(run)
     yield from _recovered(found, width)
@@ -75,12 +81,17 @@ def _screen(run: Run, commands: Commands, width: int) -> Iterator[Line]:
     yield EMPTY
     yield from _warnings(run, width)
     yield from _result(run, found, width)
+    yield from _commands(commands, width)
+
+
+def _commands(commands: Commands, width: int) -> Iterator[Line]:
     longest = max((columns_of(command) for command, _ in commands), default=0)
     for command, use in commands:
-        row = line("  ", f"{command.ljust(longest)}   ", (use, "quiet"))
-        yield from (
-            [row] if longest + 5 + columns_of(use) <= width else [line("  ", command), line("      ", (use, "quiet"))]
-        )
+        if longest + 5 + columns_of(use) <= width:
+            yield line("  ", f"{command.ljust(longest)}   ", (use, "quiet"))
+        else:
+            yield line("  ", command)
+            yield line("      ", (use, "quiet"))
 
 
 def _look(run: Run) -> _Found:

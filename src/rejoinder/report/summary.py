@@ -40,7 +40,7 @@ def write_summary(run: Receipt, summary: Summary, *, corrected: bool = False) ->
     yield f"{names} on {targets}: {count(summary.total, 'conversation')}{chosen}"
     for disabled in run.given_up:
         yield _line("disabled", f"`{disabled.target}`: {disabled.message}")
-    yield _line("result", _result(summary))
+    yield _line("result", result_words(summary))
     yield from _rates(run, summary)
     parts = _parts(summary)
     yield from _lines("recovery", (f"{of}{_follow_up(row)}" for of, one in parts for row in one.recovery))
@@ -91,7 +91,7 @@ def bar(summary: Summary) -> str:
     return f"{'-' * (BAR_WIDTH - passed)}|{'+' * passed}"
 
 
-def _result(summary: Summary) -> str:
+def result_words(summary: Summary) -> str:
     parts = [
         f"{summary.passed} passed ({summary.first_try} on the first try, {summary.recovered} recovered)",
         f"{summary.failed} failed",
