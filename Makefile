@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
+DEMO := .venv-demo/installed
 INSPECT := .venv-inspect/installed
 
 # Some machines forbid Python to keep what it has compiled; each test would then compile the tool anew.
@@ -12,8 +13,8 @@ export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo check test test-long test-pythons compiled pytest lint types imports docs screens bench clean
 
-demo: $(STAMP)
-	@$(BIN)/python scripts/demo.py
+demo: $(DEMO)
+	@.venv-demo/bin/python scripts/demo.py
 
 # Lint, types and the quick tests: those not marked slow, of parametrised ones the first case, of properties twenty
 # examples. The types are checked beside the tests: together they take less than a minute on two cores.
@@ -73,18 +74,31 @@ bench: $(STAMP)
 clean:
 	rm -rf $(VENV) .venv-* dist build .pytest_cache .ruff_cache .hypothesis
 
-# The environment is made anew when what it is made from changes.
+define need_python
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+  echo "rejoinder needs Python 3.11 or newer as '$(PYTHON)'."; \
+  echo "Install it, for example with: apt-get install python3 python3-venv"; \
+  echo "or name another one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+  echo "Python has no venv module here."; \
+  echo "Install it, for example with: apt-get install python3-venv"; exit 1; }
+endef
+
+# Environments are made anew when what they are made from changes.
 $(STAMP): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-	  echo "rejoinder needs Python 3.11 or newer as '$(PYTHON)'."; \
-	  echo "Install it, for example with: apt-get install python3 python3-venv"; \
-	  echo "or name another one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
-	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
-	  echo "Python has no venv module here."; \
-	  echo "Install it, for example with: apt-get install python3-venv"; exit 1; }
+	$(need_python)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(STAMP)
+
+# What a newcomer needs and no more, which takes seconds instead of minutes. Where there is no build of llama.cpp for
+# this machine, the tool is installed without it.
+$(DEMO): pyproject.toml constraints.txt
+	$(need_python)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[local]' || \
+	  $(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
 
 # Inspect reads our exports in the long tests. It has an environment of its own, because it brings eighty packages and
 # 300 MB, and its versions need not fit ours.

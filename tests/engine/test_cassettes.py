@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from rejoinder.cassettes import Cassette, Recording, cassette_name, read_cassette, write_cassette
 from rejoinder.cassettes.file import suite_folder
 from rejoinder.model import ChatMessage, Failure, Reply, ToolCall, Usage
+from rejoinder.providers.local_weights import get_weights
 from rejoinder.suite.yaml import parse_yaml
 from rejoinder.testing import Answer, FakeServer, Received
 from tests.kit import (
@@ -963,11 +964,20 @@ def test_votes_that_were_played_before_a_crash_are_not_played_again(project: Pro
 # The examples.
 
 
-def test_all_examples_run_from_cassettes_without_a_network(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("chosen", ["scripted", pytest.param("local", marks=pytest.mark.slow)])
+def test_all_examples_run_from_cassettes_without_a_network(
+    project: Project, monkeypatch: pytest.MonkeyPatch, chosen: str
+) -> None:
     shutil.copytree(EXAMPLES, project.folder / "examples", ignore=shutil.ignore_patterns("runs"))
     monkeypatch.chdir(project.folder / "examples")
+    if chosen == "local":
+        get_weights("smollm2")
+        monkeypatch.chdir("local")
+    else:
+        shutil.rmtree("local")
     first = play(project, "run", ".", "--record", "cassettes")
-    assert len(file_contents(project.folder / "examples" / "cassettes")) == len(first["results"]) > 5
+    assert first["summary"]["errors"] == 0
+    assert len(file_contents(Path("cassettes"))) == len(first["results"]) > 5
     with sockets_blocked():
         again = play(project, "run", ".", "--replay", "cassettes")
         assert plain(again) == plain(first)
