@@ -22,7 +22,7 @@ MOST_STARTS = 3
 _KEPT = 1 << 15
 """Bytes of what it says on standard error."""
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR")
-"""Variables of the environment that it gets. It needs no key of anybody."""
+"""Variables of the environment that it gets. It needs no keys."""
 
 
 class Loading(Struct, frozen=True, kw_only=True):
