@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -647,33 +646,6 @@ def test_forms_can_be_mixed(project: Project) -> None:
         ]
     }
     assert project.errors(suite) == []
-
-
-# init
-
-
-def test_init_writes_a_project_that_validates_and_never_overwrites(project: Project) -> None:
-    project.run("init")
-    assert project.validate()["files"] == [{"path": "evals.yaml", "errors": [], "warnings": []}]
-    for name in ("evals.yaml", ".rejoinder/targets.yaml", ".rejoinder/config.yaml"):
-        first = (project.folder / name).read_text().splitlines()[0]
-        assert first.startswith("# yaml-language-server: $schema=")
-        named = (project.folder / name).parent / first.partition("=")[2]
-        assert json.loads(named.read_text())["$schema"].endswith("2020-12/schema")
-    assert json.loads((project.folder / ".rejoinder/schema.json").read_text()) == json.loads(project.run("schema"))
-    assert ".env.template" in {path.name for path in project.folder.iterdir()}
-    project.write("evals.yaml", "mine")
-    output = project.run("init")
-    assert (project.folder / "evals.yaml").read_text() == "mine"
-    assert "kept    evals.yaml" in output
-
-
-def test_init_into_a_folder_with_a_model(project: Project) -> None:
-    output = project.run("init", "new/project", "--provider", "anthropic")
-    assert "cd new/project && rejoinder validate" in output
-    assert "model: anthropic/" in Path("new/project/evals.yaml").read_text()
-    project.write("plain", "file")
-    project.run("init", "plain", code=2)
 
 
 # Completion, help

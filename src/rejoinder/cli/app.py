@@ -14,7 +14,7 @@ from rejoinder._version import __version__
 from rejoinder.errors import RejoinderError
 
 COMMANDS = {
-    "init": "Write a starter suite, targets and configuration.",
+    "init": "Write a first suite for your model, function or service.",
     "validate": "Check suites and targets without sending anything.",
     "prompt": "Show exactly what would be sent, without sending it.",
     "targets": "List targets and what they lack; try them with one call.",

@@ -4,69 +4,215 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from importlib import resources
+from collections.abc import Callable
+from importlib import invalidate_caches, resources
+from keyword import iskeyword
 from pathlib import Path
+from typing import Any
 
 import click
+from msgspec import Struct
 
 from rejoinder.cli.output import echo
 from rejoinder.errors import UsageError, reason_of
-from rejoinder.suite import FileKind, schema_for
+from rejoinder.suite import schema_for
 
-MODELS = {
-    "scripted": "scripted",
-    "anthropic": "anthropic/claude-sonnet-4-5",
-    "openai": "openai/gpt-5",
-    "gemini": "gemini/gemini-2.5-flash",
-    "ollama": "ollama/llama3.2",
-}
-"""Providers of the starter suite, each with the model that it names."""
-_KINDS: tuple[FileKind, ...] = ("suite", "targets", "config")
+SUITE = "evals.yaml"
+
+
+class Start(Struct, frozen=True):
+    """What a first suite is pointed at."""
+
+    name: str
+    """Of the target."""
+    lines: tuple[str, ...] = ()
+    """Its entry among the suite's targets, for what needs one."""
+    cases: str = "evals.yaml"
+    """The starter file with the cases."""
+    code: tuple[str, str] | None = None
+    """A file of code that is written beside the suite, and its content."""
+
+    @property
+    def suite(self) -> str:
+        entry = ("targets:", *self.lines) if self.lines else ()
+        target = "\n".join((*entry, f"target: {_quoted(self.name)}"))
+        return _starter(self.cases).replace("@TARGET@", target)
 
 
 @click.command("init")
 @click.argument("folder", default=".", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--provider", type=click.Choice(list(MODELS)), help="Point the starter suite at this provider.")
-@click.option("--yes", "-y", is_flag=True, help="Ask no questions; use the built-in scripted model.")
-def command(folder: Path, provider: str | None, yes: bool) -> None:
-    """Write a starter suite, targets and configuration into FOLDER.
+@click.option("--model", metavar="NAME", help="Test a model, such as openai/gpt-5-mini.")
+@click.option("--python", "call", metavar="MODULE:NAME", help="Test a Python function; it is written if it is missing.")
+@click.option("--http", "url", metavar="URL", help="Test an HTTP service.")
+@click.option("--local", is_flag=True, help="Begin with a small model on this machine.")
+@click.option("--scripted", is_flag=True, help="Begin with replies from a list.")
+@click.option("--yes", "-y", is_flag=True, help="Ask no questions.")
+def command(folder: Path, yes: bool, **given: Any) -> None:
+    """Write a first suite into FOLDER.
 
-    Files that exist are kept as they are. On a terminal you are asked which model to begin with; the built-in
-    scripted model needs no key.
+    On a terminal you are asked what you want to test. Without one, and with --yes, it is a small model on this machine
+    if llama.cpp is installed, else replies from a list; neither needs a key. Files that exist are kept as they are.
     """
-    if provider is None:
-        provider = "scripted"
-        if not yes and sys.stdin.isatty():
-            choices = click.Choice(list(MODELS))
-            provider = click.prompt("Which model do you want to begin with?", type=choices, default="scripted")
-    for name, content in _files(MODELS[provider]):
-        path = folder / name
-        try:
-            kept = path.exists()
-            if not kept:
-                _write(path, content)
-        except OSError as error:
-            raise UsageError(f"{path} cannot be written: {reason_of(error)}") from None
-        echo(f"{'kept   ' if kept else 'written'} {path}")
+    chosen = [name for name, value in given.items() if value]
+    if len(chosen) > 1:
+        raise UsageError("one thing can be tested to begin with", "Further targets are added in the suite.")
+    kind, value = (chosen[0], given[chosen[0]]) if chosen else _nothing_yet()
+    if not chosen and not yes and sys.stdin.isatty():
+        kind, value = _ask(kind)
+    start = _STARTS[kind](str(value), folder)
+    is_new = _put(folder / SUITE, start.suite)
+    if start.code is not None:
+        _put(folder / start.code[0], start.code[1])
+    _put(folder / ".rejoinder/schema.json", f"{json.dumps(schema_for('suite'), ensure_ascii=False, indent=2)}\n")
+    _put(folder / ".rejoinder/.gitignore", _starter("gitignore"))
+    echo("")
+    if is_new and (lack := _lack(folder / SUITE, start.name)):
+        echo(f"First: {lack}")
     where = "" if folder == Path() else f"cd {folder} && "
-    echo("", f"Next: {where}rejoinder validate")
+    echo(f"Next: {where}rejoinder run")
 
 
-def _files(model: str) -> Iterator[tuple[str, str]]:
-    starter = resources.files("rejoinder.starter")
-    yield "evals.yaml", starter.joinpath("evals.yaml").read_text("utf-8").replace("@MODEL@", model)
-    yield ".rejoinder/targets.yaml", starter.joinpath("targets.yaml").read_text("utf-8")
-    yield ".rejoinder/config.yaml", starter.joinpath("config.yaml").read_text("utf-8")
-    yield ".rejoinder/.gitignore", starter.joinpath("gitignore").read_text("utf-8")
-    for kind in _KINDS:
-        name = "schema.json" if kind == "suite" else f"{kind}.schema.json"
-        yield f".rejoinder/{name}", f"{json.dumps(schema_for(kind), ensure_ascii=False, indent=2)}\n"
-    yield ".env.template", starter.joinpath("env.template").read_text("utf-8")
+def _nothing_yet() -> tuple[str, bool]:
+    from rejoinder.providers.local import is_installed
+
+    return ("local" if is_installed() else "scripted"), True
 
 
-def _write(path: Path, content: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # `x` never overwrites, even if the file has appeared since we looked.
-    with path.open("x", encoding="utf-8", newline="\n") as stream:
-        stream.write(content)
+def _ask(nothing: str) -> tuple[str, str | bool]:
+    """What is to be tested, in the user's words. `nothing`: what it is for one who has nothing yet."""
+    example = "a small model on this machine" if nothing == "local" else "replies from a list"
+    echo(
+        "What do you want to test?",
+        "  1  a model, by its name",
+        "  2  a Python function",
+        "  3  an HTTP service",
+        f"  4  nothing yet: {example} will do",
+    )
+    answer = click.prompt("Number", type=click.IntRange(1, 4), default=4)
+    if answer == 4:
+        return nothing, True
+    kind, question, default = (
+        ("model", "Model", "openai/gpt-5-mini"),
+        ("call", "Function", "bot:reply"),
+        ("url", "Address", "http://localhost:8000/chat"),
+    )[answer - 1]
+    return kind, click.prompt(question, default=default)
+
+
+# What can be tested
+
+
+def _model(name: str, folder: Path) -> Start:  # noqa: ARG001 - the same for all of them
+    from rejoinder.suite.target_names import check_target
+
+    if faults := check_target(name, {}):
+        raise UsageError(faults[0].message)
+    return Start(name)
+
+
+def _python(call: str, folder: Path) -> Start:
+    from rejoinder.user_code.lookup import find_module
+
+    module, _, function = call.partition(":")
+    if not all(part.isidentifier() and not iskeyword(part) for part in (*module.split("."), function)):
+        raise UsageError(f"`{call}` names no function", "Write module:function, such as bot:reply for that of bot.py.")
+    lines = ("  - name: bot", "    provider: python", f"    call: {call}")
+    if find_module(call, (str(folder.resolve()),)) is None:
+        return Start("bot", lines)
+    code = _starter("bot.txt").replace("@FUNCTION@", function)
+    return Start("bot", lines, code=(f"{module.replace('.', '/')}.py", code))
+
+
+def _http(url: str, folder: Path) -> Start:  # noqa: ARG001
+    if not url.startswith(("http://", "https://")):
+        raise UsageError(f"`{url}` begins with neither http:// nor https://", f"Write it out: https://{url}")
+    is_chat = url.endswith("/chat/completions")
+    model, path = ("model: default, ", "choices[0].message.content") if is_chat else ("", "reply")
+    lines = (
+        "  - name: service",
+        "    provider: http",
+        f"    url: {_quoted(url)}",
+        '    # headers: { Authorization: "Bearer ${{ SERVICE_KEY }}" } # from the environment or a .env file',
+        "    # What is sent: {{ messages }} is the conversation so far, {{ prompt }} only what was said last.",
+        f'    body: {{ {model}messages: "{{{{ messages }}}}" }}',
+        "    # Where the reply is in the JSON that comes back; without this line the whole text is the reply.",
+        f"    reply_path: {path}",
+    )
+    return Start("service", lines)
+
+
+def _local(given: str, folder: Path) -> Start:  # noqa: ARG001
+    lines = (
+        "  # A small model on this machine, which costs nothing. With a seed and one worker its replies are the same",
+        "  # each time.",
+        "  - { name: tiny, provider: local, model: smollm2, temperature: 0.7, seed: 4, max_tokens: 48, workers: 1 }",
+    )
+    return Start("tiny", lines, cases="local.yaml")
+
+
+def _scripted(given: str, folder: Path) -> Start:  # noqa: ARG001
+    lines = (
+        "  # Replies from a list, so that everything can be tried without a model and without a key.",
+        "  - name: demo",
+        "    provider: scripted",
+        "    replies:",
+        '      greeting: ["Hello! How can I help you?"]',
+        '      hours: ["From 9 to 5.", "From Monday to Friday, 9 to 5."]',
+        '      "*": ["I do not know."]',
+    )
+    return Start("demo", lines)
+
+
+_STARTS: dict[str, Callable[[str, Path], Start]] = {
+    "model": _model,
+    "call": _python,
+    "url": _http,
+    "local": _local,
+    "scripted": _scripted,
+}
+
+
+def _lack(file: Path, name: str) -> str | None:
+    """What to do before the suite can run."""
+    from rejoinder.engine.loading import load_options
+    from rejoinder.engine.options import RunOptions, Selection
+    from rejoinder.engine.probe import find_lack
+    from rejoinder.errors import SuiteError
+    from rejoinder.review import load_suites
+    from rejoinder.suite.targets import resolve
+
+    invalidate_caches()  # a module that was just written is found
+    try:
+        [suite], _ = load_suites([file], load_options(RunOptions(selection=Selection(targets=("scripted/none",)))))
+    except SuiteError:  # of the project around it; `run` shows it
+        return None
+    target = resolve(name, suite.targets)
+    lack = find_lack(target, suite) if target is not None else None
+    return None if lack is None else lack.hint or str(lack)
+
+
+# Files
+
+
+def _quoted(text: str) -> str:
+    """As YAML reads it, whatever it holds."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _starter(name: str) -> str:
+    return resources.files("rejoinder.starter").joinpath(name).read_text("utf-8")
+
+
+def _put(path: Path, content: str) -> bool:
+    """Write a file unless there is one. Was it written?"""
+    try:
+        kept = path.exists()
+        if not kept:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # `x` never overwrites, even if the file has appeared since we looked.
+            with path.open("x", encoding="utf-8", newline="\n") as stream:
+                stream.write(content)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {reason_of(error)}") from None
+    echo(f"{'kept   ' if kept else 'written'} {path}")
+    return not kept

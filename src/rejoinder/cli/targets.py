@@ -50,7 +50,7 @@ def command(ctx: click.Context, targets_file: Path | None, suite_file: Path | No
     if form == "json":
         write_data(rows)
     elif not rows:
-        echo("no targets; `rejoinder init` writes a first file of them")
+        echo("no targets; `rejoinder init` writes a first suite with one")
         echo("A model can also be named as provider/model: rejoinder targets check openai/gpt-5-mini")
     else:
         _show_list(rows)
