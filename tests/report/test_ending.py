@@ -14,7 +14,19 @@ from rejoinder.model import Result
 from rejoinder.model.runs import DisabledTarget
 from rejoinder.report.ending import money, seconds, tokens, write_ending
 from rejoinder.report.failure import reply_rows
-from rejoinder.report.styled import COLOURS, EMPTY, UNCOLOURED, Line, Piece, paint, plain_text, width_of_line, wrap
+from rejoinder.report.styled import (
+    COLOURS,
+    EMPTY,
+    UNCOLOURED,
+    Line,
+    Piece,
+    folded,
+    marked,
+    paint,
+    plain_text,
+    width_of_line,
+    wrap,
+)
 from rejoinder.report.words import Commands
 from tests.kit import bounded
 from tests.report.exports import (
@@ -219,3 +231,18 @@ def test_times_and_tokens() -> None:
 def test_the_counts_add_up() -> None:
     lines = shown(result("a"), failed("b"), in_error("c"))
     assert any(line.startswith("✗ 1 failed, 1 error, 1 passed of 3") for line in lines)
+
+
+def test_lines_of_words_get_the_roles_of_their_beginnings() -> None:
+    assert [piece.role for piece in marked("✗ worse: -20 points")] == ["fail", "text"]
+    assert [piece.role for piece in marked("  > Where is it?")] == ["quiet"]
+    assert [piece.role for piece in marked("     differs: targets")] == ["warn"]
+    assert [piece.role for piece in marked("?really")] == ["text"]
+
+
+@bounded(80)
+@given(st.text("ab ✗?", max_size=120), st.integers(20, 60))
+def test_folding_keeps_the_width_and_the_words(text: str, width: int) -> None:
+    rows = list(folded(marked(text), width))
+    assert all(width_of_line(row) <= max(width, len(text) - len(text.lstrip())) for row in rows)
+    assert "".join(plain_text(row) for row in rows).replace(" ", "") == text.replace(" ", "")

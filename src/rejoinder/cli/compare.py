@@ -9,7 +9,7 @@ import click
 
 from rejoinder.cli.grouping import format_option
 from rejoinder.cli.options import trust_option
-from rejoinder.cli.output import echo, width_of, write_machine
+from rejoinder.cli.output import echo_marked, width_of, write_machine
 from rejoinder.engine.comparing import Wanted, compare_recorded, compare_targets, runs_to_compare
 from rejoinder.engine.recorded import open_recorded
 from rejoinder.engine.verify import sound_run
@@ -66,7 +66,7 @@ def command(
 def _show(found: list[RunComparison], every: bool) -> None:
     width, marks = width_of(sys.stdout), marks_for(sys.stdout)
     for place, one in enumerate(found):
-        echo(*([""] if place else []), *write_comparison(one, width=width, marks=marks, every=every))
+        echo_marked(*([""] if place else []), *write_comparison(one, width=width, marks=marks, every=every))
 
 
 def exit_code(found: list[RunComparison], *, strict: bool) -> int:

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from rejoinder.cli.grouping import format_option
-from rejoinder.cli.output import echo, width_of, write_data
+from rejoinder.cli.output import echo_marked, width_of, write_data
 from rejoinder.engine.folder import listed_receipt, runs_folder
 from rejoinder.engine.recorded import RecordedRun, open_recorded
 from rejoinder.gates.baselines import Baseline, baseline_names
@@ -50,7 +50,7 @@ def command(run: str | None, against: str | None, rules: tuple[str, ...], form: 
             tuple(_next_commands(recorded, against, before)) if on_terminal else (),
             width_of(sys.stdout) if on_terminal else None,
         )
-        echo(*write_gate(found, marks_for(sys.stdout), beside))
+        echo_marked(*write_gate(found, marks_for(sys.stdout), beside))
     sys.exit(found.exit_code)
 
 

@@ -139,6 +139,18 @@ def echo(*lines: str, err: bool = False) -> None:
     _print(map(printable_line, lines), err=err)
 
 
+def echo_marked(*lines: str) -> None:
+    """Print lines of a report, in colours where the screen has them."""
+    if not is_screen(sys.stdout):
+        echo(*lines)
+        return
+    from rejoinder.report.styled import folded, marked, paint
+
+    colour, width = wants_colour(sys.stdout), width_of(sys.stdout)
+    rows = (row for line in lines for row in folded(marked(printable_line(line)), width))
+    _print((paint(row, colour=colour) for row in rows), color=True)
+
+
 def echo_styled(lines: Iterable[str]) -> None:
     """Print lines of a report, whose texts are printable already and whose colours are ours."""
     _print(lines, color=True)

@@ -148,8 +148,8 @@ def _seed(seed: int, request: Request) -> int:
 
 
 def _answer_form(settings: Settings) -> dict[str, Any]:
-    """Output that a JSON Schema constrains. Where equal replies are wanted, nothing is taken over from the calls before:
-    a prompt that is read in other pieces gives numbers that differ in their last digits."""
+    """Output that a JSON Schema constrains. Where equal replies are wanted, nothing is taken over from the calls
+    before: a prompt that is read in other pieces gives numbers that differ in their last digits."""
     form: dict[str, Any] = {}
     if settings.values.get("seed") is not None and settings.target.workers == 1:
         form["cache_prompt"] = False

@@ -53,6 +53,36 @@ def safe(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
+_MARKS: dict[str, Role] = {"✗": "fail", "✓": "pass", "?": "warned", "!": "warned", "↻": "recovered"}
+_QUIET = ("  > ", "quarantined, ", "run ", "both replies of all: ")
+_LOUD: dict[str, Role] = {"     differs: ": "warn", "  B < ": "reason"}
+"""What a line of a report begins with, and the role of all of it."""
+
+
+def marked(text: str) -> Line:
+    """A line of a report that is made of words, with the roles of its mark and its beginning."""
+    if text[:1] in _MARKS and text[1:2] == " ":
+        return (Piece(text[0], _MARKS[text[0]]), Piece(text[1:]))
+    if text.startswith(_QUIET):
+        return (Piece(text, "quiet"),)
+    role: Role = "text"
+    for start, loud in _LOUD.items():
+        role = loud if text.startswith(start) else role
+    return (Piece(text, role),)
+
+
+def folded(row: Line, width: int) -> Iterator[Line]:
+    """A row that is too wide, in several: what follows is indented by two more."""
+    if width_of_line(row) <= width or not row:
+        yield row
+        return
+    first, *rest = row
+    text = first.text.lstrip(" ")
+    indent = len(first.text) - len(text)
+    for one in wrap((Piece(text, first.role), *rest), width - indent, 2):
+        yield (Piece(" " * indent), *one)
+
+
 def width_of_line(pieces: Iterable[Piece]) -> int:
     return sum(columns_of(piece.text) for piece in pieces)
 
