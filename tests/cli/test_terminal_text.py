@@ -138,7 +138,7 @@ def on_terminal(root: Path, *arguments: str, until: str | None = None) -> str:
 
 def environment() -> dict[str, str]:
     plain = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
-    return {**plain, "PYTHONUTF8": "1", "TERM": "xterm-256color"}
+    return {**plain, "PYTHONUTF8": "1", "TERM": "xterm-256color", "PAGER": "cat"}
 
 
 def assert_harmless(printed: str) -> None:
@@ -173,6 +173,8 @@ COMMANDS = [
     ("targets", "check", named("zz")),
     ("show",),
     ("show", "--verbose"),
+    ("show", "--failed"),
+    ("show", "--case", named("zz")),
     ("show", named("zz")),
     ("compare",),
     ("compare", "--all"),

@@ -52,7 +52,7 @@ class Output(Struct, frozen=True, kw_only=True):
         """Find out before anything is sent whether the results can be written where they are wanted. `runs`: what they
         will come from."""
         for path in self.out:
-            self._form_of(path)
+            self.form_of(path)
         self.spare(file for run in runs for file in files_of(run))
         for path in self.out:
             _refuse_unwritable(path)
@@ -65,9 +65,9 @@ class Output(Struct, frozen=True, kw_only=True):
 
     def write_files(self, report: RunReport) -> None:
         for path in self.out:
-            write_file(report, path, self._form_of(path))
+            write_file(report, path, self.form_of(path))
 
-    def _form_of(self, path: Path) -> str:
+    def form_of(self, path: Path) -> str:
         """The suffix says it; `--format` says it for a file without a known one."""
         return self.file_form or name_format(path, None if self.form == "text" else self.form)
 
@@ -170,7 +170,7 @@ def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
     reasons: dict[str, list[str]] = {title: [] for title in _TITLES.values()}
     is_cut = False
     for result in results:
-        label = _label(result, report)
+        label = label_of(result, report)
         echo(*write_conversation(result, label=label, signs=signs, whole=verbose), "")
         shown = reasons[_TITLES[excused.get(result.case_place, "failed")]]
         if len(shown) < MOST_SHOWN or not verbose:
@@ -249,7 +249,7 @@ def _is_explained(result: Result, report: RunReport) -> bool:
     return error is not None and any(disabled.message in error.message for disabled in report.run.given_up)
 
 
-def _label(result: Result, report: RunReport) -> str:
+def label_of(result: Result, report: RunReport) -> str:
     """What tells a conversation from others of the same number, where there are several suites, targets or trials."""
     parts = [result.suite] if len(report.run.suites) > 1 else []
     parts += [result.target] if len(report.summary.by_target) > 1 else []

@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+from pathlib import Path
+
 import click
 
 from rejoinder.cli.options import trust_option
-from rejoinder.cli.output import show_error
-from rejoinder.cli.results import Output, output_options, write_report
+from rejoinder.cli.output import echo, echo_styled, show_error, style_for, write_machine
+from rejoinder.cli.pager import paged
+from rejoinder.cli.results import Output, label_of, output_options, write_report
+from rejoinder.cli.zoom import Zoom, ZoomedReport, zoom_in, zoom_options
 from rejoinder.engine.recorded import open_recorded
 from rejoinder.engine.run import show_run
+from rejoinder.engine.run_report import RunReport
 from rejoinder.engine.verify import find_damage
+from rejoinder.errors import UsageError
+from rejoinder.report.conversation import signs_for, write_conversation
+from rejoinder.report.formats import FORMATS
+from rejoinder.report.problems import printable_line
+from rejoinder.report.words import count
+from rejoinder.spelling import list_words
+
+FORMATS_OF_PARTS = ("json", "jsonl", "yaml", "csv")
+"""Formats that only list results. The others tell of a run as a whole."""
 
 
 @click.command("show")
 @click.argument("run", required=False)
+@zoom_options
 @trust_option
 @output_options
-def command(run: str | None, trust: bool, output: Output) -> None:
-    """Show a recorded run (the latest when RUN is not given).
+def command(run: str | None, zoom: Zoom, trust: bool, output: Output) -> None:
+    """Show a recorded run (the latest when RUN is not given), or some conversations of it, whole.
 
     RUN is an id, the beginning or end of one, `last`, `last~1`, the name of a suite, or a run's folder. Nothing is
-    run, sent or written.
+    run, sent or written. On a terminal a long text is shown by $PAGER, else by less.
     """
     recorded = open_recorded(run, trust=trust)
     damage = find_damage(recorded)
@@ -30,8 +47,59 @@ def command(run: str | None, trust: bool, output: Output) -> None:
             raise damage  # another program would take the figures for those of the run
         show_error(damage)
     try:
-        write_report(report, output)
+        with paged() if output.form == "text" else contextlib.nullcontext():
+            _write(report, zoom, output)
     except (ArithmeticError, LookupError, TypeError, ValueError):
         if damage is None:
             raise  # a bug
         raise damage from None
+
+
+def _write(report: RunReport, zoom: Zoom, output: Output) -> None:
+    if zoom.is_whole:
+        write_report(report, output)
+        return
+    for form in (output.form, *map(output.form_of, output.out)):
+        if form not in ("text", *FORMATS_OF_PARTS):
+            raise UsageError(
+                f"{form} tells of a whole run",
+                f"Some of its conversations can be written as {list_words(FORMATS_OF_PARTS, 'or')}.",
+            )
+    zoomed = zoom_in(report, zoom)
+    output.write_files(zoomed)
+    if output.form == "text":
+        _write_text(zoomed, zoom)
+    else:
+        write_machine(FORMATS[output.form].write(zoomed))
+
+
+def _write_text(report: ZoomedReport, zoom: Zoom) -> None:
+    selected, signs = report.selected, signs_for(sys.stdout)
+    if (selected.results, selected.of) != (1, 1):
+        _dim(_header(report, zoom))
+        echo("")
+    for number, result in enumerate(report.conversations):
+        if number:
+            echo("")
+        echo(*write_conversation(result, label=label_of(result, report), signs=signs, turn=zoom.turn))
+    if selected.results < selected.of:
+        echo("")
+        _dim(f"{selected.of - selected.results:,} more: --limit {selected.of}, or one alone: --case ID")
+
+
+def _header(report: ZoomedReport, zoom: Zoom) -> str:
+    """Which run it is, and how much of it: `2 of 9 failed`."""
+    names = ", ".join(suite.name or Path(suite.path).name for suite in report.run.suites)
+    targets = ", ".join(report.summary.by_target)
+    one, kind = report.selected, zoom.kind
+    if one.results < one.of:
+        part = f"{one.results:,} of {one.of:,} {kind or 'conversations'}"
+    elif kind:
+        part = f"{one.of:,} {kind}, of {count(one.total, 'conversation')}"
+    else:
+        part = f"{one.of:,} of {count(one.total, 'conversation')}"
+    return f"{names} on {targets}, run {report.run.id}, {part}"
+
+
+def _dim(line: str) -> None:
+    echo_styled([style_for(sys.stdout)(printable_line(line), "dim")])

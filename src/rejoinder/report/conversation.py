@@ -39,10 +39,12 @@ def signs_for(stream: TextIO) -> Signs:
     return UNICODE
 
 
-def write_conversation(result: Result, *, label: str = "", signs: Signs = UNICODE, whole: bool = True) -> Iterator[str]:
+def write_conversation(
+    result: Result, *, label: str = "", signs: Signs = UNICODE, whole: bool = True, turn: int | None = None
+) -> Iterator[str]:
     """The block of one result. `label` tells trials and targets apart where there are several; without `whole` long
-    texts are shortened."""
-    lines = _block(result, label, signs, whole)
+    texts are shortened; with `turn` the other turns are left out."""
+    lines = _block(result, label, signs, whole, turn)
     return lines if whole else map(shorten_line, lines)
 
 
@@ -54,10 +56,12 @@ def shorten_line(line: str) -> str:
     return f"{line[:LINE_START]} [... {left_out:,} characters; --verbose shows all ...] {line[-LINE_END:]}"
 
 
-def _block(result: Result, label: str, signs: Signs, whole: bool) -> Iterator[str]:
+def _block(result: Result, label: str, signs: Signs, whole: bool, only: int | None) -> Iterator[str]:
     written = f" [{result.id}]" if result.id_written else ""
     yield f"Eval {result.number}{label}: {result.title}{written}"
     for turn in result.turns:
+        if only not in (None, turn.turn):
+            continue
         yield f"  Turn {turn.turn}:"
         yield from _said("Prompt", turn.prompt, whole)
         if turn.response is not None:

@@ -15,11 +15,13 @@ import msgspec
 from msgspec import Struct
 
 from rejoinder.errors import RejoinderError, UsageError
-from rejoinder.report.runs import Run
+from rejoinder.report.runs import PartOfRun, Run
 
 
 def write_json(run: Run, **further: Any) -> Iterator[str]:
-    """One document: `run`, `summary`, `results`, and what else it is to have."""
+    """One document: `run`, `summary`, `results`, for some results of a run `selected`, and what else it is to have."""
+    if isinstance(run, PartOfRun):
+        further = {"selected": run.selected, **further}
     yield f'{{\n  "run": {_indented(run.run.document(), 1)},\n  "summary": {_indented(run.summary, 1)},\n  "results": ['
     separator, end = "", "]"
     for result in run.results:

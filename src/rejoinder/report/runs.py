@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import chain, groupby
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -30,6 +30,27 @@ class Run(Protocol):
     def summary(self) -> Summary: ...
     @property
     def results(self) -> Iterable[Result]: ...
+
+
+class Selected(Struct, frozen=True):
+    """What a document says that has only some of a run's results. Its summary is that of the whole run."""
+
+    results: int
+    """How many there are here."""
+    of: int
+    """How many were chosen, with those that a limit leaves out."""
+    total: int
+    """How many the run has."""
+    options: dict[str, Any]
+    """What they were chosen by."""
+
+
+@runtime_checkable
+class PartOfRun(Run, Protocol):
+    """A run with only some of its results."""
+
+    @property
+    def selected(self) -> Selected: ...
 
 
 class Trial(Struct, frozen=True):

@@ -1,0 +1,57 @@
+"""Cases by name: ids, lists of them with commas, and patterns such as `refund*`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from fnmatch import translate
+from functools import lru_cache
+
+
+class CaseNames:
+    """Cases that are asked for. What is written may be an id as it is, commas, stars and all; else it is a list of ids
+    and patterns, with `*` for any text and `?` for one character."""
+
+    def __init__(self, written: Iterable[str]) -> None:
+        self._lists = {value: tuple(_split(value)) for value in written}
+        every = {*self._lists, *(word for words in self._lists.values() for word in words)}
+        self._exact = frozenset(every)
+        self._patterns = {word: _pattern(word) for word in every if is_pattern(word)}
+
+    def __contains__(self, case: str) -> bool:
+        return case in self._exact or any(pattern.match(case) for pattern in self._patterns.values())
+
+    def found_by(self, case: str) -> Iterable[str]:
+        """The words that a case is found by."""
+        if case in self._exact:
+            yield case
+        yield from (word for word, pattern in self._patterns.items() if pattern.match(case))
+
+    def missing(self, found: Iterable[str]) -> list[str]:
+        """The words that no case was found by."""
+        known = set(found)
+        return [
+            word
+            for value, words in self._lists.items()
+            if value not in known
+            for word in words or (value,)
+            if word not in known
+        ]
+
+
+def is_pattern(word: str) -> bool:
+    return "*" in word or "?" in word
+
+
+@lru_cache(maxsize=8)
+def case_names(written: tuple[str, ...]) -> CaseNames:
+    """The same names are asked for each case of a run."""
+    return CaseNames(written)
+
+
+def _split(value: str) -> Iterable[str]:
+    return (word.strip() for word in value.split(",") if word.strip())
+
+
+def _pattern(word: str) -> re.Pattern[str]:
+    return re.compile(translate(word.replace("[", "[[]")))
