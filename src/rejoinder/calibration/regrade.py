@@ -11,6 +11,7 @@ from rejoinder.engine.earlier import renamed_suites
 from rejoinder.engine.plan import Place
 from rejoinder.engine.run_report import RunReport
 from rejoinder.model import Result
+from rejoinder.model.chosen_names import ChosenNames
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -27,8 +28,9 @@ class Change(Struct, frozen=True, kw_only=True):
     """What each check, in each turn, says now that it did not say before."""
 
 
-def compare_grades(before: RunReport, now: RunReport) -> list[Change]:
-    """Every conversation whose status differs, or what a check says in one of its turns; in document order."""
+def compare_grades(before: RunReport, now: RunReport, cases: ChosenNames | None = None) -> list[Change]:
+    """Every conversation whose status differs, or what a check says in one of its turns; in document order. `cases`:
+    those that were graded, where it was not all."""
     suites = [[result.suite for result in report.results] for report in (before, now)]
     names = renamed_suites(*suites)  # the checks may be those of another file
     old = {_place(result, names): _grade(result) for result in before.results}
@@ -41,7 +43,8 @@ def compare_grades(before: RunReport, now: RunReport) -> list[Change]:
             changes.append(_change(place, status_before, status, differences))
     if now.run.status != "completed":  # the rest is yet to be graded
         return changes
-    return changes + [_change(place, status, None, []) for place, (status, _) in old.items()]
+    gone = ((place, status) for place, (status, _) in old.items() if cases is None or place.case in cases)
+    return changes + [_change(place, status, None, []) for place, status in gone]
 
 
 def _place(result: Result, names: Mapping[str, str] = MappingProxyType({})) -> Place:

@@ -14,9 +14,11 @@ from rejoinder.cli.loading import load_or_exit
 from rejoinder.cli.options import LIMITS, PACE, TRUST, changed_options, trust_option
 from rejoinder.cli.output import echo, write_machine
 from rejoinder.cli.results import next_command, relative, tracebacks
+from rejoinder.cli.zoom import Zoom, zoom_in
 from rejoinder.engine.recorded import open_recorded
-from rejoinder.engine.run import grade_run
+from rejoinder.engine.run import grade_run, show_run
 from rejoinder.engine.run_report import RunReport
+from rejoinder.model.chosen_names import ChosenNames
 from rejoinder.report.formats import write_json
 from rejoinder.report.summary import write_summary
 from rejoinder.report.words import count
@@ -29,10 +31,15 @@ MOST_SHOWN = 50
 @click.option(
     "--suite", "files", multiple=True, type=click.Path(path_type=Path), help="Take the checks of this suite instead."
 )
+@click.option(
+    "--case", "cases", multiple=True, metavar="ID,...", help="Grade only these cases; patterns such as 'refund*'."
+)
 @changed_options(workers=PACE["workers"], **LIMITS, **TRUST)
 @trust_option
 @format_option
-def command(run: str | None, files: tuple[Path, ...], changes: Values, trust: bool, form: str) -> None:
+def command(
+    run: str | None, files: tuple[Path, ...], cases: tuple[str, ...], changes: Values, trust: bool, form: str
+) -> None:
     """Grade the replies of a recorded run again (the latest when RUN is not given), without asking for new ones.
 
     The checks are those of the run's suites as they are now, or of --suite. Only judges are asked, and only what they
@@ -41,10 +48,13 @@ def command(run: str | None, files: tuple[Path, ...], changes: Values, trust: bo
     """
     recorded = open_recorded(run, trust=trust)
     options = recorded.options().changed(**changes)
+    if cases:
+        chosen = zoom_in(show_run(recorded), Zoom(cases=cases)).results
+        options = options.changed(cases=tuple(dict.fromkeys(result.id for result in chosen)))
     # Candidates are not called; whether judges can be is found out when they are opened.
     suites = load_or_exit(files, options, asks=False) if files else recorded.suites(asks=False)
     before, now = grade_run(recorded, suites, options, live_display())
-    differences = compare_grades(before, now)
+    differences = compare_grades(before, now, ChosenNames(options.selection.cases) if cases else None)
     if form == "json":
         write_machine(write_json(now, changes=differences))
     else:

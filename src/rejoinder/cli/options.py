@@ -83,9 +83,14 @@ SELECTION: dict[str, Decorator] = {
     ),
     "against": _option("--against", metavar="NAME", help="Compare with this baseline (with --repeat auto)."),
     "cases": _option(
-        "--case", "cases", aliases=("--eval-id",), multiple=True, metavar="ID", help="Run only this case; repeatable."
+        "--case",
+        "cases",
+        aliases=("--eval-id",),
+        multiple=True,
+        metavar="ID,...",
+        help="Run only these cases; patterns such as 'refund*'.",
     ),
-    "tags": _option("--tag", "tags", multiple=True, metavar="TAG", help="Run only cases with this tag; repeatable."),
+    "tags": _option("--tag", "tags", multiple=True, metavar="TAG,...", help="Run only cases with one of these tags."),
     "limit": _option("--limit", type=click.IntRange(1), help="Run only the first N cases."),
     "shard": _option(
         "--shard", type=SHARD, metavar="N/M", help="Run only part N of M of the cases, split by a stable hash."

@@ -15,6 +15,7 @@ from rejoinder.cli.output import echo, echo_text, show_problems, tell_passed_ove
 from rejoinder.errors import UsageError
 from rejoinder.formatting import diagnose_reference, find_judges, format_case, format_judge_prompts
 from rejoinder.model import Case, Diagnostic, LlmJudge, Mode, Problem, Prompt, Suite, for_target
+from rejoinder.model.chosen_names import ChosenNames
 from rejoinder.spelling import did_you_mean
 from rejoinder.suite import LoadOptions, find_files, read_suite, resolve
 
@@ -25,7 +26,9 @@ Unsaid: TypeAlias = Mapping[str, str]
 
 @click.command("prompt")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--case", "case_ids", multiple=True, metavar="ID", help="Show only this case; repeatable.")
+@click.option(
+    "--case", "case_ids", multiple=True, metavar="ID,...", help="Show only these cases; patterns such as 'refund*'."
+)
 @click.option(
     "--mode",
     type=click.Choice(["lm", "agent"]),
@@ -88,11 +91,14 @@ def _load(file: Path, options: LoadOptions) -> tuple[Suite, Unsaid]:
 def _select(loaded: list[tuple[Suite, Unsaid]], case_ids: tuple[str, ...]) -> list[tuple[Suite, Case, Unsaid]]:
     every = [(suite, case, unsaid) for suite, unsaid in loaded for case in suite.cases]
     ids = [case.id for _, case, _ in every]
-    if missing := sorted(set(case_ids) - set(ids)):
+    names = ChosenNames(case_ids)
+    if missing := names.missing(word for name in ids for word in names.found_by(name)):
         files = ", ".join(suite.path for suite, _ in loaded)
-        hint = did_you_mean(missing[0], ids).removeprefix("; ") or f"the cases are {', '.join(ids[:20])}"
+        hint = (
+            did_you_mean(missing[0].replace("*", ""), ids).removeprefix("; ") or f"the cases are {', '.join(ids[:20])}"
+        )
         raise UsageError(f"there is no case `{missing[0]}` in {files}", hint)
-    return [(suite, case, unsaid) for suite, case, unsaid in every if not case_ids or case.id in case_ids]
+    return [(suite, case, unsaid) for suite, case, unsaid in every if not case_ids or case.id in names]
 
 
 class _Shown:

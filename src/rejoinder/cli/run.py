@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
+from rejoinder.cli.again import files_again, only_failed
 from rejoinder.cli.grouping import grouped
 from rejoinder.cli.live import live_display
 from rejoinder.cli.loading import load_or_exit
@@ -19,7 +20,7 @@ from rejoinder.engine.conversation import Fork
 from rejoinder.engine.options import MOST_ROUNDS, RunOptions
 from rejoinder.engine.plan import pairs, survey_plan
 from rejoinder.engine.recorded import RecordedRun, open_recorded
-from rejoinder.engine.run import failed_cases, fork_run, start_run
+from rejoinder.engine.run import fork_run, start_run
 from rejoinder.engine.run_report import RunReport
 from rejoinder.model import Suite
 from rejoinder.project import recording_files
@@ -52,12 +53,19 @@ class ModelChoice(Struct, frozen=True, kw_only=True):
 class StartFrom(Struct, frozen=True, kw_only=True):
     """A run that this one begins with."""
 
+    failed: bool
     failed_from: str | None
     fork: str | None
     turn: int | None
     prompt: str | None
     system: str | None
     trust: bool
+
+    def failed_run(self) -> RecordedRun | None:
+        """The run whose failures are run again."""
+        if self.failed and self.failed_from is not None:
+            raise click.UsageError("--failed means the latest run, and --failed-from names one: give one of them")
+        return open_recorded(self.failed_from, trust=self.trust) if self.failed or self.failed_from else None
 
 
 class Extras(Struct, frozen=True, kw_only=True):
@@ -99,7 +107,8 @@ class Extras(Struct, frozen=True, kw_only=True):
 @grouped(
     "start",
     lambda values: StartFrom(**values),
-    failed_from=click.option("--failed-from", metavar="RUN", help="Run only the cases that did not pass in RUN."),
+    failed=click.option("--failed", is_flag=True, help="Run only what did not pass in the latest run."),
+    failed_from=click.option("--failed-from", metavar="RUN", help="Run only what did not pass in RUN."),
     fork=click.option("--fork", metavar="RUN", help="Go on with a conversation of RUN from --turn on."),
     turn=click.option("--turn", type=click.IntRange(1), help="Call the target from this turn on (with --fork)."),
     prompt=click.option("--prompt", metavar="TEXT", help="Say this at that turn (with --fork)."),
@@ -145,12 +154,14 @@ def command(
     folder = extras.dump_prompts
     if folder is not None and folder.is_file():  # `--dump-prompts evals.yaml` means the suite
         paths, folder = (folder, *paths), PROMPTS_FOLDER
+    before = start.failed_run()
+    if before is not None:
+        paths = paths or files_again(before)
     options = choice.add_to(_with_cache(options, watching=extras.watching), paths)
-    if start.failed_from is not None:
-        cases = _failed(options, start.failed_from, trust=start.trust)
-        if not cases:
+    if before is not None:
+        options = only_failed(before, options)
+        if not options.selection.cases:
             return
-        options = options.changed(cases=cases, failed_from=start.failed_from)
     _check_fork(start, extras, options, has_paths=bool(paths))
     if start.fork is not None:
         recorded = open_recorded(start.fork, trust=start.trust)
@@ -160,6 +171,8 @@ def command(
     with recording_files() as read:
         suites = load_or_exit(paths, options, asks=not extras.dry_run)
     output.spare(read)
+    if before is not None and options.selection.pairs:
+        before.refuse_foreign_words(suites, only_targets=True)
     if extras.dry_run:
         from rejoinder.cli.estimate import show_estimate
 
@@ -200,16 +213,6 @@ def _with_cache(options: RunOptions, *, watching: bool) -> RunOptions:
     """`--watch` implies the cache, unless cassettes are the only answers."""
     answers = options.answers
     return options.changed(cache=answers.cache or (watching and answers.replay is None))
-
-
-def _failed(options: RunOptions, run: str, *, trust: bool) -> tuple[str, ...]:
-    """The chosen cases that did not pass in a run."""
-    failed, chosen = failed_cases(open_recorded(run, trust=trust)), options.selection.cases
-    cases = tuple(case for case in failed if not chosen or case in chosen)
-    if not cases:
-        what = f"the chosen cases passed in run {run}" if failed else f"every case of run {run} passed"
-        echo(f"{what}; there is nothing to run", err=True)
-    return cases
 
 
 def _check_fork(start: StartFrom, extras: Extras, options: RunOptions, *, has_paths: bool) -> None:

@@ -15,7 +15,7 @@ from rejoinder.engine.results import Results
 from rejoinder.engine.run_report import RunReport
 from rejoinder.errors import UsageError
 from rejoinder.model import Result
-from rejoinder.model.case_names import CaseNames
+from rejoinder.model.chosen_names import ChosenNames
 from rejoinder.report.runs import Selected, duration_of
 from rejoinder.spelling import list_words, nearest
 
@@ -167,7 +167,7 @@ class _Seen:
         self.total = 0
         self._run = run
         self._zoom = zoom
-        self._names = CaseNames(zoom.cases)
+        self._names = ChosenNames(zoom.cases)
         self._found: set[str] = set()
         self._cases: dict[str, None] = {}
         self._targets: dict[str, None] = {}

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from rejoinder.checks import is_plain
 from rejoinder.engine.conversation import Fork, Opening
-from rejoinder.engine.options import RunOptions, Selection
+from rejoinder.engine.options import ChosenPair, RunOptions, Selection
 from rejoinder.engine.target_identity import identity_of
 from rejoinder.errors import UsageError
 from rejoinder.formatting import format_case
@@ -30,6 +30,7 @@ from rejoinder.model import (
     file_in_project,
     walk_level,
 )
+from rejoinder.model.chosen_names import ChosenNames, chosen_names
 from rejoinder.model.providers import row_of
 from rejoinder.model.runs import ChosenCases
 from rejoinder.providers import is_plugin
@@ -144,7 +145,7 @@ def trials_of(case: Case, options: RunOptions) -> int:
 
 def pairs(suites: Iterable[Suite], selection: Selection) -> Iterator[Pair]:
     """Every selected case with each of its targets."""
-    taken = 0
+    taken, wanted = 0, frozenset(selection.pairs)
     for suite in suites:
         for case in suite.cases:
             if not is_selected(case, selection):
@@ -155,7 +156,9 @@ def pairs(suites: Iterable[Suite], selection: Selection) -> Iterator[Pair]:
             if not _is_in_shard(suite, case, selection.shard):
                 continue
             for target_name in dict.fromkeys(selection.targets) or (case.target,):
-                yield pair_of(suite, case, target_name)
+                pair = pair_of(suite, case, target_name)
+                if not wanted or ChosenPair(name_of(suite), case.id, pair.target.name) in wanted:
+                    yield pair
 
 
 class Survey(Struct, frozen=True):
@@ -227,17 +230,18 @@ class _Wanted:
 
     def __init__(self, what: str, names: tuple[str, ...]) -> None:
         self._what = what
-        self._missing = dict.fromkeys(names)
+        self._names = ChosenNames(names)
+        self._found: set[str] = set()
         self._known: dict[str, None] = {}
 
     def see(self, name: str) -> None:
-        self._missing.pop(name, None)
+        self._found.update(self._names.found_by(name))
         if len(self._known) < MOST_NAMES:
             self._known[name] = None
 
     def refuse_missing(self) -> None:
-        for name in self._missing:
-            hint = did_you_mean(name, self._known).removeprefix("; ")
+        for name in self._names.missing(self._found):
+            hint = did_you_mean(name.replace("*", ""), self._known).removeprefix("; ")
             listed = ", ".join(list(self._known)[:20]) or "none"
             raise UsageError(f"there is no {self._what} `{name}`", hint or f"There are: {listed}.")
 
@@ -251,9 +255,12 @@ def default_workers(survey: Survey) -> int:
 
 
 def is_selected(case: Case, selection: Selection) -> bool:
-    if selection.cases and case.id not in selection.cases:
+    if selection.cases and case.id not in chosen_names(tuple(selection.cases)):
         return False
-    return not selection.tags or any(tag in case.tags for tag in selection.tags)
+    if not selection.tags:
+        return True
+    tags = chosen_names(tuple(selection.tags))
+    return any(tag in tags for tag in case.tags)
 
 
 def _is_in_shard(suite: Suite, case: Case, shard: tuple[int, int] | None) -> bool:

@@ -98,8 +98,9 @@ class RecordedRun:
         """The suites as they were when the run began; none where the copy is not to be trusted."""
         return [self._copy(*one) for one in enumerate(self.stored.suites)] if self.is_trusted else []
 
-    def refuse_foreign_words(self, suites: list[Suite]) -> None:
-        """Raises Untrusted where a folder from elsewhere would choose whom to ask, or have its own words sent."""
+    def refuse_foreign_words(self, suites: list[Suite], *, only_targets: bool = False) -> None:
+        """Raises Untrusted where a folder from elsewhere would choose whom to ask, or, unless `only_targets` are taken
+        over, have its own words sent."""
         if self.is_trusted:
             return
         options, known = self.stored.options, {name for suite in suites for name in suite.targets}
@@ -107,6 +108,8 @@ class RecordedRun:
         if other:
             raise self._refused(f"was started with the target {other[0]}, which the project does not have")
         answers = options.answers
+        if only_targets:
+            return
         if options.selection.system_prompt is not None or answers.fork is not None or answers.record is not None:
             raise self._refused("was started with --system-prompt, --fork or --record")
 

@@ -21,7 +21,7 @@ from rejoinder.engine.execution import Execution, Origin, start
 from rejoinder.engine.executor import Executor
 from rejoinder.engine.folder import RunBusy, runs_folder
 from rejoinder.engine.observer import Observer
-from rejoinder.engine.options import GRADE, MERGE, REPLAY, RunOptions, refuse_contradictions, settled
+from rejoinder.engine.options import GRADE, MERGE, REPLAY, ChosenPair, RunOptions, refuse_contradictions, settled
 from rejoinder.engine.parts import refuse_other_run
 from rejoinder.engine.plan import plan
 from rejoinder.engine.recorded import RecordedRun
@@ -176,8 +176,8 @@ def resume_run(
         return execution.work(run, history, observer or Observer(), spent)
 
 
-def failed_cases(recorded: RecordedRun) -> list[str]:
-    """The ids of the cases that did not pass in a run, or did not start. One in quarantine is none of them."""
+def failed_pairs(recorded: RecordedRun) -> list[ChosenPair]:
+    """The cases that did not pass in a run, or did not start, each on its target. One in quarantine is none of them."""
     suites, options = recorded.copies() or recorded.suites(asks=False), recorded.options()
     report = show_run(recorded)
     day = report.run.day
@@ -193,7 +193,8 @@ def failed_cases(recorded: RecordedRun) -> list[str]:
         one, case = job.prepared, job.prepared.case
         if case.quarantine is None or case.quarantine.is_over(day):
             planned[CasePlace(one.suite_name, case.file, case.id, one.target.name, one.variant)] += 1
-    return list(dict.fromkeys(key.id for key, count in planned.items() if passed.get(key, 0) < count))
+    failed = (key for key, count in planned.items() if passed.get(key, 0) < count)
+    return list(dict.fromkeys(ChosenPair(key.suite, key.id, key.target, key.variant) for key in failed))
 
 
 def show_run(recorded: RecordedRun) -> RunReport:

@@ -1,4 +1,4 @@
-"""Cases by name: ids, lists of them with commas, and patterns such as `refund*`."""
+"""Cases and tags by name: ids, lists of them with commas, and patterns such as `refund*`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from fnmatch import translate
 from functools import lru_cache
 
 
-class CaseNames:
-    """Cases that are asked for. What is written may be an id as it is, commas, stars and all; else it is a list of ids
-    and patterns, with `*` for any text and `?` for one character."""
+class ChosenNames:
+    """Names that are asked for. What is written may be a name as it is, commas, stars and all; else it is a list
+    of names and patterns, with `*` for any text and `?` for one character."""
 
     def __init__(self, written: Iterable[str]) -> None:
         self._lists = {value: tuple(_split(value)) for value in written}
@@ -18,17 +18,17 @@ class CaseNames:
         self._exact = frozenset(every)
         self._patterns = {word: _pattern(word) for word in every if is_pattern(word)}
 
-    def __contains__(self, case: str) -> bool:
-        return case in self._exact or any(pattern.match(case) for pattern in self._patterns.values())
+    def __contains__(self, name: str) -> bool:
+        return name in self._exact or any(pattern.match(name) for pattern in self._patterns.values())
 
-    def found_by(self, case: str) -> Iterable[str]:
-        """The words that a case is found by."""
-        if case in self._exact:
-            yield case
-        yield from (word for word, pattern in self._patterns.items() if pattern.match(case))
+    def found_by(self, name: str) -> Iterable[str]:
+        """The words that a name is found by."""
+        if name in self._exact:
+            yield name
+        yield from (word for word, pattern in self._patterns.items() if pattern.match(name))
 
     def missing(self, found: Iterable[str]) -> list[str]:
-        """The words that no case was found by."""
+        """The words that no name was found by."""
         known = set(found)
         return [
             word
@@ -44,9 +44,9 @@ def is_pattern(word: str) -> bool:
 
 
 @lru_cache(maxsize=8)
-def case_names(written: tuple[str, ...]) -> CaseNames:
+def chosen_names(written: tuple[str, ...]) -> ChosenNames:
     """The same names are asked for each case of a run."""
-    return CaseNames(written)
+    return ChosenNames(written)
 
 
 def _split(value: str) -> Iterable[str]:

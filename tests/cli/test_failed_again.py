@@ -1,0 +1,105 @@
+"""`run --failed` and `--failed-from`: the failed pairs of case and target again; `--case` with lists and patterns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.kit import Project, refusal, scripted
+
+NAMES = ("refund-1", "refund-2", "hours")
+
+
+@pytest.fixture
+def shop(project: Project) -> Project:
+    """small fails both refunds, big fails hours alone."""
+    small = {"refund-1": ["no"], "refund-2": ["no"], "hours": ["yes"]}
+    big = {"refund-1": ["yes"], "refund-2": ["yes"], "hours": ["no"]}
+    targets = [
+        {"name": name, "provider": "scripted", "replies": said} for name, said in (("small", small), ("big", big))
+    ]
+    cases = [{"id": name, "prompt": "q", "tags": [name[:3]], "checks": [{"contains": "yes"}]} for name in NAMES]
+    project.write("suites/shop.yaml", {"target": "small", "targets": targets, "evals": cases})
+    return project
+
+
+def pairs(document: dict[str, Any]) -> list[str]:
+    return [f"{result['id']}/{result['target']}" for result in document["results"]]
+
+
+@pytest.mark.parametrize("option", [("--failed",), ("--failed-from", "last")])
+def test_each_case_is_put_to_the_target_that_failed_it(shop: Project, option: tuple[str, ...]) -> None:
+    first = shop.run_json("run", "suites/shop.yaml", "-m", "small,big", code=1)
+    again = shop.invoke("run", *option, "--format", "json")
+    assert f"again what did not pass in run {first['run']['id']}: 2 on small, 1 on big\n" in again.stderr
+    shown = shop.run_json("show")
+    assert pairs(shown) == ["refund-1/small", "refund-2/small", "hours/big"]
+    assert shown["run"]["options"]["failed_from"] == first["run"]["id"]
+    assert pairs(shop.run_json("resume", "last", code=1)) == pairs(shown)
+
+
+def test_targets_of_the_command_take_the_place_of_the_runs(shop: Project) -> None:
+    shop.run("run", "suites/shop.yaml", "-m", "small", code=1)
+    assert pairs(shop.run_json("run", "--failed", "-m", "big")) == ["refund-1/big", "refund-2/big"]
+
+
+def test_a_choice_of_cases_narrows_it(shop: Project) -> None:
+    first = shop.run_json("run", "suites/shop.yaml", "-m", "small,big", code=1)["run"]["id"]
+    again = shop.run_json("run", "--failed-from", first, "--case", "h*", code=1)
+    assert pairs(again) == ["hours/big"]
+
+
+def test_one_run_is_named_and_no_more(shop: Project) -> None:
+    assert "give one of them" in refusal(shop, "run", "--failed", "--failed-from", "last")
+    assert "there are no runs" in refusal(shop, "run", "--failed")
+
+
+def test_what_passed_everywhere_is_not_run(shop: Project) -> None:
+    shop.run("run", "suites/shop.yaml", "--case", "hours")
+    result = shop.invoke("run", "--failed")
+    assert result.exit_code == 0 and "there is nothing to run" in result.stderr
+
+
+def test_the_same_case_of_another_suite_is_not_meant(project: Project) -> None:
+    for name, reply in (("a", "yes"), ("b", "no")):
+        case = {"id": "same", "prompt": "q", "checks": [{"contains": "yes"}]}
+        content = {"metadata": {"name": name}, "targets": [scripted("s", reply)], "evals": [case]}
+        project.write(f"suites/{name}.yaml", content)
+    project.run("run", "suites", code=1)
+    assert [result["suite"] for result in project.run_json("run", "--failed", code=1)["results"]] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (["--case", "refund*"], NAMES[:2]),
+        (["--case", "hours,refund-1"], ("refund-1", "hours")),
+        (["--case", "*-?", "--case", "hours"], NAMES),
+        (["--tag", "hou,nix*,ref"], None),
+        (["--tag", "hou,ref"], NAMES),
+    ],
+)
+def test_lists_and_patterns(shop: Project, arguments: list[str], wanted: tuple[str, ...] | None) -> None:
+    if wanted is None:
+        assert "there is no tag `nix*`" in refusal(shop, "run", "suites/shop.yaml", *arguments)
+        return
+    document = shop.run_json("run", "suites/shop.yaml", *arguments, code=None)
+    assert tuple(result["id"] for result in document["results"]) == wanted
+    if arguments[0] == "--case":
+        assert tuple(one["id"] for one in shop.run_json("prompt", "suites/shop.yaml", *arguments)) == wanted
+
+
+@pytest.mark.parametrize("command", ["run", "prompt"])
+@pytest.mark.parametrize("word", ["refnd*", "hours,refnd-1"])
+def test_a_pattern_that_nothing_matches_is_refused(shop: Project, command: str, word: str) -> None:
+    words = refusal(shop, command, "suites/shop.yaml", "--case", word)
+    assert f"there is no case `{word.removeprefix('hours,')}`" in words and "did you mean `refund-" in words
+
+
+def test_some_cases_are_graded(shop: Project) -> None:
+    shop.run("run", "suites/shop.yaml", code=1)
+    document = shop.run_json("grade", "--case", "refund*", code=1)
+    assert [result["id"] for result in document["results"]] == ["refund-1", "refund-2"]
+    assert document["changes"] == []
+    assert "has no case `refnd*`" in refusal(shop, "grade", "--case", "refnd*")
