@@ -198,6 +198,15 @@ def test_what_fits_the_screen_and_data_are_not_paged(shop: Project, tmp_path: Pa
     assert "PAGED" not in on_terminal(shop, "show", "--recovered", rows=5, PAGER=pager, TERM="dumb")[1]
 
 
+def test_after_one_conversation_the_way_to_another_course_is_named(shop: Project) -> None:
+    one = ("show", "last", "--case", "refund-2", "--target", "one")
+    _, shown = on_terminal(shop, *one, rows=60)
+    command = "rejoinder fork last --case refund-2 --turn 2 --target one --prompt TEXT"
+    assert f"  {command}   say something else at turn 2" in shown
+    assert "fork" not in shop.run(*one) + on_terminal(shop, "show", "--failed", rows=60)[1]
+    assert shop.run_json(*command.split()[1:], code=1)["results"][0]["turns"][1]["prompt"] == "TEXT"
+
+
 @pytest.mark.parametrize("pager", ["/nowhere/less", "", "'open"])
 def test_without_a_pager_the_text_is_printed(shop: Project, pager: str) -> None:
     code, shown = on_terminal(shop, "show", "--recovered", rows=5, PAGER=pager)

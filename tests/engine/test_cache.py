@@ -520,7 +520,7 @@ def test_a_judge_that_was_read_at_the_second_chance_is_kept(project: Project) ->
 def test_a_fork_keeps_and_uses_what_it_asks(project: Project, server: FakeServer) -> None:
     project.write("evals.yaml", suite(server, case("one", *FOLLOWED)))
     first = project.run_json("run", "evals.yaml", code=1)
-    given = ("run", "--fork", first["run"]["id"], "--case", "one", "--turn", "2", "--cache", "--format", "json")
+    given = ("fork", first["run"]["id"], "--case", "one", "--turn", "2", "--cache", "--format", "json")
     forks = [json.loads(project.run(*given, code=1)) for _ in range(2)]
     assert len(server.requests) == 3
     assert replies_of(forks[0]) == replies_of(forks[1]) == [["answer 1", "answer 3"]]

@@ -248,7 +248,7 @@ def test_a_conversation_that_took_another_course_is_recorded_whole(project: Proj
     project.write("evals.yaml", one_case("no", "maybe", "yes", checks=checks))
     first = play(project, "run", "evals.yaml", code=0)["run"]["id"]
     course = ("--case", "one", "--turn", "2", "--prompt", "Why?", "--system", "Be brief.")
-    forked = play(project, "run", "--fork", first, *course, "--record", "cassettes", "--include", "messages", code=0)
+    forked = play(project, "fork", first, *course, "--record", "cassettes", "--include", "messages", code=0)
     calls = read_cassette(project.folder / "cassettes" / "evals" / "one.it.yaml").calls
     sent = [[message.content for message in call.messages] for call in calls]
     assert sent[1] == ["Be brief.", "Hi!", "no", "Why?"]
@@ -946,7 +946,7 @@ def test_votes_that_were_played_before_a_crash_are_not_played_again(project: Pro
     suite["targets"].append(scripted("judge", judge=[0.1, 0.2, 0.3, 0.4]))
     first = record(project, suite, code=1)
     if way == "fork":
-        again = ("run", "--fork", first["run"]["id"], "--case", "one", "--turn", "2")
+        again = ("fork", first["run"]["id"], "--case", "one", "--turn", "2")
     else:
         again = ("run", "evals.yaml", *(("--replay", "cassettes") if way == "cassettes" else ()))
     if way == "target":

@@ -37,7 +37,7 @@ COMMANDS = (
     ("replay",),
     ("grade",),
     ("merge", "RUN"),
-    ("run", "--fork", "RUN", "--turn", "1", "--case", "a"),
+    ("fork", "RUN", "--turn", "1", "--case", "a"),
     ("run", "--failed-from", "RUN"),
     ("bless",),
     ("gate", "--against", "RUN", "--rule", "no-regression", "--rule", "cost<=1", "--rule", "latency_p95<=1s"),

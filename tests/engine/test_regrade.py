@@ -1,4 +1,4 @@
-"""New checks on old replies, and other courses for old conversations: `rejoinder grade` and `run --fork`.
+"""New checks on old replies, and other courses for old conversations: `rejoinder grade` and `rejoinder fork`.
 
 The server of these tests gives another answer each time that it is asked, and counts. So whoever asks again what is
 recorded is found out twice: by the count, and by other words.
@@ -103,8 +103,7 @@ def chain(*prompts: str, **check: Any) -> list[Raw]:
 def run(project: Project, content: Raw | None, *arguments: str, code: int | None = None) -> Raw:
     if content is not None:
         project.write("evals.yaml", content)
-    names = () if "--fork" in arguments else ("evals.yaml",)
-    return project.run_json("run", *names, *arguments, code=code)
+    return project.run_json("run", "evals.yaml", *arguments, code=code)
 
 
 def grade(project: Project, *arguments: str, code: int | None = None) -> Raw:
@@ -437,7 +436,7 @@ def test_a_conversation_is_taken_up_at_every_turn(project: Project, talker: Talk
     turns = first["results"][0]["turns"]
     assert len(turns) == 4
     for turn in range(1, 5):
-        forked = run(project, None, "--fork", first["run"]["id"], "--case", "a", "--turn", str(turn), code=1)
+        forked = fork(project, first, turn)
         asked = talker.asked
         assert len(asked) == 5 - turn
         [result] = forked["results"]
@@ -463,10 +462,9 @@ def recorded(project: Project, talker: Talker) -> Raw:
     return document
 
 
-def fork(project: Project, document: Raw, turn: int, *arguments: str, code: int | None = 1) -> Raw:
-    return run(
-        project, None, "--fork", document["run"]["id"], "--case", "a", "--turn", str(turn), *arguments, code=code
-    )
+def fork(project: Project, document: Raw, turn: int, *arguments: str, name: str = "a", code: int | None = 1) -> Raw:
+    course = (document["run"]["id"], "--case", name, "--turn", str(turn))
+    return project.run_json("fork", *course, *arguments, code=code)
 
 
 def test_something_else_is_said_at_the_turn(project: Project, talker: Talker, recorded: Raw) -> None:
@@ -517,7 +515,7 @@ def test_each_target_of_a_run_has_a_conversation_of_its_own(project: Project, ta
     content = suite(talker, case("a", *chain("Sure?")))
     first = run(project, content, "--target", "it", "--target", "other", code=1)
     talker.fake.reset()
-    assert "--target: it, other" in refusal(project, "run", "--fork", first["run"]["id"], "--case", "a", "--turn", "2")
+    assert "--target: it, other" in refusal(project, "fork", first["run"]["id"], "--case", "a", "--turn", "2")
     assert talker.asked == []
     for place, name in enumerate(("it", "other")):
         forked = fork(project, first, 2, "--target", name)
@@ -552,7 +550,7 @@ def test_cases_with_the_same_words_have_their_own_conversations(project: Project
     talker.fake.reset()
     ids = [result["id"] for result in first["results"]]
     for place, name in enumerate(ids):
-        forked = run(project, None, "--fork", first["run"]["id"], "--case", name, "--turn", "2", code=1)
+        forked = fork(project, first, 2, name=name)
         assert said(forked)[0][0] == said(first)[place][0]
         assert len(talker.asked) == 1
 
@@ -570,7 +568,7 @@ def test_a_fork_is_a_run_like_any_other(project: Project, talker: Talker, record
     # It can be taken up where it was forked, or before; not after, where the words of both would be needed.
     assert said(fork(project, forked, 2))[0][0] == said(recorded)[0][0]
     assert len(talker.asked) == 2
-    assert "is itself a fork at turn" in refusal(project, "run", "--fork", name, "--case", "a", "--turn", "3")
+    assert "is itself a fork at turn" in refusal(project, "fork", name, "--case", "a", "--turn", "3")
     assert talker.asked == []
 
 
@@ -594,7 +592,7 @@ def test_a_fork_of_a_fork_keeps_what_was_said_there(project: Project, talker: Ta
 def test_whose_conversation_is_taken_up_is_said(project: Project, talker: Talker) -> None:
     content = suite(talker, case("a", *chain("Sure?")))
     first = run(project, content, "--target", "it", "--target", "judge", code=1)
-    given = ("run", "--fork", first["run"]["id"], "--case", "a", "--turn", "2", "--target")
+    given = ("fork", first["run"]["id"], "--case", "a", "--turn", "2", "--target")
     said = f"the earlier turns come from target `it`, which run {first['run']['id']} asked"
     assert said in project.invoke(*given, "other").stderr
     assert "the turns before" not in project.invoke(*given, "judge").stderr
@@ -613,19 +611,13 @@ def test_a_turn_that_ended_in_an_error_can_be_asked_anew(project: Project, talke
 
 def test_wrong_forks_are_refused_and_nothing_is_sent(project: Project, talker: Talker, recorded: Raw) -> None:
     name = recorded["run"]["id"]
-    whole = ("run", "--fork", name, "--case", "a")
-    assert "there is no run" in refusal(project, "run", "--fork", "19990101-000000-0000", "--case", "a", "--turn", "1")
-    assert "name its case with --case" in refusal(project, "run", "--fork", name, "--turn", "1")
-    assert "name its case with --case" in refusal(project, *whole, "--case", "b", "--turn", "1")
-    assert "has no case `nobody`" in refusal(project, "run", "--fork", name, "--case", "nobody", "--turn", "1")
+    whole = ("fork", name, "--case", "a")
+    assert "there is no run" in refusal(project, "fork", "19990101-000000-0000", "--case", "a", "--turn", "1")
+    assert "Missing option '--case'" in refusal(project, "fork", name, "--turn", "1")
+    assert "has no case `nobody`" in refusal(project, "fork", name, "--case", "nobody", "--turn", "1")
     assert "has 3 turns" in refusal(project, *whole, "--turn", "4")
     assert "there is no turn 99" in refusal(project, *whole, "--turn", "99")
     assert "--turn" in refusal(project, *whole, "--turn", "0")
-    for option in (("--turn", "2"), ("--prompt", "x"), ("--system", "x")):
-        assert "belong to --fork RUN" in refusal(project, "run", "evals.yaml", *option)
-    others = (("--dry-run",), ("--dump-prompts",), ("--replay", "."), ("--shard", "1/2"), ("--watch",), ("evals.yaml",))
-    for option in others:
-        assert "it cannot be combined with" in refusal(project, *whole, "--turn", "1", *option)
     assert "no target `nobody`" in refusal(project, *whole, "--turn", "2", "--target", "nobody")
     (folder_of(recorded) / "journal.jsonl").unlink()
     assert "has no journal" in refusal(project, *whole, "--turn", "1")

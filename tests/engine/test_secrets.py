@@ -588,7 +588,7 @@ def test_a_word_in_the_place_of_a_key_is_no_secret(
             assert turns[0] == turns[1] == [f"This is {word}, and no other."] * 2
         assert again["results"][0]["id"] == f"{word}-1"
         assert len(server.requests) == asked
-        project.run("run", "--fork", first["run"]["id"], "--case", f"{word}-1", "--turn", "2", code=0)
+        project.run("fork", first["run"]["id"], "--case", f"{word}-1", "--turn", "2", code=0)
         assert [one.body["messages"][1]["content"] for one in server.requests[asked:]] == turns[0][:1]
 
 
@@ -604,12 +604,12 @@ def test_another_key_is_not_put_where_one_was_hidden(project: Project, monkeypat
         run = project.run_json("run", code=1)["run"]["id"]
         monkeypatch.setenv("OPENAI_API_KEY", other)
         server.reset()
-        assert project.invoke("run", "--fork", run, "--case", "a", "--turn", "2").exception is not None
+        assert project.invoke("fork", run, "--case", "a", "--turn", "2").exception is not None
         assert project.invoke("resume", run).exit_code in (0, 1)
         assert other not in json.dumps([one.body for one in server.requests])
         monkeypatch.setenv("OPENAI_API_KEY", PLAIN)
         server.reset()
-        project.run("run", "--fork", run, "--case", "a", "--turn", "2", code=1)
+        project.run("fork", run, "--case", "a", "--turn", "2", code=1)
         [request] = server.requests
         assert request.body["messages"][1]["content"] == f"You sent {PLAIN}.", "the same key is put back"
 

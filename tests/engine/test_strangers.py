@@ -34,7 +34,7 @@ COMMANDS = (
     ("replay", "RUN"),
     ("grade", "RUN"),
     ("merge", "RUN"),
-    ("run", "--fork", "RUN", "--turn", "1", "--case", "a"),
+    ("fork", "RUN", "--turn", "1", "--case", "a"),
     ("run", "--failed-from", "RUN"),
 )
 ID = "20260101-000000-abcd"

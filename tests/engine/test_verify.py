@@ -113,7 +113,7 @@ def test_runs_that_were_made_from_others_are_intact(project: Project) -> None:
     )
     commands = (
         ("replay", first),
-        ("run", "--fork", first, "--case", "recovers", "--turn", "2", "--prompt", "Really?"),
+        ("fork", first, "--case", "recovers", "--turn", "2", "--prompt", "Really?"),
         ("run", "evals.yaml", "--record", "cassettes"),
         ("run", "evals.yaml", "--replay", "cassettes"),
         ("merge", first),

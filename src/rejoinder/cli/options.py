@@ -37,6 +37,12 @@ def _cassettes(_context: click.Context, _option: click.Parameter, folder: Path |
     return None if folder is None else str(folder.resolve())
 
 
+def target_names_option(help_text: str) -> Decorator:
+    """Targets by name, where no pattern of models is meant."""
+    names = ("--target", "-m", "--model")
+    return click.option(*names, "targets", multiple=True, metavar="NAME,...", callback=_words, help=help_text)
+
+
 PACE: dict[str, Decorator] = {
     "workers": _option(
         "--workers",

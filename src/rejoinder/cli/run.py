@@ -16,11 +16,10 @@ from rejoinder.cli.loading import load_or_exit
 from rejoinder.cli.options import fail_under_option, run_options, trust_option
 from rejoinder.cli.output import echo
 from rejoinder.cli.results import Output, output_options, write_and_decide
-from rejoinder.engine.conversation import Fork
 from rejoinder.engine.options import MOST_ROUNDS, RunOptions
 from rejoinder.engine.plan import pairs, survey_plan
 from rejoinder.engine.recorded import RecordedRun, open_recorded
-from rejoinder.engine.run import fork_run, start_run
+from rejoinder.engine.run import start_run
 from rejoinder.engine.run_report import RunReport
 from rejoinder.model import Suite
 from rejoinder.project import recording_files
@@ -51,14 +50,10 @@ class ModelChoice(Struct, frozen=True, kw_only=True):
 
 
 class StartFrom(Struct, frozen=True, kw_only=True):
-    """A run that this one begins with."""
+    """A run whose failures this one begins with."""
 
     failed: bool
     failed_from: str | None
-    fork: str | None
-    turn: int | None
-    prompt: str | None
-    system: str | None
     trust: bool
 
     def failed_run(self) -> RecordedRun | None:
@@ -109,10 +104,6 @@ class Extras(Struct, frozen=True, kw_only=True):
     lambda values: StartFrom(**values),
     failed=click.option("--failed", is_flag=True, help="Run only what did not pass in the latest run."),
     failed_from=click.option("--failed-from", metavar="RUN", help="Run only what did not pass in RUN."),
-    fork=click.option("--fork", metavar="RUN", help="Go on with a conversation of RUN from --turn on."),
-    turn=click.option("--turn", type=click.IntRange(1), help="Call the target from this turn on (with --fork)."),
-    prompt=click.option("--prompt", metavar="TEXT", help="Say this at that turn (with --fork)."),
-    system=click.option("--system", metavar="TEXT", help="Use this system prompt from that turn on (with --fork)."),
     trust=trust_option,
 )
 @grouped(
@@ -162,11 +153,6 @@ def command(
         options = only_failed(before, options)
         if not options.selection.cases:
             return
-    _check_fork(start, extras, options, has_paths=bool(paths))
-    if start.fork is not None:
-        recorded = open_recorded(start.fork, trust=start.trust)
-        output.check(recorded)
-        sys.exit(write_and_decide(_fork(recorded, start, options), output, extras.fail_under))
     output.check()
     with recording_files() as read:
         suites = load_or_exit(paths, options, asks=not extras.dry_run)
@@ -213,24 +199,3 @@ def _with_cache(options: RunOptions, *, watching: bool) -> RunOptions:
     """`--watch` implies the cache, unless cassettes are the only answers."""
     answers = options.answers
     return options.changed(cache=answers.cache or (watching and answers.replay is None))
-
-
-def _check_fork(start: StartFrom, extras: Extras, options: RunOptions, *, has_paths: bool) -> None:
-    if start.fork is None and (start.turn is not None or start.prompt is not None or start.system is not None):
-        raise click.UsageError("--turn, --prompt and --system belong to --fork RUN")
-    if start.fork is None:
-        return
-    values = (extras.dump_prompts, options.answers.replay, options.selection.shard, options.selection.rounds)
-    if has_paths or extras.dry_run or extras.watching or any(value is not None for value in values):
-        others = "PATHS, --dry-run, --dump-prompts, --repeat auto, --replay, --shard or --watch"
-        raise click.UsageError(f"--fork runs the suites of RUN; it cannot be combined with {others}")
-    if len(options.selection.cases) != 1:
-        raise click.UsageError("--fork takes up one conversation: name its case with --case ID")
-
-
-def _fork(recorded: RecordedRun, start: StartFrom, options: RunOptions) -> RunReport:
-    fork = Fork(turn=start.turn or 1, prompt=start.prompt, system=start.system)
-    report, taken = fork_run(recorded, options.changed(fork=fork), live_display())
-    if taken is not None:
-        echo(f"the earlier turns come from target `{taken}`, which run {recorded.folder.id} asked", err=True)
-    return report

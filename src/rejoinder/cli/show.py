@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -18,6 +19,7 @@ from rejoinder.engine.run import show_run
 from rejoinder.engine.run_report import RunReport
 from rejoinder.engine.verify import find_damage
 from rejoinder.errors import UsageError
+from rejoinder.model import Result
 from rejoinder.report.conversation import signs_for, write_conversation
 from rejoinder.report.formats import FORMATS
 from rejoinder.report.problems import printable_line
@@ -48,14 +50,15 @@ def command(run: str | None, zoom: Zoom, trust: bool, output: Output) -> None:
         show_error(damage)
     try:
         with paged() if output.form == "text" else contextlib.nullcontext():
-            _write(report, zoom, output)
+            _write(report, zoom, output, run or "last")
     except (ArithmeticError, LookupError, TypeError, ValueError):
         if damage is None:
             raise  # a bug
         raise damage from None
 
 
-def _write(report: RunReport, zoom: Zoom, output: Output) -> None:
+def _write(report: RunReport, zoom: Zoom, output: Output, name: str) -> None:
+    """`name`: what the user calls the run."""
     if zoom.is_whole:
         write_report(report, output)
         return
@@ -68,12 +71,12 @@ def _write(report: RunReport, zoom: Zoom, output: Output) -> None:
     zoomed = zoom_in(report, zoom)
     output.write_files(zoomed)
     if output.form == "text":
-        _write_text(zoomed, zoom)
+        _write_text(zoomed, zoom, name)
     else:
         write_machine(FORMATS[output.form].write(zoomed))
 
 
-def _write_text(report: ZoomedReport, zoom: Zoom) -> None:
+def _write_text(report: ZoomedReport, zoom: Zoom, name: str) -> None:
     selected, signs = report.selected, signs_for(sys.stdout)
     if (selected.results, selected.of) != (1, 1):
         _dim(_header(report, zoom))
@@ -82,9 +85,20 @@ def _write_text(report: ZoomedReport, zoom: Zoom) -> None:
         if number:
             echo("")
         echo(*write_conversation(result, label=label_of(result, report), signs=signs, turn=zoom.turn))
+        if (selected.results, selected.of) == (1, 1) and sys.stdout.isatty():
+            _tell_how_to_fork(result, report, zoom, name)
     if selected.results < selected.of:
         echo("")
         _dim(f"{selected.of - selected.results:,} more: --limit {selected.of}, or one alone: --case ID")
+
+
+def _tell_how_to_fork(result: Result, report: ZoomedReport, zoom: Zoom, name: str) -> None:
+    if not result.turns:
+        return
+    turn = zoom.turn or min(2, len(result.turns))
+    target = f" --target {quote(result.target)}" if len(report.summary.by_target) > 1 else ""
+    command = f"rejoinder fork {quote(name)} --case {quote(result.id)} --turn {turn}{target} --prompt TEXT"
+    echo("", f"  {command}   say something else at turn {turn}")
 
 
 def _header(report: ZoomedReport, zoom: Zoom) -> str:

@@ -111,7 +111,7 @@ class RecordedRun:
         if only_targets:
             return
         if options.selection.system_prompt is not None or answers.fork is not None or answers.record is not None:
-            raise self._refused("was started with --system-prompt, --fork or --record")
+            raise self._refused("was started with --system-prompt or --record, or is a fork")
 
     def suite_file(self, stored: StoredSuite) -> Path | None:
         """Where a suite is read from; None where only the folder's copy is left."""

@@ -1,0 +1,76 @@
+"""`rejoinder fork`"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from rejoinder.cli.grouping import Values, grouped
+from rejoinder.cli.live import live_display
+from rejoinder.cli.options import (
+    ANSWERS,
+    LIMITS,
+    PACE,
+    SELECTION,
+    TRUST,
+    fail_under_option,
+    target_names_option,
+    trust_option,
+)
+from rejoinder.cli.output import echo
+from rejoinder.cli.results import Output, exit_with, output_options
+from rejoinder.engine.conversation import Fork
+from rejoinder.engine.options import RunOptions
+from rejoinder.engine.recorded import open_recorded
+from rejoinder.engine.run import fork_run
+
+if TYPE_CHECKING:
+    from rejoinder.gates.rules import Rule
+
+
+def _options(values: Values) -> RunOptions:
+    case = values.pop("case")
+    fork = Fork(turn=values.pop("turn"), prompt=values.pop("prompt"), system=values.pop("system"))
+    return RunOptions(repeat=values.pop("repeat")).changed(**values, cases=(case,), fork=fork)
+
+
+@click.command("fork")
+@click.argument("run", required=False)
+@grouped(
+    "options",
+    _options,
+    case=click.option("--case", metavar="ID", required=True, help="Go on with the conversation of this case."),
+    turn=click.option(
+        "--turn", type=click.IntRange(1), default=1, metavar="N", help="Ask from this turn on.  [default: 1]"
+    ),
+    prompt=click.option("--prompt", metavar="TEXT", help="Say this at that turn."),
+    system=click.option("--system", metavar="TEXT", help="Use this system prompt from that turn on."),
+    targets=target_names_option("Go on with these targets instead; several are compared."),
+    repeat=click.option(
+        "--repeat", "-n", type=click.IntRange(1), default=1, metavar="N", help="Go on N times from the same point."
+    ),
+    targets_file=SELECTION["targets_file"],
+    include_messages=SELECTION["include_messages"],
+    cache=ANSWERS["cache"],
+    cache_lifetime_s=ANSWERS["cache_lifetime_s"],
+    record=ANSWERS["record"],
+    **PACE,
+    **LIMITS,
+    **TRUST,
+)
+@fail_under_option
+@trust_option
+@output_options
+def command(run: str | None, options: RunOptions, fail_under: Rule | None, trust: bool, output: Output) -> None:
+    """Go on with one conversation of a recorded run (the latest when RUN is not given) from a turn on, in another way.
+
+    The turns before it are taken over, and not asked again. RUN is any name of a run that `show` takes. Exit codes are
+    those of `run`.
+    """
+    recorded = open_recorded(run, trust=trust)
+    output.check(recorded)
+    report, taken = fork_run(recorded, options, live_display())
+    if taken is not None:
+        echo(f"the earlier turns come from target `{taken}`, which run {recorded.folder.id} asked", err=True)
+    exit_with(report, output, fail_under)
