@@ -663,7 +663,7 @@ def test_help_lists_every_command_and_each_explains_itself(project: Project) -> 
     for name, line in COMMANDS.items():
         assert line in text
         assert "Usage:" in project.run(name, "--help")
-    assert "did you mean `validate`" in project.invoke("validat").stderr
+    assert "rejoinder validate   did you mean this?" in project.invoke("validat").stderr
 
 
 # Corners

@@ -48,24 +48,11 @@ COMMANDS = {
 ALIASES = {"eval": "run"}
 """AgentV's names of commands. They work, and `--help` does not list them."""
 
-COUNTERPARTS = {
-    **dict.fromkeys(("test", "check", "start", "exec"), "rejoinder run"),
-    **dict.fromkeys(("list", "ls", "history", "get"), "rejoinder runs"),
-    **dict.fromkeys(("delete", "remove", "rm"), "rejoinder runs rm"),
-    "vars": "rejoinder var list",
-    "secrets": "rejoinder secret list",
-    "lint": "rejoinder validate",
-    **dict.fromkeys(("view", "report", "results", "inspect", "open"), "rejoinder show"),
-    "diff": "rejoinder compare",
-    **dict.fromkeys(("new", "create"), "rejoinder init"),
-    **dict.fromkeys(("rerun", "retry", "continue"), "rejoinder resume"),
-    **dict.fromkeys(("regrade", "score"), "rejoinder grade"),
-    **dict.fromkeys(("baseline", "accept", "approve"), "rejoinder bless"),
-}
-"""Commands that other tools have, and what does their work here."""
-
-
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+
+
+_GIVEN = "rejoinder.given"
+"""Where a context keeps the words of the command line."""
 
 
 class LazyGroup(click.Group):
@@ -82,33 +69,35 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        given = list(args)
+        try:
+            context = super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            raise _explained(error, given) from None
+        context.meta[_GIVEN] = given
+        return context
+
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and args[0] not in (*COMMANDS, *ALIASES) and not args[0].startswith("-"):
-            raise click.UsageError(f"there is no command `{args[0]}`{_counterpart(args)}", ctx)
+            from rejoinder.cli.mistakes import no_command
+
+            raise no_command(args, list(COMMANDS))
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except click.NoSuchOption as error:
-            from rejoinder.spelling import nearest
-
-            best = nearest(error.option_name, error.possibilities or ())
-            raise click.NoSuchOption(error.option_name, possibilities=[best] if best else [], ctx=error.ctx) from None
+        except click.UsageError as error:
+            raise _explained(error, ctx.meta[_GIVEN]) from None
 
 
-def _counterpart(args: list[str]) -> str:
-    """What to say about a word that is no command: the command that was meant."""
-    from pathlib import Path
+def _explained(error: click.UsageError, given: list[str]) -> click.UsageError:
+    from rejoinder.cli.mistakes import explain
 
-    from rejoinder.spelling import did_you_mean
-
-    word = args[0]
-    if Path(word).suffix.lower() in (".yaml", ".yml", ".json") or Path(word).exists():
-        return f"; to run a suite: `rejoinder run {' '.join(args)}`"
-    if word in COUNTERPARTS:
-        return f"; here it is `{COUNTERPARTS[word]}`"
-    return did_you_mean(word, COMMANDS)
+    return explain(error, given)
 
 
 @click.group(
