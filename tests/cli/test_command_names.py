@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import click
 import pytest
 
+from rejoinder.cli.run import HELP
+from rejoinder.cli.run import command as run_command
 from tests.kit import Project, scripted
 
 
@@ -55,10 +58,27 @@ def test_agentvs_output_format_is_that_of_the_file(project: Project) -> None:
 
 
 def test_help_lists_our_names_only(project: Project) -> None:
-    shown = project.run("run", "--help")
+    shown = project.run("run", "--help", "all")
     for name in ("--eval-id", "--agent-timeout", "--threads", "--output-format", "--file", " -s", " -t", " -f"):
         assert name not in shown, name
     assert "-w, --workers" in shown and "  eval" not in project.run("--help")
+
+
+def test_help_of_run_is_one_screen(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = project.run("run", "--help")
+    assert len(shown.splitlines()) <= 30 and max(map(len, shown.splitlines())) <= 80
+    assert shown.startswith("Run suites: ") and "  --help limits " in shown
+    assert project.run("run", "evals.yaml", "-h") == shown == project.run("run", "--help", "evals.yaml")
+    limits = project.run("run", "--help", "limits")
+    assert limits.startswith("Limits:\n") and "--max-tokens" in limits and "--workers" not in limits
+
+
+def test_every_option_of_run_is_in_one_group() -> None:
+    options = [one.name for one in run_command.params if isinstance(one, click.Option) and not one.hidden]
+    grouped = [name for names in HELP.groups.values() for name in names]
+    assert sorted(grouped) == sorted(filter(None, options))
+    assert len(HELP.common) == 10 and set(HELP.common) <= set(grouped)
 
 
 @pytest.mark.parametrize(

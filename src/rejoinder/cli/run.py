@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from rejoinder.cli.again import files_again, only_failed
 from rejoinder.cli.grouping import grouped
+from rejoinder.cli.help import HelpLayout, LaidOutCommand
 from rejoinder.cli.live import live_display
 from rejoinder.cli.loading import load_or_exit
 from rejoinder.cli.options import fail_under_option, run_options, trust_option
@@ -72,7 +73,35 @@ class Extras(Struct, frozen=True, kw_only=True):
     fail_under: Rule | None
 
 
-@click.command("run")
+HELP = HelpLayout(
+    common={
+        "models": "Targets or provider/model; several are compared",
+        "cases": "Run only these cases; patterns such as 'refund*'",
+        "tags": "Run only cases with one of these tags",
+        "failed": "Run only what did not pass in the latest run",
+        "repeat": "Run each case N times; auto: until it can be told",
+        "workers": "Run N conversations at the same time [10]",
+        "budget_usd": "Spend at most X dollars",
+        "dry_run": "Show calls and costs; send nothing",
+        "watching": "Run again what a changed file touches",
+        "verbose": "Show every conversation, turn by turn",
+    },
+    groups={
+        "selection": (
+            *("models", "cases", "tags", "failed", "failed_from", "limit", "shard", "repeat", "against", "targets"),
+            *("targets_file", "providers", "prices", "yes", "system_prompt", "dry_run", "watching"),
+        ),
+        "pace": ("workers", "timeout_s", "max_retries", "fail_fast"),
+        "limits": ("budget_usd", "budget_tokens", "max_tokens"),
+        "answers": ("cache", "cache_lifetime_s", "record", "replay"),
+        "output": ("out", "form", "fail_under", "verbose", "corrected", "include_messages", "dump_prompts"),
+        "trust": ("no_code", "trust_env", "trust"),
+    },
+    epilog="exit 0 passed, 1 failed, 2 wrong command or file, 3 errors, 4 budget reached, 130 interrupted",
+)
+
+
+@click.command("run", cls=LaidOutCommand, layout=HELP)
 @grouped(
     "paths",
     lambda values: (*values["files"], *values["paths"]),
@@ -134,7 +163,7 @@ def command(
     file_form: str | None,
     output: Output,
 ) -> None:
-    """Run the conversations of suites and check the replies.
+    """Run suites: send prompts, check replies, follow up on failures.
 
     PATHS are files, folders or patterns such as 'evals/**/*.yaml'; without any the suite of the working directory is
     run. Exit code 0 when all passed, 1 when something failed its checks, 2 for a wrong command or file, 3 when there
