@@ -14,9 +14,9 @@ from rejoinder.cli.grouping import format_option
 from rejoinder.cli.output import echo, show_problems, words, write_data
 from rejoinder.errors import UsageError
 from rejoinder.model.calls import Price
+from rejoinder.price_table import table_version
 from rejoinder.providers.local_weights import WEIGHTS, get_weights
 from rejoinder.providers.model_list import KnownModel, filter_models, known_models, select_models
-from rejoinder.providers.price_list import table_version
 from rejoinder.report.words import count
 from rejoinder.suite import open_project, read_prices
 

@@ -6,7 +6,6 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -15,13 +14,11 @@ from rejoinder.errors import UsageError
 from rejoinder.model.calls import Price
 from rejoinder.model.providers import PROVIDER_NAMES
 from rejoinder.price_table import load_table
-from rejoinder.providers.price_list import SOURCES, Overrides, PriceSource, flat_price, full_names, matches, utc_now
+from rejoinder.price_table.entries import PricedModel, Rate, Rates, Tiers
+from rejoinder.providers.price_list import SOURCES, Overrides, PriceSource, full_names, matches, utc_now
 from rejoinder.spelling import did_you_mean, list_words
 
-if TYPE_CHECKING:
-    from genai_prices.types import ModelInfo, ModelPrice
-
-_OTHER_OUTPUT = ("output_audio_mtok", "output_image_mtok", "output_video_mtok", "audio_hours")
+_OTHER_OUTPUT = frozenset({"output_audio_mtok", "output_image_mtok", "output_video_mtok", "audio_hours"})
 _OTHER_TRADES = frozenset(
     {"audio", "embed", "embedding", "image", "live", "ocr", "realtime", "transcribe", "tts", "whisper"}
 )
@@ -151,19 +148,19 @@ def _models_of(provider: str, at: datetime) -> list[KnownModel]:
     source = SOURCES[provider]
     return [
         _known_model(provider, model, source, at)
-        for model in load_table()[source.table].models
+        for model in load_table().vendor(source.table).models
         if any(matches(pattern, model.id) for pattern in source.serves)
         # Some entries stand for many models, under a name that no model has.
-        and model.prices != []
-        and model.is_match(model.id)
+        and model.periods
+        and model.match.matches(model.id.lower())
         and not model.id.endswith("-")
     ]
 
 
-def _known_model(provider: str, model: ModelInfo, source: PriceSource, at: datetime) -> KnownModel:
-    free = source.free is not None and model.id.endswith(source.free)
-    prices = model.get_prices(at)
-    sent, received = (0.0, 0.0) if free else (_base(prices.input_mtok), _base(prices.output_mtok))
+def _known_model(provider: str, model: PricedModel, source: PriceSource, at: datetime) -> KnownModel:
+    free = source.is_free(model.id)
+    rates = model.rates(at)
+    sent, received = (0.0, 0.0) if free else (_base(rates.input), _base(rates.output))
     return KnownModel(
         id=f"{provider}/{model.id}",
         provider=provider,
@@ -172,16 +169,15 @@ def _known_model(provider: str, model: ModelInfo, source: PriceSource, at: datet
         context_window=model.context_window,
         input=sent,
         output=received,
-        text=_answers_in_text(model.id, prices),
-        varies=not free and sent is not None and received is not None and flat_price(model, at) is None,
-        deprecated=bool(model.deprecated),
+        text=_answers_in_text(model.id, rates),
+        varies=not free and sent is not None and received is not None and model.varies(at),
+        deprecated=model.deprecated,
     )
 
 
-def _answers_in_text(name: str, prices: ModelPrice) -> bool:
-    rates = {key for key, rate in vars(prices).items() if rate is not None}
-    priced = "output_mtok" in rates or not rates
-    return priced and rates.isdisjoint(_OTHER_OUTPUT) and _OTHER_TRADES.isdisjoint(_words(name))
+def _answers_in_text(name: str, rates: Rates) -> bool:
+    priced = rates.output is not None or rates == Rates()
+    return priced and _OTHER_OUTPUT.isdisjoint(rates.others) and _OTHER_TRADES.isdisjoint(_words(name))
 
 
 def is_embedding_model(name: str) -> bool:
@@ -208,9 +204,9 @@ def _rank(model: KnownModel, means: Sequence[float]) -> KnownModel:
     return msgspec.structs.replace(model, quartile=min(4, 1 + 4 * bisect_left(means, model.mean) // len(means)))
 
 
-def _base(rate: Any) -> float | None:
+def _base(rate: Rate | None) -> float | None:
     """A rate as a number: of the first tier where there are tiers."""
-    return None if rate is None else float(getattr(rate, "base", rate))
+    return rate.base if isinstance(rate, Tiers) else rate
 
 
 def _suggestion(pattern: str, models: Iterable[KnownModel]) -> str:

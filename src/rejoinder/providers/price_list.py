@@ -1,7 +1,7 @@
 """What a call costs: the project's own prices first, then the price table of genai-prices.
 
 What neither of them knows has no cost: it is never taken for free. The table comes with the installed package and is
-never fetched. It is imported when the first price is looked up, because that takes longer than all other imports.
+never fetched. It is read when the first price is looked up.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from rejoinder.model.calls import Cost, Price, Usage
-from rejoinder.price_table import TABLES, load_table
+from rejoinder.price_table import TABLES, find_model
 
 if TYPE_CHECKING:
-    from genai_prices.types import ModelInfo, ModelPrice
+    from rejoinder.price_table.entries import PricedModel
 
 
 class PriceList:
@@ -26,7 +26,7 @@ class PriceList:
     def __init__(self, overrides: Mapping[str, Price] | None = None, *, clock: Callable[[], datetime] | None = None):
         self._overrides = Overrides(overrides or {})
         self._clock = clock or utc_now
-        self._listings: dict[tuple[str, str], Listing | None] = {}
+        self._models: dict[tuple[str, str], PricedModel | None] = {}
 
     def cost(
         self,
@@ -50,9 +50,11 @@ class PriceList:
         if source is None:
             return None
         for name in reversed(asked) if source.deployments else asked:
-            listing = self._look_up(provider, name)
-            if listing is not None:
-                return listing.cost(usage, self._clock)
+            if source.is_free(name):
+                return Cost(0.0, 0.0)
+            listed = self._look_up(provider, name)
+            if listed is not None:
+                return listed.rates(self._clock()).cost(usage)
         return None
 
     def price_depends_on_reply(self, provider: str, model: str | None, target: str) -> bool:
@@ -62,11 +64,12 @@ class PriceList:
             return False
         return self._overrides.find([target, *full_names(provider, [model] if model else [])]) is None
 
-    def _look_up(self, provider: str, model: str) -> Listing | None:
-        key = provider, model
-        if key not in self._listings:
-            self._listings[key] = find_listing(SOURCES[provider], model, self._clock())
-        return self._listings[key]
+    def _look_up(self, provider: str, name: str) -> PricedModel | None:
+        key = provider, name
+        if key not in self._models:
+            found = find_model(SOURCES[provider].table, name)
+            self._models[key] = found if found is not None and found.periods else None
+        return self._models[key]
 
 
 class Overrides:
@@ -121,6 +124,9 @@ class PriceSource(Struct, frozen=True):
     deployments: bool = False
     """Is a model asked for by a name that the user made up?"""
 
+    def is_free(self, model: str) -> bool:
+        return self.free is not None and model.endswith(self.free)
+
 
 SOURCES = {name: PriceSource(table) for name, table in TABLES.items()} | {
     "azure": PriceSource(TABLES["azure"], deployments=True),
@@ -128,83 +134,3 @@ SOURCES = {name: PriceSource(table) for name, table in TABLES.items()} | {
     "openrouter": PriceSource(TABLES["openrouter"], serves=("*/*",), free=":free"),
 }
 """Our names of providers. Who is not here (a local server, a script) has the prices that the project gives."""
-
-_FREE = Price(input=0.0, output=0.0)
-
-_OTHER_RATES = ("output_reasoning_mtok", "requests_kcount")
-"""Rates beside the four of a `Price` that change what a text costs."""
-
-
-def table_version() -> str:
-    from genai_prices import __version__
-
-    return __version__
-
-
-class Listing(Struct, frozen=True):
-    """A model in the table. `flat` is its price where that is the same for every size, hour and kind of output."""
-
-    model: ModelInfo | None
-    flat: Price | None
-
-    def cost(self, usage: Usage, clock: Callable[[], datetime]) -> Cost | None:
-        if self.flat is not None:
-            return self.flat.cost(usage)
-        return None if self.model is None else _charge(self.model.get_prices(clock()), usage)
-
-
-def find_listing(source: PriceSource, model: str, now: datetime) -> Listing | None:
-    if source.free and model.endswith(source.free):
-        return Listing(None, _FREE)
-    providers = load_table()
-    found = providers[source.table].find_model(model, all_providers=list(providers.values()))
-    if found is None or found.prices == []:
-        return None
-    return Listing(found, flat_price(found, now))
-
-
-def flat_price(model: ModelInfo, now: datetime) -> Price | None:
-    """The rates as plain numbers, which is a hundred times faster than asking the library each time."""
-    from genai_prices.types import TieredPrices
-
-    prices = _settled_prices(model, now)
-    if prices is None or any(getattr(prices, name) is not None for name in _OTHER_RATES):
-        return None
-    rates: list[float | None] = []
-    for rate in (prices.input_mtok, prices.output_mtok, prices.cache_read_mtok, prices.cache_write_mtok):
-        if isinstance(rate, TieredPrices):
-            return None
-        rates.append(None if rate is None else float(rate))
-    sent, received, cached, cache_write = rates
-    if sent is None or received is None:
-        return None
-    return Price(input=sent, output=received, cached=cached, cache_write=cache_write)
-
-
-def _settled_prices(model: ModelInfo, now: datetime) -> ModelPrice | None:
-    """The prices that hold from now on whatever the hour. The last in the list that is in force counts."""
-    from genai_prices.types import ModelPrice, StartDateConstraint
-
-    if isinstance(model.prices, ModelPrice):
-        return model.prices
-    last = model.prices[-1]
-    begun = isinstance(last.constraint, StartDateConstraint) and last.constraint.active(now)
-    return last.prices if begun or last.constraint is None else None
-
-
-def _charge(prices: ModelPrice, usage: Usage) -> Cost | None:
-    """The library's own answer. It takes what has no price for free; here that has no cost."""
-    from genai_prices.types import Usage as Counts
-
-    if prices.input_mtok is None or (usage.output_tokens and prices.output_mtok is None):
-        return None
-    counts = Counts(
-        # It refuses counts that contradict each other; such a server is believed as in `Price.cost`.
-        input_tokens=max(usage.input_tokens, usage.cached_tokens + usage.cache_write_tokens),
-        cache_read_tokens=usage.cached_tokens,
-        cache_write_tokens=usage.cache_write_tokens,
-        output_tokens=usage.output_tokens,
-        output_reasoning_tokens=min(usage.reasoning_tokens, usage.output_tokens),
-    )
-    charged = prices.calc_price(counts)
-    return Cost(float(charged["input_price"]), float(charged["output_price"]))
