@@ -66,6 +66,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/history.py
 	$(BIN)/python benchmarks/validate.py
 	$(BIN)/python benchmarks/conversations.py
+	$(BIN)/python benchmarks/thousand.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/journal.py
 	$(BIN)/python benchmarks/masking.py

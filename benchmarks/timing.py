@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import compileall
+import os
+import resource
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
@@ -30,9 +33,9 @@ class Row(NamedTuple):
         return self.time / self.baseline
 
 
-def read_runs(description: str | None) -> int:
+def read_runs(description: str | None, usual: int = 31) -> int:
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--runs", type=int, default=31, help="how often each is measured (default: 31)")
+    parser.add_argument("--runs", type=int, default=usual, help=f"how often each is measured (default: {usual})")
     return parser.parse_args().runs
 
 
@@ -54,6 +57,40 @@ def time_process(command: Sequence[str], folder: Path | None = None) -> float:
         said = (done.stdout + done.stderr).decode(errors="replace")[:1000]
         sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{said}")
     return spent
+
+
+def cpu_of_process(command: Sequence[str], folder: Path | None = None) -> float:
+    """Processor time of a process and of those that it waited for. It has to succeed."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    time_process(command, folder)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+_SERVER = """
+import sys
+from rejoinder.testing import FakeServer
+with FakeServer("15 * 7 = 105", latency_s=float(sys.argv[1])) as server:
+    print(server.openai_url, flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def fake_server(latency_s: float = 0.0) -> Iterator[str]:
+    """The address of a fake model server in a process of its own, whose time is not counted."""
+    command = [PYTHON, "-c", _SERVER, str(latency_s)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+    finally:
+        process.communicate("")
+
+
+def say_load() -> None:
+    """How busy the machine is otherwise: figures of a busy one are worth less."""
+    print(f"load of the last minute: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
 
 
 def alternate(measures: Mapping[str, Callable[[], float]], runs: int) -> dict[str, float]:
