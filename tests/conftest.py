@@ -71,9 +71,10 @@ def nothing_compiled() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def user_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The user's configuration folder during tests: a key to seal runs with, and no real one. Nor a real cache."""
+    """The user's configuration folder during tests: a key to seal runs with, and no real one. The cache is the
+    environment's own, so that the weights of the local model are fetched once for it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CACHE_HOME", str(Path(sys.prefix) / "test-cache"))
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("configuration")))
         patch.delenv("REJOINDER_SEAL_KEY", raising=False)
         patch.delenv("REJOINDER_TRUST_ENV", raising=False)
