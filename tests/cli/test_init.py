@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -75,7 +76,9 @@ def test_a_scripted_model(project: Project) -> None:
 
 
 @pytest.mark.parametrize("call", ["bot:reply", "shop.desk:answer"])
-def test_a_python_function(project: Project, call: str) -> None:
+def test_a_python_function(project: Project, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, call.partition(":")[0], raising=False)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if not Path(path, "bot.py").exists()])
     lines = begin(project, "--python", call)
     assert f"written {call.partition(':')[0].replace('.', '/')}.py" in lines
     assert not any(line.startswith("First:") for line in lines)

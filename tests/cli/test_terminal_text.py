@@ -36,8 +36,10 @@ ATTACKS = {
     "separators": "PWN\u2028\u2029",
 }
 ALL = "".join(ATTACKS.values()).replace("\x00", "")
-OURS = re.compile(r"\x1b\[(?:0|1|22|31|32|33|34)m|\r\x1b\[K")
-"""Our colours, and how the line of progress is cleared."""
+OURS = re.compile(
+    r"\x1b\[(?:0|1|2|4|7|22|31|32|33|34|36|91|1;33|1;91|4;91|1;7;91)m|\r?(?:\x1b\[\d+A)?\x1b\[[KJ]|\x1b\[\?2026[hl]"
+)
+"""Our colours, and how the rows of progress are found again and cleared."""
 FORBIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )

@@ -94,7 +94,10 @@ HELP = HelpLayout(
         "pace": ("workers", "timeout_s", "max_retries", "fail_fast"),
         "limits": ("budget_usd", "budget_tokens", "max_tokens"),
         "answers": ("cache", "cache_lifetime_s", "record", "replay"),
-        "output": ("out", "form", "fail_under", "verbose", "corrected", "include_messages", "dump_prompts"),
+        "output": (
+            *("out", "form", "fail_under", "verbose", "quiet", "plain", "colour", "corrected", "include_messages"),
+            "dump_prompts",
+        ),
         "trust": ("no_code", "trust_env", "trust"),
     },
     epilog="exit 0 passed, 1 failed, 2 wrong command or file, 3 errors, 4 budget reached, 130 interrupted",

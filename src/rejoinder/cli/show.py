@@ -42,7 +42,8 @@ def command(run: str | None, zoom: Zoom, trust: bool, output: Output) -> None:
     run, sent or written. On a terminal a long text is shown by $PAGER, else by less.
     """
     recorded = open_recorded(run, trust=trust)
-    damage = find_damage(recorded)
+    # Without results everything is counted again from the journal, and nothing can disagree.
+    damage = find_damage(recorded) if recorded.folder.results.exists() else None
     report = show_run(recorded)
     if damage is not None:
         if output.out or output.form != "text":
