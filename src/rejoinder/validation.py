@@ -100,11 +100,11 @@ def _validate_targets(path: Path, options: LoadOptions) -> list[Problem]:
     source, problems = read_targets_file(path, Path.cwd())
     if source is None:
         return problems
-    targets = Targets()
-    targets.add(source, source.document.data["targets"], ("targets",))
-    environment = open_project(path.resolve().parent).environment
+    folder = path.resolve().parent
+    project, targets = open_project(folder), Targets()
+    targets.add_file(source, folder, project)
     for name in targets.entries:
-        problems += targets.check_environment(name, environment, options.missing)
+        problems += targets.check_environment(name, project.environment, options.missing)
     return problems + targets.problems
 
 

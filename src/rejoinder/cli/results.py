@@ -269,12 +269,15 @@ def next_commands(report: RunReport) -> Commands:
         return ((next_command(report), f"the other {left:,}; nothing is asked twice" if left else "go on"),)
     failed = next((result for result in report.results if result.status == "failed"), None)
     if summary.errors:
-        again = (f"rejoinder resume {run.id} --retry-errors", f"the {count(summary.errors, 'error')} again")
-        if not summary.passed and not summary.failed and len(run.given_up) == 1:
+        again = (f"rejoinder resume {report.folder.id} --retry-errors", f"the {count(summary.errors, 'error')} again")
+        named = len(run.given_up) == 1 and run.given_up[0].target.isprintable()
+        if not summary.passed and not summary.failed and named:
             return ((f"rejoinder targets check {quote(run.given_up[0].target)}", "try one call"), again)
         return (again,)
     if failed is None:
         return ()
+    if not failed.id.isprintable():  # such a command cannot be pasted
+        return (("rejoinder show --failed", "the whole conversations"),)
     trial = f" --trial {failed.trial}" if summary.has_repeats else ""
     shown = (f"rejoinder show --case {quote(failed.id)}{trial}", "the whole conversation")
     if summary.decided == 1:

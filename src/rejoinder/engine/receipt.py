@@ -35,7 +35,7 @@ def new_receipt(folder: RunFolder, setup: Setup, earlier: Mapping[str, str | Non
         version=__version__,
         format=RUN_FORMAT,
         folder=str(folder.path),
-        suites=tuple(SuiteOfRun(suite.path, suite.name) for suite in setup.suites),
+        suites=tuple(SuiteOfRun(suite.path, suite.name, suite.files) for suite in setup.suites),
         targets=tuple(
             TargetOfRun(target.name, target.provider, setup.model_of(suite, target, earlier))
             for suite, target in targets.values()
@@ -79,6 +79,7 @@ class StoredSuite(Struct, frozen=True, kw_only=True):
     embedding_target: str | None = None
     budget_usd: float | None = None
     budget_tokens: int | None = None
+    files: dict[str, str] = {}
     secrets: list[str]
     """The expressions that name them."""
 

@@ -19,9 +19,11 @@ from rejoinder.model.results import LARGEST, Count, Interval, Number, UsageResul
 RunStatus: TypeAlias = Literal["running", "killed", "interrupted", "budget", "error", "completed"]
 
 
-class SuiteOfRun(Struct, frozen=True):
+class SuiteOfRun(Struct, frozen=True, omit_defaults=True):
     path: str
     name: str | None
+    files: dict[str, str] = {}
+    """The files that hold texts of the suite, each with the SHA-256 of its text."""
 
 
 class TargetOfRun(Struct, frozen=True):

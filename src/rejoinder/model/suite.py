@@ -143,3 +143,5 @@ class Suite(Struct, frozen=True, kw_only=True):
     secrets: dict[str, str] = field(default_factory=dict[str, str])
     """Values that the suite used and that must never be shown, with the expression that names each."""
     loaded_with: LoadedWith = LoadedWith()
+    files: dict[str, str] = field(default_factory=dict[str, str])
+    """The files that hold texts of the suite, as seen from the project's root, each with the SHA-256 of its text."""

@@ -14,7 +14,7 @@ from rejoinder.model import Result, Summary
 from rejoinder.model.figures import NetRecovery, Rate
 from rejoinder.model.runs import TargetSummary
 from rejoinder.report.failure import failed_checks, named, write_failure
-from rejoinder.report.problems import columns_of
+from rejoinder.report.problems import columns_of, printable
 from rejoinder.report.runs import Run, Tried, tried_cases
 from rejoinder.report.styled import EMPTY, Line, Piece, beside, cut, fitted, line, safe, wrap
 from rejoinder.report.words import Commands, count
@@ -85,6 +85,7 @@ def _screen(run: Run, commands: Commands, width: int) -> Iterator[Line]:
 
 
 def _commands(commands: Commands, width: int) -> Iterator[Line]:
+    commands = tuple((printable(command), use) for command, use in commands)
     longest = max((columns_of(command) for command, _ in commands), default=0)
     for command, use in commands:
         if longest + 5 + columns_of(use) <= width:

@@ -25,6 +25,7 @@ from rejoinder.suite.checks import read_evaluators, read_items, read_rubrics
 from rejoinder.suite.context import SuiteContext
 from rejoinder.suite.document_paths import read_path
 from rejoinder.suite.source import CasePlace, RowSource, Source
+from rejoinder.suite.text_files import NO_WORDS, in_file
 
 
 class CaseId(Struct, frozen=True):
@@ -168,10 +169,11 @@ class CaseBuilder:
     def _system_prompt(self) -> str:
         """The command's; else the case's or the suite's, the first that says anything. A target's comes last, when it
         is used."""
-        choices = (self._optional("system_prompt"), self.defaults.system_prompt)
+        own = self.data.get("system_prompt")
+        choices = ("" if own is None else self.texts.words(own, self._at("system_prompt")), self.defaults.system_prompt)
         if self.context.options.system_prompt is not None:
             choices = (self.context.options.system_prompt,)
-        return next((text for text in choices if text and text.strip()), "")
+        return next((text for text in choices if text.strip()), "")
 
     def _tags(self) -> tuple[str, ...]:
         if "tags" not in self.data:
@@ -195,9 +197,9 @@ def _read_messages(messages: list[Any], at: str, texts: CaseTexts) -> tuple[Mess
     return tuple(_message(message, f"{at}[{i}]", texts) for i, message in enumerate(messages))
 
 
-def _read_prompt(prompt: str, at: str, texts: CaseTexts) -> tuple[Message, ...]:
+def _read_prompt(prompt: Any, at: str, texts: CaseTexts) -> tuple[Message, ...]:
     """A lone `prompt` as a message of the user."""
-    text = texts.text(prompt, at)
+    text = texts.words(prompt, at)
     if not text.strip():
         texts.problem("empty-prompt", at, "this prompt is empty once its variables are filled in")
     return (Message("user", (TextPart(text, at),), at),)
@@ -304,8 +306,26 @@ class CaseTexts:
     def text(self, value: str, at: str) -> str:
         return templates.expand(value, self.scope, self.problems.reporter(at)) if "{{" in value else value
 
-    def follow_up(self, value: str, at: str) -> tuple[str | Quote, ...]:
-        pieces = templates.expand_follow_up(value, self.scope, self.problems.reporter(at))
+    def words(self, value: Any, at: str) -> str:
+        """A text, or that of the file that holds it."""
+        written, report = self._written_words(value, at)
+        return templates.expand(written, self.scope, report)
+
+    def _written_words(self, value: Any, at: str) -> tuple[str, templates.Report]:
+        """The words before variables are filled in, and what takes note of what is wrong with them."""
+        report = self.problems.reporter(at)
+        if isinstance(value, str):
+            return value, report
+        file = self.text(value["file"], f"{at}.file")
+        try:
+            return self.context.files.read(file), in_file(report, file)
+        except FileFault as fault:
+            self.problems.add(fault.code, at, fault.message, point=f"{at}.file")
+            return NO_WORDS, report
+
+    def follow_up(self, value: Any, at: str) -> tuple[str | Quote, ...]:
+        written, report = self._written_words(value, at)
+        pieces = templates.expand_follow_up(written, self.scope, report)
         if not any(isinstance(piece, Quote) or piece.strip() for piece in pieces):
             self.problem("empty-prompt", at, "this prompt is empty once its variables are filled in")
         return pieces

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Price, Problem
-from rejoinder.project import EnvFile, Environment, display_path, env_files, merge_environment
+from rejoinder.project import EnvFile, Environment, Finder, display_path, env_files, merge_environment
 from rejoinder.project.folders import find_repository, find_root, folders_above
 from rejoinder.suite.schema import find_violations
 from rejoinder.suite.source import Source, read_source
@@ -51,6 +51,10 @@ class Project(Struct, frozen=True):
     @property
     def readable(self) -> bool:
         return all(problem.severity != "error" for problem in self.problems)
+
+    def finder(self, folder: Path) -> Finder:
+        """Finds the files that a file in a folder names."""
+        return Finder(folder, self.root, self.working, self.repository)
 
 
 def open_project(start: Path) -> Project:

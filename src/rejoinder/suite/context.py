@@ -13,6 +13,7 @@ from rejoinder.project import Finder
 from rejoinder.suite.source import Source
 from rejoinder.suite.target_names import NamedTargets
 from rejoinder.suite.templates import Scope
+from rejoinder.suite.text_files import TextFiles
 
 
 class LoadOptions(Struct, frozen=True, kw_only=True):
@@ -64,6 +65,8 @@ class SuiteContext(Struct, frozen=True, kw_only=True):
     file: str
     """The suite's file as seen from the project's root."""
     finder: Finder
+    files: TextFiles
+    """The texts that stand in files of their own."""
     targets: NamedTargets
     scope: Scope
     """For texts of the suite; a case adds its own variables as `names`."""

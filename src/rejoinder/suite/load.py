@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from rejoinder.errors import UNFILLED, Severity
 from rejoinder.model import Formatting, Problem, Suite, Target, file_in_project, formatting_for
-from rejoinder.project import Finder, display_path, user_values
+from rejoinder.project import FileFault, display_path, user_values
 from rejoinder.suite.case_collector import CaseCollector, Review, spot_of
 from rejoinder.suite.configuration import Project, open_project, read_prices
 from rejoinder.suite.context import CaseDefaults, LoadOptions, SuiteContext
@@ -21,6 +21,7 @@ from rejoinder.suite.suite_check import CheckedSuite, check_suite
 from rejoinder.suite.target_names import NamedTargets
 from rejoinder.suite.targets import Targets, read_targets
 from rejoinder.suite.templates import Report, Scope, expand, expand_variables
+from rejoinder.suite.text_files import NO_WORDS, TextFiles, in_file, with_system_prompts
 from rejoinder.suite.walk import Walker
 from rejoinder.suite.yaml import paused_collector
 
@@ -91,7 +92,9 @@ class _SuiteReader:
         self.checked: CheckedSuite = check_suite(source)
         self.data = self.checked.data
         self.problems = [*self.project.problems, *self.checked.problems]
-        self.texts = _SuiteTexts(source, self.data, options.missing, self.problems)
+        self.finder = self.project.finder(path.parent)
+        self.files = TextFiles(self.finder)
+        self.texts = _SuiteTexts(source, self.data, options.missing, self.problems, self.files)
 
     def read(self, review: Review | None) -> Loaded:
         if not self.checked.raw:
@@ -105,7 +108,8 @@ class _SuiteReader:
         self._check_metadata()
         suite = self._suite(choice, formatting)
         collector = CaseCollector(Walker(self.data, self.checked.touched, context), suite, review)
-        suite = structs.replace(suite, cases=collector.collect())
+        cases = collector.collect()
+        suite = structs.replace(suite, cases=cases, files={**targets.texts, **self.files.digests})
         if not self.options.only_format:
             collector.check_targets(targets, (str(self.path.parent), str(self.project.root)))
         self.problems += collector.problems
@@ -127,7 +131,9 @@ class _SuiteReader:
     def _targets(self) -> Targets:
         targets = read_targets(self.project, self.options.targets_file)
         own = len(targets.problems) if self.options.only_format else 0
-        targets.add(self.source, self.texts.tree(self.checked.raw.get("targets"), ("targets",)), ("targets",))
+        path = ("targets",)
+        written = self.texts.tree(self.checked.raw.get("targets"), path)
+        targets.add(self.source, with_system_prompts(written, path, self.texts.of_file), path)
         # What else stands in braces there is filled in by providers: `${{ VAR }}`, and the requests of `http` targets.
         self._forget("unfilled-braces", "targets[")
         targets.complete = targets.complete and not self.checked.refuses("targets")
@@ -145,7 +151,8 @@ class _SuiteReader:
         return SuiteContext(
             source=self.source,
             file=file_in_project(str(self.path), str(project.root)),
-            finder=Finder(self.path.parent, project.root, project.working, project.repository),
+            finder=self.finder,
+            files=self.files,
             targets=choice.targets,
             scope=self.texts.scope,
             has_variables=bool(self.data.get("vars")),
@@ -227,13 +234,16 @@ class _SuiteReader:
 class _SuiteTexts:
     """The texts of a suite outside its cases, with their templates filled in."""
 
-    def __init__(self, source: Source, data: dict[str, Any], missing: Severity, problems: list[Problem]) -> None:
+    def __init__(
+        self, source: Source, data: dict[str, Any], missing: Severity, problems: list[Problem], files: TextFiles
+    ) -> None:
         self.source = source
         self.data = data
         self.missing: Severity = missing
         self.problems = problems
         """What is wrong with the texts is added here."""
         self.scope = Scope({}, {})
+        self.files = files
 
     def text(self, value: str, at: str) -> str:
         return expand(value, self.scope, self.reporter(at))
@@ -245,8 +255,28 @@ class _SuiteTexts:
             for key in read_path(at):
                 value = value.get(key, {})
             if value:
-                return self.text(value, at)
+                return self.words(value, at)
         return None
+
+    def words(self, value: Any, at: str) -> str:
+        """A text, or that of the file that holds it."""
+        if isinstance(value, str):
+            return self.text(value, at)
+        before = len(self.problems)
+        file = self.text(value["file"], f"{at}.file")
+        if any(problem.code in UNFILLED for problem in self.problems[before:]):
+            return NO_WORDS
+        return self.of_file({"file": file}, read_path(at))
+
+    def of_file(self, value: dict[str, Any], path: DocumentPath) -> str:
+        """What a file holds. The variables in its name have been filled in."""
+        file: str = value["file"]
+        try:
+            text = self.files.read(file)
+        except FileFault as fault:
+            self.problems.append(self.source.violation(Violation(fault.code, (*path, "file"), fault.message)))
+            return NO_WORDS
+        return expand(text, self.scope, in_file(self.reporter(write_path(path)), file))
 
     def tree(self, value: Any, path: DocumentPath) -> Any:
         """A value with all its texts filled in, each at its own place."""

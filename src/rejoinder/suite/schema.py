@@ -152,7 +152,12 @@ def case_keys() -> frozenset[str]:
 def structured_case_keys() -> frozenset[str]:
     """The keys of a case whose values are no text."""
     properties = read_schema()["$defs"]["case"]["properties"]
-    return frozenset(key for key, rule in properties.items() if rule.get("type") != "string" and "enum" not in rule)
+    return frozenset(key for key, rule in properties.items() if not _may_be_text(rule))
+
+
+def _may_be_text(rule: dict[str, Any]) -> bool:
+    types = rule.get("type", ())
+    return "string" in ([types] if isinstance(types, str) else types) or "enum" in rule
 
 
 def find_violations(data: Any, kind: Kind) -> list[Violation]:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from rejoinder.errors import Severity, UsageError
 from rejoinder.model import Problem, Target
 from rejoinder.model.providers import PROVIDER_NAMES, PROVIDERS, row_of
-from rejoinder.project import PROVIDERS_GROUP, SECRET_NAME, display_path, find_entry_point
+from rejoinder.project import PROVIDERS_GROUP, SECRET_NAME, FileFault, display_path, find_entry_point
 from rejoinder.project.files import (
     CERTIFICATE_SPELLINGS,
     certificate_files,
@@ -29,6 +29,7 @@ from rejoinder.suite.rules import find_conflicts_of_target
 from rejoinder.suite.schema import Violation, find_unknown_schema, find_violations
 from rejoinder.suite.source import Source, read_source
 from rejoinder.suite.templates import environment_names, expand_environment, sole_variable
+from rejoinder.suite.text_files import TextFiles, with_system_prompts
 
 _KEY_SETTINGS = frozenset({"api_key", "apiKey"})
 _OWN_FIELDS = frozenset(
@@ -70,6 +71,24 @@ class Targets:
         self.problems: list[Problem] = []
         self.complete = True
         """False when a file could not be read, so that there may be other targets."""
+        self.texts: dict[str, str] = {}
+        """The files that hold system prompts of theirs, each with its digest."""
+
+    def add_file(self, source: Source, folder: Path, project: Project) -> None:
+        """Merge the targets of a file in a folder, where the files are that it names."""
+        files = TextFiles(project.finder(folder))
+
+        def read(value: dict[str, Any], path: DocumentPath) -> str:
+            try:
+                return files.read(value["file"])
+            except FileFault as fault:
+                violation = Violation(fault.code, (*path, "file"), fault.message)
+                self.problems.append(source.violation(violation))
+                return ""
+
+        path = ("targets",)
+        self.add(source, with_system_prompts(source.document.data.get("targets"), path, read), path)
+        self.texts |= files.digests
 
     def add(self, source: Source, entries: Any, path: DocumentPath) -> None:
         """Merge the targets of a list; what the schema has refused is passed over."""
@@ -137,21 +156,21 @@ def read_targets(project: Project, further: Path | None = None) -> Targets:
     targets.complete = project.readable
     for layer in project.layers:
         for path in configuration_files(layer.folder, "targets"):
-            _add_file(targets, path, project.working)
+            _add_file(targets, path, project)
         for source in layer.configurations:
-            targets.add(source, source.document.data.get("targets"), ("targets",))
+            targets.add_file(source, layer.folder, project)
     if further is not None:
-        _add_file(targets, further, project.working)
+        _add_file(targets, further, project)
     return targets
 
 
-def _add_file(targets: Targets, path: Path, working: Path) -> None:
-    source, problems = read_targets_file(path, working)
+def _add_file(targets: Targets, path: Path, project: Project) -> None:
+    source, problems = read_targets_file(path, project.working)
     targets.problems += problems
     if source is None:
         targets.complete = False
     else:
-        targets.add(source, source.document.data["targets"], ("targets",))
+        targets.add_file(source, path.absolute().parent, project)
 
 
 def read_targets_file(path: Path, working: Path) -> tuple[Source | None, list[Problem]]:
