@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Case, Compare, Judged, Semantic, Suite, Target, for_target, walk_level
 from rejoinder.model.providers import list_providers
 from rejoinder.providers import info_of, is_available, wordllama
+from rejoinder.providers.settings import normalize_keys
 from rejoinder.spelling import list_words
 from rejoinder.suite import check_target, is_known_provider, resolve
 
@@ -36,11 +37,22 @@ def pair_of(suite: Suite, case: Case, target_name: str | None) -> Pair:
         known = f"; the targets are {', '.join(suite.targets)}" if suite.targets else ""
         raise UsageError(fault.message, f"A model is named as provider/model{known}.")
     case = for_target(case, target)
+    asked = _with_settings(suite, target, case.variant) if case.variant else target
     judge_name = case.judge_target or target.judge_target or suite.judge_target
     judge = find_target(suite, judge_name) if judge_name else target
     if judge is None:
         raise UsageError(f"there is no target `{judge_name}` to judge the replies of `{target.name}`")
-    return Pair(suite, case, target, judge)
+    return Pair(suite, case, asked, judge)
+
+
+def _with_settings(suite: Suite, target: Target, variant: str) -> Target:
+    """A target as it is asked for a variant, whose settings win, however either of them spells a setting."""
+    changed = next((one.settings for one in suite.variants if one.name == variant), {})
+    if not changed:
+        return target
+    names = normalize_keys(changed).keys()
+    kept = {name: value for name, value in target.settings.items() if names.isdisjoint(normalize_keys({name: value}))}
+    return structs.replace(target, settings={**changed, **kept}, variant=variant)
 
 
 def no_target(suite: Suite, case_id: str) -> UsageError:

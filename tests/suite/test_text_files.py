@@ -12,7 +12,7 @@ import pytest
 import rejoinder
 from rejoinder.cli.watch import Watched
 from rejoinder.engine.options import RunOptions
-from tests.kit import Project, Raw, by_case, case, codes, only_run, run, scripted
+from tests.kit import Project, Raw, by_case, case, codes, only_run, refusal, run, scripted
 
 
 def answered(**suite: Any) -> Raw:
@@ -178,3 +178,8 @@ def test_files_of_texts_are_watched(project: Project) -> None:
     watched = Watched(rejoinder.load(path), RunOptions())
     watched.load()
     assert Path("prompts/ask.md").resolve() in {one.resolve() for one in watched.look()}
+
+
+def test_a_prompt_without_its_file_is_not_shown(project: Project) -> None:
+    project.write("evals.yaml", answered(evals=[case(prompt={"file": "missing.md"})]))
+    assert "missing.md" in refusal(project, "prompt")

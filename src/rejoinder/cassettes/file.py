@@ -115,9 +115,9 @@ def suite_folder(folder: Path, suite: str) -> Path:
     return folder.joinpath(*map(_file_name, PurePath(suite.removesuffix(".yaml")).parts))
 
 
-def cassette_name(case: str, target: str, trial: int) -> str:
+def cassette_name(case: str, target: str, trial: int, variant: str = "") -> str:
     """The file of a conversation, in the folder of its suite."""
-    parts = [case, target, *([f"trial-{trial}"] if trial > 1 else [])]
+    parts = [case, target, *([f"variant-{variant}"] if variant else []), *([f"trial-{trial}"] if trial > 1 else [])]
     return f"{'.'.join(map(_file_name, parts))}.yaml"
 
 

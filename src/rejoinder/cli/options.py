@@ -109,6 +109,14 @@ SELECTION: dict[str, Decorator] = {
         callback=_words,
         help="Run on this target; several are compared.",
     ),
+    "variants": _option(
+        "--variant",
+        "variants",
+        multiple=True,
+        metavar="NAME,...",
+        callback=_words,
+        help="Run only this variant of the suites; repeatable.",
+    ),
     "targets_file": _option(
         "--targets", "targets_file", type=_PATH, callback=_resolved, help="Read further targets from this file."
     ),

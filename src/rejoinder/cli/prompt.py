@@ -74,8 +74,9 @@ def command(
 
 
 def _is_left_out(problem: Problem) -> bool:
-    """Is it a missing file that is only left out? Without its data set or its targets a suite is not itself."""
-    return problem.code == "file-not-found" and problem.path != "" and not problem.path.endswith("cases")
+    """Is it a missing file that is only left out? Without its data set, its targets or a prompt of its own a suite is
+    not itself."""
+    return problem.code == "file-not-found" and problem.path != "" and not problem.path.endswith(("cases", ".file"))
 
 
 def _load(file: Path, options: LoadOptions) -> tuple[Suite, Unsaid]:
@@ -123,6 +124,7 @@ class _Shown:
         of_judges = [diagnostic for judge in self.judges or () for diagnostic in judge.diagnostics]
         record: dict[str, Any] = {
             "id": self.case.id,
+            **({"variant": self.case.variant} if self.case.variant else {}),
             "question": prompt.question,
             "role_markers": prompt.role_markers,
             "guidelines": prompt.guidelines,
@@ -140,7 +142,10 @@ class _Shown:
 
     def text(self) -> str:
         record = self.record()
-        blocks = [f"##### {record['id']}: as {'an agent' if self.mode == 'agent' else 'an LLM API'} receives it"]
+        variant = f" ({self.case.variant})" if self.case.variant else ""
+        blocks = [
+            f"##### {record['id']}{variant}: as {'an agent' if self.mode == 'agent' else 'an LLM API'} receives it"
+        ]
         if self.mode == "agent":
             parts = ["question", "guidelines"] if record["guidelines"] else ["question"]
             blocks += [f"--- {part} ---\n{record[part]}" for part in parts]

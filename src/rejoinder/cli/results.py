@@ -250,9 +250,11 @@ def _is_explained(result: Result, report: RunReport) -> bool:
 
 
 def label_of(result: Result, report: RunReport) -> str:
-    """What tells a conversation from others of the same number, where there are several suites, targets or trials."""
+    """What tells a conversation from others of the same number, where there are several suites, targets, variants or
+    trials."""
     parts = [result.suite] if len(report.run.suites) > 1 else []
     parts += [result.target] if len(report.summary.by_target) > 1 else []
+    parts += [result.variant] if result.variant is not None else []
     is_repeated = report.run.reported.repeat > 1 or report.summary.has_repeats
     parts += [f"trial {result.trial}"] if is_repeated else []
     return f" ({', '.join(parts)})" if parts else ""

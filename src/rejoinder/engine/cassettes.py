@@ -115,7 +115,7 @@ def cassette_path(shelf: Shelf, job: Job) -> Path:
     """Where a conversation is recorded."""
     prepared = job.prepared
     place = shelf.place(prepared.suite.path, prepared.suite.root)
-    return place / cassette_name(prepared.case.id, prepared.target.name, job.trial)
+    return place / cassette_name(prepared.case.id, prepared.target.name, job.trial, prepared.variant)
 
 
 def record_conversation(shelf: Shelf, job: Job, tape: Tape, model_of: ModelOf, hide: Change) -> None:

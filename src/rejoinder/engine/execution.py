@@ -99,11 +99,11 @@ def start(suites: list[Suite], options: RunOptions, observer: Observer | None, o
 
 def _refuse_secrets(options: RunOptions, mask: Mask) -> None:
     """A secret is never written down, so a run could not be resumed with the option that holds it."""
-    fork = options.answers.fork
+    fork, chosen = options.answers.fork, options.selection
     texts = {
-        "the system prompt": (options.selection.system_prompt,),
+        "the system prompt": (chosen.system_prompt,),
         "the fork": () if fork is None else (fork.prompt, fork.system),
-        "the selection": (*options.selection.cases, *options.selection.tags, *options.selection.targets),
+        "the selection": (*chosen.cases, *chosen.tags, *chosen.targets, *chosen.variants),
     }
     for what, values in texts.items():
         for text in values:

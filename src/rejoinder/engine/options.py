@@ -51,6 +51,7 @@ class Selection(Struct, frozen=True, kw_only=True):
     shard: tuple[int, int] | None = None
     """Which part of the cases, counted from 1, and of how many parts."""
     targets: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
     targets_file: str | None = None
     system_prompt: str | None = None
     failed_from: str | None = None

@@ -7,7 +7,7 @@ from rejoinder.engine.recorded import RecordedRun
 from rejoinder.errors import UsageError
 from rejoinder.model import file_in_project
 
-_SELECTING = ("cases", "tags", "limit", "targets", "system_prompt")
+_SELECTING = ("cases", "tags", "limit", "targets", "variants", "system_prompt")
 """Options that say which conversations a run has, but for its part of them."""
 
 

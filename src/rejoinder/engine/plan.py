@@ -1,4 +1,5 @@
-"""The plan of a run: suites x cases x targets x trials, one conversation after the other, never all at once."""
+"""The plan of a run: suites x cases x variants x targets x trials, one conversation after the other, never all at
+once."""
 
 from __future__ import annotations
 
@@ -53,8 +54,11 @@ class Prepared(Pair, frozen=True):
     opening: Opening
     content: bytes
     """A digest of the first request, the case and the target."""
-    variant: str = ""
-    """The variant of the suite's prompts, if it has any."""
+
+    @property
+    def variant(self) -> str:
+        """The variant of the suite that the case is put in, if there is any."""
+        return self.case.variant
 
     @property
     def suite_file(self) -> str:
@@ -77,12 +81,14 @@ class JobReference(NamedTuple):
     suite: str
     case: str
     target: str
+    variant: str
     trial: int
 
 
 def reference_of(job: Job) -> JobReference:
     prepared = job.prepared
-    return JobReference(job.number, prepared.suite.path, prepared.case.id, prepared.target.name, job.trial)
+    place = prepared.case.id, prepared.target.name, prepared.variant
+    return JobReference(job.number, prepared.suite.path, *place, job.trial)
 
 
 class JobFinder:
@@ -123,11 +129,11 @@ def plan(suites: Iterable[Suite], options: RunOptions) -> Iterator[Job]:
     """Every conversation of a run, in document order."""
     number = 0
     occurrences: dict[bytes, int] = {}
-    names: dict[tuple[str, str], tuple[str, bytes]] = {}
+    names: dict[_Called, tuple[str, bytes]] = {}
     """The suite's name and the target's identity, for each suite and target."""
     fork = options.answers.fork
     for pair in pairs(suites, options.selection):
-        place = pair.suite.path, pair.target.name
+        place = _called(pair.suite, pair.target)
         if place not in names:
             names[place] = name_of(pair.suite), identity_of(pair.target)
         forked = pair if fork is None else _forked(pair, fork)
@@ -143,21 +149,36 @@ def trials_of(case: Case, options: RunOptions) -> int:
     return max(case.repeat or 1, options.repeat)
 
 
+_Called = tuple[str, str, str]
+
+
+def _called(suite: Suite, target: Target) -> _Called:
+    """What a target is known by in a run."""
+    return suite.path, target.name, target.variant
+
+
+def _is_next(suite: Suite, case: Case, last: tuple[str, int, str] | None) -> tuple[bool, tuple[str, int, str]]:
+    """Is it another case than the last one, and not another variant or target of it?"""
+    known = suite.path, case.number, case.id
+    return known != last, known
+
+
 def pairs(suites: Iterable[Suite], selection: Selection) -> Iterator[Pair]:
-    """Every selected case with each of its targets."""
-    taken, wanted = 0, frozenset(selection.pairs)
+    """Every selected case with each of its variants and targets."""
+    taken, last, wanted = 0, None, frozenset(selection.pairs)
     for suite in suites:
         for case in suite.cases:
             if not is_selected(case, selection):
                 continue
-            taken += 1
+            is_next, last = _is_next(suite, case, last)
+            taken += is_next
             if selection.limit is not None and taken > selection.limit:
                 return
             if not _is_in_shard(suite, case, selection.shard):
                 continue
             for target_name in dict.fromkeys(selection.targets) or (case.target,):
                 pair = pair_of(suite, case, target_name)
-                if not wanted or ChosenPair(name_of(suite), case.id, pair.target.name) in wanted:
+                if not wanted or ChosenPair(name_of(suite), case.id, pair.target.name, case.variant or "") in wanted:
                     yield pair
 
 
@@ -182,35 +203,41 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
     """Walk the plan once. What this version or this command cannot do is refused here."""
     count, selection = 0, options.selection
     ids, tags = _Wanted("case", selection.cases), _Wanted("tag", selection.tags)
-    every = 0
+    variants = _Wanted("variant", selection.variants)
+    for variant in (one for suite in suites for one in suite.variants):
+        variants.see(variant.name)
+    variants.refuse_missing()
+    every, last = 0, None
     for suite in suites if selection.is_partial else ():
         for case in suite.cases:
-            every += 1
+            is_next, last = _is_next(suite, case, last)
+            every += is_next
             ids.see(case.id)
             for tag in case.tags:
                 tags.see(tag)
     ids.refuse_missing()
     tags.refuse_missing()
-    found: dict[tuple[str, str], tuple[Suite, Target]] = {}
-    speaking: set[tuple[str, str]] = set()
+    found: dict[_Called, tuple[Suite, Target]] = {}
+    speaking: set[_Called] = set()
     """Targets that are called for text, and not only for vectors."""
     judges_itself = False
     coded: dict[str, Suite] = {}
     chosen, last = 0, None
     for pair in pairs(suites, selection):
         count += trials_of(pair.case, options)
-        chosen, last = chosen + (pair.case is not last), pair.case
-        if (pair.suite.path, pair.target.name) in speaking and is_plain(pair.case.level):
+        is_next, last = _is_next(pair.suite, pair.case, last)
+        chosen += is_next
+        if _called(pair.suite, pair.target) in speaking and is_plain(pair.case.level):
             continue  # as nearly all rows of a large data set
         others = list(targets_used_by_checks(pair))
         _refuse(pair, others, no_code=options.trust.no_code)
         if pair.suite.path not in coded and _runs_python(pair, others):
             coded[pair.suite.path] = pair.suite
-        judges_itself = judges_itself or pair.target in judges_of(pair)
+        judges_itself = judges_itself or pair.target.name in (judge.name for judge in judges_of(pair))
         texts = (pair.target, *targets_used_by_checks(pair, vectors=False))
-        speaking.update((pair.suite.path, target.name) for target in texts)
+        speaking.update(_called(pair.suite, target) for target in texts)
         for target in (pair.target, *others):
-            _, known = found.setdefault((pair.suite.path, target.name), (pair.suite, target))
+            _, known = found.setdefault(_called(pair.suite, target), (pair.suite, target))
             if known is not target and known != target:
                 raise UsageError(f"two targets of one run are named `{target.name}` in {pair.suite.path}")
     threads = max((suite.threads for suite in suites if suite.threads), default=None)
@@ -256,6 +283,8 @@ def default_workers(survey: Survey) -> int:
 
 def is_selected(case: Case, selection: Selection) -> bool:
     if selection.cases and case.id not in chosen_names(tuple(selection.cases)):
+        return False
+    if selection.variants and case.variant not in selection.variants:
         return False
     if not selection.tags:
         return True

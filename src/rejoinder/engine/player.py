@@ -190,6 +190,7 @@ class Player:
             embed=embed,
             key=str(key),
             suite=job.prepared.suite.path,
+            variant=target.variant if target is not None else "",
         )
         return Call(request, Attempts(self._counts, counter), job, target, work)
 

@@ -18,7 +18,7 @@ from rejoinder.engine.options import RunOptions, read_options
 from rejoinder.engine.secrets import Mask
 from rejoinder.engine.setup import Setup
 from rejoinder.errors import UsageError, reason_of
-from rejoinder.model import Case, Formatting, Receipt, Suite, Target, file_in_project
+from rejoinder.model import Case, Formatting, Receipt, Suite, Target, Variant, file_in_project
 from rejoinder.model.runs import SuiteOfRun, TargetOfRun
 from rejoinder.run_files import LONGEST_LINE, RunDamaged, lines_of, open_file
 from rejoinder.suite import CaseStore, find_secret_by_expression, open_project, read_prices
@@ -80,6 +80,7 @@ class StoredSuite(Struct, frozen=True, kw_only=True):
     budget_usd: float | None = None
     budget_tokens: int | None = None
     files: dict[str, str] = {}
+    variants: tuple[Variant, ...] = ()
     secrets: list[str]
     """The expressions that name them."""
 
@@ -171,7 +172,8 @@ def stored_suite(folder: RunFolder, number: int, stored: StoredSuite, home: Path
     secrets = {find_secret_by_expression(expression, environment): expression for expression in stored.secrets}
     mask = Mask(secrets)
     targets = msgspec.json.decode(mask.reveal(msgspec.json.encode(stored.targets)), type=dict[str, Target])
+    variants = msgspec.json.decode(mask.reveal(msgspec.json.encode(stored.variants)), type=tuple[Variant, ...])
     fields: dict[str, Any] = structs.asdict(stored)
-    fields |= {"path": path, "root": str(home), "targets": targets, "secrets": secrets}
+    fields |= {"path": path, "root": str(home), "targets": targets, "variants": variants, "secrets": secrets}
     cases = StoredCases(folder.path / "cases.jsonl", number, mask)
     return Suite(**fields, cases=cases, prices=read_prices(project.config))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from msgspec import structs
 
@@ -12,6 +12,7 @@ from rejoinder.engine.answers import EndIfMissing, JournalSource
 from rejoinder.engine.calls import Call, Source, Tape
 from rejoinder.engine.embeddings import Embeddings
 from rejoinder.engine.journal import Told, read_journal
+from rejoinder.engine.options import Selection
 from rejoinder.engine.plan import Job, plan, survey_plan
 from rejoinder.engine.player import Player
 from rejoinder.engine.recorded import RecordedRun
@@ -44,11 +45,12 @@ async def unreadable_answers(jobs: Iterable[Job], told: Mapping[str, Told]) -> l
 
 
 def recorded_conversation(
-    recorded: RecordedRun, suites: list[Suite], case: str, turn: int, targets: Sequence[str] = ()
+    recorded: RecordedRun, suites: list[Suite], case: str, turn: int, asked: Selection | None = None
 ) -> Tape:
-    """The calls and answers of a case in a run, in its first trial, on the first of `targets` that the run had.
+    """The calls and answers of a case in a run, in its first trial, on the first target and the variant of `asked` that
+    the run had.
 
-    Raises UsageError where there is no such turn.
+    Raises UsageError where there is no such turn, or where several variants may be meant.
     """
     folder, options = recorded.folder, recorded.options()
     if not folder.journal.is_file():
@@ -57,7 +59,15 @@ def recorded_conversation(
     told = read_journal(folder.journal, recorded.mask_for(Mask(secrets))).told
     # The whole plan is walked: cases with the same words are told apart by their order in it.
     jobs = [job for job in plan(suites, structs.replace(options, repeat=1)) if job.prepared.case.id == case]
-    wanted = [job for name in targets for job in jobs if job.prepared.target.name == name]
+    asked = asked or Selection()
+    jobs = [job for job in jobs if not asked.variants or job.prepared.variant in asked.variants]
+    variants = list(dict.fromkeys(job.prepared.variant for job in jobs))
+    if len(variants) > 1:
+        raise UsageError(
+            f"run {folder.id} has several variants of case `{case}`; a fork takes up one conversation",
+            f"Name one with --variant: {', '.join(variants)}.",
+        )
+    wanted = [job for name in asked.targets for job in jobs if job.prepared.target.name == name]
     job = next(iter(wanted or jobs), None)
     if job is None:
         raise UsageError(f"run {folder.id} has no case `{case}`")

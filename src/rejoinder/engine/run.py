@@ -115,7 +115,7 @@ def fork_run(
             f"run {folder.id} is itself a fork at turn {earlier.turn}; it can be forked at that turn or earlier",
             "Only one turn's replacement is recorded.",
         )
-    tape = recorded_conversation(recorded, suites, selection.cases[0], fork.turn, selection.targets)
+    tape = recorded_conversation(recorded, suites, selection.cases[0], fork.turn, selection)
     taken = next((call.job.prepared.target.name for call, _ in tape.calls), None) if fork.turn > 1 else None
     if earlier is not None and earlier.turn == fork.turn:
         # What it said instead is its conversation, and stays so unless other words are given.
@@ -123,6 +123,7 @@ def fork_run(
         fork = structs.replace(fork, prompt=prompt, system=earlier.system if fork.system is None else fork.system)
     options = options.changed(
         targets=selection.targets or before.selection.targets,
+        variants=selection.variants or before.selection.variants,
         targets_file=selection.targets_file or before.selection.targets_file,
         system_prompt=before.selection.system_prompt,
         fork=structs.replace(fork, run=folder.id, folder=str(folder.path)),
@@ -233,7 +234,7 @@ def _prefix_of(recorded: RecordedRun, run: Receipt, options: RunOptions) -> Tape
     if folder is None:
         raise _gone(recorded, fork.folder)
     other = recorded.beside(folder)
-    return recorded_conversation(other, other.suites(asks=False), selection.cases[0], fork.turn, selection.targets)
+    return recorded_conversation(other, other.suites(asks=False), selection.cases[0], fork.turn, selection)
 
 
 def _gone(recorded: RecordedRun, path: str) -> UsageError:

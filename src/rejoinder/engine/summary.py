@@ -112,7 +112,8 @@ class _Counts:
             self.costs.add(result.cost)
 
     def figures(self, *, pooled: bool = False) -> dict[str, Any]:
-        """The fields that `Summary` and `TargetSummary` share. `pooled`: several targets have no common rate."""
+        """The fields that `Summary` and `TargetSummary` share. `pooled`: several targets, or variants, have no
+        common rate."""
         rates = None if pooled else self.trials.rates()
         eventual = rates.eventual if rates is not None else None
         return {
@@ -271,6 +272,9 @@ class _Tally(_Counts):
         self._numbers = CaseNumbers()
         self._spending = _Spending()
         self._targets: dict[str, _TargetTally] = {}
+        self._variants: dict[str, _TargetTally] = {}
+        self._asked: set[tuple[str, str | None]] = set()
+        """Targets with the variants that they answered."""
         self._judges = _Judges()
         self._today = run.day
         self._cases = _Cases(run.day)
@@ -278,26 +282,31 @@ class _Tally(_Counts):
 
     def add(self, result: Result) -> None:
         case = self._numbers.number(result)
-        if result.target not in self._targets:
-            self._targets[result.target] = _TargetTally()
-        target = self._targets[result.target]
+        self._asked.add((result.target, result.variant))
+        tallies = [self._targets.setdefault(result.target, _TargetTally())]
+        if result.variant is not None:
+            tallies.append(self._variants.setdefault(result.variant, _TargetTally()))
         self.spend(result)
-        target.spend(result)
+        for tally in tallies:
+            tally.spend(result)
         self._spending.add(result)
         self._cases.add(result)
         if not result.counts_on(self._today):
             self._apart += 1
             return
         self.count(result, case)
-        target.add(result, case)
+        for tally in tallies:
+            tally.add(result, case)
         self._judges.add(result, case)
 
     def summary(self, run: Receipt) -> Summary:
         self._cases.end()
         unfinished = run.planned - self.statuses.total() - self._apart
         input_costs, output_costs = self._spending.breakdown
-        targets = {name: tally.summary(self._numbers.places) for name, tally in self._targets.items()}
-        pooled, only = len(targets) > 1, next(iter(targets.values())) if len(targets) == 1 else None
+        targets = self._summaries(self._targets, [target for target, _ in self._asked])
+        variants = self._summaries(self._variants, [variant for _, variant in self._asked])
+        pooled = len(self._asked) > 1
+        only = next(iter(targets.values())) if len(self._asked) == 1 else None
         follow_ups = [tally.follow_ups for tally in self._targets.values()]
         return Summary(
             **self.figures(pooled=pooled),
@@ -320,11 +329,17 @@ class _Tally(_Counts):
             total_tokens=self.usage.total_tokens + self._spending.judge_usage.total_tokens,
             duration_s=run.duration_s,
             by_target=targets,
+            by_variant=variants,
             metrics={} if only is None else only.metrics,
             judges=self._judges.summaries(),
             exit_code=_exit_code(self.statuses, self._cases.verdicts.failed, unfinished, run.status),
             limits=run.limits,
         )
+
+    def _summaries(self, tallies: dict[str, _TargetTally], asked: list[Any]) -> dict[str, TargetSummary]:
+        """Each by itself; one that stands for several targets, or several variants, has no rate either."""
+        places, times = self._numbers.places, Counter(asked)
+        return {name: tally.summary(places, pooled=times[name] > 1) for name, tally in tallies.items()}
 
 
 class _JudgeTally:
@@ -374,18 +389,19 @@ class _TargetTally(_Counts):
         self._metrics.add(result, case)
         self._seconds.extend(result.reply_times)
 
-    def summary(self, places: list[tuple[str, str]]) -> TargetSummary:
+    def summary(self, places: list[tuple[str, str]], *, pooled: bool) -> TargetSummary:
+        """`pooled`: the results are of several targets, or of several variants."""
         from rejoinder.stats import percentile
 
         seconds = round(percentile(self._seconds, 0.5), 6) if self._seconds else None
         return TargetSummary(
-            **self.figures(),
+            **self.figures(pooled=pooled),
             total=self.statuses.total(),
             duration_s=seconds,
-            recovery=tuple(self.follow_ups.rows()),
-            repeats=self.trials.repeats(places),
-            score=self._scores.scores(places),
-            metrics=self._metrics.metrics(),
+            recovery=() if pooled else tuple(self.follow_ups.rows()),
+            repeats=None if pooled else self.trials.repeats(places),
+            score=None if pooled else self._scores.scores(places),
+            metrics={} if pooled else self._metrics.metrics(),
         )
 
 

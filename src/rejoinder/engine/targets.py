@@ -194,12 +194,12 @@ def _timeout(target: Target, timeout_s: float | None) -> float | None:
 
 
 class OpenTargets:
-    """The open targets of a run, by the suite's file and the target's name."""
+    """The open targets of a run, by the suite's file, the target's name and the variant whose settings it has."""
 
     def __init__(self, options: RunOptions) -> None:
         self._options = options
         self.exchange = Exchange(_load_prices_aside)
-        self._open: dict[tuple[str, str], OpenTarget] = {}
+        self._open: dict[tuple[str, str, str], OpenTarget] = {}
         self._environments: dict[str, Mapping[str, str]] = {}
         self.loan = Loan()
         self.has_several_suites = False
@@ -209,18 +209,18 @@ class OpenTargets:
 
     def open(self, suite: Suite, target: Target) -> OpenTarget:
         """Raises UsageError where the target lacks something. Equal targets with the same keys and prices are one."""
-        place, identity = (suite.path, target.name), self._identity(suite, target)
+        place, identity = (suite.path, target.name, target.variant), self._identity(suite, target)
         opened = next((one for one in self if self._identity(one.suite, one.target) == identity), None)
         self._open[place] = opened or self._open_anew(suite, target)
-        self.has_several_suites = len({path for path, _ in self._open}) > 1
+        self.has_several_suites = len({path for path, *_ in self._open}) > 1
         return self._open[place]
 
     def find(self, suite: Suite, target: Target) -> OpenTarget | None:
-        return self._open.get((suite.path, target.name))
+        return self._open.get((suite.path, target.name, target.variant))
 
     def of(self, request: Request) -> OpenTarget:
         """The target of a call."""
-        return self._open[request.suite, request.target]
+        return self._open[request.suite, request.target, request.variant]
 
     @property
     def secrets(self) -> dict[str, str]:

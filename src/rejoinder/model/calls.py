@@ -143,6 +143,8 @@ class Request(Struct, frozen=True, kw_only=True):
     """What the journal knows this call by. Providers send it along, so that a call in doubt can be looked up."""
     suite: str = ""
     """The file of the suite whose conversation it is."""
+    variant: str = ""
+    """The variant of the suite whose settings the target has, if they are not its own."""
 
     @property
     def judging(self) -> bool:

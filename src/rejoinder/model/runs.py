@@ -348,7 +348,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     recovery_cost: Number | None = None
     """What follow-ups cost; None where a part of it is unknown."""
     rates: Rates | None = None
-    """None with several targets: a rate of two models is a rate of neither."""
+    """None with several targets or variants: a rate of two models is a rate of neither."""
     net_recovery: NetRecovery | None = None
     repeats: Repeats | None = None
     by_case: CaseVerdicts = CaseVerdicts()
@@ -364,6 +364,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     total_tokens: Count
     duration_s: Number
     by_target: dict[str, TargetSummary]
+    by_variant: dict[str, TargetSummary] = field(default_factory=dict[str, TargetSummary])
+    """Empty where the suites have no variants. With several targets too, only the counts of each are told."""
     metrics: dict[str, Metric] = field(default_factory=dict[str, Metric])
     judges: tuple[JudgeSummary, ...] = ()
     exit_code: Annotated[int, Meta(ge=0, le=255)]

@@ -30,10 +30,20 @@ class Target(Struct, frozen=True, kw_only=True):
     workers: int | None = None
     system_prompt: str | None = None
     file: str | None = None
+    variant: str = ""
+    """The variant of a suite whose settings it has, if they are not its own."""
 
     @property
     def mode(self) -> Mode:
         return "agent" if row_of(self.provider).agent else "lm"
+
+
+class Variant(Struct, frozen=True, kw_only=True):
+    """One of several wordings of a suite, on which every case is run. Its texts and variables are in the cases."""
+
+    name: str
+    settings: dict[str, Any] = field(default_factory=dict[str, Any])
+    """They win over those of the targets that answer."""
 
 
 class Quarantine(Struct, frozen=True):
@@ -79,13 +89,18 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
     needed: tuple[int, int] | None = None
     """(4, 5) where four of five trials have to pass; every trial, unless said."""
     quarantine: Quarantine | None = None
+    variant: str = ""
+    """The variant of the suite that it is built for, if the suite has any: cases of one number differ by it."""
+    prompt_prefix: str = ""
+    """The variant's words, which the first message of the user begins with."""
 
 
 def title_of(case: Case) -> str:
     """What a case is called in reports: its name, else the first line of the last text of the user."""
     users = [message for message in case.messages if message.role == "user"]
     texts = (part.text for message in reversed(users or case.messages) for part in message.parts if _is_text(part))
-    lines = (case.name or next(texts, case.id)).strip().splitlines()
+    own = (text.removeprefix(case.prompt_prefix.strip()) for text in texts)
+    lines = (case.name or next(own, case.id)).strip().splitlines()
     return lines[0].rstrip() if lines else case.id
 
 
@@ -133,6 +148,8 @@ class Suite(Struct, frozen=True, kw_only=True):
     """The project's judge, where neither the case, the suite nor the target names one."""
     embedding_target: str | None = None
     """Its embeddings are compared by checks `semantic` that name no target."""
+    variants: tuple[Variant, ...] = ()
+    """Each case is there once for each of them."""
     budget_usd: float | None = None
     budget_tokens: int | None = None
     """What a run of the suite may use at most, where the command does not say."""

@@ -39,7 +39,7 @@ def write(run: Run) -> Iterator[str]:
 def write_within(run: Run, limit: int) -> Iterator[str]:
     """The run in at most so many bytes of UTF-8."""
     room = _Room(limit - _RESERVE)
-    for section in (_head(run), _targets(run.summary)):
+    for section in (_head(run), _groups("Target", run.summary.by_target), _groups("Variant", run.summary.by_variant)):
         yield from room.take(section)
     shown = left_out = 0
     others = _Others()
@@ -126,13 +126,14 @@ def _result(summary: Summary) -> str:
     return ", ".join(parts)
 
 
-def _targets(summary: Summary) -> str:
-    listed = list(summary.by_target.items())
+def _groups(what: str, groups: dict[str, TargetSummary]) -> str:
+    """A table of targets or variants."""
+    listed = list(groups.items())
     if not listed:
         return ""
     rows = "".join(f"| {' | '.join((_cell(name), *_figures(target)))} |\n" for name, target in listed[:MOST_TARGETS])
-    more = f"{len(listed) - MOST_TARGETS} more targets\n\n" if len(listed) > MOST_TARGETS else ""
-    columns = ("Target", "Passed", "First try", "Failed", "Errors", "Pass rate", "95 % interval", "Cost")
+    more = f"{len(listed) - MOST_TARGETS} more {what.lower()}s\n\n" if len(listed) > MOST_TARGETS else ""
+    columns = (what, "Passed", "First try", "Failed", "Errors", "Pass rate", "95 % interval", "Cost")
     return f"| {' | '.join(columns)} |\n|---|{'---:|' * (len(columns) - 1)}\n{rows}\n{more}"
 
 

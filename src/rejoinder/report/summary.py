@@ -50,7 +50,8 @@ def write_summary(run: Receipt, summary: Summary, *, corrected: bool = False) ->
     yield from _score(summary)
     metrics = ((of, name, metric) for of, one in parts for name, metric in one.metrics.items())
     yield from _lines("metrics", (f"{of}{name} {_metric(metric)}" for of, name, metric in metrics))
-    yield from _targets(summary.by_target)
+    yield from _groups("target", summary.by_target)
+    yield from _groups("variant", summary.by_variant)
     yield from _lines("judges", _judges(summary.judges, corrected))
     if run.judges_itself:
         yield _line("judge", "the target judged its own replies; name another with `judge_target`")
@@ -69,10 +70,11 @@ def write_summary(run: Receipt, summary: Summary, *, corrected: bool = False) ->
 
 
 def _parts(summary: Summary) -> list[tuple[str, Summary | TargetSummary]]:
-    """What has figures of its own: the run, or each of several targets, after its name."""
-    if len(summary.by_target) < 2:
+    """What has figures of its own: the run, or each of several targets or variants, after its name."""
+    groups = summary.by_target if len(summary.by_target) > 1 else summary.by_variant
+    if len(groups) < 2:
         return [("", summary)]
-    return [(f"{name}: ", target) for name, target in summary.by_target.items()]
+    return [(f"{name}: ", group) for name, group in groups.items()]
 
 
 def _line(title: str, text: str) -> str:
@@ -174,7 +176,7 @@ def _repeats(summary: Summary) -> Iterator[str]:
         return
     cases = summary.by_case
     together = f"{cases.passed} of {count(cases.passed + cases.failed, 'case')} passed together"
-    if len(summary.by_target) > 1:
+    if len(_parts(summary)) > 1:
         yield from _lines("repeats", [together, *(f"{of}{', '.join(_repeated(repeats))}" for of, repeats in found)])
     else:
         yield _line("repeats", ", ".join([together, *_repeated(found[0][1])]))
@@ -303,12 +305,12 @@ def _stale(recordings: tuple[str, ...]) -> Iterator[str]:
         yield f"and {len(recordings) - MOST_STALE} more recordings that no call used"
 
 
-def _targets(by_target: dict[str, TargetSummary]) -> Iterator[str]:
-    """One line for each target, where there are several to compare."""
-    if len(by_target) < 2:
+def _groups(what: str, groups: dict[str, TargetSummary]) -> Iterator[str]:
+    """One line for each target, or variant, where there are several to compare."""
+    if len(groups) < 2:
         return
-    rows = [("target", "passed", "rate (95 %)", "first try", "errors", "tokens", "cost", "reply")]
-    rows += [_target_row(name, target) for name, target in by_target.items()]
+    rows = [(what, "passed", "rate (95 %)", "first try", "errors", "tokens", "cost", "reply")]
+    rows += [_target_row(name, group) for name, group in groups.items()]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         figures = [text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
@@ -26,9 +27,11 @@ def spot_of(problem: Problem) -> _Spot:
 
 
 class CaseCollector:
-    def __init__(self, walker: Walker, suite: Suite, review: Review | None) -> None:
-        self.walker = walker
-        self.context = walker.context
+    def __init__(self, walkers: list[Walker], suite: Suite, review: Review | None) -> None:
+        self.walkers = walkers
+        """One for each variant of the suite; they walk over the same cases."""
+        self.walker = walkers[0]
+        self.context = self.walker.context
         self.suite = suite
         self.review = review
         self.problems: list[Problem] = []
@@ -40,10 +43,10 @@ class CaseCollector:
         self._spots: set[_Spot] = set()
 
     def collect(self) -> Iterable[Case]:
-        """The cases, kept in memory only where no data set is involved."""
+        """The cases, each on every variant; kept in memory only where no data set is involved."""
         cases: list[Case] = []
         store = CaseStore() if self.walker.streams else None
-        for built in self.walker.walk():
+        for built in self._walk():
             self._add_problems(built)
             if built.rest is not None:
                 self._check_id(built, built.rest)
@@ -52,6 +55,18 @@ class CaseCollector:
             if built.case is not None:
                 cases.append(built.case) if store is None else store.add(built.case)
         return tuple(cases) if store is None else store
+
+    def _walk(self) -> Iterator[Built]:
+        if len(self.walkers) == 1:
+            yield from self.walker.walk()
+            return
+        for group in zip_longest(*(walker.walk() for walker in self.walkers)):
+            builts = [built for built in group if built is not None]
+            everywhere = set.intersection(*(set(map(spot_of, built.problems)) for built in builts))
+            for built, walker in zip(group, self.walkers, strict=True):
+                if built is not None:
+                    name = walker.context.variant.name if walker.context.variant is not None else ""
+                    yield structs.replace(built, problems=name_variant(built.problems, everywhere, name))
 
     def _add_problems(self, built: Built) -> None:
         """Keep the problems of a case. A place that an earlier case has complained of is not named again: a thousand
@@ -94,6 +109,16 @@ class CaseCollector:
         entry, known = targets.entries[name], self.context.targets
         for fault in check_target(judge, known.known, complete=known.complete):
             self.problems.append(fault.problem(entry.source, write_path((*entry.path, "judge_target"))))
+
+
+def name_variant(problems: list[Problem], everywhere: set[_Spot], name: str) -> list[Problem]:
+    """What is wrong with some variants only says with which."""
+    return [
+        problem
+        if spot_of(problem) in everywhere
+        else structs.replace(problem, message=f"{problem.message} (with the variant `{name}`)")
+        for problem in problems
+    ]
 
 
 class CaseStore:

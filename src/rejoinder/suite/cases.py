@@ -84,8 +84,9 @@ class CaseBuilder:
         return case
 
     def _case(self, case_id: CaseId, number: int) -> Case:
-        data, defaults = self.data, self.defaults
+        data, defaults, variant = self.data, self.defaults, self.context.variant
         outcome_key = "outcome" if "outcome" in data else "expected_outcome"
+        prefix = _of_variant("prompt_prefix", self.texts)
         return Case(
             id=case_id.text,
             at=self.draft.place.at,
@@ -94,7 +95,9 @@ class CaseBuilder:
             file=self.draft.file,
             line=self.draft.line,
             target=self.context.options.target or self._target("target", defaults.target),
-            messages=self._messages(),
+            messages=_with_prefix(self._messages(), prefix),
+            variant="" if variant is None else variant.name,
+            prompt_prefix=prefix,
             level=Level(self._items(outcome_key), data.get("threshold")),
             name=self._optional("name"),
             outcome=self._optional(outcome_key),
@@ -167,10 +170,14 @@ class CaseBuilder:
         return self.texts.target(execution[key], f"{self._at('execution')}.{key}") if key in execution else default
 
     def _system_prompt(self) -> str:
-        """The command's; else the case's or the suite's, the first that says anything. A target's comes last, when it
-        is used."""
+        """The command's; else the variant's, the case's or the suite's, the first that says anything. A target's comes
+        last, when it is used."""
         own = self.data.get("system_prompt")
-        choices = ("" if own is None else self.texts.words(own, self._at("system_prompt")), self.defaults.system_prompt)
+        choices = (
+            _of_variant("system_prompt", self.texts),
+            "" if own is None else self.texts.words(own, self._at("system_prompt")),
+            self.defaults.system_prompt,
+        )
         if self.context.options.system_prompt is not None:
             choices = (self.context.options.system_prompt,)
         return next((text for text in choices if text.strip()), "")
@@ -203,6 +210,26 @@ def _read_prompt(prompt: Any, at: str, texts: CaseTexts) -> tuple[Message, ...]:
     if not text.strip():
         texts.problem("empty-prompt", at, "this prompt is empty once its variables are filled in")
     return (Message("user", (TextPart(text, at),), at),)
+
+
+def _of_variant(key: str, texts: CaseTexts) -> str:
+    """A text of the variant that the case is built for."""
+    variant = texts.context.variant
+    return "" if variant is None or key not in variant.texts else texts.words(variant.texts[key], f"{variant.at}.{key}")
+
+
+def _with_prefix(messages: tuple[Message, ...], prefix: str) -> tuple[Message, ...]:
+    """The first message of the user begins with the variant's words, as a paragraph of their own."""
+    place = next((place for place, one in enumerate(messages) if one.role == "user"), None)
+    if place is None or not prefix.strip():
+        return messages
+    user = messages[place]
+    first, *rest = user.parts or (TextPart("", user.at),)
+    if isinstance(first, TextPart):
+        parts = (TextPart(f"{prefix.strip()}\n\n{first.text}", first.at), *rest)
+    else:
+        parts = (TextPart(prefix.strip(), user.at), first, *rest)
+    return (*messages[:place], structs.replace(user, parts=parts), *messages[place + 1 :])
 
 
 def _message(message: dict[str, Any], at: str, texts: CaseTexts) -> Message:
@@ -320,7 +347,7 @@ class CaseTexts:
         try:
             return self.context.files.read(file), in_file(report, file)
         except FileFault as fault:
-            self.problems.add(fault.code, at, fault.message, point=f"{at}.file")
+            self.problems.add(fault.code, f"{at}.file", fault.message)
             return NO_WORDS, report
 
     def follow_up(self, value: Any, at: str) -> tuple[str | Quote, ...]:

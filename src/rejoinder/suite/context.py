@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,17 @@ class CaseDefaults(Struct, frozen=True, kw_only=True):
     """False when the suite's checks or evaluators are at fault; then no case is said to have none."""
 
 
+class WrittenVariant(Struct, frozen=True, kw_only=True):
+    """A variant as a suite has it, but for its settings: its texts are filled in with the variables of each case."""
+
+    name: str
+    at: str
+    texts: Mapping[str, Any]
+    """`system_prompt` and `prompt_prefix`, where they are given: texts, or files."""
+    variables: Mapping[str, Any]
+    """They win over those of the suite, of cases and of rows."""
+
+
 class SuiteContext(Struct, frozen=True, kw_only=True):
     source: Source
     file: str
@@ -73,3 +85,5 @@ class SuiteContext(Struct, frozen=True, kw_only=True):
     has_variables: bool
     defaults: CaseDefaults
     options: LoadOptions
+    variant: WrittenVariant | None = None
+    """The variant that the cases are built for; None in a suite that has none."""

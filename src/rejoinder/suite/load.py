@@ -9,11 +9,11 @@ from typing import Any
 from msgspec import Struct, structs
 
 from rejoinder.errors import UNFILLED, Severity
-from rejoinder.model import Formatting, Problem, Suite, Target, file_in_project, formatting_for
+from rejoinder.model import Formatting, Problem, Suite, Target, Variant, file_in_project, formatting_for
 from rejoinder.project import FileFault, display_path, user_values
-from rejoinder.suite.case_collector import CaseCollector, Review, spot_of
+from rejoinder.suite.case_collector import CaseCollector, Review, name_variant, spot_of
 from rejoinder.suite.configuration import Project, open_project, read_prices
-from rejoinder.suite.context import CaseDefaults, LoadOptions, SuiteContext
+from rejoinder.suite.context import CaseDefaults, LoadOptions, SuiteContext, WrittenVariant
 from rejoinder.suite.document_paths import DocumentPath, read_path, write_path
 from rejoinder.suite.schema import Violation, read_schema
 from rejoinder.suite.source import Place, Source, read_source
@@ -103,11 +103,14 @@ class _SuiteReader:
         targets = self._targets()
         named = NamedTargets(targets.names(), targets.complete)
         choice = _TargetChoice(self.texts, self.project, named, self.options)
-        context = self._context(choice)
+        variants = self._variants()
+        contexts = self._contexts(choice, [variant for variant, _ in variants])
+        self.texts.scope = self._scope()
         formatting = self._formatting()
         self._check_metadata()
-        suite = self._suite(choice, formatting)
-        collector = CaseCollector(Walker(self.data, self.checked.touched, context), suite, review)
+        suite = structs.replace(self._suite(choice, formatting), variants=tuple(one for _, one in variants))
+        walkers = [Walker(self.data, self.checked.touched, context) for context in contexts]
+        collector = CaseCollector(walkers, suite, review)
         cases = collector.collect()
         suite = structs.replace(suite, cases=cases, files={**targets.texts, **self.files.digests})
         if not self.options.only_format:
@@ -115,18 +118,42 @@ class _SuiteReader:
         self.problems += collector.problems
         if collector.followups == {"first"}:
             self.problems += [self.source.violation(each, "warning") for each in self.checked.shared_warnings]
-        if self.checked.refuses("vars", "defaults"):
+        if self.checked.refuses("vars", "defaults", "variants"):
             self._forget("missing-variable")
         problems = _in_order(self.problems, self.source.file)
         return Loaded(suite, problems, self.source, targets, named.places, self.project.environment)
 
-    def _scope(self) -> Scope:
+    def _scope(self, variant: WrittenVariant | None = None) -> Scope:
+        """What the texts of the suite may name; the variables of a variant take the place of the suite's own. What only
+        variants have is known to all texts: those outside of cases get the first."""
         variables: dict[str, Any] = {**user_values("vars"), **self.project.config.get("vars", {})}
-        scope = Scope(variables, self.project.environment, None, {})
-        variables.update(
-            expand_variables(self.data.get("vars", {}), scope, lambda key: self.texts.reporter(f"vars.{key}"))
-        )
+        if variant is None:
+            known = {*variables, *self.data.get("vars", {})}
+            every = [one.get("vars", {}) for one in reversed(self.data.get("variants", ()))]
+            changed = {key: value for one in every for key, value in one.items() if key not in known}
+        else:
+            changed = variant.variables
+        scope = Scope(variables, self.project.environment, None, self.texts.scope.secrets)
+
+        def reporter(key: str) -> Report:
+            place = f"{variant.at}." if variant is not None and key in changed else ""
+            return self.texts.reporter(f"{place}vars.{key}")
+
+        variables.update(expand_variables({**self.data.get("vars", {}), **changed}, scope, reporter))
         return scope
+
+    def _variants(self) -> list[tuple[WrittenVariant, Variant]]:
+        """The variants as cases are built for them, and as targets are asked for them."""
+        found: list[tuple[WrittenVariant, Variant]] = []
+        for place, data in enumerate(self.data.get("variants", ())):
+            path = ("variants", place)
+            texts = {key: data[key] for key in ("system_prompt", "prompt_prefix") if key in data}
+            written = WrittenVariant(
+                name=data["name"], at=write_path(path), texts=texts, variables=data.get("vars", {})
+            )
+            settings = self.texts.tree(data.get("settings", {}), (*path, "settings"))
+            found.append((written, Variant(name=data["name"], settings=settings)))
+        return found
 
     def _targets(self) -> Targets:
         targets = read_targets(self.project, self.options.targets_file)
@@ -146,8 +173,28 @@ class _SuiteReader:
             problem for problem in self.problems if problem.code != code or not problem.path.startswith(beginning)
         ]
 
-    def _context(self, choice: _TargetChoice) -> SuiteContext:
+    def _contexts(self, choice: _TargetChoice, variants: list[WrittenVariant]) -> list[SuiteContext]:
+        """What cases share, for each variant. What only some of them lack says which."""
+        if not variants:
+            return [self._context(choice, None)]
+        contexts: list[SuiteContext] = []
+        found: list[list[Problem]] = []
+        for variant in variants:
+            before = len(self.problems)
+            contexts.append(self._context(choice, variant))
+            found.append(self.problems[before:])
+            del self.problems[before:]
+        everywhere = set.intersection(*(set(map(spot_of, problems)) for problems in found))
+        for variant, problems in zip(variants, found, strict=True):
+            self.problems += name_variant(problems, everywhere, variant.name)
+        return contexts
+
+    def _context(self, choice: _TargetChoice, variant: WrittenVariant | None) -> SuiteContext:
         project = self.project
+        self.texts.scope = self._scope(variant)
+        if variant is not None:
+            filled = {key: self.texts.scope.variables[key] for key in variant.variables}
+            variant = structs.replace(variant, variables=filled)
         return SuiteContext(
             source=self.source,
             file=file_in_project(str(self.path), str(project.root)),
@@ -155,9 +202,10 @@ class _SuiteReader:
             files=self.files,
             targets=choice.targets,
             scope=self.texts.scope,
-            has_variables=bool(self.data.get("vars")),
+            has_variables=bool(self.data.get("vars")) or (variant is not None and bool(variant.variables)),
             defaults=self._defaults(choice),
             options=self.options,
+            variant=variant,
         )
 
     def _defaults(self, choice: _TargetChoice) -> CaseDefaults:
@@ -194,7 +242,8 @@ class _SuiteReader:
     def _check_metadata(self) -> None:
         """Fill in the texts that nothing else fills in, for what is missing there; and refuse what cannot be done."""
         metadata = self.data.get("metadata", {})
-        self.texts.tree(metadata, ("metadata",))
+        of_cases = ("system_prompt", "systemPrompt", "tags")
+        self.texts.tree({key: metadata[key] for key in metadata if key not in of_cases}, ("metadata",))
         if "mcp_server" in metadata and not self.options.only_format:
             message = (
                 "this version cannot use MCP servers, so the model would be judged without its tools; remove"
@@ -242,7 +291,7 @@ class _SuiteTexts:
         self.missing: Severity = missing
         self.problems = problems
         """What is wrong with the texts is added here."""
-        self.scope = Scope({}, {})
+        self.scope = Scope({}, {}, None, {})
         self.files = files
 
     def text(self, value: str, at: str) -> str:

@@ -12,7 +12,8 @@ from msgspec import Struct
 from rejoinder.model import ROLES
 from rejoinder.spelling import list_words
 from rejoinder.suite.document_paths import DocumentPath, write_path
-from rejoinder.suite.schema import Violation, check_names, other_names, other_names_of_settings
+from rejoinder.suite.foreign import advise_nearest
+from rejoinder.suite.schema import Violation, check_names, other_names, other_names_of_settings, settings_of_targets
 
 MOST_FOLLOW_UPS = 5
 """Nested prompts on one path; with the eval's own prompt a conversation has at most six turns."""
@@ -38,6 +39,14 @@ _TWO_NAMES = (
     ("prompt", "input_messages", "what is sent"),
     ("outcome", "expected_outcome", "what a good answer achieves"),
 )
+_OF_OTHER_TARGETS = frozenset(
+    (
+        *("name", "provider", "model", "deployment", "deploymentName", "variant", "settings", "workers", "url"),
+        *("judge_target", "judgeTarget", "system_prompt", "systemPrompt", "base_url", "baseUrl", "api_key", "apiKey"),
+        *("endpoint", "resource", "resourceName"),
+    )
+)
+"""Settings that say who is asked, or that a variant has a key of its own for."""
 _WHOSE = {"tool_calls": "assistant", "tool_call_id": "tool"}
 
 
@@ -279,6 +288,26 @@ def find_conflicts_of_suite(suite: dict[str, Any]) -> Iterator[Violation]:
     metadata = suite.get("metadata")
     if isinstance(metadata, dict):
         yield from find_two_names((("metadata", key) for key in metadata), other_names("metadata"))
+
+
+def find_faults_of_variants(suite: dict[str, Any]) -> Iterator[Violation]:
+    """Variants of one name, and settings that no target has or that a variant cannot change."""
+    names: dict[str, int] = {}
+    known = settings_of_targets()
+    for variant, path in _mappings(suite.get("variants"), ("variants",)):
+        name = variant.get("name")
+        if isinstance(name, str) and names.setdefault(name, int(path[-1])) != path[-1]:
+            yield Violation("duplicate-id", (*path, "name"), f"there is a variant `{name}` already")
+        settings = variant.get("settings")
+        for key in settings if isinstance(settings, dict) else ():
+            place = (*path, "settings", key)
+            if key in _OF_OTHER_TARGETS:
+                message = f"another `{key}` makes another target; add one under `targets`, and run both with `-m`"
+                yield Violation("unknown-key", place, message, key=True)
+            elif key not in known and not key.startswith("x-"):
+                advice = advise_nearest(key, known)
+                message = f"no target has a setting `{key}`" + (f"; {advice.words}" if advice else "")
+                yield Violation("unknown-key", place, message, key=True, instead=advice.instead if advice else None)
 
 
 def find_conflicts_of_target(target: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:

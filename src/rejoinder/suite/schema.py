@@ -35,6 +35,7 @@ _ITEM_WORDS = {
     **dict.fromkeys(("checks", "or", "and"), "a check"),
     "content": "a part",
     "targets": "a target",
+    "variants": "a variant",
     "evaluators": "an evaluator",
     "judge": "a verdict",
 }
@@ -142,6 +143,18 @@ def other_names_of_settings(provider: str) -> dict[str, str]:
             for part in branch["then"]["allOf"]:
                 names |= other_names(part["$ref"].rpartition("/")[2])
     return names
+
+
+@lru_cache(maxsize=1)
+def settings_of_targets() -> frozenset[str]:
+    """The settings that a target of some provider has."""
+    definitions: dict[str, Any] = read_schema()["$defs"]
+    return frozenset(
+        key
+        for name, definition in definitions.items()
+        if name.endswith("Settings")
+        for key in definition.get("properties", {})
+    )
 
 
 @lru_cache(maxsize=1)

@@ -11,7 +11,7 @@ from rejoinder.model import Problem
 from rejoinder.suite.document_paths import DocumentPath
 from rejoinder.suite.foreign import recognise
 from rejoinder.suite.pruning import ANYTHING, prune_suite, touched_keys
-from rejoinder.suite.rules import OF_SUITE, CheckRules, find_conflicts, find_conflicts_of_suite
+from rejoinder.suite.rules import OF_SUITE, CheckRules, find_conflicts, find_conflicts_of_suite, find_faults_of_variants
 from rejoinder.suite.schema import Violation, find_unknown_schema, find_violations
 from rejoinder.suite.source import Source
 from rejoinder.suite.walk import CASE_LISTS
@@ -102,6 +102,7 @@ def _find_conflicts(raw: dict[str, Any]) -> Iterator[Violation]:
         message = "`evals` and `evalcases` are two names for one list; keep one of them"
         yield Violation("conflicting-keys", (lists[-1],), message, key=True)
     yield from find_conflicts_of_suite(raw)
+    yield from find_faults_of_variants(raw)
     for case, path in _raw_cases(raw):
         yield from find_conflicts(case, path)
 

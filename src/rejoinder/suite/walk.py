@@ -214,12 +214,14 @@ class Walker:
         own = data.get("vars", {})
         if row is None and not own and not self.context.has_variables:
             return None
+        changed = self.context.variant.variables if self.context.variant is not None else {}
         if own and names_others(own):
             # What a row brings takes the place of what the case says, and is data: nothing in it is expanded.
-            used = {key: value for key, value in own.items() if key not in (row or ())}
-            scope = structs.replace(self.context.scope, variables={**self.context.scope.variables, **(row or {})})
+            used = {key: value for key, value in own.items() if key not in (row or ()) and key not in changed}
+            known = {**self.context.scope.variables, **(row or {}), **changed}
+            scope = structs.replace(self.context.scope, variables=known)
             own = expand_variables(used, scope, lambda key: self._reporter(f"{at}.vars.{key}", problems))
-        return {**self.context.scope.variables, **own, **(row or {})}
+        return {**self.context.scope.variables, **own, **(row or {}), **changed}
 
     def _build(self, draft: Draft) -> Built:
         self._number += 1
