@@ -10,7 +10,7 @@ import click
 from rejoinder.cli.grouping import format_option
 from rejoinder.cli.options import trust_option
 from rejoinder.cli.output import echo_marked, width_of, write_machine
-from rejoinder.engine.comparing import Wanted, compare_recorded, compare_targets, runs_to_compare
+from rejoinder.engine.comparing import Wanted, compare_recorded, compare_targets, compare_variants, runs_to_compare
 from rejoinder.engine.recorded import open_recorded
 from rejoinder.engine.verify import sound_run
 from rejoinder.errors import UsageError
@@ -26,6 +26,7 @@ MOST_SHOWN = 1000
 @click.command("compare")
 @click.argument("runs", nargs=-1, metavar="[A [B]...]")
 @click.option("--targets", "by_target", is_flag=True, help="Compare the targets of one run with its first.")
+@click.option("--variants", "by_variant", is_flag=True, help="Compare the variants of one run with its first.")
 @click.option(
     "--margin",
     type=click.FloatRange(0, 100, min_open=True),
@@ -38,7 +39,14 @@ MOST_SHOWN = 1000
 @trust_option
 @format_option
 def command(
-    runs: tuple[str, ...], by_target: bool, margin: float, every: bool, strict: bool, trust: bool, form: str
+    runs: tuple[str, ...],
+    by_target: bool,
+    by_variant: bool,
+    margin: float,
+    every: bool,
+    strict: bool,
+    trust: bool,
+    form: str,
 ) -> None:
     """Compare runs case by case: is B better or worse than A?
 
@@ -49,10 +57,14 @@ def command(
     Exit code 0: not worse. 1: worse. 3: a run is damaged. 5: it cannot be told, with --strict.
     """
     wanted = Wanted(margin / 100, MOST_SHOWN) if every else Wanted(margin / 100)
-    if by_target and len(runs) > 1:
-        raise UsageError("--targets compares the targets of one run", "Name one run, or leave --targets out.")
-    if by_target:
-        found = compare_targets(sound_run(open_recorded(runs[0] if runs else None, trust=trust)), wanted)
+    if by_target and by_variant:
+        raise UsageError("--targets and --variants exclude each other", "Compare them one after the other.")
+    if by_target or by_variant:
+        what = "targets" if by_target else "variants"
+        if len(runs) > 1:
+            raise UsageError(f"--{what} compares the {what} of one run", f"Name one run, or leave --{what} out.")
+        report = sound_run(open_recorded(runs[0] if runs else None, trust=trust))
+        found = compare_targets(report, wanted) if by_target else compare_variants(report, wanted)
     else:
         root = find_root(Path.cwd(), Path.cwd())
         found = compare_recorded(runs_to_compare([blessed_run(root, name) for name in runs], trust=trust), wanted)

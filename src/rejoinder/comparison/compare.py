@@ -56,8 +56,10 @@ class _Comparing:
         self._matching = match_cases(self._names, self._a, self._b)
         self._matches = self._matching.matched
         self._targets: dict[str, list[Match]] = {}
+        """The matches of each target; a variant of a prompt counts as another target."""
         for one in self._matches:
-            self._targets.setdefault(self._names.names[one.b].target, []).append(one)
+            name = self._names.names[one.b]
+            self._targets.setdefault(", ".join(filter(None, (name.target, name.variant))), []).append(one)
 
     def found(self, shown: int) -> RunComparison:
         matching, names = self._matching, self._names.names
@@ -179,6 +181,7 @@ def _run(side: Side, counts: Counts) -> ComparedRun:
     return ComparedRun(
         run=side.run,
         targets=tuple(counts.targets),
+        variants=tuple(counts.variants),
         conversations=counts.statuses.total(),
         passed=counts.statuses["passed"],
         errors=counts.statuses["error"],

@@ -26,9 +26,15 @@ class Side(Struct, frozen=True):
     """They are read twice, one at a time."""
     target: str | None = None
     """Only its results count, and cases match those of another target."""
+    variant: str | None = None
+    """The same for a variant; empty for results that have none."""
 
     def counted(self) -> Iterator[Result]:
-        return (one for one in self.results if self.target is None or one.target == self.target)
+        return filter(self._counts, self.results)
+
+    def _counts(self, result: Result) -> bool:
+        is_of_target = self.target is None or result.target == self.target
+        return is_of_target and (self.variant is None or (result.variant or "") == self.variant)
 
 
 class Names:
@@ -40,7 +46,8 @@ class Names:
 
     def number(self, result: Result, side: Side) -> int:
         target = "" if side.target is not None else intern(result.target)
-        name = CaseName(intern(result.case_file), result.id, target, intern(result.variant or ""))
+        variant = "" if side.variant is not None else intern(result.variant or "")
+        name = CaseName(intern(result.case_file), result.id, target, variant)
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = len(self.names)
@@ -201,12 +208,15 @@ class Counts:
         self.verdicts, self.spending, self.sketches, self.votes = Verdicts(), Spending(), Sketches(), Votes()
         self.statuses: Counter[str] = Counter()
         self.targets: dict[str, None] = {}
+        self.variants: dict[str, None] = {}
         for result in side.counted():
             number = names.number(result, side)
             if number >= len(self.verdicts.trials):
                 self.pad(2 * number + 1)
             self.statuses[result.status] += 1
             self.targets[intern(result.target)] = None
+            if result.variant is not None:
+                self.variants[intern(result.variant)] = None
             self.verdicts.add(number, result)
             for tag in result.tags:
                 tags.setdefault(tag, set()).add(number)

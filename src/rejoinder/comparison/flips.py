@@ -75,8 +75,9 @@ def find_flips(
 
 
 def named(name: CaseName, side: Side) -> CaseName:
-    """The case with its target, where it was matched without."""
-    return name if side.target is None else name._replace(target=side.target)
+    """The case with its target and variant, where it was matched without."""
+    target = name.target if side.target is None else side.target
+    return name._replace(target=target, variant=name.variant if side.variant is None else side.variant)
 
 
 def _has_dropped(change: CaseChange) -> bool:

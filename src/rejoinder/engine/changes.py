@@ -60,6 +60,8 @@ def _in_suites(name: str, a: StoredSuite, b: StoredSuite) -> Iterator[str]:
     ):
         if one != other:
             yield f"{role} of {name}: {one or 'none'} and {other or 'none'}"
+    if a.variants != b.variants:
+        yield f"variants of {name}"
     for target in a.targets:
         if target in b.targets:
             yield from _in_targets(a.targets[target], b.targets[target])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import isfinite
 from pathlib import PurePath
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from msgspec import Struct, structs
@@ -46,7 +46,7 @@ def runs_to_compare(names: Sequence[str], *, trust: bool = False) -> list[Record
         raise UsageError(
             f"there is no other run of the suites of {one.folder.id} to compare it with",
             "Run them once more, or name two runs: `rejoinder compare A B`. `rejoinder runs` lists them."
-            " `--targets` compares the targets of one run.",
+            " `--targets` and `--variants` compare the targets and variants of one run.",
         )
     other = open_recorded(str(found.path), trust=trust)
     return [one, other] if found.id > one.folder.id else [other, one]
@@ -72,11 +72,15 @@ def compare_recorded(runs: Sequence[RecordedRun], wanted: Wanted = USUAL) -> lis
 
 
 def compare_reports(a: RunReport, b: RunReport, wanted: Wanted = USUAL) -> RunComparison:
-    """Where each run asked one target, and not the same, these are compared with each other."""
-    in_a, in_b = list(a.summary.by_target), list(b.summary.by_target)
-    if len(in_a) == len(in_b) == 1 and in_a != in_b:
-        return _compare((a, in_a[0]), (b, in_b[0]), wanted)
-    return _compare((a, None), (b, None), wanted)
+    """Where each run asked one target, and not the same, these are compared with each other; likewise variants."""
+    targets = _lone(list(a.summary.by_target), list(b.summary.by_target))
+    variants = _lone(list(a.summary.by_variant) or [""], list(b.summary.by_variant) or [""])
+    return _compare(_Chosen(a, targets[0], variants[0]), _Chosen(b, targets[1], variants[1]), wanted)
+
+
+def _lone(in_a: list[str], in_b: list[str]) -> tuple[str, str] | tuple[None, None]:
+    """The one name of each run, where they are not the same."""
+    return (in_a[0], in_b[0]) if len(in_a) == len(in_b) == 1 and in_a != in_b else (None, None)
 
 
 def compare_targets(report: RunReport, wanted: Wanted = USUAL) -> list[RunComparison]:
@@ -87,24 +91,44 @@ def compare_targets(report: RunReport, wanted: Wanted = USUAL) -> list[RunCompar
             f"run {report.folder.id} asked one target, and there is nothing to compare it with",
             "Run several at once: `rejoinder run -m a,b`.",
         )
-    return [_compare((report, targets[0]), (report, target), wanted) for target in targets[1:]]
+    first, *others = (_Chosen(report, target) for target in targets)
+    return [_compare(first, other, wanted) for other in others]
 
 
-_Chosen = tuple[RunReport, str | None]
-"""A run, or one target of it."""
+def compare_variants(report: RunReport, wanted: Wanted = USUAL) -> list[RunComparison]:
+    """Each variant of a run against its first."""
+    variants = list(report.summary.by_variant)
+    if len(variants) < 2:
+        raise UsageError(
+            f"run {report.folder.id} has no two variants to compare",
+            "A suite has them under `variants`, and `rejoinder run` runs all of them.",
+        )
+    first, *others = (_Chosen(report, None, variant) for variant in variants)
+    return [_compare(first, other, wanted) for other in others]
+
+
+class _Chosen(NamedTuple):
+    """A run, or one target or variant of it."""
+
+    report: RunReport
+    target: str | None = None
+    variant: str | None = None
 
 
 def _compare(a: _Chosen, b: _Chosen, wanted: Wanted) -> RunComparison:
-    sides = [Side(report.folder.id, report.counted, target) for report, target in (a, b)]
+    sides = [Side(one.report.folder.id, one.report.counted, one.target, one.variant) for one in (a, b)]
     try:
         found = compare_sides(sides[0], sides[1], margin=wanted.margin, shown=wanted.shown)
     except (ArithmeticError, ValueError):
         found = None
     if found is None or not all(map(isfinite, _numbers(found))):
-        raise RunDamaged(b[0].folder.path, "its numbers, or those of the run that it is compared with, are too large")
-    changed = tuple(changes_between(*((report.run, report.folder) for report, _ in (a, b))))
-    found = structs.replace(found, a=_described(found.a, a[0]), b=_described(found.b, b[0]), changed=changed)
-    return _without_chosen_failures(found, _chooses(a[0].run), _chooses(b[0].run))
+        raise RunDamaged(
+            b.report.folder.path, "its numbers, or those of the run that it is compared with, are too large"
+        )
+    changed = tuple(changes_between(*((one.report.run, one.report.folder) for one in (a, b))))
+    described = {"a": _described(found.a, a.report), "b": _described(found.b, b.report)}
+    found = structs.replace(found, **described, changed=changed)
+    return _without_chosen_failures(found, _chooses(a.report.run), _chooses(b.report.run))
 
 
 def _chooses(run: Receipt) -> bool:

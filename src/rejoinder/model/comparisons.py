@@ -35,11 +35,13 @@ Differs = Literal["prompt", "reply", "verdict"]
 
 
 class ComparedRun(Struct, frozen=True, kw_only=True):
-    """A run, or one target of it."""
+    """A run, or one target or variant of it."""
 
     run: str
     targets: tuple[str, ...]
     """Those that were compared; one, where targets are compared with each other."""
+    variants: tuple[str, ...] = ()
+    """The same for the variants of its suites."""
     suites: tuple[str, ...] = ()
     status: RunStatus = "completed"
     started_at: str | None = None

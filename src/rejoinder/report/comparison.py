@@ -223,6 +223,7 @@ def _runs(found: RunComparison) -> Iterator[str]:
 
 def _described(run: ComparedRun) -> str:
     text = f"{_safe(', '.join(run.suites))} on {_safe(', '.join(run.targets)) or 'no target'}"
+    text += f" ({_safe(', '.join(run.variants))})" if run.variants else ""
     parts = [text, count(run.conversations, "conversation")]
     parts += [f"{run.skipped:,} skipped and left out"] if run.skipped else []
     parts += [f"{run.unfinished:,} unfinished"] if run.unfinished else []
@@ -416,12 +417,14 @@ def _flips(found: RunComparison, width: int, marks: Marks, every: bool) -> Itera
             names = "  ".join(_flip_name(one, several) for one in rest[:MOST_NAMED])
             yield f"{start}{names}{_more(len(rest))}"
     if not every and len(found.flips) > min(BLOCKS, len(found.broke)):
-        runs = (
-            f"{_safe(found.a.run)} --targets"
-            if found.a.run == found.b.run
-            else f"{_safe(found.a.run)} {_safe(found.b.run)}"
-        )
-        yield f"both replies of all: rejoinder compare {runs} --all"
+        yield f"both replies of all: rejoinder compare {_sides(found)} --all"
+
+
+def _sides(found: RunComparison) -> str:
+    """What names both sides for the command."""
+    if found.a.run != found.b.run:
+        return f"{_safe(found.a.run)} {_safe(found.b.run)}"
+    return f"{_safe(found.a.run)} {'--targets' if found.a.targets != found.b.targets else '--variants'}"
 
 
 def _flip_name(flip: Flip, several: bool) -> str:
