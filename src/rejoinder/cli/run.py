@@ -88,7 +88,7 @@ HELP = HelpLayout(
     },
     groups={
         "selection": (
-            *("models", "cases", "tags", "failed", "failed_from", "limit", "shard", "repeat", "against", "targets"),
+            *("models", "variants", "cases", "tags", "failed", "failed_from", "limit", "shard", "repeat", "against", "targets"),
             *("targets_file", "providers", "prices", "yes", "system_prompt", "dry_run", "watching"),
         ),
         "pace": ("workers", "timeout_s", "max_retries", "fail_fast"),
