@@ -314,7 +314,7 @@ def test_conversations_are_recorded_by_variant(project: Project) -> None:
 def test_a_fork_takes_up_one_variant(project: Project) -> None:
     suite = two(case("a", YES, follow("Again?", {"icontains": "yes"})))
     run(project, suite)
-    fork = ("run", "--fork", "last", "--case", "a", "--turn", "1", "--prompt", "Sure?")
+    fork = ("fork", "last", "--case", "a", "--turn", "1", "--prompt", "Sure?")
     assert "Name one with --variant: plain, terse" in refusal(project, *fork)
     document = project.run_json(*fork, "--variant", "terse", code=None)
     assert [(one["variant"], one["turns"][0]["prompt"]) for one in document["results"]] == [("terse", "Sure?")]

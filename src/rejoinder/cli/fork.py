@@ -50,6 +50,9 @@ def _options(values: Values) -> RunOptions:
     repeat=click.option(
         "--repeat", "-n", type=click.IntRange(1), default=1, metavar="N", help="Go on N times from the same point."
     ),
+    variants=click.option(
+        "--variant", "variants", multiple=True, metavar="NAME", help="Go on with this variant of the case."
+    ),
     targets_file=SELECTION["targets_file"],
     include_messages=SELECTION["include_messages"],
     cache=ANSWERS["cache"],

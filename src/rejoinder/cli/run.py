@@ -88,8 +88,8 @@ HELP = HelpLayout(
     },
     groups={
         "selection": (
-            *("models", "variants", "cases", "tags", "failed", "failed_from", "limit", "shard", "repeat", "against", "targets"),
-            *("targets_file", "providers", "prices", "yes", "system_prompt", "dry_run", "watching"),
+            *("models", "variants", "cases", "tags", "failed", "failed_from", "limit", "shard", "repeat", "against"),
+            *("targets", "targets_file", "providers", "prices", "yes", "system_prompt", "dry_run", "watching"),
         ),
         "pace": ("workers", "timeout_s", "max_retries", "fail_fast"),
         "limits": ("budget_usd", "budget_tokens", "max_tokens"),

@@ -64,11 +64,13 @@ class LocalExecutor:
         return await Player(job, sources, embeddings, tape).play()
 
     async def _work(self, group: asyncio.TaskGroup, others: int) -> None:
-        """Perform one job after the other. Who has found work calls the next worker, so a small run has few."""
+        """Perform one job after the other. Who has found work calls two more workers, which share the others between
+        them: a small run has few, and a large one has all of them at once."""
         while (job := await self._next()) is not None:
-            if others:
-                group.create_task(self._work(group, others - 1))
-                others = 0
+            for share in (others - others // 2, others // 2):
+                if share:
+                    group.create_task(self._work(group, share - 1))
+            others = 0
             name = job.prepared.target.name
             self._busy[name] = self._busy.get(name, 0) + 1
             try:
