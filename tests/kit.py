@@ -34,10 +34,14 @@ spec = pytest.mark.spec
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
+MOST_EXAMPLES = int(os.environ.get("MOST_EXAMPLES", "1000000"))
+"""`make check` tries few."""
+
+
 def bounded(examples: int) -> settings:
     """Settings of a property that tries this number of examples, or FUZZ_EXAMPLES."""
     return settings(
-        max_examples=EXAMPLES or examples,
+        max_examples=EXAMPLES or min(examples, MOST_EXAMPLES),
         derandomize=not EXAMPLES,
         database=None,
         deadline=None,

@@ -35,6 +35,7 @@ def count_of(**modules: str) -> Any:
     return script().count({f"{name.replace('__', '/', 1)}.py": text for name, text in modules.items()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", BOUNDS)
 def test_classes_and_functions_stay_below_their_bounds(measure: str) -> None:
     number, name = getattr(counted(), measure)

@@ -104,6 +104,10 @@ def in_lab(work: Callable[[Lab], Awaitable[None]]) -> Lab:
     async def main(loop: SimulatedLoop) -> Lab:
         lab = Lab(loop)
         await work(lab)
+        waiting = asyncio.all_tasks(loop) - {asyncio.current_task(loop)}
+        for task in waiting:  # else they would complain in another test, when they are collected
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
         return lab
 
     return simulate(main)

@@ -30,6 +30,8 @@ from tests.kit import (
     wait_until,
 )
 
+pytestmark = pytest.mark.slow
+
 SUITE: Raw = {
     "target": "tiny",
     "targets": [{"name": "tiny", "provider": "local", "model": "smollm2", "max_tokens": 24, "workers": 1, "seed": 3}],

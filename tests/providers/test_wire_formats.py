@@ -40,6 +40,8 @@ from tests.labs.wire_lab import (
     user,
 )
 
+pytestmark = pytest.mark.slow
+
 Turns = list[tuple[str, str]]
 
 

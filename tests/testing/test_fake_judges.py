@@ -12,6 +12,8 @@ from rejoinder.testing import Answer, FakeServer, Fault, Received, is_judging, j
 from tests.kit import Project, Raw, spec, verdict_of
 from tests.labs.wire_lab import APIS, TARGETS, Lab, system, user
 
+pytestmark = pytest.mark.slow
+
 JUDGES = {"llm_judge": SYSTEM_TEXT, "rubric": RUBRIC_SYSTEM_TEXT, "compare": COMPARE_SYSTEM_TEXT}
 DEMAND = "Reply with one JSON object and nothing else:"
 KEY = "the-key"

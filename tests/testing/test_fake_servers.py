@@ -32,6 +32,8 @@ from rejoinder.testing.openai_chat import CHAT_FIELDS, EMBEDDINGS_FIELDS
 from rejoinder.testing.openai_responses import RESPONSES_FIELDS
 from tests.kit import Raw
 
+pytestmark = pytest.mark.slow
+
 APIS = ("openai", "responses", "azure", "anthropic", "gemini")
 FAR = 3600.0
 """Seconds that no test waits."""
