@@ -136,6 +136,11 @@ def test_trials_of_a_case_are_one_line() -> None:
     assert lines[-1] == "✗ 1 of 2 cases failed (0 always, 1 flaky), 1 passed"
 
 
+def test_a_trial_that_recovered_is_marked_as_such() -> None:
+    trials = [lost("flaky", trial=1), recovered("flaky", trial=2), result("flaky", trial=3)]
+    assert "✗ flaky  ✗↻✓  2 of 3  21 to 94  flaky" in shown(*trials)
+
+
 def test_several_targets_have_a_grid_and_no_common_rate() -> None:
     big = [result(name, target="big") for name in ("a", "b", "c")]
     small = [result("a", target="small"), lost("b", target="small"), recovered("c", target="small")]

@@ -215,7 +215,13 @@ def _failure_line(result: Result, width: int, *, several: bool) -> Line:
     return (*start, Piece(cut(why, room), "reason"))
 
 
-_STRIP = {"failed": Piece("✗", "fail"), "error": Piece("!", "error"), "skipped": Piece("–", "quiet")}
+_STRIP = {
+    "passed": Piece("✓", "pass"),
+    "recovered": Piece("↻", "recovered"),
+    "failed": Piece("✗", "fail"),
+    "error": Piece("!", "error"),
+    "skipped": Piece("–", "quiet"),
+}
 
 
 def _strips(found: _Found) -> Iterator[Line]:
@@ -229,7 +235,7 @@ def _strips(found: _Found) -> Iterator[Line]:
     for case, name in zip(found.flaky, ids, strict=True):
         low, high = wilson(case.passed, case.finished) or (0.0, 1.0)
         mark = Piece("✓", "pass") if case.status == "passed" else Piece("✗", "fail")
-        trials = [_STRIP.get(trial.status, Piece("✓", "pass")) for trial in case.listed[:20]]
+        trials = [_STRIP["recovered" if trial.recovered else trial.status] for trial in case.listed[:20]]
         word = "failed" if not case.passed else "flaky"
         wanted = "" if case.first.needed is None else f", {case.first.needed[0]} of {case.first.needed[1]} needed"
         numbers = f"  {case.passed} of {case.finished}  {100 * low:.0f} to {100 * high:.0f}  "

@@ -57,6 +57,7 @@ class Trial(Struct, frozen=True):
     number: int
     status: Status
     duration_s: float
+    recovered: bool = False
 
 
 class Tried(Struct, frozen=True, kw_only=True):
@@ -126,7 +127,7 @@ def _join(trials: Iterator[Result], day: str) -> Tried:
         firsts.setdefault(result.status, result)
         duration_s += duration_of(result)
         if len(listed) < MOST_LISTED:
-            listed.append(Trial(result.trial, result.status, duration_of(result)))
+            listed.append(Trial(result.trial, result.status, duration_of(result), result.recovered))
         turns += len(result.turns)
         cost = None if cost is None or result.cost is None else cost + result.cost
         if result.status == "failed" and statuses["failed"] == 1:
