@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from rejoinder.engine.loading import load_options
 from rejoinder.engine.options import RunOptions, Selection
 from rejoinder.engine.plan import plan
+from rejoinder.report.styled import Form
 from rejoinder.review import load_suites
 from rejoinder.testing import Answer, FakeServer, Received, is_judging, judge
 from tests.kit import KILLED, Process, Project, Raw, bounded, refusal, scripted, spec
@@ -603,8 +604,12 @@ def test_nothing_is_sent_and_no_key_is_needed(project: Project, model: Model) ->
     project.write("evals.yaml", content)
     found = estimate(project)
     text = project.run("run", "--dry-run", code=0)
-    assert "2 conversations would run; nothing was sent" in text
-    assert "judges: 6 calls" in text
+    assert "would run 2 conversations" in text and text.endswith("   nothing was sent\n")
+    assert [line.split()[:3] for line in text.splitlines() if line.startswith("judge ")] == [
+        ["judge", "judge", "5"],
+        ["judge", "other", "1"],
+    ]
+    assert {name: one["most_calls"] for name, one in found["judges"].items()} == {"judge": 5, "other": 1}
     assert found["targets"]["it"]["least_calls"] == 2
     assert not model.asked
     assert not (project.folder / ".rejoinder" / "runs").exists()
@@ -614,8 +619,9 @@ def test_nothing_is_sent_and_no_key_is_needed(project: Project, model: Model) ->
 def test_large_numbers_have_separators(project: Project, model: Model) -> None:
     project.write("evals.yaml", suite(model, case("a", *follow(RIGHT))))
     text = project.run("run", "--dry-run", "--repeat", "1000", code=0)
-    assert "1,000 conversations would run" in text
-    assert "  it: 1,000 to 2,000 calls, about " in text
+    assert "would run 1,000 conversations" in text
+    [row] = [line for line in text.splitlines() if line.startswith("it ")]
+    assert row.split()[:5] == ["it", "1,000", "1,000", "to", "2,000"]
 
 
 def test_options_choose_what_is_counted(project: Project, model: Model) -> None:
@@ -647,6 +653,37 @@ def test_costs_have_bounds_where_prices_and_lengths_are_known(project: Project, 
     project.write("evals.yaml", content)
     assert estimate(project)["targets"]["it"]["most_usd"] is None
     assert "set `max_tokens` to bound it" in project.run("run", "--dry-run")
+
+
+def test_the_most_of_a_judge_is_known_where_replies_have_a_longest(project: Project, model: Model) -> None:
+    content = suite(model, case("a", *follow(JUDGE, inner=[JUDGE])))
+    for target in content["targets"]:
+        target["max_tokens"] = 1000
+    project.write("evals.yaml", content)
+    project.write(".rejoinder/config.yaml", {"prices": {"*": {"input": 1, "output": 10}}})
+    judge = estimate(project)["judges"]["judge"]
+    assert (judge["least_calls"], judge["most_calls"], judge["replies_shown"]) == (1, 2, {"it": 4})
+    assert judge["most_usd"] == pytest.approx((judge["most_input_tokens"] + 4000 + 2000 * 10) / 1e6)
+    model.pleases = False
+    spent = run(project)["summary"]["judge_cost"]
+    assert judge["least_usd"] <= spent <= judge["most_usd"]
+    del content["targets"][0]["max_tokens"]
+    project.write("evals.yaml", content)
+    assert estimate(project)["judges"]["judge"]["most_usd"] is None
+
+
+def test_the_same_command_with_a_budget(project: Project, model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = suite(model, case("a"))
+    content["targets"][0]["max_tokens"] = 1000
+    project.write("evals.yaml", content)
+    project.write(".rejoinder/config.yaml", {"prices": {"it": {"input": 1, "output": 10}}})
+    monkeypatch.setattr("rejoinder.cli.estimate.form_for", lambda _: Form(80, symbols=True, commands=True))
+    *_, last = project.run("run", "evals.yaml", "--repeat", "3", "--dry-run").splitlines()
+    assert last == "  rejoinder run evals.yaml --repeat 3 --budget-usd 0.031   run, never more"
+    del content["targets"][0]["max_tokens"]
+    project.write("evals.yaml", content)
+    *_, last = project.run("run", "--dry-run").splitlines()
+    assert last == "  rejoinder run --dry-run --max-tokens 1000   bounds replies, and so the cost"
 
 
 def test_what_cannot_be_run_is_refused_all_the_same(project: Project, model: Model) -> None:

@@ -12,7 +12,7 @@ from msgspec import structs
 from rejoinder.engine.summary import summarise
 from rejoinder.model import Result
 from rejoinder.model.runs import DisabledTarget
-from rejoinder.report.ending import money, seconds, tokens, write_ending
+from rejoinder.report.ending import write_ending
 from rejoinder.report.failure import reply_rows
 from rejoinder.report.styled import (
     COLOURS,
@@ -200,37 +200,6 @@ def test_each_role_has_one_look() -> None:
     assert not {code for codes in UNCOLOURED.values() for code in codes.split(";")} & {"31", "32", "33", "36", "91"}
     assert not any("90" in code or "31" in code.split(";") for code in COLOURS.values())
     assert paint(EMPTY, colour=True) == ""
-
-
-@pytest.mark.parametrize(
-    ("amount", "told"),
-    [
-        (0, "$0"),
-        (0.00002, "under $0.0001"),
-        (0.0006, "$0.0006"),
-        (0.0312, "$0.031"),
-        (0.2, "$0.2"),
-        (12.5, "$12.50"),
-    ],
-)
-def test_money(amount: float, told: str) -> None:
-    assert money(amount) == told
-
-
-def test_times_and_tokens() -> None:
-    assert [seconds(one) for one in (0.34, 4.2, 42, 108, 3840)] == [
-        "340 ms",
-        "4.2 s",
-        "42 s",
-        "1 min 48 s",
-        "1 h 04 min",
-    ]
-    assert [tokens(one) for one in (1, 812, 48_200, 1_200_000)] == [
-        "1 token",
-        "812 tokens",
-        "48.2k tokens",
-        "1.2M tokens",
-    ]
 
 
 def test_the_counts_add_up() -> None:

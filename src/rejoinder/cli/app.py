@@ -48,11 +48,9 @@ COMMANDS = {
 ALIASES = {"eval": "run"}
 """AgentV's names of commands. They work, and `--help` does not list them."""
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-
-
-_GIVEN = "rejoinder.given"
+GIVEN = "rejoinder.given"
 """Where a context keeps the words of the command line."""
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 class LazyGroup(click.Group):
@@ -77,7 +75,7 @@ class LazyGroup(click.Group):
             context = super().make_context(info_name, args, parent, **extra)
         except click.UsageError as error:
             raise _explained(error, given) from None
-        context.meta[_GIVEN] = given
+        context.meta[GIVEN] = given
         return context
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -91,7 +89,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except click.UsageError as error:
-            raise _explained(error, ctx.meta[_GIVEN]) from None
+            raise _explained(error, ctx.meta[GIVEN]) from None
 
 
 def _explained(error: click.UsageError, given: list[str]) -> click.UsageError:

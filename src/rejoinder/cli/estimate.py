@@ -2,97 +2,131 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
+from shlex import quote
 
 import msgspec
+from msgspec import structs
 
-from rejoinder.cli.output import echo, write_data
-from rejoinder.engine.estimate import Estimate, TargetEstimate, estimate
+from rejoinder.cli.output import echo_lines, form_for, given_words, write_data
+from rejoinder.engine.estimate import JudgeEstimate, TargetEstimate, estimate
 from rejoinder.engine.options import RunOptions
 from rejoinder.engine.plan import survey_plan
 from rejoinder.model import Suite, Target, Usage
 from rejoinder.providers import info_of
 from rejoinder.providers.settings import normalize_keys
-from rejoinder.report.summary import dollars
-from rejoinder.report.words import count
+from rejoinder.report.estimate import Asked, Foreseen, write_estimate
+from rejoinder.report.words import Commands, rounded_up
 from rejoinder.roles import find_target
+
+USUAL_LENGTH = 1000
+"""Tokens of a reply that are proposed as a bound."""
 
 
 def show_estimate(suites: list[Suite], options: RunOptions, form: str) -> None:
     """What would be asked, at least and at most, and what that may cost. Nothing is sent, and no key is needed."""
     survey_plan(suites, options)  # what cannot be run is refused, as it would be
     found = estimate(suites, options)
-    costs = {name: _costs(suites, name, one, options) for name, one in found.targets.items()}
-    judges = {name: _priced(suites, name)(Usage(tokens, 0)) for name, tokens in found.judge_tokens.items()}
+    bounds = _Bounds(suites, options)
+    targets = {name: bounds.of_target(name, one) for name, one in found.targets.items()}
+    judges = {name: bounds.of_judge(name, one) for name, one in found.judges.items()}
     if form != "text":
-        targets = {
-            name: {**msgspec.to_builtins(one), "least_usd": costs[name][0], "most_usd": costs[name][1]}
-            for name, one in found.targets.items()
-        }
-        write_data({**msgspec.to_builtins(found), "targets": targets, "judges_least_usd": judges})
+        document = msgspec.to_builtins(found)
+        for kind, costs in (("targets", targets), ("judges", judges)):
+            for name, asked in costs.items():
+                document[kind][name] |= {"least_usd": asked.cost[0], "most_usd": asked.cost[1]}
+        write_data(document)
         return
-    echo(*_lines(found, costs, judges))
+    foreseen = Foreseen(
+        conversations=found.conversations,
+        asked=(*targets.values(), *judges.values()),
+        embedding_calls=found.embedding_calls,
+    )
+    foreseen = structs.replace(foreseen, commands=_next_commands(foreseen, given_words()))
+    echo_lines(write_estimate(foreseen, form_for(sys.stdout)))
 
 
-def _lines(
-    found: Estimate, costs: dict[str, tuple[float | None, float | None]], judges: dict[str, float | None]
-) -> list[str]:
-    lines = [f"{count(found.conversations, 'conversation')} would run; nothing was sent"]
-    for name, one in found.targets.items():
-        least, most = costs[name]
-        calls = _span(one.least_calls, one.most_calls, "call")
-        tokens = _span(one.least_input_tokens, one.most_input_tokens, "token")
-        lines.append(f"  {name}: {calls}, about {tokens} sent")
-        if least is not None:
-            most_text = dollars(most) if most is not None else "unknown: set `max_tokens` to bound it"
-            lines.append(f"    about {dollars(least)} at least, for what is sent; at most {most_text}")
-        else:
-            lines.append("    cost unknown: no price is known")
-    if found.judge_calls[1]:
-        lines.append(f"  judges: {_span(*found.judge_calls, 'call')}")
-    for name, cost in judges.items():
-        tokens = f"about {found.judge_tokens[name]:,} tokens or more sent to {name} about first replies"
-        lines.append(f"    {tokens}, " + ("cost unknown" if cost is None else f"{dollars(cost)} at least"))
-    if found.embedding_calls[1]:
-        lines.append(f"  embeddings: up to {count(found.embedding_calls[1], 'call')}; equal texts are asked for once")
-    return lines
+def _next_commands(found: Foreseen, given: Sequence[str]) -> Commands:
+    """The same command, with a budget that is enough for all of it; with bounds for what has none."""
+    words = [quote(word) for word in given]
+    if "--dry-run" not in words or not all(word.isprintable() for word in given):
+        return ()
+    same = " ".join(word for word in words if word != "--dry-run")
+    least, most = found.cost
+    if most is not None and most > 0:
+        return ((f"rejoinder {same} --budget-usd {rounded_up(most)}", "run, never more"),)
+    if most is not None:
+        return ((f"rejoinder {same}", "run"),)
+    if least is None or any(word.startswith("--max-tokens") for word in words):
+        return ()
+    return ((f"rejoinder {' '.join(words)} --max-tokens {USUAL_LENGTH}", "bounds replies, and so the cost"),)
 
 
-def _span(least: int, most: int, word: str) -> str:
-    return count(least, word) if least == most else f"{least:,} to {count(most, word)}"
+class _Bounds:
+    """What targets cost, at least and at most."""
 
+    def __init__(self, suites: list[Suite], options: RunOptions) -> None:
+        self._suites = suites
+        self._options = options
 
-def _costs(
-    suites: list[Suite], name: str, one: TargetEstimate, options: RunOptions
-) -> tuple[float | None, float | None]:
-    cost = _priced(suites, name)
-    target = _named(suites, name)[1]
-    longest = normalize_keys(target.settings).get("max_output_tokens", options.limits.max_tokens)
-    least = cost(Usage(one.least_input_tokens, 0))
-    if not isinstance(longest, int):  # not set, or set by the environment
-        return least, 0.0 if info_of(target.provider).local else None
-    return least, cost(Usage(one.most_input_tokens + longest * one.most_replies_sent, longest * one.most_calls))
+    def of_target(self, name: str, one: TargetEstimate) -> Asked:
+        cost, longest = self._priced(name), self._longest(name)
+        sent = one.most_input_tokens
+        if one.most_replies_sent:
+            sent = None if longest is None else sent + longest * one.most_replies_sent
+        return Asked(
+            name=name,
+            conversations=one.conversations,
+            calls=(one.least_calls, one.most_calls),
+            tokens=(one.least_input_tokens, sent),
+            cost=(cost(Usage(one.least_input_tokens, 0)), self._most(name, sent, one.most_calls)),
+        )
 
+    def of_judge(self, name: str, one: JudgeEstimate) -> Asked:
+        shown = {candidate: self._longest(candidate) for candidate in one.replies_shown}
+        sent: int | None = one.most_input_tokens
+        for candidate, longest in shown.items():
+            sent = None if sent is None or longest is None else sent + longest * one.replies_shown[candidate]
+        sent = None if one.compares_targets else sent
+        return Asked(
+            name=name,
+            is_judge=True,
+            calls=(one.least_calls, one.most_calls),
+            tokens=(one.least_input_tokens, sent),
+            cost=(self._priced(name)(Usage(one.least_input_tokens, 0)), self._most(name, sent, one.most_calls)),
+        )
 
-def _named(suites: list[Suite], name: str) -> tuple[Suite, Target]:
-    found = ((suite, find_target(suite, name)) for suite in suites)
-    return next((suite, target) for suite, target in found if target is not None)
+    def _most(self, name: str, sent: int | None, calls: int) -> float | None:
+        longest, cost = self._longest(name), self._priced(name)
+        if info_of(self._named(name)[1].provider).local and cost(Usage(1, 1)) == 0:
+            return 0.0
+        return None if sent is None or longest is None else cost(Usage(sent, longest * calls))
 
+    def _longest(self, name: str) -> int | None:
+        """Tokens of a reply, at most; None where that is not set, or set by the environment."""
+        settings = normalize_keys(self._named(name)[1].settings)
+        longest = settings.get("max_output_tokens", self._options.limits.max_tokens)
+        return longest if isinstance(longest, int) else None
 
-def _priced(suites: list[Suite], name: str) -> Callable[[Usage], float | None]:
-    """What tokens of a target cost; None where no price is known."""
-    from rejoinder.providers.price_list import PriceList
+    def _named(self, name: str) -> tuple[Suite, Target]:
+        found = ((suite, find_target(suite, name)) for suite in self._suites)
+        return next((suite, target) for suite, target in found if target is not None)
 
-    suite, target = _named(suites, name)
-    prices, model = PriceList(suite.prices), normalize_keys(target.settings).get("model")
+    def _priced(self, name: str) -> Callable[[Usage], float | None]:
+        """What tokens of a target cost; None where no price is known."""
+        from rejoinder.providers.price_list import PriceList
 
-    def cost(usage: Usage) -> float | None:
-        if not info_of(target.provider).billed and not suite.prices:
-            return 0.0 if info_of(target.provider).local else None
-        try:
-            found = prices.cost(target.provider, model, usage, target=target.name)
-        except (ArithmeticError, ImportError, LookupError, TypeError, ValueError):
-            return None
-        return None if found is None else found.total
+        suite, target = self._named(name)
+        prices, model = PriceList(suite.prices), normalize_keys(target.settings).get("model")
 
-    return cost
+        def cost(usage: Usage) -> float | None:
+            if not info_of(target.provider).billed and not suite.prices:
+                return 0.0 if info_of(target.provider).local else None
+            try:
+                found = prices.cost(target.provider, model, usage, target=target.name)
+            except (ArithmeticError, ImportError, LookupError, TypeError, ValueError):
+                return None
+            return None if found is None else found.total
+
+        return cost

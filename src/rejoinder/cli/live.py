@@ -208,7 +208,7 @@ class LiveScreen(LiveDisplay):
         if counts.errors:
             pieces += [Piece("   "), Piece(f"{counts.errors:,} errors", "fail")]
         if counts.cost:
-            from rejoinder.report.ending import money
+            from rejoinder.report.words import money
 
             pieces.append(Piece(f"   {money(counts.cost)}", "quiet"))
         return tuple(pieces)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 from msgspec import Struct, structs
@@ -20,6 +20,9 @@ from rejoinder.errors import RejoinderError
 from rejoinder.model import Problem
 from rejoinder.report.problems import Style, plain, printable_line, write_problem
 from rejoinder.report.words import count
+
+if TYPE_CHECKING:
+    from rejoinder.report.styled import Form, Line
 
 MOST_NAMED = 10
 """Files that are named when they are passed over."""
@@ -46,6 +49,14 @@ _LOOK = "rejoinder.look"
 def look() -> Look:
     context = click.get_current_context(silent=True)
     return Look() if context is None else context.meta.get(_LOOK, Look())
+
+
+def given_words() -> list[str]:
+    """The words of the command line after `rejoinder`."""
+    from rejoinder.cli.app import GIVEN
+
+    context = click.get_current_context(silent=True)
+    return [] if context is None else list(context.meta.get(GIVEN, ()))
 
 
 def _change_look(ctx: click.Context, param: click.Parameter, value: object) -> None:
@@ -110,6 +121,19 @@ def is_screen(stream: TextIO) -> bool:
     return width_of(stream) >= NARROWEST
 
 
+def form_for(stream: TextIO) -> Form:
+    """How lines are written there. On a terminal that is to have words alone, what to type next is told as well; a
+    build server and another program have nothing to type."""
+    from rejoinder.report.styled import PLAIN, Form
+
+    if is_screen(stream):
+        return Form(width_of(stream), symbols=True, commands=True)
+    if not stream.isatty() or os.environ.get("CI"):
+        return PLAIN
+    wraps = os.environ.get("TERM") != "dumb" and width_of(stream) >= NARROWEST
+    return Form(width_of(stream) if wraps else None, commands=True)
+
+
 def style_for(stream: TextIO) -> Style:
     if not wants_colour(stream):
         return plain
@@ -149,6 +173,18 @@ def echo_marked(*lines: str) -> None:
     colour, width = wants_colour(sys.stdout), width_of(sys.stdout)
     rows = (row for line in lines for row in folded(marked(printable_line(line)), width))
     _print((paint(row, colour=colour) for row in rows), color=True)
+
+
+def echo_lines(lines: Iterable[Line]) -> None:
+    """Print lines with roles: in colours, in weights alone, or as words."""
+    from rejoinder.report.styled import Piece, paint, plain_text
+
+    colour, screen = wants_colour(sys.stdout), is_screen(sys.stdout)
+    rows = (tuple(Piece(printable_line(piece.text), piece.role) for piece in line) for line in lines)
+    if colour or screen:
+        _print((paint(row, colour=colour) for row in rows), color=True)
+    else:
+        _print(map(plain_text, rows))
 
 
 def echo_styled(lines: Iterable[str]) -> None:

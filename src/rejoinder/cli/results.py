@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from math import ceil, floor, log10
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -25,7 +24,7 @@ from rejoinder.report.conversation import shorten_line, signs_for, write_convers
 from rejoinder.report.formats import FORMATS, name_format, write_results
 from rejoinder.report.runs import tried_cases
 from rejoinder.report.summary import result_words, write_summary
-from rejoinder.report.words import Commands, count
+from rejoinder.report.words import Commands, count, rounded_up
 
 if TYPE_CHECKING:
     from rejoinder.gates.rules import Rule
@@ -320,7 +319,6 @@ def _more_budget(budget: BudgetUse) -> Iterable[str]:
     usd, tokens = budget.needed
     if budget.usd is not None:
         wanted = max(2 * budget.usd, budget.spent_usd + usd)
-        scale = 10 ** (2 - floor(log10(wanted)))
-        yield f"--budget-usd {ceil(round(wanted * scale, 6)) / scale:g}"
+        yield f"--budget-usd {rounded_up(wanted, 3)}"
     if budget.tokens is not None:
         yield f"--budget-tokens {max(2 * budget.tokens, budget.spent_tokens + tokens)}"

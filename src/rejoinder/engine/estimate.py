@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from rejoinder.engine.conversation import MOST_TURNS_OF_ALL, Opening, persistent_items
 from rejoinder.engine.options import RunOptions
@@ -19,6 +20,7 @@ from rejoinder.model import (
     Suite,
     follow_ups_of,
     walk_check,
+    walk_level,
 )
 from rejoinder.roles import find_embedder, judge_for
 
@@ -36,6 +38,10 @@ class Effort(Struct, frozen=True):
         return Effort(self.turns + other.turns, self.judges + other.judges, self.embeddings + other.embeddings)
 
 
+Asked: TypeAlias = Callable[[AnyCheck], Effort]
+"""What a check asks for by itself, as far as it is to be counted."""
+
+
 class TargetEstimate(Struct):
     """What one target would be asked as a candidate."""
 
@@ -49,6 +55,21 @@ class TargetEstimate(Struct):
     """How many replies are sent again with later turns, at most."""
 
 
+class JudgeEstimate(Struct):
+    """What one target would be asked for the sake of checks."""
+
+    least_calls: int = 0
+    most_calls: int = 0
+    least_input_tokens: int = 0
+    """About the first replies; the replies themselves are not known."""
+    most_input_tokens: int = 0
+    """Without the replies that it is shown."""
+    replies_shown: dict[str, int] = field(default_factory=dict[str, int])
+    """How many replies of each candidate it is shown, at most."""
+    compares_targets: bool = False
+    """Is it shown replies of other targets as well, or asked for one to compare with? Their length is not known."""
+
+
 class Estimate(Struct):
     """Pairs are the least and the most. Calls that are made again, because they failed or a judge's answer could not be
     read, are not foreseen."""
@@ -57,17 +78,16 @@ class Estimate(Struct):
     targets: dict[str, TargetEstimate]
     judge_calls: tuple[int, int]
     embedding_calls: tuple[int, int]
-    judge_tokens: dict[str, int] = {}
-    """What each judge is sent about the first replies, at least: the replies themselves are not known."""
+    judges: dict[str, JudgeEstimate] = field(default_factory=dict[str, JudgeEstimate])
 
 
 def estimate(suites: list[Suite], options: RunOptions) -> Estimate:
     """Walk the plan once."""
-    total = Estimate(0, {}, (0, 0), (0, 0), {})
+    total = Estimate(0, {}, (0, 0), (0, 0))
     expected: set[tuple[str, str]] = set()
     for job in plan(suites, options):
         prepared = job.prepared
-        least, most = _asked_at(prepared.case.level), _most(prepared)
+        least, most = _asked_at(prepared.case.level, _asked_by), _most(prepared, _asked_by)
         target = total.targets.setdefault(prepared.target.name, TargetEstimate())
         total.conversations += 1
         target.conversations += 1
@@ -78,54 +98,60 @@ def estimate(suites: list[Suite], options: RunOptions) -> Estimate:
         target.least_input_tokens += first
         target.most_input_tokens += first * most.turns + _said_again(prepared.case.level, most.turns)
         total.judge_calls = total.judge_calls[0] + least.judges, total.judge_calls[1] + most.judges
-        for judge, tokens in _sent_to_judges(prepared):
-            total.judge_tokens[judge] = total.judge_tokens.get(judge, 0) + tokens
+        for name in _asked_for_checks(prepared):
+            _add_judge(total.judges.setdefault(name, JudgeEstimate()), name, prepared)
         expected.update(_expected(prepared))
         # Equal texts are embedded once, and a reply may be the expected text, word for word.
         total.embedding_calls = len(expected), total.embedding_calls[1] + most.embeddings
     return total
 
 
-def _asked_at(level: Level) -> Effort:
+def _asked_at(level: Level, asked: Asked) -> Effort:
     """One turn, and the calls of all its checks."""
-    return sum((_asked_by(item.check) for item in level.items if item.check is not None), Effort(turns=1))
+    parts = (part for item in level.items if item.check is not None for part in walk_check(item.check))
+    return sum(map(asked, parts), Effort(turns=1))
 
 
-def _most(prepared: Prepared) -> Effort:
+def _most(prepared: Prepared, asked: Asked) -> Effort:
     """A bound for each number by itself: the path of the most turns need not be that of the most judges."""
     opening = prepared.opening
     has_control = opening.control is not None and opening.max_turns != 1 and any(follow_ups_of(opening.level))
-    control = _asked_at(opening.level) if has_control else Effort()
-    return _most_of_turns(opening) + control
+    control = _asked_at(opening.level, asked) if has_control else Effort()
+    return _most_of_turns(opening, asked) + control
 
 
-def _most_of_turns(opening: Opening) -> Effort:
-    kept = structs.replace(_asked_at(Level(persistent_items(opening.level))), turns=0)
+def _most_of_turns(opening: Opening, asked: Asked) -> Effort:
+    kept = structs.replace(_asked_at(Level(persistent_items(opening.level)), asked), turns=0)
     if opening.followups == "first":
-        return _longest(opening.level, kept, opening.max_turns)
-    later = [_asked_at(level) + kept for level in _all_levels(opening.level)]
+        return _longest(opening.level, kept, opening.max_turns, asked)
+    later = [_asked_at(level, asked) + kept for level in _all_levels(opening.level)]
     room = (opening.max_turns or MOST_TURNS_OF_ALL) - 1
     judges, embeddings = (
         sum(sorted((getattr(one, name) for one in later), reverse=True)[:room]) for name in ("judges", "embeddings")
     )
-    return _asked_at(opening.level) + Effort(min(len(later), room), judges, embeddings)
+    return _asked_at(opening.level, asked) + Effort(min(len(later), room), judges, embeddings)
 
 
-def _longest(level: Level, kept: Effort, turns: int | None) -> Effort:
-    here = _asked_at(level)
+def _longest(level: Level, kept: Effort, turns: int | None, asked: Asked) -> Effort:
+    here = _asked_at(level, asked)
     if turns == 1:
         return here
     left = turns - 1 if turns else None
-    further = [kept + _longest(follow_up.level, kept, left) for follow_up in follow_ups_of(level)]
+    further = [kept + _longest(follow_up.level, kept, left, asked) for follow_up in follow_ups_of(level)]
     most = (max((getattr(one, name) for one in further), default=0) for name in Effort.__struct_fields__)
     return here + Effort(*most)
 
 
 def _said_again(level: Level, turns: int) -> int:
     """Tokens of the follow-ups of a conversation, at most, each sent with every turn after it."""
+    return _longest_prompt(level) * (turns * (turns - 1) // 2)
+
+
+def _longest_prompt(level: Level) -> int:
+    """Tokens of the longest follow-up."""
     prompts = [one.prompt for inner in (level, *_all_levels(level)) for one in follow_ups_of(inner)]
     longest = max((sum(len(piece) for piece in one if isinstance(piece, str)) for one in prompts), default=0)
-    return (longest // CHARACTERS_A_TOKEN + 1) * (turns * (turns - 1) // 2)
+    return longest // CHARACTERS_A_TOKEN + 1
 
 
 def _all_levels(level: Level) -> list[Level]:
@@ -133,25 +159,56 @@ def _all_levels(level: Level) -> list[Level]:
 
 
 def _asked_by(check: AnyCheck) -> Effort:
-    judges = embeddings = 0
-    for part in walk_check(check):
-        if isinstance(part, Judged):
-            judges += part.votes * (2 if isinstance(part, Compare) else 1)
-        if isinstance(part, Compare) and part.other is None and part.other_target is not None:
-            judges += 1  # the other target's reply, to compare with
-        if isinstance(part, Semantic):
-            embeddings += 1 + len(set(part.expected))
-    return Effort(judges=judges, embeddings=embeddings)
+    """What a check asks for by itself, without those inside it."""
+    judges = _votes(check) if isinstance(check, Judged) else 0
+    embeddings = 1 + len(set(check.expected)) if isinstance(check, Semantic) else 0
+    return Effort(judges=judges + (_rival(check) is not None), embeddings=embeddings)
 
 
-def _sent_to_judges(prepared: Prepared) -> Iterator[tuple[str, int]]:
-    """The judges of the first reply, and about how many tokens each is sent for an empty one."""
-    for judge in find_judges(prepared.case.level):
-        target = judge_for(prepared, judge.target)
-        shown = format_judge_prompt(judge, prepared.case, prepared.prompt, "")
-        calls = judge.votes * (2 if isinstance(judge, Compare) else 1)
-        tokens = (len(shown.system) + len(shown.user)) // CHARACTERS_A_TOKEN + 1
-        yield (target.name if target is not None else str(judge.target)), calls * tokens
+def _votes(check: Judged) -> int:
+    """How often a judge is asked for one verdict: a comparison is made in both orders."""
+    return check.votes * (2 if isinstance(check, Compare) else 1)
+
+
+def _judge(check: Judged, prepared: Prepared) -> str:
+    target = judge_for(prepared, check.target)
+    return target.name if target is not None else str(check.target)
+
+
+def _rival(check: AnyCheck) -> str | None:
+    """The target whose reply is asked for, to compare with."""
+    return check.other_target if isinstance(check, Compare) and check.other is None else None
+
+
+def _asked_for_checks(prepared: Prepared) -> list[str]:
+    """The targets that the checks of a case ask, for a verdict or for a reply to compare with."""
+    judged = [check for check in walk_level(prepared.case.level) if isinstance(check, Judged)]
+    names = [name for check in judged for name in (_judge(check, prepared), _rival(check)) if name is not None]
+    return list(dict.fromkeys(names))
+
+
+def _add_judge(judge: JudgeEstimate, name: str, prepared: Prepared) -> None:
+    def asked(check: AnyCheck) -> Effort:
+        votes = _votes(check) if isinstance(check, Judged) and _judge(check, prepared) == name else 0
+        return Effort(judges=votes + (_rival(check) == name))
+
+    level, candidate = prepared.case.level, prepared.target.name
+    most, turns = _most(prepared, asked).judges, _most(prepared, _asked_by).turns
+    judge.least_calls += _asked_at(level, asked).judges
+    judge.most_calls += most
+    first = [check for check in find_judges(level) if _judge(check, prepared) == name]
+    judge.least_input_tokens += sum(_votes(check) * _shown(check, prepared) for check in first)
+    every = [check for check in walk_level(level) if isinstance(check, Judged)]
+    longest = max((_shown(check, prepared) for check in every if _judge(check, prepared) == name), default=0)
+    judge.most_input_tokens += most * (longest + _longest_prompt(level) * (turns - 1))
+    judge.replies_shown[candidate] = judge.replies_shown.get(candidate, 0) + most * turns
+    judge.compares_targets = judge.compares_targets or any(_rival(check) is not None for check in every)
+
+
+def _shown(check: Judged, prepared: Prepared) -> int:
+    """About how many tokens a judge is sent for an empty reply."""
+    shown = format_judge_prompt(check, prepared.case, prepared.prompt, "")
+    return (len(shown.system) + len(shown.user)) // CHARACTERS_A_TOKEN + 1
 
 
 def _expected(prepared: Prepared) -> Iterator[tuple[str, str]]:

@@ -14,12 +14,11 @@ from rejoinder.model import Result, Summary
 from rejoinder.model.figures import NetRecovery, Rate
 from rejoinder.model.runs import TargetSummary
 from rejoinder.report.failure import failed_checks, named, write_failure
-from rejoinder.report.problems import columns_of, printable
+from rejoinder.report.problems import columns_of
 from rejoinder.report.runs import Run, Tried, tried_cases
-from rejoinder.report.styled import EMPTY, Line, Piece, beside, cut, fitted, line, safe, wrap
-from rejoinder.report.words import Commands, count
+from rejoinder.report.styled import EMPTY, WIDEST, Line, Piece, beside, command_rows, cut, fitted, line, safe, wrap
+from rejoinder.report.words import Commands, count, interval, money, seconds, tokens
 
-WIDEST = 100
 BLOCKS, SHORT_BLOCKS, LINES = 10, 30, 50
 """Up to so many failures are whole blocks, blocks of two rows, lines."""
 MOST_RECOVERED = 10
@@ -65,7 +64,7 @@ def write_ending(run: Run, commands: Commands, width: int) -> Iterator[Line]:
 def write_result(run: Run, commands: Commands, width: int) -> Iterator[Line]:
     """The result and what to type next, and nothing else."""
     width = min(width, WIDEST)
-    return (fitted(row, width) for row in (*_result(run, _look(run), width), *_commands(commands, width)))
+    return (fitted(row, width) for row in (*_result(run, _look(run), width), *command_rows(commands, width)))
 
 
 def _screen(run: Run, commands: Commands, width: int) -> Iterator[Line]:
@@ -81,18 +80,7 @@ def _screen(run: Run, commands: Commands, width: int) -> Iterator[Line]:
     yield EMPTY
     yield from _warnings(run, width)
     yield from _result(run, found, width)
-    yield from _commands(commands, width)
-
-
-def _commands(commands: Commands, width: int) -> Iterator[Line]:
-    commands = tuple((printable(command), use) for command, use in commands)
-    longest = max((columns_of(command) for command, _ in commands), default=0)
-    for command, use in commands:
-        if longest + 5 + columns_of(use) <= width:
-            yield line("  ", f"{command.ljust(longest)}   ", (use, "quiet"))
-        else:
-            yield line("  ", command)
-            yield line("      ", (use, "quiet"))
+    yield from command_rows(commands, width)
 
 
 def _look(run: Run) -> _Found:
@@ -233,12 +221,12 @@ def _strips(found: _Found) -> Iterator[Line]:
     ids = [safe(case.first.id) for case in found.flaky]
     longest = min(32, max(map(columns_of, ids)))
     for case, name in zip(found.flaky, ids, strict=True):
-        low, high = wilson(case.passed, case.finished) or (0.0, 1.0)
+        bounds = wilson(case.passed, case.finished) or (0.0, 1.0)
         mark = Piece("✓", "pass") if case.status == "passed" else Piece("✗", "fail")
         trials = [_STRIP["recovered" if trial.recovered else trial.status] for trial in case.listed[:20]]
         word = "failed" if not case.passed else "flaky"
         wanted = "" if case.first.needed is None else f", {case.first.needed[0]} of {case.first.needed[1]} needed"
-        numbers = f"  {case.passed} of {case.finished}  {100 * low:.0f} to {100 * high:.0f}  "
+        numbers = f"  {case.passed} of {case.finished}  {interval(bounds)}  "
         role = "fail" if not case.passed else "warn"
         start = (mark, Piece(f" {cut(name, longest).ljust(longest)}  "))
         yield (*start, *trials, Piece(numbers, "quiet"), Piece(word, role), Piece(wanted, "quiet"))
@@ -323,38 +311,6 @@ def _cost(summary: Summary) -> str | None:
     return f"{money(summary.total_cost)}{judges}"
 
 
-def money(dollars: float) -> str:
-    """`$0`, `$0.0006`, `$0.031`, `$1.20`."""
-    if dollars == 0:
-        return "$0"
-    if dollars >= 1:
-        return f"${dollars:,.2f}"
-    if dollars < 0.0001:
-        return "under $0.0001"
-    return f"${float(f'{dollars:.2g}'):.10f}".rstrip("0")
-
-
-def seconds(duration: float) -> str:
-    """`340 ms`, `4.2 s`, `42 s`, `1 min 48 s`, `1 h 04 min`."""
-    if duration < 1:
-        return f"{1000 * duration:.0f} ms"
-    if duration < 9.95:
-        return f"{duration:.1f} s"
-    whole = round(duration)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600:,} h {whole % 3600 // 60:02d} min"
-
-
-def tokens(number: int) -> str:
-    """`812 tokens`, `48.2k tokens`, `1.2M tokens`."""
-    if number < 1000:
-        return count(number, "token")
-    return f"{number / 1000:.1f}k tokens" if number < 999_950 else f"{number / 1_000_000:.1f}M tokens"
-
-
 def _table(summary: Summary) -> Iterator[Line]:
     """First try, answered back, asked afresh and net recovery, where a follow-up was sent."""
     if summary.rates is None or not summary.recovery or summary.finished < 2:
@@ -376,11 +332,8 @@ def _table(summary: Summary) -> Iterator[Line]:
             ("net recovery", "", gain, "" if net.interval is None else point_range(net.interval), _listens(net))
         )
     else:
-        low, high = row.interval
         share = percent(row.recovered / row.at_risk, row.cases)
-        rows.append(
-            ("answered back", f"{row.recovered} of {row.at_risk}", share, f"{100 * low:.0f} to {100 * high:.0f}", "")
-        )
+        rows.append(("answered back", f"{row.recovered} of {row.at_risk}", share, interval(row.interval), ""))
         rows.append(("net recovery", "", "", "", "not measured (control: afresh)"))
     yield from _rows(rows)
 
@@ -399,13 +352,13 @@ def _rate_row(label: str, rate: Rate) -> tuple[str, str, str, str, str]:
 
     if rate.rate is None:
         return label, "", "no rate", "", ""
-    interval = "" if rate.interval is None else f"{100 * rate.interval[0]:.0f} to {100 * rate.interval[1]:.0f}"
-    return label, f"{rate.passed:,} of {rate.of:,}", percent(rate.rate, rate.cases, rate.interval), interval, ""
+    bounds = "" if rate.interval is None else interval(rate.interval)
+    return label, f"{rate.passed:,} of {rate.of:,}", percent(rate.rate, rate.cases, rate.interval), bounds, ""
 
 
 def _rows(rows: list[tuple[str, str, str, str, str]]) -> Iterator[Line]:
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for label, number, share, interval, word in rows:
+    for label, number, share, bounds, word in rows:
         start = Piece(f"  {label.ljust(widths[0])}   ", "quiet")
         if not number and not share:  # a word instead of figures
             yield (start, Piece(word))
@@ -414,7 +367,7 @@ def _rows(rows: list[tuple[str, str, str, str, str]]) -> Iterator[Line]:
             start,
             Piece(f"{number.rjust(widths[1])}   "),
             Piece(share.rjust(widths[2]), "name"),
-            Piece(f"   {interval.rjust(widths[3])}" if interval or word else "", "quiet"),
+            Piece(f"   {bounds.rjust(widths[3])}" if bounds or word else "", "quiet"),
             Piece(f"   {word}" if word else ""),
         )
 
@@ -428,14 +381,13 @@ def _targets(by_target: dict[str, TargetSummary], width: int) -> Iterator[Line]:
     table = [("target", "passed", "", "95 %", "first try", "cost", "reply")]
     for name, target in by_target.items():
         rate = target.rates.eventual if target.rates is not None else None
-        low, high = target.pass_rate_interval or (0.0, 0.0)
         known = rate is not None and rate.rate is not None
         table.append(
             (
                 cut(safe(name), 28),
                 f"{target.passed:,} of {target.total - target.skipped:,}",
                 percent(rate.rate, rate.cases, rate.interval) if known and rate and rate.rate is not None else "",
-                f"{100 * low:.0f} to {100 * high:.0f}" if known else "no rate",
+                interval(target.pass_rate_interval or (0.0, 0.0)) if known else "no rate",
                 f"{target.first_try:,}",
                 "–" if target.cost is None else money(target.cost),
                 "" if target.duration_s is None else seconds(target.duration_s),
@@ -572,7 +524,6 @@ def _rate(run: Run) -> Line:
         return EMPTY
     if summary.has_repeats and summary.recovery:  # the table has it
         return EMPTY
-    low, high = rates.eventual.interval
     rate = percent(rates.eventual.rate, rates.eventual.cases, rates.eventual.interval)
     only = f" of the {summary.finished:,} that failed before" if run.run.reported.failed_from is not None else ""
-    return line((rate, "name"), (f" ({100 * low:.0f} to {100 * high:.0f}){only}", "quiet"))
+    return line((rate, "name"), (f" ({interval(rates.eventual.interval)}){only}", "quiet"))

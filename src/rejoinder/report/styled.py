@@ -8,9 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
+from shlex import quote, split
 from typing import Literal, NamedTuple, TypeAlias
 
+from msgspec import Struct
+
 from rejoinder.report.problems import columns_of, printable
+from rejoinder.report.words import Commands
+
+WIDEST = 100
+"""Columns that texts take, and where facts stand at the right edge, however wide the screen is."""
 
 Role: TypeAlias = Literal[
     "fail", "reason", "evidence", "error", "pass", "recovered", "warn", "warned", "name", "text", "quiet"
@@ -43,6 +50,25 @@ Line: TypeAlias = tuple[Piece, ...]
 EMPTY: Line = ()
 
 
+class Form(Struct, frozen=True):
+    """Where lines are read. As it stands: by another program, as words, one fact a line."""
+
+    width: int | None = None
+    """Columns; without any nothing is wrapped, cut or left out."""
+    symbols: bool = False
+    """Signs, short ids and short numbers instead of words and whole ones."""
+    commands: bool = False
+    """Is it told what to type next?"""
+
+    @property
+    def edge(self) -> int | None:
+        """Where texts end, and facts stand at the right."""
+        return None if self.width is None else min(self.width, WIDEST)
+
+
+PLAIN = Form()
+
+
 def line(*pieces: tuple[str, Role] | str) -> Line:
     """Texts of ours as they are, or with a role. Those of others go through `safe` first."""
     return tuple(Piece(piece) if isinstance(piece, str) else Piece(*piece) for piece in pieces)
@@ -54,9 +80,15 @@ def safe(text: str) -> str:
 
 
 _MARKS: dict[str, Role] = {"✗": "fail", "✓": "pass", "?": "warned", "!": "warned", "↻": "recovered"}
+_WORDS = {"✗": "FAIL", "✓": "PASS", "?": "CANNOT TELL", "!": "WARN", "↻": "RECOVERED"}
 _QUIET = ("  > ", "quarantined, ", "run ", "both replies of all: ")
 _LOUD: dict[str, Role] = {"     differs: ": "warn", "  B < ": "reason"}
 """What a line of a report begins with, and the role of all of it."""
+
+
+def mark(sign: str, form: Form) -> Line:
+    """The mark of a line and the space after it; a word where there are no signs."""
+    return (Piece(sign if form.symbols else _WORDS[sign], _MARKS[sign]), Piece(" "))
 
 
 def marked(text: str) -> Line:
@@ -131,16 +163,49 @@ def fitted(row: Line, width: int) -> Line:
     return tuple(kept)
 
 
-def beside(left: Line, right: Line, width: int) -> Iterator[Line]:
+def beside(left: Line, right: Line, width: int | None) -> Iterator[Line]:
     """A fact at the right edge of a line; below it, indented, where both do not fit."""
-    gap = width - width_of_line(left) - width_of_line(right)
-    if not right:
+    gap = 3 if width is None else width - width_of_line(left) - width_of_line(right)
+    if not right and gap >= 0:
         yield left
-    elif gap >= 2:
+    elif right and gap >= 2:
         yield (*left, Piece(" " * gap), *right)
     else:
-        yield left
-        yield (Piece("  "), *right)
+        yield from [left] if width is None or width_of_line(left) <= width else wrap(left, width, 2)
+        yield from [(Piece("  "), *right)] if right else []
+
+
+def paragraph(row: Line, form: Form) -> Iterator[Line]:
+    """A row in as many as it takes; what follows is indented by two more."""
+    return iter([row]) if form.edge is None else folded(row, form.edge)
+
+
+def command_rows(commands: Commands, width: int | None) -> Iterator[Line]:
+    """Commands to type next, each with what it does, behind it or below it. A long one is broken so that it still works
+    when it is pasted; one that cannot be broken is left out."""
+    listed = [(_broken_command(printable(command), width), use) for command, use in commands]
+    longest = max((columns_of(rows[0]) for rows, _ in listed if len(rows) == 1), default=0)
+    for rows, use in listed:
+        if len(rows) == 1 and (width is None or longest + 5 + columns_of(use) <= width):
+            yield line("  ", f"{rows[0].ljust(longest)}   ", (use, "quiet"))
+        elif rows:
+            yield from (line(row if place else f"  {row}") for place, row in enumerate(rows))
+            yield line("      ", (use, "quiet"))
+
+
+def _broken_command(command: str, width: int | None) -> list[str]:
+    """A command in as many rows as it takes, which a shell joins again; none where a word of it does not fit."""
+    if width is None or columns_of(command) + 2 <= width:
+        return [command]
+    rows = [""]
+    for word in map(quote, split(command)):
+        room = width - 2 - (2 if len(rows) == 1 else 0)
+        if rows[-1].strip() and columns_of(f"{rows[-1]} {word}") > room:
+            rows[-1] += " \\"
+            rows.append(f"    {word}")
+        else:
+            rows[-1] += f" {word}" if rows[-1] else word
+    return rows if all(columns_of(row) + (0 if place else 2) <= width for place, row in enumerate(rows)) else []
 
 
 def wrap(pieces: Iterable[Piece], width: int, indent: int = 0) -> Iterator[Line]:

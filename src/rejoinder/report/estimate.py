@@ -1,0 +1,127 @@
+"""What a run would ask and cost, at least and at most, without anything being sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec import Struct
+
+from rejoinder.report.styled import EMPTY, Form, Line, beside, command_rows, line, paragraph, safe
+from rejoinder.report.tables import Column, write_table
+from rejoinder.report.words import Commands, count, money_span, span, thousands
+
+MOST_NAMED = 3
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What is asked of one target. Pairs are the least and the most, which may not be known."""
+
+    name: str
+    is_judge: bool = False
+    conversations: int | None = None
+    calls: tuple[int, int]
+    tokens: tuple[int, int | None] | None = None
+    """Those that are sent."""
+    cost: tuple[float | None, float | None] = (None, None)
+
+
+class Foreseen(Struct, frozen=True, kw_only=True):
+    conversations: int
+    asked: tuple[Asked, ...]
+    embedding_calls: tuple[int, int] = (0, 0)
+    commands: Commands = ()
+
+    @property
+    def cost(self) -> tuple[float | None, float | None]:
+        """Of all whose price is known, at least; at most, where all of it is."""
+        least = [one.cost[0] for one in self.asked if one.cost[0] is not None]
+        most = [one.cost[1] for one in self.asked]
+        bounded = [amount for amount in most if amount is not None]
+        return (sum(least) if least else None), (sum(bounded) if len(bounded) == len(most) else None)
+
+
+def write_estimate(found: Foreseen, form: Form) -> Iterator[Line]:
+    yield from write_table(_columns(found, form), form)
+    yield EMPTY
+    for text in _notes(found):
+        yield from paragraph(line((text, "quiet")), form)
+    for text in _warnings(found):
+        yield from paragraph(line(("! " if form.symbols else "WARN ", "warn"), (text, "warn")), form)
+    yield EMPTY
+    least, most = found.cost
+    cost = f" for {money_span(least, most)}" if least is not None else "; no price is known"
+    result = line((f"would run {count(found.conversations, 'conversation')}{cost}", "name"))
+    yield from beside(result, line(("nothing was sent", "quiet")), form.edge)
+    if form.commands:
+        yield from command_rows(found.commands, form.edge)
+
+
+def _columns(found: Foreseen, form: Form) -> list[Column]:
+    rows = [*found.asked]
+    if found.embedding_calls[1]:
+        rows.append(Asked(name="embeddings", calls=found.embedding_calls))
+    number = thousands if form.symbols else "{:,}".format
+    return [
+        Column(title="target", cells=[_name(row) for row in rows]),
+        Column(
+            title="cases",
+            cells=[line("" if row.conversations is None else f"{row.conversations:,}") for row in rows],
+            right=True,
+            leaves=2,
+        ),
+        Column(
+            title="calls",
+            cells=[line(span(*map("{:,}".format, row.calls))) for row in rows],
+            right=True,
+            leaves=3,
+        ),
+        Column(
+            title="tokens sent",
+            cells=[
+                line("" if row.tokens is None else _tokens(number(row.tokens[0]), row.tokens[1], number))
+                for row in rows
+            ],
+            right=True,
+            leaves=1,
+        ),
+        Column(
+            title="cost",
+            cells=[line("" if row.tokens is None else money_span(*row.cost)) for row in rows],
+            right=True,
+        ),
+    ]
+
+
+def _name(row: Asked) -> Line:
+    name = (safe(row.name), "name" if row.tokens is not None else "text")
+    return line(("judge ", "quiet"), name) if row.is_judge else line(name)
+
+
+def _tokens(least: str, most: int | None, number: Callable[[int], str]) -> str:
+    return f"{least} or more" if most is None else span(least, number(most))
+
+
+def _notes(found: Foreseen) -> Iterator[str]:
+    is_paid = any(row.cost != (0, 0) for row in found.asked)
+    replies = ", without the replies" if is_paid else ""
+    longest = ", every reply as long as max_tokens" if is_paid else ""
+    yield f"least: every first reply passes{replies}; most: every follow-up is sent{longest}"
+    if found.embedding_calls[1]:
+        yield "embeddings are not in the cost; equal texts are asked for once"
+
+
+def _warnings(found: Foreseen) -> Iterator[str]:
+    unknown = [row for row in found.asked if row.cost[0] is None]
+    unbounded = [row for row in found.asked if row.cost[0] is not None and row.cost[1] is None]
+    if unknown:
+        yield f"no price is known of {_named(unknown)}; `prices` in the configuration sets one"
+    judges = [row for row in unbounded if row.is_judge]
+    if targets := [row for row in unbounded if not row.is_judge]:
+        yield f"the most of {_named(targets)} is not known; set `max_tokens` to bound it"
+    elif judges:
+        yield f"the most of {_named(judges)} is not known; set the judge's `max_tokens` to bound it"
+
+
+def _named(rows: Sequence[Asked]) -> str:
+    names = ", ".join(safe(row.name) for row in rows[:MOST_NAMED])
+    return f"{names} and {len(rows) - MOST_NAMED:,} more" if len(rows) > MOST_NAMED else names
