@@ -49,7 +49,12 @@ class UsageError(RejoinderError):
 
 
 class MissingKey(UsageError):
-    """A target has no key or no address; on another machine it may have them."""
+    """A target has no key, no address or no value of a setting; on another machine it may have them. `variables` are
+    those of the environment that would give it."""
+
+    def __init__(self, message: str, hint: str | None = None, variables: Sequence[str] = ()) -> None:
+        super().__init__(message, hint)
+        self.variables = tuple(variables)
 
 
 class SuiteError(RejoinderError):

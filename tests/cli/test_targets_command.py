@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rejoinder.providers.model_list import match_models
+from rejoinder.report.styled import Form
 from rejoinder.testing import Answer, FakeServer, Fault, RateLimit, Received
 from tests.kit import Project, Raw, refusal, run, scripted, spec
 
@@ -196,13 +197,38 @@ def test_a_check_in_words(project: Project) -> None:
     limit = RateLimit(1, burst=5000, headers="openai")
     with FakeServer(answer, rate_limit=limit) as server:
         write_targets(project, openai(server), openai(server, "unpriced", model="nobody-s"))
-        lines = project.run("targets", "check").splitlines()
-    told, left, unpriced, _ = lines
-    assert told.startswith("gpt: answers in ")
-    assert told.endswith("model gpt-5-mini, 1000 tokens in, 100 out, $0.000450")
-    assert left.strip().startswith("4,99")
-    assert "requests left, renewed in" in left
-    assert unpriced.endswith("price unknown")
+        titles, told, unpriced, left, *_, last = project.run("targets", "check").splitlines()
+    assert titles.split() == ["target", "model", "answer", "price", "per", "1M", "from"]
+    assert told.split()[:3] == ["PASS", "gpt", "openai/gpt-5-mini"]
+    assert told.endswith("   $0.25 in, $2 out   .rejoinder/targets.yaml:1")
+    assert unpriced.split()[:3] == ["PASS", "unpriced", "openai/nobody-s"] and "   no price   " in unpriced
+    assert left.startswith("gpt: 4,99") and "requests left, renewed in" in left
+    assert last == "PASS 2 targets answer   $0.00045 spent"
+
+
+def test_a_check_says_what_is_missing_where_it_was_looked_for_and_what_to_type(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.setattr("rejoinder.cli.targets.form_for", lambda _: Form(80, symbols=True, commands=True))
+    project.write("bot.py", "import os\nKEY = os.environ['SHOP_KEY']\n")
+    project.write(".env", "OTHER=1\n")
+    write_targets(
+        project,
+        scripted("demo", "yes"),
+        {"name": "claude", "provider": "anthropic", "model": "claude-haiku-4-5"},
+        {"name": "bot", "provider": "python", "call": "bot:reply"},
+    )
+    lines = project.run("targets", "check", code=3).splitlines()
+    assert [line.split()[:2] for line in lines[1:4]] == [["✓", "demo"], ["✗", "claude"], ["✗", "bot"]]
+    assert lines[2].split()[2:] == ["anthropic/claude-haiku-4-5", "no", "key", "$1", "in,", "$5", "out"]
+    assert lines[3].split()[2:] == ["python", "bot:reply", "KeyError", "no", "price"]
+    assert lines[5] == "claude: ANTHROPIC_API_KEY is not set; looked in the environment and in .env"
+    assert lines[6].startswith("bot: the module of `bot:reply` cannot be imported: KeyError: 'SHOP_KEY'")
+    assert lines[-2:] == ["✗ 2 of 3 targets cannot be used", "  export ANTHROPIC_API_KEY=...   then the same again"]
+    assert project.run("targets", "check", "bot", "demo", code=3).splitlines()[-1] == (
+        "  rejoinder targets check bot   this one again"
+    )
 
 
 FAULTS = {

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,16 +15,19 @@ import click
 from rejoinder.cli.grouping import format_option, grouped, targets_option
 from rejoinder.cli.loading import load_project_or_exit
 from rejoinder.cli.options import TRUST
-from rejoinder.cli.output import echo, show_problems, write_data
+from rejoinder.cli.output import echo, echo_lines, form_for, show_problems, write_data
 from rejoinder.engine.options import RunOptions, Selection, Trust
 from rejoinder.errors import UsageError
-from rejoinder.model import Suite, Target
+from rejoinder.model import Suite, Target, Usage
+from rejoinder.providers import info_of
 from rejoinder.providers.settings import normalize_keys
-from rejoinder.spelling import did_you_mean
+from rejoinder.report.words import Commands, seconds
+from rejoinder.spelling import did_you_mean, list_words
 from rejoinder.suite import resolve
 
 if TYPE_CHECKING:
     from rejoinder.engine.probe import Probe
+    from rejoinder.report.targets import Tried
 
 _TOKENS = ("input_tokens", "output_tokens")
 _suite_option = click.option(
@@ -97,8 +103,7 @@ def check(
     if form == "json":
         write_data([_probed(probe) for probe in probes])
     else:
-        for probe in probes:
-            echo(*_lines(probe))
+        _show_probes(probes, project)
     sys.exit(3 if any(probe.error for probe in probes) else 0)
 
 
@@ -167,17 +172,93 @@ def _probed(probe: Probe) -> dict[str, Any]:
     }
 
 
-def _lines(probe: Probe) -> Iterator[str]:
-    name = probe.target.name
-    if probe.reply is None:
-        yield f"{name}: no answer: {probe.error}"
-        return
+def _show_probes(probes: Sequence[Probe], project: Suite) -> None:
+    from rejoinder.report.targets import write_targets
+
+    echo_lines(
+        write_targets([_tried(probe, project) for probe in probes], _next_commands(probes), form_for(sys.stdout))
+    )
+
+
+def _tried(probe: Probe, project: Suite) -> Tried:
+    from rejoinder.report.targets import Tried, price_words
+
+    target, reply = probe.target, probe.reply
+    about = _described(target)
+    model = about["model"] or (reply.model if reply is not None else None)
+    called = f"{target.provider} {target.settings['call']}" if "call" in target.settings else target.provider
+    return Tried(
+        name=target.name,
+        model=f"{target.provider}/{model}" if model else called,
+        seconds=None if reply is None else probe.seconds,
+        trouble=probe.trouble,
+        problem=_problem(probe, project),
+        price=price_words(_price(target, model, project)),
+        place=_place(target),
+        notes=tuple(_notes(probe)),
+        cost=None if reply is None else reply.cost,
+    )
+
+
+def _problem(probe: Probe, project: Suite) -> str:
+    """What is wrong; of a variable that is not set, where it was looked for."""
+    from rejoinder.cli.results import relative
+    from rejoinder.engine.probe import files_looked_in
+
+    if not probe.variables:
+        return re.sub(rf"^target `{re.escape(probe.target.name)}`(?: \\(.*?\\))?:? ", "", probe.error or "")
+    files = [relative(path) for path in files_looked_in(project)]
+    there = f"and in {list_words(files)}" if files else "alone; there is no .env file"
+    names = list_words(list(probe.variables))
+    return f"{names} {'is' if len(probe.variables) == 1 else 'are'} not set; looked in the environment {there}"
+
+
+def _price(target: Target, model: str | None, project: Suite) -> tuple[float, float] | None:
+    """Dollars for a million tokens that are sent, and that come back, in a short call; None where it is not known."""
+    from rejoinder.providers.price_list import PriceList
+
+    if info_of(target.provider).local and not project.prices:
+        return 0.0, 0.0
+    try:
+        found = PriceList(project.prices).cost(target.provider, model, Usage(1000, 1000), target=target.name)
+    except (ArithmeticError, ImportError, LookupError, TypeError, ValueError):
+        return None
+    return None if found is None else (1000 * found.input, 1000 * found.output)
+
+
+def _place(target: Target) -> str:
+    """The file that defines a target, and the line of its name there."""
+    if target.file is None:
+        return "the command"
+    with contextlib.suppress(OSError, UnicodeError):
+        lines = Path(target.file).read_text("utf-8").splitlines()
+        written = re.compile(rf"""\bname["']?\s*:\s*["']?{re.escape(target.name)}["']?\s*(?:[,}}#]|$)""")
+        number = next((number for number, line in enumerate(lines, 1) if written.search(line)), None)
+        return f"{target.file}:{number}" if number else target.file
+    return target.file
+
+
+def _notes(probe: Probe) -> Iterator[str]:
     reply = probe.reply
-    words = [f"{probe.seconds:.2f} s", f"model {reply.model or 'not reported'}"]
+    if reply is None:
+        return
+    asked = _described(probe.target)["model"]
+    if reply.model and asked and reply.model != asked:
+        yield f"answers as {reply.model}"
     if reply.vector:
-        words.append(f"a vector of {len(reply.vector) // 4} numbers")
-    words.append(f"{reply.usage.input_tokens} tokens in, {reply.usage.output_tokens} out")
-    words.append("price unknown" if reply.cost is None else f"${reply.cost:.6f}")
-    yield f"{name}: answers in {', '.join(words)}"
-    for kind, (left, seconds) in probe.left.items():
-        yield f"  {left:,.0f} {kind} left, renewed in {seconds:.0f} s"
+        yield f"a vector of {len(reply.vector) // 4} numbers"
+    for kind, (left, renewed_s) in probe.left.items():
+        yield f"{left:,.0f} {kind} left, renewed in {seconds(renewed_s)}"
+
+
+def _next_commands(probes: Sequence[Probe]) -> Commands:
+    """What gives the variables that are missing; else the same for what did not answer."""
+    failed = [probe for probe in probes if probe.reply is None]
+    variables = list(dict.fromkeys(name for probe in failed for name in probe.variables))
+    if variables:
+        return ((f"export {' '.join(f'{name}=...' for name in variables)}", "then the same again"),)
+    names = [probe.target.name for probe in failed]
+    if not names or len(names) == len(probes) or not all(name.isprintable() for name in names):
+        return ()
+    again = "this one again" if len(names) == 1 else f"these {len(names):,} again"
+    return ((f"rejoinder targets check {' '.join(map(quote, names))}", again),)

@@ -12,13 +12,14 @@ from rejoinder.engine.live import ask_within
 from rejoinder.engine.options import RunOptions
 from rejoinder.engine.secrets import Mask
 from rejoinder.engine.targets import OpenTargets
-from rejoinder.errors import RejoinderError, UsageError
+from rejoinder.errors import MissingKey, RejoinderError, UsageError
 from rejoinder.model import ChatMessage, Reply, Request, Semantic, Suite, Target, walk_level
 from rejoinder.model.providers import row_of
 from rejoinder.project import read_environment
-from rejoinder.providers import is_available
+from rejoinder.project.dotenv import env_files
+from rejoinder.providers import ProviderError, is_available
 from rejoinder.suite import left_out_settings
-from rejoinder.user_code import find_function
+from rejoinder.user_code import FunctionFault, find_function
 
 QUESTION = "Reply with the single word OK."
 
@@ -30,6 +31,10 @@ class Probe(Struct, frozen=True):
     reply: Reply | None = None
     seconds: float = 0.0
     error: str | None = None
+    trouble: str = ""
+    """Why there was no answer, in a word or two."""
+    variables: tuple[str, ...] = ()
+    """Those of the environment whose lack it was."""
     left: dict[str, tuple[float, float]] = {}
     """What the provider says is left of its limits, and in how many seconds it is renewed."""
 
@@ -81,7 +86,13 @@ async def try_target(
             message = error.message + (f" ({error.hint})" if error.hint else "")
         else:  # a bug must not touch other targets, nor show what it knows
             message = f"internal error: {type(error).__name__}: {error}"
-        return Probe(target, seconds=time.perf_counter() - started, error=Mask(targets.secrets).hide_text(message))
+        return Probe(
+            target,
+            seconds=time.perf_counter() - started,
+            error=Mask(targets.secrets).hide_text(message),
+            trouble=_trouble(error),
+            variables=error.variables if isinstance(error, MissingKey) else (),
+        )
     finally:
         await targets.close()
     seconds = time.perf_counter() - started
@@ -90,6 +101,34 @@ async def try_target(
     priced = structs.replace(opened.priced(reply), text=mask.hide_text(reply.text), model=model)
     left = opened.provider.limiter.left() if opened.provider.limiter is not None else {}
     return Probe(target, priced, seconds, left=left)
+
+
+_TROUBLES = {
+    "timeout": "too slow",
+    "dns": "no such host",
+    "connection": "no connection",
+    "broken": "broke off",
+    "tls": "not secure",
+    "bad-response": "no answer",
+}
+"""By the type of an error."""
+
+
+def _trouble(error: Exception) -> str:
+    """Why there was no answer: `no key`, `401`, `KeyError`."""
+    fault = error.__cause__
+    if isinstance(fault, FunctionFault) and fault.error is not None:
+        return type(fault.error).__name__
+    if isinstance(error, MissingKey):
+        return "no key" if len(error.variables) == 1 and "KEY" in error.variables[0] else "not set"
+    if isinstance(error, ProviderError):
+        return f"{error.status}" if error.status else _TROUBLES.get(error.type, "error")
+    return "not ready" if isinstance(error, RejoinderError) else "error"
+
+
+def files_looked_in(project: Suite) -> list[Path]:
+    """The `.env` files in which variables are looked for, beside the environment."""
+    return [path for path, _ in env_files(Path(project.path).parent, Path(project.root), Path.cwd())]
 
 
 def _question(target: Target, model: str | None, *, embeds: bool) -> Request:

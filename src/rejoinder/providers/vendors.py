@@ -149,7 +149,7 @@ class _Opening:
         endpoint = settings.text("endpoint") or settings.from_environment(_AZURE.addresses)
         if endpoint is None:
             hint = "Write it in the target, or set AZURE_OPENAI_ENDPOINT."
-            raise MissingKey(f"target `{settings.target.name}` needs an `endpoint`", hint)
+            raise MissingKey(f"target `{settings.target.name}` needs an `endpoint`", hint, _AZURE.addresses[:1])
         if "://" not in endpoint:
             endpoint = f"https://{endpoint}" if "." in endpoint else f"https://{endpoint}.openai.azure.com"
         address = endpoint.rstrip("/").removesuffix("/v1").removesuffix("/openai")
@@ -260,7 +260,7 @@ class _Opening:
         key = self._find_key(names)
         if key is None:
             hint = f"Set {names[0]} in the environment or in a .env file, or write `api_key: ${{{{ VARIABLE }}}}`."
-            raise MissingKey(f"target `{self.settings.target.name}` has no key", hint)
+            raise MissingKey(f"target `{self.settings.target.name}` has no key", hint, names[:1])
         return key
 
     def _find_key(self, names: tuple[str, ...]) -> str | None:

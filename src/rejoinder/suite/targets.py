@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from rejoinder.errors import Severity, UsageError
+from rejoinder.errors import MissingKey, Severity
 from rejoinder.model import Problem, Target
 from rejoinder.model.providers import PROVIDER_NAMES, PROVIDERS, row_of
 from rejoinder.project import PROVIDERS_GROUP, SECRET_NAME, FileFault, display_path, find_entry_point
@@ -261,7 +261,7 @@ def settings_with_environment(target: Target, environment: Mapping[str, str]) ->
         several = len(missing) > 1
         what = f"the environment variable{'s' if several else ''} {names} {'are' if several else 'is'} not set"
         hint = f"Set {'them' if several else 'it'} in the environment or in a .env file."
-        raise UsageError(f"target `{target.name}`: {what}", hint)
+        raise MissingKey(f"target `{target.name}`: {what}", hint, list(missing))
     return settings, secrets
 
 
