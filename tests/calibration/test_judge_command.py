@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations
@@ -784,14 +785,23 @@ def test_figures_of_a_table(
     assert all(label != said for _, label, said in wrong)
     # The text says the same.
     text = project.run("judge", "test", "--labels", "labels.csv", "-w", "50")
+    rows = rows_of(text)
     low, high = wilson_of(a + d, n)
-    assert f"  agreement    {(a + d) / n:.1%} (95 % interval {low:.1%} to {high:.1%}, Wilson)\n" in text
-    assert f"  kappa        {value:.3f} (95 % interval {interval[0]:.3f} to {interval[1]:.3f}); 0 is" in text
-    assert f"it passes {a} of the {a + c} replies that people pass\n" in text
-    assert f"it fails {d} of the {b + d} replies that people fail\n" in text
-    assert f"  passed       {a + c} of {n} by people, {a + b} by the judge\n" in text
-    assert text.count(", which it ") == min(10, b + c)
-    assert (f"and {b + c - 10} more" in text) == (b + c > 10)
+    assert rows["agrees with people"][0] == f"{a + d} of {n}"
+    assert rows["agrees with people"][2] == f"{100 * low:.0f} to {100 * high:.0f}"
+    assert rows["kappa"] == [f"{value:.2f}", f"{interval[0]:.2f} to {interval[1]:.2f}"]
+    assert rows["passes what is good"][0] == f"{a} of {a + c}"
+    assert rows["fails what is bad"][0] == f"{d} of {b + d}"
+    assert text.count("\n!= ") == min(2, b + c)
+    assert ("(2 shown; all: --verbose)" in text) == (b + c > 2)
+    every = project.run("judge", "test", "--labels", "labels.csv", "-w", "50", "--verbose")
+    assert every.count("\n!= ") == b + c
+
+
+def rows_of(text: str) -> dict[str, list[str]]:
+    """The figures of a report by their labels, in columns."""
+    rows = (re.split(" {2,}", line.strip()) for line in text.splitlines()[1:] if re.match("  [a-z0-9 ]+  ", line))
+    return {label: columns for label, *columns in rows}
 
 
 def about_all(values: Sequence[float]) -> list[Any]:
@@ -854,10 +864,9 @@ def test_self_consistency_over_repeats(project: Project, serve: Callable[..., Fa
     seen.clear()
     text = project.run("judge", "test", "--labels", "labels.csv", "-n", "4", "-w", "1")
     low, high = wilson_of(unanimous, 7)
-    assert (
-        f"  consistency  {unanimous / 7:.1%} (95 % interval {low:.1%} to {high:.1%}, Wilson) of 7 replies judged at"
-        f" least twice get the same verdict each time; Krippendorff's alpha {alpha_of(said):.3f}\n"
-    ) in text
+    counted, _, bounds, alpha = rows_of(text)["same verdict 4 times"]
+    assert (counted, bounds) == (f"{unanimous} of 7", f"{100 * low:.0f} to {100 * high:.0f}")
+    assert alpha == f"alpha {alpha_of(said):.2f}"
 
 
 def test_votes_are_one_verdict(project: Project, serve: Callable[..., FakeServer]) -> None:
@@ -894,8 +903,9 @@ def test_position_bias_of_a_comparison(project: Project, serve: Callable[..., Fa
     assert found["kind"] == "compare"
     text = project.run("judge", "test", "--labels", "labels.csv")
     low, high = wilson_of(2, 6)
-    assert f"  position     33.3% (95 % interval {low:.1%} to {high:.1%}, Wilson) of the pairs" in text
-    assert "the order decides 4 times for the first answer, 0 times for the second (exact p = 0.125)" in text
+    assert rows_of(text)["same in both orders"] == [
+        *("2 of 6", "33%", f"{100 * low:.0f} to {100 * high:.0f}", "4 for the first, 0 for the second, p 0.12"),
+    ]
 
 
 def test_a_rubric_is_tested_like_any_judge(project: Project, serve: Callable[..., FakeServer]) -> None:
@@ -917,13 +927,16 @@ ONE_SIDED: dict[str, tuple[tuple[int, int, int, int], list[str]]] = {
     "all pass": (
         (3, 0, 0, 0),
         [
-            "  kappa        not defined: people and judge give every reply the same verdict",
-            "  specificity  unknown: people fail none of the replies\n",
-            "  note         people fail none of the replies: a judge that always says the same would look as good\n",
+            "  kappa                 not defined: every verdict is the same\n",
+            "  fails what is bad     no such replies\n",
+            "\nCANNOT TELL: people fail none of the replies; a judge that always says the same would look as",
         ],
     ),
-    "all fail": ((0, 0, 0, 2), ["  sensitivity  unknown: people pass none of the replies\n"]),
-    "judge passes all": ((1, 1, 0, 0), ["of the 1 reply that people pass\n", "  note         few labels", "disagrees"]),
+    "all fail": ((0, 0, 0, 2), ["  passes what is good   no such replies\n"]),
+    "judge passes all": (
+        (1, 1, 0, 0),
+        ["CANNOT TELL: kappa 0.00 of 2 labels; the intervals are wide", "\n1 disagreement\n"],
+    ),
 }
 
 
@@ -947,20 +960,21 @@ def test_the_whole_report_on_a_terminal(project: Project, serve: Callable[..., F
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[0] == f"openai/judge-1 as llm_judge {CRITERIA}"
-    assert [line[2:15].strip() for line in lines[1:]] == [
-        *("labels", "passed", "agreement", "kappa", "sensitivity", "specificity", "consistency", "cost", "note"),
-        *("disagrees on", "passport", "run"),
+    assert list(rows_of(result.stdout)) == ["agrees with people", "kappa", "passes what is good", "fails what is bad"]
+    assert lines[5:] == [
+        f"labels.csv: 3 rows, $0.006, run {run_folders(project.folder)[0].name}",
+        "is it the same verdict each time? --repeat 3 asks about every reply three times",
+        f"passport {passports_of(project)[0].relative_to(project.folder)}",
+        "",
+        "1 disagreement",
+        "",
+        "!= c\N{REPLACEMENT CHARACTER}[2J  people fail, judge passes",
+        "  replied: right: \N{REPLACEMENT CHARACTER}[31mred",
+        "  judge: I read: right: \N{REPLACEMENT CHARACTER}[31mred",
+        "",
+        "CANNOT TELL: kappa 0.40 of 3 labels; the intervals are wide, 30 labels or more tell more",
     ]
-    told = {line[2:15].strip(): line[15:] for line in lines[1:]}
-    assert told["labels"] == "labels.csv: 3 rows"
-    assert told["passed"] == "1 of 3 by people, 2 by the judge"
-    assert told["consistency"] == "unknown; --repeat 3 asks about every reply three times"
-    assert told["cost"] == "$0.006000"
-    assert told["note"] == "few labels, so the intervals are wide; 30 or more tell more"
-    assert told["disagrees on"].endswith(", which it passes: I read: right: \N{REPLACEMENT CHARACTER}[31mred")
     assert "\x1b" not in result.stdout
-    assert told["passport"] == str(passports_of(project)[0].relative_to(project.folder))
-    assert told["run"] == str(run_folders(project.folder)[0].relative_to(project.folder))
 
 
 # Exit codes, and verdicts that are missing
@@ -978,17 +992,15 @@ def test_a_judge_that_cannot_be_read_gives_no_verdict(project: Project, serve: C
     assert Path(found["passport"]).is_file()
     result = project.invoke("judge", "test", "--labels", "labels.csv")
     assert result.exit_code == 3
-    assert "  labels       labels.csv: 3 rows, 2 of them without a verdict\n" in result.stdout
-    assert "  no verdict   on b and 1 more: the judge's answer cannot be read: 'It is bad.'\n" in result.stdout
+    assert "\nlabels.csv: 3 rows, 2 of them without a verdict, " in result.stdout
+    assert "\nno verdict on b and 1 more: the judge's answer cannot be read: 'It is bad.'\n" in result.stdout
     # Left out of the figures, and told once more as what could be worst.
     whole = found["figures"]["with_errors"]
     assert (found["figures"]["agreement"], found["figures"]["specificity"]) == (1.0, None)
     assert (whole["agreement"], whole["sensitivity"], whole["specificity"]) == (about(1 / 3), 1.0, 0.0)
     assert whole["agreement_interval"] == about_all(wilson_of(1, 3))
-    line = (
-        "agreement 33.3%, kappa 0.000, sensitivity 100.0%, specificity 0.0%: with the 2 missing verdicts taken as wrong"
-    )
-    assert f"  with errors  {line}\n" in result.stdout
+    line = "with the 2 missing verdicts taken as wrong: agrees 33%, good passes 100%, bad fails 0%, kappa 0.00"
+    assert f"\n{line}\n" in result.stdout
 
 
 def test_figures_with_all_verdicts_are_given_once(project: Project, serve: Callable[..., FakeServer]) -> None:
@@ -996,7 +1008,7 @@ def test_figures_with_all_verdicts_are_given_once(project: Project, serve: Calla
     project.write("evals.yaml", suite_with())
     project.write("labels.csv", LABELS)
     assert judged(project)["figures"]["with_errors"] is None
-    assert "with errors" not in project.run("judge", "test", "--labels", "labels.csv")
+    assert "taken as wrong" not in project.run("judge", "test", "--labels", "labels.csv")
 
 
 def test_on_invalid_zero_is_a_verdict(project: Project, serve: Callable[..., FakeServer]) -> None:
@@ -1018,10 +1030,11 @@ def test_a_judge_that_cannot_be_asked_at_all(project: Project, serve: Callable[.
     project.write("labels.csv", LABELS)
     result = project.invoke("judge", "test", "--labels", "labels.csv", "-w", "1")
     assert result.exit_code == 3
-    assert "  labels       labels.csv: 2 rows, 2 of them without a verdict\n" in result.stdout
-    assert "  no verdict   on a" in result.stdout
+    assert "\nlabels.csv: 2 rows, 2 of them without a verdict, " in result.stdout
+    assert "\nno verdict on a" in result.stdout
     assert "401" in result.stdout
-    assert "  passport     none, because the judge gave no verdict at all\n" in result.stdout
+    assert "\nno passport\n" in result.stdout
+    assert result.stdout.endswith("\nWARN nothing was measured: the judge gave no verdict at all\n")
     assert not (project.folder / ".rejoinder/passports").exists()
     run_id = run_folders(project.folder)[0].name
     assert f"--resume {run_id}" in result.stderr

@@ -41,7 +41,8 @@ from rejoinder.stats import Confusion, kappa, kappa_interval, position_bias, sel
 def read_findings(results: Iterable[Result]) -> list[Finding]:
     findings: dict[str, Finding] = {}
     for result in results:
-        finding = findings.setdefault(result.id, Finding(result.id, result.metadata["label"], [], [], [], []))
+        reply = (result.turns[0].response or "") if result.turns else ""
+        finding = findings.setdefault(result.id, Finding(result.id, result.metadata["label"], [], [], [], [], reply))
         check = next(iter(result.deciding_checks), None)
         if check is None:
             finding.troubles.append(result.error.message if result.error is not None else "it was not asked")

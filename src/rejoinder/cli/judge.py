@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -11,10 +12,10 @@ from msgspec import Struct
 
 from rejoinder.cli.grouping import format_option, grouped
 from rejoinder.cli.options import SELECTION, TRUST
-from rejoinder.cli.output import echo, show_problems, write_data
+from rejoinder.cli.output import echo, echo_lines, form_for, show_problems, write_data
 from rejoinder.engine.options import RunOptions
 from rejoinder.errors import SuiteError, UsageError
-from rejoinder.report.words import count
+from rejoinder.report.words import Commands, count
 
 if TYPE_CHECKING:
     from rejoinder.calibration.labels import LabelFile
@@ -64,8 +65,9 @@ def command() -> None:
     **TRUST,
 )
 @click.option("--resume", "run", metavar="RUN", help="Go on with a test that was cut off; what is answered stays.")
+@click.option("--verbose", "-v", is_flag=True, help="Show every reply on which people and judge disagree.")
 @format_option
-def test(choice: JudgeChoice, labels: Path, options: RunOptions, run: str | None, form: str) -> None:
+def test(choice: JudgeChoice, labels: Path, options: RunOptions, run: str | None, verbose: bool, form: str) -> None:
     """Ask a judge about replies that people have labelled, and measure how far it agrees with them.
 
     A row of the labels has `reply` and `label` (pass or fail). Beside them may stand `id`, `prompt`, `reference`, the
@@ -77,7 +79,7 @@ def test(choice: JudgeChoice, labels: Path, options: RunOptions, run: str | None
     from rejoinder.calibration.measure import make_passport, read_findings
     from rejoinder.cli.results import relative
     from rejoinder.engine.passports import find_passport, write_passport
-    from rejoinder.report.judges import write_judge_report
+    from rejoinder.report.judges import Tested, write_judge_report
 
     try:
         file = read_labels(labels)
@@ -97,16 +99,33 @@ def test(choice: JudgeChoice, labels: Path, options: RunOptions, run: str | None
     if form == "json":
         _write_record(passport, findings, path, report)
     else:
-        echo(*write_judge_report(passport, findings, report.summary))
-        echo(f"  {'passport':13}{relative(path) if path else 'none, because the judge gave no verdict at all'}")
+        kept = f"passport {relative(path)}" if path else "no passport"
         if path and before is not None:
             then = count(before.labels.scored, "label")
-            echo(f"  {'':13}it replaces the one of {before.created_at[:10]}, which rested on {then}")
-        echo(f"  {'run':13}{relative(report.folder.path)}")
+            kept += f", instead of the one of {before.created_at[:10]} with {then}"
+        tested = Tested(
+            passport=passport,
+            findings=tuple(findings),
+            cost=report.summary.judge_cost,
+            run=report.folder.id,
+            kept=kept,
+            commands=_next_commands(passport, subject) if choice.criteria is None else (),
+        )
+        echo_lines(write_judge_report(tested, form_for(sys.stdout), every=verbose))
     if report.summary.errors or report.summary.skipped:
         again = f"repeat the command with --resume {report.folder.id}"
         echo(f"to retry where the judge gave no answer, {again}", err=True)
         sys.exit(3)
+
+
+def _next_commands(passport: Passport, subject: Subject) -> Commands:
+    """A run whose rates are corrected by what is known of the judge."""
+    from rejoinder.cli.results import relative
+
+    path = relative(Path(subject.suite.path))
+    if not passport.passes[1] or not passport.fails[1] or not path.isprintable():
+        return ()
+    return ((f"rejoinder run {quote(path)} --corrected", "rates corrected for the judge's errors"),)
 
 
 def _write_record(passport: Passport, findings: list[Finding], path: Path | None, report: RunReport) -> None:

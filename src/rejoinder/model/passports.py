@@ -149,6 +149,7 @@ class Finding(Struct, frozen=True):
     """For a comparison: the score of the reply when it was shown first, and when second."""
     troubles: list[str]
     """Why there was no verdict."""
+    reply: str = ""
 
     @property
     def is_wrong(self) -> bool:

@@ -1,134 +1,265 @@
-"""How far a judge can be trusted, on a terminal."""
+"""How far a judge can be trusted: its figures, where people and judge disagree, and what that means."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
-from rejoinder.model import Summary
-from rejoinder.model.passports import Figures, Finding, Passport, PositionBias, Rates, SelfConsistency, describe_judge
+from msgspec import Struct, structs
+
+from rejoinder.model.passports import Finding, Passport, PositionBias, Rates, describe_judge
 from rejoinder.model.results import Interval
-from rejoinder.report.summary import dollars
-from rejoinder.report.words import count, shortened
+from rejoinder.report.failure import reply_rows
+from rejoinder.report.styled import (
+    EMPTY,
+    Form,
+    Line,
+    Piece,
+    Role,
+    beside,
+    command_rows,
+    folded,
+    line,
+    mark,
+    paragraph,
+    safe,
+    width_of_line,
+)
+from rejoinder.report.words import Commands, count, interval, money, shortened
+from rejoinder.stats import p_words, percent
 
-WIDTH = 13
 FEW_LABELS = 30
-MOST_LISTED = 10
-LONGEST_REASON, LONGEST_TROUBLE = 120, 300
-_DOES = {"pass": "passes", "fail": "fails"}
+SOUND_KAPPA, POOR_KAPPA = 0.8, 0.4
+"""From here on a judge is good, and below here hardly better than none: a convention, no law."""
+SOUND_RATE = 0.8
+"""A rate of replies judged rightly below which a judge is called kind or strict."""
+SHOWN = 2
+"""Disagreements that are shown without being asked for."""
+MOST_TROUBLES = 10
+LONGEST_ASKED, LONGEST_TROUBLE, LONGEST_REPLY = 120, 300, 1000
+NARROW = 72
+"""Columns below which labels are short."""
 
 
-def write_judge_report(passport: Passport, findings: Sequence[Finding], summary: Summary) -> Iterator[str]:
-    yield f"{passport.judge} as {shortened(describe_judge(passport.kind, passport.asked), LONGEST_REASON)}"
-    for title, text in _lines(passport, findings, summary):
-        yield f"  {title:{WIDTH}}{text}"
+class Tested(Struct, frozen=True, kw_only=True):
+    """A test of a judge, and what became of it."""
+
+    passport: Passport
+    findings: tuple[Finding, ...]
+    cost: float | None = None
+    run: str
+    kept: str
+    """What became of its passport."""
+    commands: Commands = ()
 
 
-def _lines(passport: Passport, findings: Sequence[Finding], summary: Summary) -> Iterator[tuple[str, str]]:
-    labels, figures, table = passport.labels, passport.figures, passport.figures.confusion
-    missing = labels.rows - labels.scored
-    without = f", {missing} of them without a verdict" if missing else ""
-    yield "labels", f"{labels.file}: {count(labels.rows, 'row')}{without}"
-    if labels.scored:
-        people, judge = table.both_pass + table.human_only, table.both_pass + table.judge_only
-        yield "passed", f"{people} of {labels.scored} by people, {judge} by the judge"
-        yield "agreement", _rate(figures.agreement, figures.agreement_interval)
-        yield "kappa", _kappa(figures)
-        sensitivity = _rate(figures.sensitivity, figures.sensitivity_interval)
-        specificity = _rate(figures.specificity, figures.specificity_interval)
-        yield "sensitivity", _share(sensitivity, passport.passes, "pass")
-        yield "specificity", _share(specificity, passport.fails, "fail")
-        yield from _with_errors(figures.with_errors, missing)
-        yield from _steadiness(figures.self_consistency, passport.repeat)
-        yield from _position(figures.position)
-    if summary.judge_cost is not None:
-        yield "cost", dollars(summary.judge_cost)
-    if labels.scored:
-        yield from _advice(passport)
-    yield from _disagreements(findings)
-    yield from _troubles(findings)
+class _Row(Struct, frozen=True):
+    """Labels and words in full, and where there is little room."""
+
+    label: tuple[str, str]
+    counted: str = ""
+    value: str = ""
+    bounds: str = ""
+    word: tuple[str, str] = ("", "")
+    role: Role = "quiet"
 
 
-def _rate(rate: float | None, interval: Interval | None) -> str:
-    return "unknown" if rate is None or interval is None else f"{rate:.1%} ({_interval(interval)})"
+def write_judge_report(tested: Tested, form: Form, *, every: bool = False) -> Iterator[Line]:
+    """`every`: show all disagreements."""
+    passport = tested.passport
+    asked = safe(shortened(describe_judge(passport.kind, passport.asked), LONGEST_ASKED))
+    yield from paragraph(line((safe(passport.judge), "name"), (f" as {asked}", "quiet")), form)
+    yield from _table(list(_rows(passport)), form)
+    for text in _besides(tested, form):
+        yield from paragraph(line((text, "quiet")), form)
+    yield from _disagreements(tested.findings, form, every=every)
+    yield from _troubles(tested.findings, form)
+    yield EMPTY
+    sign, word, why = judged(passport)
+    role: Role = "pass" if sign == "✓" else "fail" if sign == "✗" else "warned"
+    start = (*mark(sign, form), Piece(word, role))
+    if sign == "?" and not form.symbols:  # the mark says it already
+        start = (Piece("CANNOT TELL", role),)
+    yield from beside((*start, Piece(f": {why}")), (), form.edge)
+    if form.commands:
+        yield from command_rows(tested.commands, form.edge)
 
 
-def _with_errors(rates: Rates | None, missing: int) -> Iterator[tuple[str, str]]:
-    """The figures above leave out replies without a verdict: here these count as wrong."""
-    if rates is None:
-        return
-    formats = {"agreement": ".1%", "kappa": ".3f", "sensitivity": ".1%", "specificity": ".1%"}
-    values = ((name, getattr(rates, name), form) for name, form in formats.items())
-    known = [f"{name} {value:{form}}" for name, value, form in values if value is not None]
-    verdicts = "the missing verdict" if missing == 1 else f"the {missing} missing verdicts"
-    yield "with errors", f"{', '.join(known)}: with {verdicts} taken as wrong"
-
-
-def _interval(interval: Interval) -> str:
-    return f"95 % interval {interval[0]:.1%} to {interval[1]:.1%}, Wilson"
-
-
-def _share(rate: str, counts: tuple[int, int], word: str) -> str:
-    if not counts[1]:
-        return f"unknown: people {word} none of the replies"
-    replies = "reply" if counts[1] == 1 else "replies"
-    return f"{rate}: it {_DOES[word]} {counts[0]} of the {counts[1]} {replies} that people {word}"
-
-
-def _kappa(figures: Figures) -> str:
-    value, interval = figures.kappa, figures.kappa_interval
-    if value is None:
-        return "not defined: people and judge give every reply the same verdict, which chance alone explains"
-    bounds = f" (95 % interval {interval[0]:.3f} to {interval[1]:.3f})" if interval else ""
-    return f"{value:.3f}{bounds}; 0 is what chance gives, 1 is full agreement"
-
-
-def _steadiness(steady: SelfConsistency | None, repeat: int) -> Iterator[tuple[str, str]]:
-    if steady is None:
-        if repeat == 1:
-            yield "consistency", "unknown; --repeat 3 asks about every reply three times"
-        return
-    alpha = "" if steady.alpha is None else f"; Krippendorff's alpha {steady.alpha:.3f}"
-    share = _rate(steady.unanimous, steady.unanimous_interval)
-    replies = f"{steady.replies:,}" if steady.replies == steady.total else f"{steady.replies:,} of {steady.total:,}"
-    yield "consistency", f"{share} of {replies} replies judged at least twice get the same verdict each time{alpha}"
-
-
-def _position(position: PositionBias | None) -> Iterator[tuple[str, str]]:
-    if position is None:
-        return
-    share = _rate(position.consistent, position.consistent_interval)
-    yield "position", f"{share} of the pairs get the same verdict in both orders"
-    if position.p_value is not None:
-        gains = f"{position.to_first} times for the first answer, {position.to_second} times for the second"
-        yield "", f"the order decides {gains} (exact p = {position.p_value:.3g})"
-
-
-def _advice(passport: Passport) -> Iterator[tuple[str, str]]:
+def judged(passport: Passport) -> tuple[str, str, str]:
+    """Whether the judge can be used: a mark, the word and why."""
+    figures, labels = passport.figures, passport.labels.scored
+    if not labels:
+        return "!", "nothing was measured", "the judge gave no verdict at all"
     if not passport.passes[1] or not passport.fails[1]:
         which = "pass" if not passport.passes[1] else "fail"
-        yield "note", f"people {which} none of the replies: a judge that always says the same would look as good"
-    elif passport.labels.scored < FEW_LABELS:
-        yield "note", f"few labels, so the intervals are wide; {FEW_LABELS} or more tell more"
+        why = "a judge that always says the same would look as good"
+        return "?", "cannot tell", f"people {which} none of the replies; {why}"
+    kappa = f"kappa {figures.kappa or 0:.2f} of {count(labels, 'label')}"
+    if labels < FEW_LABELS:
+        return "?", "cannot tell", f"{kappa}; the intervals are wide, {FEW_LABELS} labels or more tell more"
+    wrong = "".join(f"; {text}" for text in _faults(figures))
+    if figures.kappa is None or figures.kappa < POOR_KAPPA:
+        return "✗", "not to be used", f"{kappa}, hardly more than chance gives{wrong}"
+    if figures.kappa < SOUND_KAPPA or wrong:
+        return "!", "usable with care", f"{kappa}{wrong}"
+    return "✓", "usable", kappa
 
 
-def _disagreements(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
+def _faults(figures: Rates) -> Iterator[str]:
+    if figures.specificity is not None and figures.specificity < SOUND_RATE:
+        yield "too kind to bad replies"
+    if figures.sensitivity is not None and figures.sensitivity < SOUND_RATE:
+        yield "too strict with good replies"
+
+
+def _rows(passport: Passport) -> Iterator[_Row]:
+    figures, table, scored = passport.figures, passport.figures.confusion, passport.labels.scored
+    if not scored:
+        return
+    agreed = table.both_pass + table.both_fail
+    yield _rate(("agrees with people", "agrees"), (agreed, scored), figures.agreement_interval)
+    if figures.kappa is None:
+        word = "not defined: every verdict is the same"
+        yield _Row(("kappa", "kappa"), word=(word, word))
+    else:
+        bounds = "" if figures.kappa_interval is None else " to ".join(f"{end:.2f}" for end in figures.kappa_interval)
+        yield _Row(("kappa", "kappa"), "", f"{figures.kappa:.2f}", bounds)
+    good = _rate(("passes what is good", "good passes"), passport.passes, figures.sensitivity_interval)
+    missed = passport.passes[1] - passport.passes[0]
+    yield _warned(good, f"rejects {missed:,} of {passport.passes[1]:,}", f"{missed:,} rejected") if missed else good
+    bad = _rate(("fails what is bad", "bad fails"), passport.fails, figures.specificity_interval)
+    missed = passport.fails[1] - passport.fails[0]
+    yield _warned(bad, f"lets {missed:,} of {passport.fails[1]:,} through", f"{missed:,} slip by") if missed else bad
+    steady, position = figures.self_consistency, figures.position
+    if steady is not None:
+        same = round(steady.unanimous * steady.replies), steady.replies
+        alpha = "" if steady.alpha is None else f"alpha {steady.alpha:.2f}"
+        often = "twice" if passport.repeat == 2 else f"{passport.repeat:,} times"
+        yield _rate((f"same verdict {often}", f"same {often}"), same, steady.unanimous_interval, alpha)
+    if position is not None:
+        same = round(position.consistent * position.pairs), position.pairs
+        yield _rate(("same in both orders", "both orders"), same, position.consistent_interval, _swayed(position))
+
+
+def _swayed(position: PositionBias) -> str:
+    """Which place of two answers the judge prefers."""
+    if position.p_value is None:
+        return ""
+    return f"{position.to_first:,} for the first, {position.to_second:,} for the second, {p_words(position.p_value)}"
+
+
+def _rate(label: tuple[str, str], part: tuple[int, int], bounds: Interval | None, word: str = "") -> _Row:
+    number, of = part
+    if not of:
+        return _Row(label, word=("no such replies", "none"))
+    ends = "" if bounds is None else interval(bounds)
+    return _Row(label, f"{number:,} of {of:,}", percent(number / of, of, bounds), ends, (word, word))
+
+
+def _warned(row: _Row, *word: str) -> _Row:
+    return structs.replace(row, word=word, role="warn")
+
+
+def _table(rows: Sequence[_Row], form: Form) -> Iterator[Line]:
+    narrow = form.width is not None and form.width < NARROW
+    gap = " " * (2 if narrow else 3)
+    labels = [row.label[1 if narrow else 0] for row in rows]
+    widths = [max((len(getattr(row, name)) for row in rows), default=0) for name in ("counted", "value", "bounds")]
+    longest = max(map(len, labels), default=0)
+    for row, label in zip(rows, labels, strict=True):
+        start = Piece(f"  {label.ljust(longest)}{gap}", "quiet")
+        if not row.value:
+            yield (start, Piece(row.word[0]))
+            continue
+        counted, value, bounds = (
+            text.rjust(width) for text, width in zip((row.counted, row.value, row.bounds), widths, strict=True)
+        )
+        figures = (start, Piece(f"{counted}{gap}"), Piece(value, "name"), Piece(f"{gap}{bounds}", "quiet"))
+        word = row.word[1 if narrow else 0]
+        yield from _with_word(figures, Piece(word, row.role), gap, form)
+
+
+def _with_word(figures: Line, word: Piece, gap: str, form: Form) -> Iterator[Line]:
+    """What a figure means behind it; below it where there is no room."""
+    whole = (*figures, Piece(gap), word) if word.text else figures
+    if form.width is None or width_of_line(whole) <= form.width:
+        yield whole
+    else:
+        yield figures
+        yield from folded((Piece(f"    {word.text}", word.role),), form.width)
+
+
+def _besides(tested: Tested, form: Form) -> Iterator[str]:
+    """What the figures rest on, and what else there is to know."""
+    passport, labels = tested.passport, tested.passport.labels
+    missing = labels.rows - labels.scored
+    without = f", {missing:,} of them without a verdict" if missing else ""
+    cost = [money(tested.cost)] if tested.cost is not None else []
+    run = f"run {tested.run[-4:] if form.symbols else tested.run}"
+    yield ", ".join([f"{safe(labels.file)}: {count(labels.rows, 'row')}{without}", *cost, run])
+    if passport.figures.with_errors is not None:
+        yield _with_errors(passport.figures.with_errors, missing)
+    if labels.scored and passport.figures.self_consistency is None and passport.repeat == 1:
+        yield "is it the same verdict each time? --repeat 3 asks about every reply three times"
+    yield safe(tested.kept)
+
+
+def _with_errors(rates: Rates, missing: int) -> str:
+    """The figures leave out replies without a verdict: here these count as wrong."""
+    shares = {"agrees": rates.agreement, "good passes": rates.sensitivity, "bad fails": rates.specificity}
+    known = [f"{name} {percent(value, rates.scored)}" for name, value in shares.items() if value is not None]
+    kappa = [] if rates.kappa is None else [f"kappa {rates.kappa:.2f}"]
+    verdicts = "the missing verdict" if missing == 1 else f"the {missing:,} missing verdicts"
+    return f"with {verdicts} taken as wrong: {', '.join([*known, *kappa])}"
+
+
+_DOES = {True: "passes", False: "fails"}
+_DO = {True: "pass", False: "fail"}
+
+
+def _disagreements(findings: Sequence[Finding], form: Form, *, every: bool) -> Iterator[Line]:
     wrong = [finding for finding in findings if finding.is_wrong]
-    for position, finding in enumerate(wrong[:MOST_LISTED]):
-        said = _DOES["pass" if finding.verdicts[0] else "fail"]
-        reason = shortened(finding.reasons[0], LONGEST_REASON)
-        yield "" if position else "disagrees on", f"{finding.id}, which it {said}: {reason}"
-    if len(wrong) > MOST_LISTED:
-        yield "", f"and {len(wrong) - MOST_LISTED} more"
+    if not wrong:
+        return
+    yield EMPTY
+    shown = wrong if every else _of_both_kinds(wrong)
+    more = f" ({len(shown):,} shown; all: --verbose)" if len(shown) < len(wrong) else ""
+    yield line((count(len(wrong), "disagreement"), "name"), (more, "quiet"))
+    sign = "≠" if form.symbols else "!="
+    for finding in shown:
+        yield EMPTY
+        people, judge = _DO[finding.label], _DOES[finding.verdicts[0]]
+        told = line((sign, "warn"), f" {safe(finding.id)}  ", (f"people {people}, judge {judge}", "reason"))
+        yield from paragraph(told, form)
+        room = None if form.edge is None else form.edge - 4
+        whole = line(safe(shortened(finding.reply, LONGEST_REPLY)) or "(empty reply)")
+        rows = [whole] if room is None else reply_rows(finding.reply, (), room)
+        for place, row in enumerate(rows):
+            start = ("  < " if form.symbols else "  replied: ") if place == 0 else "    "
+            yield (Piece(start, "quiet"), *row)
+        reason = line(("  judge: ", "quiet"), safe(finding.reasons[0]))
+        yield from islice(paragraph(reason, form), 3) if form.edge is not None else [reason]
 
 
-def _troubles(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
+def _of_both_kinds(wrong: Sequence[Finding]) -> list[Finding]:
+    """A few of them, in their order: one that the judge passes and one that it fails, where there are both."""
+    firsts = {finding.label: finding for finding in reversed(wrong)}
+    others = [finding for finding in wrong if finding is not firsts[finding.label]]
+    chosen = [*firsts.values(), *others][:SHOWN]
+    return [finding for finding in wrong if finding in chosen]
+
+
+def _troubles(findings: Sequence[Finding], form: Form) -> Iterator[Line]:
     """Why there are verdicts missing; mostly it is one reason for all of them."""
     reasons: dict[str, list[str]] = {}
     for finding in findings:
         for trouble in dict.fromkeys(finding.troubles):
             reasons.setdefault(trouble, []).append(finding.id)
-    for position, (reason, ids) in enumerate(list(reasons.items())[:MOST_LISTED]):
-        more = f" and {len(ids) - 1} more" if ids[1:] else ""
-        yield "" if position else "no verdict", f"on {ids[0]}{more}: {shortened(reason, LONGEST_TROUBLE)}"
-    if len(reasons) > MOST_LISTED:
-        yield "", f"and for {len(reasons) - MOST_LISTED} other reasons"
+    if reasons:
+        yield EMPTY
+    for reason, ids in list(reasons.items())[:MOST_TROUBLES]:
+        more = f" and {len(ids) - 1:,} more" if ids[1:] else ""
+        why = safe(shortened(reason, LONGEST_TROUBLE))
+        yield from paragraph(line(("no verdict", "fail"), f" on {safe(ids[0])}{more}: ", (why, "reason")), form)
+    if len(reasons) > MOST_TROUBLES:
+        yield line((f"and for {len(reasons) - MOST_TROUBLES:,} other reasons", "quiet"))
