@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -200,9 +201,10 @@ def test_what_fits_the_screen_and_data_are_not_paged(shop: Project, tmp_path: Pa
 
 def test_after_one_conversation_the_way_to_another_course_is_named(shop: Project) -> None:
     one = ("show", "last", "--case", "refund-2", "--target", "one")
-    _, shown = on_terminal(shop, *one, rows=60)
+    _, shown = on_terminal(shop, *one, rows=60, COLUMNS="120", NO_COLOR="1")
+    shown = re.sub(r"\x1b\[\d*m", "", shown)
     command = "rejoinder fork last --case refund-2 --turn 2 --target one --prompt TEXT"
-    assert f"  {command}   say something else at turn 2" in shown
+    assert f"\r\nevals.yaml:1, on one, 2 turns\r\n  {command}\r\n      say something else at turn 2\r\n" in shown
     assert "fork" not in shop.run(*one) + on_terminal(shop, "show", "--failed", rows=60)[1]
     assert shop.run_json(*command.split()[1:], code=1)["results"][0]["turns"][1]["prompt"] == "TEXT"
 

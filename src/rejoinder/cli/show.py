@@ -10,7 +10,7 @@ from shlex import quote
 import click
 
 from rejoinder.cli.options import trust_option
-from rejoinder.cli.output import echo, echo_styled, show_error, style_for, write_machine
+from rejoinder.cli.output import echo, echo_lines, form_for, show_error, write_machine
 from rejoinder.cli.pager import paged
 from rejoinder.cli.results import Output, label_of, output_options, write_report
 from rejoinder.cli.zoom import Zoom, ZoomedReport, zoom_in, zoom_options
@@ -20,10 +20,11 @@ from rejoinder.engine.run_report import RunReport
 from rejoinder.engine.verify import find_damage
 from rejoinder.errors import UsageError
 from rejoinder.model import Result
+from rejoinder.report.block import write_block, write_facts
 from rejoinder.report.conversation import signs_for, write_conversation
 from rejoinder.report.formats import FORMATS
-from rejoinder.report.problems import printable_line
-from rejoinder.report.words import count
+from rejoinder.report.styled import EMPTY, Form, command_rows, line, paragraph, safe
+from rejoinder.report.words import Commands, count
 from rejoinder.spelling import list_words
 
 FORMATS_OF_PARTS = ("json", "jsonl", "yaml", "csv")
@@ -78,28 +79,40 @@ def _write(report: RunReport, zoom: Zoom, output: Output, name: str) -> None:
 
 
 def _write_text(report: ZoomedReport, zoom: Zoom, name: str) -> None:
-    selected, signs = report.selected, signs_for(sys.stdout)
-    if (selected.results, selected.of) != (1, 1):
-        _dim(_header(report, zoom))
-        echo("")
+    selected, form = report.selected, form_for(sys.stdout)
+    is_alone = (selected.results, selected.of) == (1, 1)
+    if not is_alone:
+        echo_lines([*paragraph(line((safe(_header(report, zoom)), "quiet")), form), EMPTY])
     for number, result in enumerate(report.conversations):
         if number:
             echo("")
-        echo(*write_conversation(result, label=label_of(result, report), signs=signs, turn=zoom.turn))
-        if (selected.results, selected.of) == (1, 1) and sys.stdout.isatty():
-            _tell_how_to_fork(result, report, zoom, name)
+        _write_conversation(result, label_of(result, report), zoom.turn, form)
+        if is_alone:
+            commands = _next_commands(result, report, zoom, name) if form.commands else ()
+            echo_lines([EMPTY, *write_facts(result, form), *command_rows(commands, form.edge)])
     if selected.results < selected.of:
-        echo("")
-        _dim(f"{selected.of - selected.results:,} more: --limit {selected.of}, or one alone: --case ID")
+        rest = f"{selected.of - selected.results:,} more: --limit {selected.of}, or one alone: --case ID"
+        echo_lines([EMPTY, *paragraph(line((rest, "quiet")), form)])
 
 
-def _tell_how_to_fork(result: Result, report: ZoomedReport, zoom: Zoom, name: str) -> None:
-    if not result.turns:
-        return
+def _write_conversation(result: Result, label: str, turn: int | None, form: Form) -> None:
+    """The block as it is in a pipe; on a screen with roles, and wrapped."""
+    signs = signs_for(sys.stdout)
+    written = write_conversation(result, label=label, signs=signs, turn=turn)
+    if form.symbols:
+        echo_lines(write_block(result, written, signs, form, turn))
+    else:
+        echo(*written)
+
+
+def _next_commands(result: Result, report: ZoomedReport, zoom: Zoom, name: str) -> Commands:
+    """How to go on with a conversation in another way."""
+    if not result.turns or not (result.id + result.target + name).isprintable():
+        return ()
     turn = zoom.turn or min(2, len(result.turns))
     target = f" --target {quote(result.target)}" if len(report.summary.by_target) > 1 else ""
     command = f"rejoinder fork {quote(name)} --case {quote(result.id)} --turn {turn}{target} --prompt TEXT"
-    echo("", f"  {command}   say something else at turn {turn}")
+    return ((command, f"say something else at turn {turn}"),)
 
 
 def _header(report: ZoomedReport, zoom: Zoom) -> str:
@@ -114,7 +127,3 @@ def _header(report: ZoomedReport, zoom: Zoom) -> str:
     else:
         part = f"{one.of:,} of {count(one.total, 'conversation')}"
     return f"{names} on {targets}, run {report.run.id}, {part}"
-
-
-def _dim(line: str) -> None:
-    echo_styled([style_for(sys.stdout)(printable_line(line), "dim")])

@@ -67,11 +67,11 @@ def _indented(rows: Iterable[Line]) -> Iterator[Line]:
     return ((Piece("  "), *row) for row in rows)
 
 
-def _spans(checks: Iterable[CheckResult]) -> Iterator[tuple[int, int]]:
+def spans_of(checks: Iterable[CheckResult]) -> Iterator[tuple[int, int]]:
     """Where checks, or those inside them, found or missed what they want."""
     for check in checks:
         yield from check.spans
-        yield from _spans(check.children)
+        yield from spans_of(check.children)
 
 
 def _score(check: CheckResult) -> str:
@@ -88,7 +88,7 @@ def _said(turn: TurnResult, checks: Sequence[CheckResult], width: int, *, is_fir
     if turn.response is None:
         yield line("  ", ("< (no reply)", "quiet"))
         return
-    rows = reply_rows(turn.response, _spans(checks), width - 4)
+    rows = reply_rows(turn.response, spans_of(checks), width - 4)
     for place, row in enumerate(rows):
         yield (Piece("  < " if place == 0 else "    ", "quiet"), *row)
 
@@ -119,7 +119,7 @@ def _laid_out(text: str, spans: Sequence[tuple[int, int]], room: int) -> list[Li
     rows: list[Line] = []
     start = 0
     for written in text.split("\n"):
-        pieces = list(_pieces(written.rstrip("\r"), start, spans))
+        pieces = list(pieces_of(written.rstrip("\r"), start, spans))
         rows += list(wrap(pieces, room)) if any(piece.text.strip() for piece in pieces) else [()]
         start += len(written) + 1
     while rows and not rows[-1]:
@@ -127,7 +127,7 @@ def _laid_out(text: str, spans: Sequence[tuple[int, int]], room: int) -> list[Li
     return rows
 
 
-def _pieces(text: str, start: int, spans: Sequence[tuple[int, int]]) -> Iterator[Piece]:
+def pieces_of(text: str, start: int, spans: Sequence[tuple[int, int]]) -> Iterator[Piece]:
     """A line of a reply, with what its checks point at apart."""
     place = 0
     for low, high in spans:

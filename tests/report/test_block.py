@@ -1,0 +1,100 @@
+"""A whole conversation on a terminal: the words of the plain block, with roles."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rejoinder.model import Result, UsageResult
+from rejoinder.report.block import write_block, write_facts
+from rejoinder.report.conversation import ASCII, UNICODE, write_conversation
+from rejoinder.report.problems import printable_line
+from rejoinder.report.styled import PLAIN, Form, Line, plain_text, width_of_line
+from tests.kit import bounded
+from tests.report.exports import OBEYED, check, hostile, hostile_texts, in_error, mixed, result, turn
+
+SCREEN = Form(100, symbols=True, commands=True)
+
+
+def block(one: Result, form: Form = PLAIN, turn: int | None = None) -> list[Line]:
+    return list(write_block(one, write_conversation(one, turn=turn), UNICODE, form, turn))
+
+
+def roles(rows: list[Line], text: str) -> set[str]:
+    return {piece.role for row in rows for piece in row if text in piece.text}
+
+
+def lost() -> Result:
+    reply = "Of course!\r\nYou get a voucher."
+    place = reply.index("voucher")
+    bad = check(False, check="not", kind="not", children=(check(True, spans=((place, place + 7),)),))
+    bad = check(False, check="icontains voucher", kind="icontains", spans=((place, place + 7),), children=(bad,))
+    ended = {"status": "failed", "passed": False, "score": 0.0, "succeeded_on_turn": None}
+    first = turn("A voucher.", passed=False, prompt="Money back", checks=(check(False),))
+    return result("refund", first, turn(reply, 2, passed=False, prompt="In\nmoney.", checks=(bad,)), **ended)
+
+
+def test_headings_are_bold_labels_quiet_and_verdicts_coloured() -> None:
+    rows = block(lost())
+    assert roles(rows, "Eval 1: ") == roles(rows, "  Turn 2:") == roles(rows, "  Overall:") == {"name"}
+    assert roles(rows, "    Prompt:") == roles(rows, "    Response: ") == {"quiet"}
+    assert roles(rows, "❌ FAIL") == {"reason"}
+    assert roles(rows, "✅ PASS") == {"pass"}
+    assert roles(rows, "Money back") == {"text"}
+
+
+def test_what_failed_checks_point_at_is_underlined() -> None:
+    [row] = [row for row in block(lost()) if "You get" in plain_text(row)]
+    assert [(piece.text, piece.role) for piece in row if piece.role == "evidence"] == [("voucher", "evidence")]
+    passed = result("a", turn("A voucher.", checks=(check(True, spans=((2, 9),)),)))
+    assert not roles(block(passed), "voucher") & {"evidence"}
+
+
+def words_of(one: Result, only: int | None = None) -> list[str]:
+    """The block as a pipe has it, without what the facts say."""
+    lines = list(write_conversation(one, turn=only))
+    end = next(place for place, text in enumerate(lines) if text.startswith("  Overall: ")) + 1
+    return [printable_line(text).replace("\t", " ").rstrip() for text in lines[:end]]
+
+
+def same_words(one: Result, only: int | None = None) -> None:
+    rows = block(one, turn=only)
+    wanted = words_of(one, only)
+    assert [plain_text(row) for row in rows][: len(wanted)] == wanted
+    assert {piece.role for piece in rows[len(wanted) - 1] if "Overall:" in piece.text} == {"name"}
+
+
+def test_the_words_are_those_of_the_plain_block() -> None:
+    for one in (*mixed().results, lost(), in_error(), result("a", turn("x\r\r\ny\n\tz\n"))):
+        same_words(one)
+    same_words(lost(), only=2)
+
+
+@bounded(60)
+@given(hostile_texts, st.integers(40, 160))
+def test_no_text_leaves_its_lines(text: str, width: int) -> None:
+    for one in hostile(text).results:
+        same_words(one)
+        form = Form(width, symbols=True)
+        for row in (*block(one, form), *write_facts(one, form)):
+            assert not OBEYED.search(plain_text(row)) and "\n" not in plain_text(row)
+            assert width_of_line(row) <= width
+
+
+def test_the_facts_of_a_conversation() -> None:
+    one = result("times", turn(), file="math.yaml", line=9, usage=UsageResult(1200, 14, 1214), cost=0.0002)
+    assert [plain_text(row) for row in write_facts(one, SCREEN)] == [
+        "math.yaml:9, on demo, 1 turn, 1.5 s, 1.2k tokens, $0.0002"
+    ]
+    assert [plain_text(row) for row in write_facts(one, PLAIN)] == [
+        "math.yaml:9, on demo, 1 turn, 1.5 s, 1,214 tokens, $0.0002"
+    ]
+    narrow = Form(45, symbols=True)
+    assert [plain_text(row) for row in write_facts(one, narrow)] == ["math.yaml:9, on demo, 1 turn, 1.5 s, $0.0002"]
+    script = result("times", turn(model=None))
+    assert [plain_text(row) for row in write_facts(script, SCREEN)] == ["suites/evals.yaml:12, on demo, 1 turn"]
+
+
+def test_without_signs_there_are_words() -> None:
+    rows = list(write_block(lost(), write_conversation(lost(), signs=ASCII), ASCII, PLAIN, None))
+    assert roles(rows, "[x] FAIL") == {"reason"}
