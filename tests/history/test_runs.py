@@ -17,8 +17,9 @@ from rejoinder.engine import folder as folders
 from rejoinder.history import index
 from rejoinder.history.index import History
 from rejoinder.history.query import Query, Range, find_runs
-from rejoinder.model.history import RowFigures, RunRow
-from rejoinder.report.history import Form, write_runs, write_trend
+from rejoinder.model.history import Page, RowFigures, RunRow
+from rejoinder.report.history import write_runs, write_trend
+from rejoinder.report.styled import PLAIN, Form, Line, plain_text
 from tests.kit import (
     Process,
     Project,
@@ -381,9 +382,20 @@ def test_tags_that_are_given_at_once_are_all_kept(project: Project) -> None:
 # On a terminal
 
 
-def terminal(rows: list[RunRow], width: int = 80) -> list[str]:
+SCREEN = Form(80, symbols=True, commands=True)
+
+
+def terminal(rows: list[RunRow], width: int = 80) -> list[Line]:
     page = find_runs(History(tuple(rows), rows[-1].id), Query())
-    return list(write_runs(page, Form(now=1_767_261_600, width=width, style=lambda text, name: f"<{name} {text}>")))
+    return list(write_runs(page, Form(width, symbols=True, commands=True), 1_767_261_600))
+
+
+def text_of(page: Page, form: Form = SCREEN) -> list[str]:
+    return [plain_text(line) for line in write_runs(page, form, 0)]
+
+
+def loud(line: Line) -> list[tuple[str, str]]:
+    return [(piece.text, piece.role) for piece in line if piece.role not in ("text", "quiet")]
 
 
 def test_a_terminal_shows_the_end_of_ids_and_drops_columns_that_have_no_room() -> None:
@@ -392,40 +404,40 @@ def test_a_terminal_shows_the_end_of_ids_and_drops_columns_that_have_no_room() -
         row(2, summary=figures(21, 9, total_cost=0.031), started_at="2026-01-01T09:58:00Z", models=("openai/gpt-5",)),
     ]
     wide = terminal(rows)
-    assert wide[1] == "<place 0002> last  capitals  21 of 30   70%             $0.031  2 min  <error 9 failed>"
-    assert wide[2] == "<place 0001>       capitals  26 of 30   87%          3  $0.029  1 day  <error 4 failed>"
-    assert terminal(rows, 64)[0].split() == ["run", "suite", "passed", "rate", "cost", "age", "status"]
-    assert terminal(rows, 40)[0].split() == ["run", "suite", "passed", "age", "status"]
+    assert plain_text(wide[1]) == "0002 last   capitals   21 of 30    70%               $0.031   2 min   9 failed"
+    assert plain_text(wide[2]) == "0001        capitals   26 of 30    87%           3   $0.029   1 day   4 failed"
+    assert loud(wide[2]) == [("0001", "name"), ("87%", "name"), ("3", "recovered"), ("4 failed", "reason")]
+    assert plain_text(terminal(rows, 64)[0]).split() == ["run", "suite", "passed", "rate", "cost", "age", "status"]
+    assert plain_text(terminal(rows, 44)[0]).split() == ["run", "suite", "passed", "age", "status"]
 
 
 def test_baselines_stand_beside_their_runs_and_a_command_at_the_end() -> None:
     rows = [row(number, summary=figures(2)) for number in (1, 2)]
     page = find_runs(History(tuple(rows), rows[-1].id), Query())
-    form = Form(now=0, width=80)
-    assert list(write_runs(page, form))[-2:] == ["", "  rejoinder show last   the latest run"]
+    assert text_of(page)[-2:] == ["", "  rejoinder show last   the latest run"]
     blessed = structs.replace(page, baselines={rows[0].id: ("main", "v1")})
-    shown = list(write_runs(blessed, form))
+    shown = text_of(blessed)
     assert shown[2].startswith("0001 main v1")
-    assert shown[-2:] == ["", "  rejoinder compare 0001 last   what changed since main"]
-    assert list(write_runs(blessed, structs.replace(form, width=40)))[-2:] == [
-        "  rejoinder compare 0001 last",
+    assert shown[-2:] == ["", "  rejoinder compare main last   what changed since main"]
+    assert text_of(blessed, structs.replace(SCREEN, width=40))[-2:] == [
+        "  rejoinder compare main last",
         "      what changed since main",
     ]
-    in_a_pipe = list(write_runs(blessed, structs.replace(form, width=None)))
+    in_a_pipe = text_of(blessed, PLAIN)
     assert in_a_pipe[-1].startswith(f"{rows[0].id} main v1"), "no command"
 
 
 def test_an_end_that_two_ids_share_is_not_used() -> None:
     twins = [row(1, id="20260101-000001-abcd"), row(2, id="20260101-000002-abcd")]
-    assert "<place abcd>" in terminal(twins)[1]
-    assert terminal(twins)[1].startswith("20260101-000002-")
+    assert ("abcd", "name") in loud(terminal(twins)[1])
+    assert plain_text(terminal(twins)[1]).startswith("20260101-000002-abcd")
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_lines_fit_the_terminal(width: int) -> None:
     rows = [row(number, summary=figures(21, 9)) for number in range(1, 9)]
     page = find_runs(History(tuple(rows), rows[-1].id), Query())
-    assert all(len(line) <= width for line in write_runs(page, Form(now=0, width=width)))
+    assert all(len(line) <= width for line in text_of(page, Form(width, symbols=True, commands=True)))
 
 
 # The trend
@@ -434,7 +446,7 @@ def test_lines_fit_the_terminal(width: int) -> None:
 def trend(*rates: tuple[int, int], **more: Any) -> str | None:
     rows = [row(number, summary=figures(*rate), **more) for number, rate in enumerate(rates, 1)]
     page = find_runs(History(tuple(rows), None), Query())
-    return None if page.trend is None else write_trend(page.trend, Form(now=0, width=80))
+    return None if page.trend is None else plain_text(write_trend(page.trend, SCREEN))
 
 
 def test_the_trend_of_a_suite_runs_from_the_lowest_rate_to_the_highest() -> None:

@@ -13,7 +13,7 @@ from typing import Any, get_args
 import click
 
 from rejoinder.cli.grouping import AliasedOption, Values, grouped
-from rejoinder.cli.output import echo, echo_styled, style_for, width_of, words, write_data, write_machine
+from rejoinder.cli.output import echo, echo_lines, form_for, words, write_data, write_machine
 from rejoinder.engine.folder import RunFolder, find_run, list_runs, locate_run, prune_runs, remove_run
 from rejoinder.errors import RejoinderError
 from rejoinder.history.index import read_history
@@ -160,7 +160,7 @@ def command(ctx: click.Context, query: Query, form: str) -> None:
         return
     from msgspec import structs
 
-    from rejoinder.report.history import Form, write_csv, write_runs
+    from rejoinder.report.history import write_csv, write_runs
 
     if form == "text" and query.limit is None:
         query = structs.replace(query, limit=SHOWN)
@@ -175,8 +175,7 @@ def command(ctx: click.Context, query: Query, form: str) -> None:
     elif form == "csv":
         write_machine(write_csv(page))
     else:
-        width = width_of(sys.stdout) if sys.stdout.isatty() else None
-        echo_styled(write_runs(page, Form(now=time.time(), width=width, style=style_for(sys.stdout))))
+        echo_lines(write_runs(page, form_for(sys.stdout), time.time()))
 
 
 def _whole_row(row: RunRow, folder: Path, baselines: tuple[str, ...]) -> dict[str, Any]:

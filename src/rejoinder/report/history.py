@@ -3,65 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from rejoinder.model.history import ENDING, Page, RowFigures, RunRow, Trend, seconds_of
-from rejoinder.report.problems import Style, columns_of, plain, printable
-from rejoinder.report.words import command_lines, count, shortened
+from rejoinder.report.styled import EMPTY, Form, Line, Role, command_rows, line, paragraph, safe
+from rejoinder.report.tables import NARROW, Column, write_table
+from rejoinder.report.words import count, money, shortened
+from rejoinder.stats import percent
 
 if TYPE_CHECKING:
     from rejoinder.report.csv import Cell
 
 LONGEST_SUITES = 40
 LONGEST_NOTE = 200
-GAP = 2
 _STEPS = "▁▂▃▄▅▆▇"
 _DIGITS = "1234567"
 _AGES = ((60, 1, "now"), (3600, 60, "min"), (86400, 3600, "h"), (float("inf"), 86400, "day"))
 """Up to so many seconds, in parts of so many, with this word."""
-_OTHER_STYLES = {"passed": "fix", "failed": "error", "error": "error", "damaged": "error"}
-
-
-class Form(Struct, frozen=True, kw_only=True):
-    """Where a list is read."""
-
-    now: float
-    """Seconds since 1970, for the age of runs."""
-    width: int | None = None
-    """Columns of the terminal. Without any, all columns and whole ids are written, and no symbols."""
-    style: Style = plain
+_OUTCOMES: dict[str, Role] = {"passed": "pass", "failed": "reason", "error": "reason", "damaged": "reason"}
+"""Roles of how runs ended; all others are warnings."""
 
 
 class _Column(Struct, frozen=True):
     title: str
-    cell: Callable[[RunRow, Page, Form], str]
+    cell: Callable[[RunRow, Page, Form], Line]
     right: bool = False
     leaves: int = 0
     """Which column goes first where a line is too long; 0 stays."""
 
 
-def write_runs(page: Page, form: Form) -> Iterator[str]:
-    """The rows of a page as a table, what was left out, and the trend."""
+def write_runs(page: Page, form: Form, now: float) -> Iterator[Line]:
+    """The rows of a page as a table, what was left out, and the trend. `now`: seconds since 1970, for the runs' age."""
     if not page.rows:
-        yield _nothing(page)
+        yield line(_nothing(page))
         return
-    columns, widths, lines = _fitting(page, form)
-    yield _line([column.title for column in columns], columns, widths)
-    for row, cells in zip(page.rows, lines, strict=True):
-        yield _styled(_line(cells, columns, widths), cells, row, form)
+    titles, *rows = write_table(_columns(page, form, now), form)
+    yield titles
+    for row, shown in zip(page.rows, rows, strict=True):
+        yield shown
         if row.note:
-            yield f"  note: {printable(shortened(row.note, LONGEST_NOTE))}"
+            yield from paragraph(line((f"  note: {safe(shortened(row.note, LONGEST_NOTE))}", "quiet")), form)
     rest = page.total - len(page.rows)
     if rest:
-        yield f"{count(rest, 'other run')} of {page.total:,}; --limit and --offset show them"
+        more = f"{count(rest, 'other run')} of {page.total:,}; --limit and --offset show them"
+        yield from paragraph(line((more, "quiet")), form)
     if page.trend is not None:
-        yield ""
-        yield write_trend(page.trend, form)
-    if form.width is not None and page.last is not None:
-        yield ""
-        yield from command_lines([_next(page)], form.width)
+        yield EMPTY
+        yield from paragraph(write_trend(page.trend, form), form)
+    if form.commands and page.last is not None:
+        yield EMPTY
+        yield from command_rows((_next(page),), form.edge)
+
+
+def _columns(page: Page, form: Form, now: float) -> list[Column]:
+    ages = Column(title="age", cells=[line((_age(row, now), "quiet")) for row in page.rows])
+    columns = [
+        Column(
+            title=column.title,
+            cells=[column.cell(row, page, form) for row in page.rows],
+            right=column.right,
+            leaves=column.leaves,
+        )
+        for column in _COLUMNS
+    ]
+    return [*columns[:-1], ages, columns[-1]]
 
 
 def _next(page: Page) -> tuple[str, str]:
@@ -70,7 +78,7 @@ def _next(page: Page) -> tuple[str, str]:
     if not names:
         return "rejoinder show last", "the latest run"
     name = "main" if "main" in names else min(names)
-    return f"rejoinder compare {_short_id(names[name], page)} last", f"what changed since {name}"
+    return f"rejoinder compare {quote(name)} last", f"what changed since {name}"
 
 
 def _nothing(page: Page) -> str:
@@ -81,61 +89,26 @@ def _nothing(page: Page) -> str:
     return f"no run matches; there are {page.known:,} in all" if page.known > 1 else "the only run does not match"
 
 
-def _fitting(page: Page, form: Form) -> tuple[list[_Column], list[int], list[list[str]]]:
-    """The columns that the terminal has room for, their widths, and the cells of each row. Columns with nothing in
-    them are left out."""
-    texts = {column.title: [column.cell(row, page, form) for row in page.rows] for column in _COLUMNS}
-    columns = [column for column in _COLUMNS if any(texts[column.title])]
-    widths = {column.title: max(map(columns_of, (column.title, *texts[column.title]))) for column in columns}
-    while form.width is not None and sum(widths.values()) + GAP * (len(widths) - 1) > form.width:
-        leaving = [column for column in columns if column.leaves]
-        if not leaving:
-            break
-        first = min(leaving, key=lambda column: column.leaves)
-        columns.remove(first)
-        del widths[first.title]
-    lines = zip(*(texts[column.title] for column in columns), strict=True)
-    return columns, list(widths.values()), [list(line) for line in lines]
-
-
-def _line(cells: list[str], columns: list[_Column], widths: list[int]) -> str:
-    padded: list[str] = []
-    for cell, column, width in zip(cells, columns, widths, strict=True):
-        space = " " * (width - columns_of(cell))
-        padded.append(space + cell if column.right else cell + space)
-    return (" " * GAP).join(padded).rstrip()
-
-
-def _styled(line: str, cells: list[str], row: RunRow, form: Form) -> str:
-    """The end of the id bold, the status in its colour."""
-    status = cells[-1]
-    before = line.removesuffix(status)
-    if form.width is not None:
-        end = len(row.id) if line.startswith(row.id) else ENDING
-        before = before[: end - ENDING] + form.style(before[end - ENDING : end], "place") + before[end:]
-    return before + form.style(status, _OTHER_STYLES.get(row.outcome, "warning"))
-
-
-def _name(row: RunRow, page: Page, form: Form) -> str:
-    shown = row.id if form.width is None else _short_id(row.id, page)
+def _name(row: RunRow, page: Page, form: Form) -> Line:
+    """The id, whose end is enough where no other run has the same, and the names of the run."""
+    start, end = row.id[:-ENDING], row.id[-ENDING:]
+    if form.symbols and end not in page.shared:
+        start = ""
     last = ["last"] if row.id == page.last else []
-    return " ".join([shown, *last, *page.baselines.get(row.id, ())])
+    names = [*last, *page.baselines.get(row.id, ())]
+    beside = "".join(f" {safe(name)}" for name in names)
+    return line((safe(start), "quiet" if form.symbols else "text"), (safe(end), "name"), beside)
 
 
-def _short_id(run: str, page: Page) -> str:
-    ending = run[-ENDING:]
-    return run if ending in page.shared else ending
+def _suites(row: RunRow, _page: Page, _form: Form) -> Line:
+    return line(safe(shortened(", ".join(row.suites), LONGEST_SUITES)))
 
 
-def _suites(row: RunRow, _page: Page, _form: Form) -> str:
-    return printable(shortened(", ".join(row.suites), LONGEST_SUITES))
-
-
-def _passed(row: RunRow, _page: Page, _form: Form) -> str:
+def _passed(row: RunRow, _page: Page, _form: Form) -> Line:
     counted = _counted(row)
     if counted is None or not counted.passed + counted.failed:
-        return ""
-    return f"{counted.passed:,} of {counted.passed + counted.failed + counted.errors:,}"
+        return EMPTY
+    return line(f"{counted.passed:,} of {counted.passed + counted.failed + counted.errors:,}")
 
 
 def _counted(row: RunRow) -> RowFigures | None:
@@ -143,46 +116,27 @@ def _counted(row: RunRow) -> RowFigures | None:
     return None if row.status in ("running", "killed") else row.summary
 
 
-def _rate(row: RunRow, _page: Page, _form: Form) -> str:
-    return "" if row.rate is None else percent(row.rate)
+def _rate(row: RunRow, _page: Page, _form: Form) -> Line:
+    return EMPTY if row.rate is None else line((percent(row.rate, 0), "name"))
 
 
-def percent(rate: float) -> str:
-    """No rate is called 0 or 100 percent that is not."""
-    if 0 < rate < 0.005 or 0.995 <= rate < 1:
-        return "under 1%" if rate < 0.5 else "over 99%"
-    return f"{rate:.0%}"
-
-
-def _recovered(row: RunRow, _page: Page, _form: Form) -> str:
+def _recovered(row: RunRow, _page: Page, _form: Form) -> Line:
     counted = _counted(row)
-    return "" if counted is None or not counted.recovered else f"{counted.recovered:,}"
+    return EMPTY if counted is None or not counted.recovered else line((f"{counted.recovered:,}", "recovered"))
 
 
-def _cost(row: RunRow, _page: Page, _form: Form) -> str:
+def _cost(row: RunRow, _page: Page, _form: Form) -> Line:
     counted = _counted(row)
     if counted is None or (counted.total_cost is None and not row.models):  # a script has no price, and needs none
-        return ""
-    return money(counted.total_cost)
+        return EMPTY
+    return line((money(counted.total_cost), "quiet"))
 
 
-def money(amount: float | None) -> str:
-    if amount is None:
-        return "no price"
-    if amount == 0:
-        return "$0"
-    if amount < 0.0001:
-        return "under $0.0001"
-    if amount < 0.01:
-        return f"${amount:.2g}"
-    return f"${amount:,.2f}" if amount >= 0.995 else f"${amount:.3f}".rstrip("0")
-
-
-def _age(row: RunRow, _page: Page, form: Form) -> str:
+def _age(row: RunRow, now: float) -> str:
     started = seconds_of(row.started_at)
     if started is None:
         return ""
-    age = max(0.0, form.now - started)
+    age = max(0.0, now - started)
     part, word = next((part, word) for most, part, word in _AGES if age < most)
     if part == 1:
         return word
@@ -190,12 +144,14 @@ def _age(row: RunRow, _page: Page, form: Form) -> str:
     return count(number, word) if word == "day" else f"{number} {word}"
 
 
-def _status(row: RunRow, _page: Page, _form: Form) -> str:
-    words = [_came_to(row)]
-    words += [f"(grades of {printable(row.grade_of)})"] if row.grade_of else []
-    words += [f"(replay of {printable(row.replay_of)})"] if row.replay_of else []
-    words += [f"#{tag}" for tag in row.tags]
-    return " ".join(words)
+def _status(row: RunRow, _page: Page, form: Form) -> Line:
+    source = f" (grades of {safe(row.grade_of)})" if row.grade_of else ""
+    source += f" (replay of {safe(row.replay_of)})" if row.replay_of else ""
+    tags = "".join(f" #{tag}" for tag in row.tags)
+    came_to = _came_to(row)
+    if form.width is not None and form.width < NARROW and row.status not in ("completed", "running", "killed"):
+        came_to = came_to.partition(",")[0]
+    return line((came_to, _OUTCOMES.get(row.outcome, "warn")), (source, "quiet"), tags)
 
 
 def _came_to(row: RunRow) -> str:
@@ -221,21 +177,22 @@ _COLUMNS = (
     _Column("rate", _rate, right=True, leaves=3),
     _Column("recovered", _recovered, right=True, leaves=1),
     _Column("cost", _cost, right=True, leaves=2),
-    _Column("age", _age),
     _Column("status", _status),
 )
 
 
-def write_trend(trend: Trend, form: Form) -> str:
+def write_trend(trend: Trend, form: Form) -> Line:
     """The rates from the lowest to the highest, as a chart of one line; as digits where no symbols are wanted."""
     low, high = min(trend.rates), max(trend.rates)
-    steps = _DIGITS if form.width is None else _STEPS
+    steps = _STEPS if form.symbols else _DIGITS
     marks = "".join(steps[_step(rate, low, high)] for rate in trend.rates)
-    range_words = f"always {percent(low)}" if low == high else f"{percent(low)} to {percent(high)}"
-    last = "" if low == high else f", last {percent(trend.rates[-1])}"
+    least, most, last = (percent(rate, 0) for rate in (low, high, trend.rates[-1]))
+    range_words = f"always {least}" if low == high else f"{least} to {most}, last {last}"
     shown = "" if len(trend.rates) == trend.runs else f", the last {len(trend.rates)}"
-    name = printable(shortened(trend.suite, LONGEST_SUITES * 2))
-    return f"{name}, {count(trend.runs, 'run')}{shown}  {marks}  {range_words}{last}"
+    name = safe(shortened(trend.suite, LONGEST_SUITES * 2))
+    return line(
+        (name, "name"), (f", {count(trend.runs, 'run')}{shown}  ", "quiet"), marks, (f"  {range_words}", "quiet")
+    )
 
 
 def _step(rate: float, low: float, high: float) -> int:

@@ -8,7 +8,9 @@ from msgspec import Struct
 
 from rejoinder.report.styled import Form, Line, Piece, cut, fitted, width_of_line
 
-WIDE_GAP, NARROW_GAP, NARROW = 3, 2, 72
+WIDE_GAP, NARROW_GAP = 3, 2
+NARROW = 72
+"""Columns of a screen below which gaps and words are short."""
 LEAST_ROOM = 8
 """Columns that a cell is left where it has to be cut."""
 
@@ -32,8 +34,10 @@ class Column(Struct, frozen=True, kw_only=True):
 
 def write_table(columns: Sequence[Column], form: Form) -> Iterator[Line]:
     """The titles, then the rows. Columns with nothing in them are left out."""
-    gap = WIDE_GAP if form.width is None or form.width >= NARROW else NARROW_GAP
-    kept = _fitting([column for column in columns if not column.is_empty], form.width, gap)
+    listed = [column for column in columns if not column.is_empty]
+    is_wide = form.width is None or (form.width >= NARROW and _total(listed, WIDE_GAP) <= form.width)
+    gap = WIDE_GAP if is_wide else NARROW_GAP
+    kept = _fitting(listed, form.width, gap)
     titles: list[Line] = [(Piece(column.title, "quiet"),) for column in kept]
     for cells in (titles, *zip(*(column.cells for column in kept), strict=True)):
         yield from _row(cells, kept, form.width, gap)
