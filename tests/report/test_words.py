@@ -54,8 +54,8 @@ def test_times_and_tokens() -> None:
         *("340 ms", "1.0 s", "4.2 s", "42 s"),
         *("1 min 48 s", "1 h 04 min"),
     ]
-    assert [tokens(one) for one in (1, 812, 48_200, 1_200_000)] == [
-        *("1 token", "812 tokens", "48.2k tokens", "1.2M tokens"),
+    assert [tokens(one) for one in (1, 812, 21_040, 48_200, 1_200_000)] == [
+        *("1 token", "812 tokens", "21k tokens", "48.2k tokens", "1.2M tokens"),
     ]
     assert tokens(48_213, whole=True) == "48,213 tokens"
     assert interval((0.521, 0.834)) == "52 to 83"

@@ -79,7 +79,7 @@ def test(choice: JudgeChoice, labels: Path, options: RunOptions, run: str | None
     from rejoinder.calibration.measure import make_passport, read_findings
     from rejoinder.cli.results import relative
     from rejoinder.engine.passports import find_passport, write_passport
-    from rejoinder.report.judges import Tested, write_judge_report
+    from rejoinder.report.judges import JudgeTest, write_judge_report
 
     try:
         file = read_labels(labels)
@@ -103,7 +103,7 @@ def test(choice: JudgeChoice, labels: Path, options: RunOptions, run: str | None
         if path and before is not None:
             then = count(before.labels.scored, "label")
             kept += f", instead of the one of {before.created_at[:10]} with {then}"
-        tested = Tested(
+        tested = JudgeTest(
             passport=passport,
             findings=tuple(findings),
             cost=report.summary.judge_cost,

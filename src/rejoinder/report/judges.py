@@ -25,6 +25,7 @@ from rejoinder.report.styled import (
     safe,
     width_of_line,
 )
+from rejoinder.report.tables import NARROW
 from rejoinder.report.words import Commands, count, interval, money, shortened
 from rejoinder.stats import p_words, percent
 
@@ -37,11 +38,9 @@ SHOWN = 2
 """Disagreements that are shown without being asked for."""
 MOST_TROUBLES = 10
 LONGEST_ASKED, LONGEST_TROUBLE, LONGEST_REPLY = 120, 300, 1000
-NARROW = 72
-"""Columns below which labels are short."""
 
 
-class Tested(Struct, frozen=True, kw_only=True):
+class JudgeTest(Struct, frozen=True, kw_only=True):
     """A test of a judge, and what became of it."""
 
     passport: Passport
@@ -64,7 +63,7 @@ class _Row(Struct, frozen=True):
     role: Role = "quiet"
 
 
-def write_judge_report(tested: Tested, form: Form, *, every: bool = False) -> Iterator[Line]:
+def write_judge_report(tested: JudgeTest, form: Form, *, every: bool = False) -> Iterator[Line]:
     """`every`: show all disagreements."""
     passport = tested.passport
     asked = safe(shortened(describe_judge(passport.kind, passport.asked), LONGEST_ASKED))
@@ -119,8 +118,7 @@ def _rows(passport: Passport) -> Iterator[_Row]:
     agreed = table.both_pass + table.both_fail
     yield _rate(("agrees with people", "agrees"), (agreed, scored), figures.agreement_interval)
     if figures.kappa is None:
-        word = "not defined: every verdict is the same"
-        yield _Row(("kappa", "kappa"), word=(word, word))
+        yield _Row(("kappa", "kappa"), word=("not defined: every verdict is the same", "not defined"))
     else:
         bounds = "" if figures.kappa_interval is None else " to ".join(f"{end:.2f}" for end in figures.kappa_interval)
         yield _Row(("kappa", "kappa"), "", f"{figures.kappa:.2f}", bounds)
@@ -164,17 +162,19 @@ def _table(rows: Sequence[_Row], form: Form) -> Iterator[Line]:
     narrow = form.width is not None and form.width < NARROW
     gap = " " * (2 if narrow else 3)
     labels = [row.label[1 if narrow else 0] for row in rows]
-    widths = [max((len(getattr(row, name)) for row in rows), default=0) for name in ("counted", "value", "bounds")]
     longest = max(map(len, labels), default=0)
+    columns = ("counted", "value", "bounds")
+    widths = {name: max((len(getattr(row, name)) for row in rows), default=0) for name in columns}
+    if form.width is not None and longest + 2 + sum(widths.values()) + len(gap) * 3 > form.width:
+        del widths["counted"]  # how many there are stands below
     for row, label in zip(rows, labels, strict=True):
         start = Piece(f"  {label.ljust(longest)}{gap}", "quiet")
         if not row.value:
-            yield (start, Piece(row.word[0]))
+            yield (start, Piece(row.word[1 if narrow else 0]))
             continue
-        counted, value, bounds = (
-            text.rjust(width) for text, width in zip((row.counted, row.value, row.bounds), widths, strict=True)
-        )
-        figures = (start, Piece(f"{counted}{gap}"), Piece(value, "name"), Piece(f"{gap}{bounds}", "quiet"))
+        counted = f"{row.counted.rjust(widths['counted'])}{gap}" if "counted" in widths else ""
+        value, bounds = row.value.rjust(widths["value"]), row.bounds.rjust(widths["bounds"])
+        figures = (start, Piece(counted), Piece(value, "name"), Piece(f"{gap}{bounds}", "quiet"))
         word = row.word[1 if narrow else 0]
         yield from _with_word(figures, Piece(word, row.role), gap, form)
 
@@ -189,13 +189,13 @@ def _with_word(figures: Line, word: Piece, gap: str, form: Form) -> Iterator[Lin
         yield from folded((Piece(f"    {word.text}", word.role),), form.width)
 
 
-def _besides(tested: Tested, form: Form) -> Iterator[str]:
+def _besides(tested: JudgeTest, form: Form) -> Iterator[str]:
     """What the figures rest on, and what else there is to know."""
     passport, labels = tested.passport, tested.passport.labels
     missing = labels.rows - labels.scored
     without = f", {missing:,} of them without a verdict" if missing else ""
     cost = [money(tested.cost)] if tested.cost is not None else []
-    run = f"run {tested.run[-4:] if form.symbols else tested.run}"
+    run = f"run {safe(tested.run[-4:] if form.symbols else tested.run)}"
     yield ", ".join([f"{safe(labels.file)}: {count(labels.rows, 'row')}{without}", *cost, run])
     if passport.figures.with_errors is not None:
         yield _with_errors(passport.figures.with_errors, missing)
@@ -224,7 +224,7 @@ def _disagreements(findings: Sequence[Finding], form: Form, *, every: bool) -> I
     yield EMPTY
     shown = wrong if every else _of_both_kinds(wrong)
     more = f" ({len(shown):,} shown; all: --verbose)" if len(shown) < len(wrong) else ""
-    yield line((count(len(wrong), "disagreement"), "name"), (more, "quiet"))
+    yield from paragraph(line((count(len(wrong), "disagreement"), "name"), (more, "quiet")), form)
     sign = "≠" if form.symbols else "!="
     for finding in shown:
         yield EMPTY

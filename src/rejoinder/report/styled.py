@@ -190,7 +190,7 @@ def command_rows(commands: Commands, width: int | None) -> Iterator[Line]:
             yield line("  ", f"{rows[0].ljust(longest)}   ", (use, "quiet"))
         elif rows:
             yield from (line(row if place else f"  {row}") for place, row in enumerate(rows))
-            yield line("      ", (use, "quiet"))
+            yield from folded(line((f"      {use}", "quiet")), width or WIDEST)
 
 
 def _broken_command(command: str, width: int | None) -> list[str]:
@@ -198,7 +198,7 @@ def _broken_command(command: str, width: int | None) -> list[str]:
     if width is None or columns_of(command) + 2 <= width:
         return [command]
     rows = [""]
-    for word in map(quote, split(command)):
+    for word in _units(map(quote, split(command))):
         room = width - 2 - (2 if len(rows) == 1 else 0)
         if rows[-1].strip() and columns_of(f"{rows[-1]} {word}") > room:
             rows[-1] += " \\"
@@ -206,6 +206,23 @@ def _broken_command(command: str, width: int | None) -> list[str]:
         else:
             rows[-1] += f" {word}" if rows[-1] else word
     return rows if all(columns_of(row) + (0 if place else 2) <= width for place, row in enumerate(rows)) else []
+
+
+def _units(words: Iterable[str]) -> Iterator[str]:
+    """Words of a command, an option together with its value."""
+    option = ""
+    for word in words:
+        if option and not word.startswith("-"):
+            yield f"{option} {word}"
+            option = ""
+            continue
+        if option:
+            yield option
+        option = word if word.startswith("-") else ""
+        if not option:
+            yield word
+    if option:
+        yield option
 
 
 def wrap(pieces: Iterable[Piece], width: int, indent: int = 0) -> Iterator[Line]:

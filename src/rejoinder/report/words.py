@@ -84,10 +84,11 @@ def tokens(number: int, *, whole: bool = False) -> str:
 
 
 def thousands(number: int) -> str:
-    """`812`, `48.2k`, `1.2M`."""
+    """`812`, `48.2k`, `21k`, `1.2M`."""
     if number < 1000:
         return f"{number}"
-    return f"{number / 1000:.1f}k" if number < 999_950 else f"{number / 1_000_000:.1f}M"
+    scale, unit = (1000, "k") if number < 999_950 else (1_000_000, "M")
+    return f"{number / scale:.1f}".removesuffix(".0") + unit
 
 
 def interval(bounds: tuple[float, float]) -> str:
