@@ -387,5 +387,11 @@ def test_a_command_that_is_too_long_is_broken_where_a_shell_joins_it_again() -> 
     assert not list(command_rows(((f"rejoinder show --case {'x' * 60}", "it"),), 40)), "what cannot be pasted"
 
 
+def test_a_short_command_keeps_its_line_beside_a_long_one() -> None:
+    long = ("rejoinder show --case shipping-1 --trial 1", "the whole conversation")
+    rows = [plain_text(row) for row in command_rows((long, ("rejoinder run --failed", "these 3 again")), 60)]
+    assert rows == [f"  {long[0]}", f"      {long[1]}", "  rejoinder run --failed   these 3 again"]
+
+
 def test_every_form_is_kept() -> None:
     assert list(FORMS) == ["60 columns", "100 columns", "120 columns", "plain"]

@@ -206,7 +206,7 @@ def _problem(probe: Probe, project: Suite) -> str:
     from rejoinder.engine.probe import files_looked_in
 
     if not probe.variables:
-        return re.sub(rf"^target `{re.escape(probe.target.name)}`(?: \\(.*?\\))?:? ", "", probe.error or "")
+        return re.sub(rf"^target `{re.escape(probe.target.name)}`(?: \(.*?\))?:? ", "", probe.error or "")
     files = [relative(path) for path in files_looked_in(project)]
     there = f"and in {list_words(files)}" if files else "alone; there is no .env file"
     names = list_words(list(probe.variables))

@@ -184,13 +184,18 @@ def command_rows(commands: Commands, width: int | None) -> Iterator[Line]:
     """Commands to type next, each with what it does, behind it or below it. A long one is broken so that it still works
     when it is pasted; one that cannot be broken is left out."""
     listed = [(_broken_command(printable(command), width), use) for command, use in commands]
-    longest = max((columns_of(rows[0]) for rows, _ in listed if len(rows) == 1), default=0)
+    short = [columns_of(rows[0]) for rows, use in listed if len(rows) == 1 and _has_room(rows[0], use, width)]
+    longest = max(short, default=0)
     for rows, use in listed:
-        if len(rows) == 1 and (width is None or longest + 5 + columns_of(use) <= width):
+        if len(rows) == 1 and _has_room(rows[0].ljust(longest), use, width):
             yield line("  ", f"{rows[0].ljust(longest)}   ", (use, "quiet"))
         elif rows:
             yield from (line(row if place else f"  {row}") for place, row in enumerate(rows))
             yield from folded(line((f"      {use}", "quiet")), width or WIDEST)
+
+
+def _has_room(command: str, use: str, width: int | None) -> bool:
+    return width is None or columns_of(command) + 5 + columns_of(use) <= width
 
 
 def _broken_command(command: str, width: int | None) -> list[str]:
