@@ -2,7 +2,7 @@
 
     .venv/bin/python scripts/screens.py [NAME]...
 
-Each screen is a command in a terminal of 60 and of 100 columns. What it writes is read by a terminal emulator and drawn
+Each screen is a command in a terminal of 60 and of 120 columns. What it writes is read by a terminal emulator and drawn
 in the colours of a dark and of a light theme.
 """
 
@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyte
+
+from rejoinder.testing import Answer, FakeServer
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "screens"
@@ -89,34 +91,112 @@ evals:
   - {id: lamp, prompt: Which lamp fits a ceiling of 3 m?, checks: [{icontains: tall}]}
 """
 
-SCREENS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "run-failing": ((), ("run",)),
-    "run-passed": ((), ("run", "-m", "large")),
-    "run-targets": ((), ("run", "-m", "bot,large")),
-    "run-repeat": ((), ("run", "--repeat", "3")),
-    "run-one-case": ((), ("run", "--case", "shipping")),
-    "compare": (("run -m large", "run"), ("compare",)),
-    "gate": (("run -m large", "bless", "run"), ("gate", "--against", "main", "--rule", "rate>=90%")),
-    "runs": (("run -m large", "run", "run", "run -m large"), ("runs",)),
+PAID = """\
+metadata: {name: support-bot}
+judge_target: haiku
+targets:
+  - {name: atlas-mini, provider: openai, model: gpt-5-mini, max_tokens: 400}
+  - {name: atlas-large, provider: openai, model: gpt-5, max_tokens: 400}
+  - {name: haiku, provider: anthropic, model: claude-haiku-4-5, max_tokens: 200}
+evals:
+  - id: shipping
+    prompt: Do you ship to Norway, and what does it cost?
+    checks: [{icontains: shipping}, {prompt: Please answer about shipping only., checks: [{icontains: shipping}]}]
+  - id: refund
+    prompt: I want my money back
+    checks:
+      - llm_judge: {criteria: Names the 30-day window.}
+      - {prompt: Within how many days?, checks: [{icontains: "30"}]}
+"""
+
+TARGETS = """\
+targets:
+  - {name: atlas-mini, provider: openai, model: gpt-5-mini, base_url: "ADDRESS", api_key: none}
+  - {name: demo, provider: scripted, replies: [OK]}
+  - name: atlas-large
+    provider: azure
+    deployment: gpt-5
+    endpoint: https://shop.example
+  - name: bot
+    provider: python
+    call: bot:reply
+"""
+BOT = "import os\n\nKEY = os.environ['SHOP_KEY']\n"
+
+JUDGED = """\
+metadata: {name: tone, model: bot}
+judge_target: grader
+targets:
+  - {name: grader, provider: python, call: "grader:judge"}
+  - {name: bot, provider: scripted, replies: [OK]}
+checks: [{llm_judge: {criteria: Is friendly and offers help.}}]
+evals: [{id: hours, prompt: When are you open?}]
+"""
+GRADER = """\
+import json
+
+def judge(request):
+    polite = "happy" in request.messages[-1].content.rpartition("candidate_answer")[2]
+    reason = "It is friendly and offers help." if polite else "There is no friendly word in it."
+    return json.dumps({"score": float(polite), "reasoning": reason})
+"""
+KIND, CURT = "We are happy to help! Please try again later.", "You will hear from me by Friday."
+LABELS = "reply,label\n" + "".join(
+    f'"{KIND if number < kind else CURT}",{label}\n'
+    for label, of, kind in (("pass", 24, 22), ("fail", 16, 4))
+    for number in range(of)
+)
+
+
+class Shown(NamedTuple):
+    command: str
+    before: tuple[str, ...] = ()
+    """Commands that are run before."""
+    files: dict[str, str] = {"evals.yaml": SUITE}  # noqa: RUF012 - it is never changed
+
+
+SCREENS = {
+    "run-failing": Shown("run"),
+    "run-passed": Shown("run -m large"),
+    "run-targets": Shown("run -m bot,large"),
+    "run-repeat": Shown("run --repeat 3"),
+    "run-one-case": Shown("run --case shipping"),
+    "dry-run": Shown("run -m atlas-mini,atlas-large --repeat 15 --dry-run", files={"evals.yaml": PAID}),
+    "targets-check": Shown("targets check", files={".rejoinder/targets.yaml": TARGETS, ".env": "", "bot.py": BOT}),
+    "judge-test": Shown(
+        "judge test --labels labels.csv --repeat 2",
+        files={"evals.yaml": JUDGED, "grader.py": GRADER, "labels.csv": LABELS},
+    ),
+    "show-case": Shown("show --case refund", ("run",)),
+    "compare": Shown("compare", ("run -m large", "run")),
+    "gate": Shown("gate --against main --rule rate>=90%", ("run -m large", "bless", "run")),
+    "runs": Shown("runs", ("run -m large", "bless", "run", "run --repeat 2", "run", "run")),
 }
-"""Commands that are run before, and the one that is shown."""
 
 
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
-    for name in sys.argv[1:] or SCREENS:
-        before, command = SCREENS[name]
-        for columns in (60, 100):
-            with tempfile.TemporaryDirectory() as folder:
-                Path(folder, "evals.yaml").write_text(SUITE, encoding="utf-8")
-                Path(folder, ".rejoinder").mkdir()
-                for words in before:
-                    record(Path(folder), columns, *words.split())
-                screen = record(Path(folder), columns, *command)
-            for theme_name, theme in THEMES.items():
-                picture = "\n".join(draw(screen, columns, theme, f"$ rejoinder {' '.join(command)}"))
-                (FOLDER / f"{name}-{columns}-{theme_name}.svg").write_text(picture + "\n", encoding="utf-8")
-                print(f"{name}-{columns}-{theme_name}.svg")
+    with FakeServer(Answer("OK", model="gpt-5-mini", input_tokens=14, output_tokens=2)) as server:
+        for name in sys.argv[1:] or SCREENS:
+            command, before, files = SCREENS[name]
+            for columns in (60, 120):
+                draw_screen(name, columns, command, before, files, server.openai_url)
+
+
+def draw_screen(
+    name: str, columns: int, command: str, before: tuple[str, ...], files: dict[str, str], address: str
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, ".rejoinder").mkdir()
+        for path, text in files.items():
+            Path(folder, path).write_text(text.replace("ADDRESS", address), encoding="utf-8")
+        for words in before:
+            record(Path(folder), columns, *words.split())
+        screen = record(Path(folder), columns, *command.split())
+    for theme_name, theme in THEMES.items():
+        picture = "\n".join(draw(screen, columns, theme, f"$ rejoinder {command}"))
+        (FOLDER / f"{name}-{columns}-{theme_name}.svg").write_text(picture + "\n", encoding="utf-8")
+        print(f"{name}-{columns}-{theme_name}.svg")
 
 
 def record(folder: Path, columns: int, *words: str) -> pyte.Screen:
@@ -127,7 +207,7 @@ def record(folder: Path, columns: int, *words: str) -> pyte.Screen:
         kept = {
             name: value
             for name, value in os.environ.items()
-            if name not in ("CI", "COLUMNS", "NO_COLOR", "FORCE_COLOR")
+            if name not in ("CI", "COLUMNS", "NO_COLOR", "FORCE_COLOR", "AZURE_OPENAI_API_KEY")
         }
         kept |= {"TERM": "xterm-256color", "LANG": "C.UTF-8", "COLUMNS": str(columns)}
         os.execve(sys.executable, [sys.executable, "-m", "rejoinder", *words], kept)
@@ -166,7 +246,8 @@ def _row(screen: pyte.Screen, row: int, columns: int, theme: Theme) -> Iterator[
     for column in range(columns + 1):
         cell = screen.buffer[row][column] if column < columns else None
         now = None if cell is None else (cell.fg, cell.bold, cell.blink, cell.underscore, cell.reverse)
-        if now != look:
+        # What follows a sign of two cells begins in its own column, however wide a font draws the sign.
+        if now != look or (text and column and not screen.buffer[row][column - 1].data):
             if look is not None and text.strip():
                 yield _styled(row, start, text, look, theme)
             start, text, look = column, "", now
