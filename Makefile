@@ -20,7 +20,7 @@ demo: $(DEMO)
 # examples. The types are checked beside the tests: together they take less than a minute on two cores.
 check: lint imports compiled
 	@$(BIN)/pyright >$(VENV)/types.log 2>&1 & types=$$!; \
-	  MOST_EXAMPLES=20 $(BIN)/python -m pytest -q -n 2 --dist worksteal --first 1 --hypothesis-profile=quick -m "not slow and not long"; tests=$$?; \
+	  MOST_EXAMPLES=20 $(BIN)/python -m pytest -q -n 3 --dist worksteal --first 1 --hypothesis-profile=quick -m "not slow and not long"; tests=$$?; \
 	  wait $$types || { cat $(VENV)/types.log; tests=1; }; \
 	  [ $$tests = 0 ] || exit $$tests
 	@echo "Left to make test: further cases of parametrised tests, and what is marked slow in:"

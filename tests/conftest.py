@@ -45,6 +45,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=[item for parameters in cases.values() for item in parameters[most:]])
 
 
+def pytest_collection_finish() -> None:
+    """What has been loaded stays: the search for unused objects need not look through it again and again."""
+    gc.freeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def nothing_left_behind(user_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """After all tests: no process, no listening port and no temporary folder is left of them."""

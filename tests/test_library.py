@@ -226,6 +226,7 @@ print(report.run.status, report.summary.unfinished > 0, flush=True)
 """
 
 
+@pytest.mark.slow
 def test_an_interrupt_within_a_running_loop_ends_the_run(project: Project) -> None:
     slow = scripted("it", "hi", delay_ms=200)
     project.write("evals.yaml", {"targets": [slow], "target": "it", "evals": [case(f"c{n}") for n in range(100)]})
@@ -256,6 +257,7 @@ def test_wrong_groups_of_options_are_refused(project: Project) -> None:
         rejoinder.run("evals.yaml", selection=Selection(system_prompt="\udcff"))
 
 
+@pytest.mark.slow
 def test_results_of_a_killed_run_can_be_read_after_its_report_is_gone(project: Project) -> None:
     project.write("evals.yaml", SUITE)
     assert run_process(project.folder, "run", "evals.yaml", REJOINDER_KILL_AT="summary.written").code == KILLED

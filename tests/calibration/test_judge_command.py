@@ -752,6 +752,7 @@ def kappa_of(a: int, b: int, c: int, d: int) -> tuple[float, list[float]]:
     return value, [max(-1.0, value - margin), min(1.0, value + margin)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "kappa"),
     [((85, 5, 5, 5), 0.444), ((45, 5, 5, 45), 0.8), ((12, 7, 3, 9), None), ((2, 9, 8, 1), None)],
@@ -1280,6 +1281,7 @@ def rogan_gladen_of(passed: tuple[int, int], passes: tuple[int, int], fails: tup
     return [rate, max(0.0, rate - margin), min(1.0, rate + margin)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("right", "cases"), [(7, 10), (0, 4), (5, 5)], ids=["some", "none", "all"])
 def test_corrected_is_rogan_gladen_of_the_counts(
     project: Project, serve: Callable[..., FakeServer], right: int, cases: int
@@ -1304,6 +1306,7 @@ def test_corrected_is_rogan_gladen_of_the_counts(
     assert judge_lines(project.run("show", "--corrected"))[1:] == [shown]
 
 
+@pytest.mark.slow
 def test_repeats_do_not_make_a_corrected_rate_more_certain(project: Project, serve: Callable[..., FakeServer]) -> None:
     """A judge that says the same of a reply every time: the clustered error in the place of the binomial one."""
     serve()

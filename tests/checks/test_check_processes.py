@@ -446,6 +446,7 @@ pathlib.Path("child").write_text(child.stdout)
     assert_gone(*pids_in(tmp_path / "child", 1))
 
 
+@pytest.mark.slow
 def test_a_background_child_that_floods_is_ended(tmp_path: Path) -> None:
     assert fault(("yes & echo $! > child",), tmp_path) == "the script prints more than 1 MiB"
     assert_gone(*pids_in(tmp_path / "child", 1))

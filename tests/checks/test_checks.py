@@ -114,6 +114,7 @@ def glob(pattern: str, text: str) -> bool:
     return text[:1] == pattern[0] and glob(pattern[1:], text[1:])
 
 
+@pytest.mark.slow
 @spec("C33", "P24")
 @settings(max_examples=400, derandomize=True, database=None, deadline=None)
 @given(st.text("abA*\\\n", min_size=1, max_size=8), st.text("abB*\\ \n", max_size=9))

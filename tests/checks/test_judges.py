@@ -1498,6 +1498,7 @@ def test_equal_runs_on_a_server_have_equal_documents(project: Project) -> None:
     assert heard[0] == heard[1] == heard[2]
 
 
+@pytest.mark.slow
 @spec("R65")
 def test_equal_scripted_runs_have_equal_documents(project: Project) -> None:
     verdicts = [0.5, 1, 0, marks((1, True), (2, False)), *preferring("1", "tie"), "?", *preferring("2", "1"), 0.75]

@@ -161,6 +161,7 @@ def test_alternatives_that_multiply_with_the_depth_of_a_reply_end_in_time(projec
     assert shallow["reason"].startswith("$")
 
 
+@pytest.mark.slow
 def test_a_schema_that_takes_too_long_on_a_reply_is_an_error_of_its_check(project: Project) -> None:
     choices = [{"a": number} for number in range(5000)]
     result = judge(project, {"items": {"enum": choices}}, [{"a": -1}] * 3000)
@@ -168,6 +169,7 @@ def test_a_schema_that_takes_too_long_on_a_reply_is_an_error_of_its_check(projec
     assert "the schema takes more than 50,000,000 steps on this reply" in result["error"]["message"]
 
 
+@pytest.mark.slow
 def test_a_long_reply_is_no_trouble_for_an_ordinary_schema(project: Project) -> None:
     schema = {"items": {"properties": {"a": {"type": "integer"}, "b": {"type": "string"}}, "required": ["a"]}}
     assert judge(project, schema, [{"a": number, "b": "x"} for number in range(100_000)])["status"] == "passed"

@@ -74,6 +74,7 @@ def package(tmp_path: Path) -> Package:
     return package
 
 
+@pytest.mark.slow
 def test_struct_and_function_are_all_that_a_check_needs(package: Package, project: Project) -> None:
     reply = {"name": "it", "provider": "scripted", "replies": ["one\ntwo"]}
     checks = [{"max_lines": 1}, {"not": {"max_lines": 2}}, {"has_line": "{{ word }}"}, {"max_lines": 5, "weight": 2}]
@@ -88,6 +89,7 @@ def test_struct_and_function_are_all_that_a_check_needs(package: Package, projec
     assert second["children"][0]["kind"] == "max_lines" and third["passed"]
 
 
+@pytest.mark.slow
 def test_validate_knows_a_new_check_by_its_struct(package: Package, project: Project) -> None:
     suite = {
         "target": "x",

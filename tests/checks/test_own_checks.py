@@ -453,6 +453,7 @@ async def waits(context):
 """
 
 
+@pytest.mark.slow
 def test_two_interrupts_end_a_run_whose_functions_wait(project: Project, start: Callable[..., Process]) -> None:
     """It is the run that is stopped, and not the function that fails."""
     project.write("waiting.py", FOREVER)
@@ -527,6 +528,7 @@ def test_no_code_refuses_before_anything_is_sent(
     run(project, "--no-code", "--case", "harmless", code=0)
 
 
+@pytest.mark.slow
 def test_no_code_refuses_evaluators_and_lets_webhooks_be(
     project: Project, hook: Hook, start: Callable[..., Process]
 ) -> None:
@@ -871,6 +873,7 @@ def fine(context): return True
 """
 
 
+@pytest.mark.slow
 def test_a_function_that_never_returns_does_not_block_other_checks(
     project: Project, start: Callable[..., Process]
 ) -> None:
@@ -944,6 +947,7 @@ def test_a_variable_that_is_missing_in_arguments_is_found_before_the_run(project
 WHERE = "def where(context): return {'passed': True, 'reason': '%s'}\n"
 
 
+@pytest.mark.slow
 def test_modules_of_the_suites_folder_and_of_the_root(project: Project, start: Callable[..., Process]) -> None:
     project.write("judging.py", WHERE % "root")
     project.write("only_root.py", WHERE % "only root")
@@ -1013,6 +1017,7 @@ def test_what_is_no_module_among_the_modules_is_left_alone(project: Project, mon
     assert run_checks(project, {"one": {"python": "lab_beside_a_pretender:ok"}})["one"]["passed"]
 
 
+@pytest.mark.slow
 def test_functions_of_the_same_name_loaded_at_the_same_time_are_not_mixed_up(project: Project) -> None:
     names = [f"s{number}" for number in range(12)]
     write_namesakes(project, *names)
@@ -1039,6 +1044,7 @@ def test_a_module_of_a_suite_may_be_named_like_one_of_pythons(project: Project) 
     assert sys.modules.pop("colorsys") is not colorsys
 
 
+@pytest.mark.slow
 def test_the_checks_of_a_project_are_loaded_once_and_may_import_beside_namesakes(
     project: Project, start: Callable[..., Process]
 ) -> None:
@@ -1619,6 +1625,7 @@ def test_secrets_in_arguments_stay_secret(
     assert_unknown(project, result.output, shown)
 
 
+@pytest.mark.slow
 def test_what_a_webhook_said_is_not_asked_for_again(
     project: Project, hook: Hook, start: Callable[..., Process]
 ) -> None:

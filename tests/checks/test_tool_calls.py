@@ -323,6 +323,7 @@ def accepts(wanted: WantedCall, made: ToolCall) -> bool:
     return wanted.name == made.name and json.loads(wanted.arguments or "{}").items() <= given
 
 
+@pytest.mark.slow
 @settings(max_examples=150, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
 @given(wanted=WANTED, made=MADE, mode=st.sampled_from(["in_order", "any_order", "exact"]))
 def test_as_many_calls_are_found_as_can_be(wanted: list[WantedCall], made: list[ToolCall], mode: Any) -> None:

@@ -125,6 +125,7 @@ def test_a_long_reply_is_shortened(project: Project) -> None:
         assert "shows all" not in whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", [{"contains": "absent"}, {"equals": "x" * 100_000}, {"match": "*\u202e*"}])
 def test_a_reply_of_one_long_line_is_shortened(project: Project, check: dict[str, str]) -> None:
     reply = "a" * 3_000_000 + "z"

@@ -228,6 +228,7 @@ def test_a_link_in_the_folder_of_the_run_before_is_refused(project: Project) -> 
     assert isinstance(refused(project, "compare"), RunDamaged)
 
 
+@pytest.mark.slow
 def test_a_reader_that_closes_the_pipe_ends_nothing(project: Project) -> None:
     run_broken(project, 0, content=suite(*range(200)))
     run_broken(project, 200, content=suite(*range(200)))

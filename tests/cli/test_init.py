@@ -70,11 +70,13 @@ def results(project: Project) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_a_scripted_model(project: Project) -> None:
     begin(project, "--scripted")
     assert results(project) == {"greeting": "first try", "hours": "recovered", "order": "failed"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["bot:reply", "shop.desk:answer"])
 def test_a_python_function(project: Project, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, call.partition(":")[0], raising=False)
@@ -85,6 +87,7 @@ def test_a_python_function(project: Project, call: str, monkeypatch: pytest.Monk
     assert results(project) == {"greeting": "first try", "hours": "recovered", "order": "failed"}
 
 
+@pytest.mark.slow
 def test_a_python_function_that_is_there_is_taken(project: Project) -> None:
     own = "def answer(messages):\n    return 'On Monday.'\n"
     project.write("mybot.py", own)
@@ -99,11 +102,13 @@ def test_a_function_that_is_missing_is_named(project: Project) -> None:
     assert "First: the module `otherbot` has no function `reply`" in lines
 
 
+@pytest.mark.slow
 def test_an_http_service(project: Project, service: str) -> None:
     begin(project, "--http", service)
     assert results(project) == {"greeting": "first try", "hours": "failed", "order": "failed"}
 
 
+@pytest.mark.slow
 def test_an_http_service_in_the_form_of_openai(project: Project) -> None:
     with FakeServer("On Monday.") as server:
         begin(project, "--http", f"{server.openai_url}/chat/completions")
@@ -113,6 +118,7 @@ def test_an_http_service_in_the_form_of_openai(project: Project) -> None:
         assert results(project) == {"greeting": "first try", "hours": "first try", "order": "failed"}
 
 
+@pytest.mark.slow
 def test_a_model(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     with FakeServer("On Monday.") as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
@@ -151,6 +157,7 @@ def test_without_a_terminal_nothing_is_asked(
     assert f"provider: {provider}" in (project.folder / "evals.yaml").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "written"),
     [

@@ -183,6 +183,7 @@ def pager_into(folder: Path, *lines: str) -> str:
 PAGES: dict[str, Any] = {"PAGED": ["print('PAGED'); print(sys.stdin.read())"], "QUITS": ["print('QUITS')"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PAGES)
 def test_a_long_text_is_paged(shop: Project, tmp_path: Path, kind: str) -> None:
     pager = pager_into(tmp_path, *PAGES[kind])
@@ -192,6 +193,7 @@ def test_a_long_text_is_paged(shop: Project, tmp_path: Path, kind: str) -> None:
     assert "Traceback" not in shown
 
 
+@pytest.mark.slow
 def test_what_fits_the_screen_and_data_are_not_paged(shop: Project, tmp_path: Path) -> None:
     pager = pager_into(tmp_path, *PAGES["PAGED"])
     assert "PAGED" not in on_terminal(shop, "show", "--recovered", rows=60, PAGER=pager)[1]
@@ -199,6 +201,7 @@ def test_what_fits_the_screen_and_data_are_not_paged(shop: Project, tmp_path: Pa
     assert "PAGED" not in on_terminal(shop, "show", "--recovered", rows=5, PAGER=pager, TERM="dumb")[1]
 
 
+@pytest.mark.slow
 def test_after_one_conversation_the_way_to_another_course_is_named(shop: Project) -> None:
     one = ("show", "last", "--case", "refund-2", "--target", "one")
     _, shown = on_terminal(shop, *one, rows=60, COLUMNS="120", NO_COLOR="1")
@@ -209,6 +212,7 @@ def test_after_one_conversation_the_way_to_another_course_is_named(shop: Project
     assert shop.run_json(*command.split()[1:], code=1)["results"][0]["turns"][1]["prompt"] == "TEXT"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pager", ["/nowhere/less", "", "'open"])
 def test_without_a_pager_the_text_is_printed(shop: Project, pager: str) -> None:
     code, shown = on_terminal(shop, "show", "--recovered", rows=5, PAGER=pager)

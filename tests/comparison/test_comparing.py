@@ -378,11 +378,13 @@ def peak_of(length: int) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_replies_are_not_kept() -> None:
     """200 cases with 200,000 characters would be 80 MB."""
     assert peak_of(200_000) < peak_of(4000) + 2_000_000
 
 
+@pytest.mark.slow
 def test_many_differing_cases_are_tested_by_the_normal_approximation_and_it_says_so() -> None:
     few, above = compared(many(2000, "p"), many(2000, "f")), compared(many(2001, "p"), many(2001, "f"))
     assert few.eventual.method is not None and "mid-p" in few.eventual.method

@@ -42,6 +42,7 @@ def test_classes_and_functions_stay_below_their_bounds(measure: str) -> None:
     assert number <= BOUNDS[measure], f"{measure.replace('_', ' ')}: {name}"
 
 
+@pytest.mark.slow
 def test_data_is_not_called_a_person() -> None:
     assert counted().nobody_whoever_somebody_anybody == 0
 

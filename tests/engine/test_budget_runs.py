@@ -182,6 +182,7 @@ def test_the_user_is_told_how_to_go_on(priced: Project, server: PaidServer) -> N
 # Going on
 
 
+@pytest.mark.slow
 @spec("B11", "R64")
 def test_a_run_that_is_given_more_goes_on_and_asks_nothing_twice(priced: Project, server: PaidServer) -> None:
     content = make_suite(server.fake.url, 12, embeds=True)
@@ -234,6 +235,7 @@ def test_a_budget_may_come_later(priced: Project, server: PaidServer) -> None:
     assert spent < server.usd <= spent * 1.5 + SLACK
 
 
+@pytest.mark.slow
 def test_the_budget_of_a_suite_holds_also_when_its_file_is_gone(priced: Project, server: PaidServer) -> None:
     content = make_suite(server.fake.url, 12)
     content["budget"] = {"usd": 0.02, "tokens": 900_000}
@@ -246,6 +248,7 @@ def test_the_budget_of_a_suite_holds_also_when_its_file_is_gone(priced: Project,
     assert resume(priced, "--budget-usd", "1", code=None)["run"]["status"] == "completed"
 
 
+@pytest.mark.slow
 @spec("R64", "B11")
 def test_calls_in_doubt_count_for_the_most_that_they_can_have_cost(priced: Project) -> None:
     with PaidServer(latency_s=0.0) as server:

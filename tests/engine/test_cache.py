@@ -553,6 +553,7 @@ def test_a_damaged_cache_is_told_before_anything_is_sent(damage: str, project: P
     assert run_folders(project.folder) == runs, "no run was begun"
 
 
+@pytest.mark.slow
 def test_damage_that_shows_later_ends_conversations_and_asks_for_nothing_twice(
     project: Project, server: FakeServer
 ) -> None:

@@ -78,7 +78,8 @@ def plain(document: Raw) -> Any:
 
 ANY_TEXT = st.text(
     st.one_of(
-        st.sampled_from("\n\n\n \t\r\x85\u2028\u2029\ufeff\x00\x07:-#'\"|>\\é🙂ab<"), st.characters(codec="utf-8")
+        st.sampled_from("\n\n\n \t\r\x85\u2028\u2029\ufeff\x00\x07:-#'\"|>\\é🙂ab<"),
+        st.characters(exclude_categories=["Cs"]),
     ),
     max_size=25,
 )
@@ -671,6 +672,7 @@ def test_what_was_answered_is_not_lost_where_a_cassette_cannot_be_written(projec
     assert plain(replay(project, code=0)) == plain(done)
 
 
+@pytest.mark.slow
 def test_a_recording_that_was_cut_off_is_completed_by_resume(project: Project, module: Callable[[str], str]) -> None:
     """Conversations that were had before have their cassettes as well."""
     name = module("def reply(request): return 'yes'")

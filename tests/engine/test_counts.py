@@ -398,6 +398,7 @@ def recovering(count: int, **more: Any) -> list[Raw]:
     return [case(f"case-{n}", YES, follow("Look again.", YES), **more) for n in range(count)]
 
 
+@pytest.mark.slow
 def test_a_deaf_model_is_not_said_to_listen_and_one_that_listens_is(project: Project) -> None:
     project.write("own.py", DEAF)
     deaf = play(project, recovering(30), python("deaf"), repeat=5).summary.net_recovery

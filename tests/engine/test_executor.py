@@ -56,6 +56,7 @@ def target(server: FakeServer, **settings: object) -> Raw:
     return {"name": "it", "provider": "openai", "model": "gpt-5-mini", "base_url": url, "api_key": "none", **settings}
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_results_of_one(project: Project, suite: Raw) -> None:
     with FakeServer(reply) as server:
         suite["targets"] = [target(server)]
@@ -75,6 +76,7 @@ def test_two_processes_give_the_results_of_one(project: Project, suite: Raw) -> 
     assert without(replayed, lambda key: is_time(key) or key == "request_id") == results_of(one)
 
 
+@pytest.mark.slow
 def test_one_budget_holds_for_both_processes(project: Project, suite: Raw) -> None:
     with FakeServer(reply) as server:
         suite["targets"] = [target(server, max_tokens=10)]
@@ -85,6 +87,7 @@ def test_one_budget_holds_for_both_processes(project: Project, suite: Raw) -> No
     assert 0 < report.summary.finished < CASES
 
 
+@pytest.mark.slow
 def test_one_limiter_slows_both_processes_down(project: Project, suite: Raw) -> None:
     with FakeServer(reply, faults=[Fault("status", status=429)] * 3) as server:
         suite["targets"] = [target(server, retry_initial_delay_ms=1, retry_max_delay_ms=20)]

@@ -342,6 +342,7 @@ def test_a_merge_that_was_killed_asks_what_no_part_has(project: Project, model: 
     assert came_to(resumed) == came_to(whole)
 
 
+@pytest.mark.slow
 def test_a_merge_of_replayed_parts_goes_on_with_the_cassettes(project: Project, model: Model) -> None:
     project.write("evals.yaml", suite(model, *many(8)))
     whole = run(project, "--record", "cassettes")
@@ -356,6 +357,7 @@ def test_a_merge_of_replayed_parts_goes_on_with_the_cassettes(project: Project, 
     assert [one["status"] for one in resumed["results"]] == [one["status"] for one in whole["results"]]
 
 
+@pytest.mark.slow
 def test_a_merge_that_was_killed_and_has_lost_a_part_says_so(project: Project, model: Model) -> None:
     project.write("evals.yaml", suite(model, *many(8)))
     parts = shards(project, 2)
@@ -451,6 +453,7 @@ def test_one_trial_or_target_that_failed_is_enough(project: Project, model: Mode
     assert ids(again) == ["b", "c"]
 
 
+@pytest.mark.slow
 def test_what_a_run_never_came_to_has_not_passed(project: Project, model: Model) -> None:
     project.write("evals.yaml", suite(model, case("a"), case("b", {"contains": "never"}), case("c"), case("d")))
     model.pleases = True

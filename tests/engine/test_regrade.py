@@ -143,6 +143,7 @@ def test_new_checks_are_put_on_recorded_replies_without_a_call(project: Project,
     assert now["run"]["grade_of"] == first["run"]["id"]
 
 
+@pytest.mark.slow
 def test_the_same_check_with_another_verdict_is_named(project: Project, talker: Talker) -> None:
     def content(threshold: float) -> Raw:
         check = {"llm_judge": {"criteria": "Is it right?"}, "threshold": threshold, "name": "right"}
@@ -181,6 +182,7 @@ def test_other_suites_may_bring_the_checks(project: Project, talker: Talker) -> 
     assert talker.asked == []
 
 
+@pytest.mark.slow
 def test_only_judges_are_asked_and_only_once(project: Project, talker: Talker) -> None:
     cases = [case(name, {"contains": "answer"}) for name in "abc"]
     first = run(project, suite(talker, *cases), "--repeat", "2", code=0)

@@ -195,6 +195,7 @@ def test_cassettes_play_without_their_server_its_key_or_a_network(project: Proje
         assert now == then, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("why", ["the target was given up", "the first failure ends the run"])
 def test_what_was_skipped_is_skipped_again(project: Project, why: str) -> None:
     """And what was had beside it is had again, whichever conversation comes first this time."""
@@ -350,6 +351,7 @@ def test_the_journal_of_a_replay_is_enough_to_derive_it_again(project: Project) 
     assert {record["key"] for record in journal_of(Path(again["run"]["folder"])) if record["type"] == "told"}
 
 
+@pytest.mark.slow
 def test_a_replay_that_was_cut_off_needs_its_recording_and_a_whole_one_does_not(project: Project) -> None:
     project.write("evals.yaml", SIMPLE)
     first = play(project, "run", "evals.yaml")

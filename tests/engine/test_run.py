@@ -518,6 +518,7 @@ def test_a_timeout_is_tried_again(place: str, project: Project, module: Callable
     assert sys.modules[name].calls == [0, 1]
 
 
+@pytest.mark.slow
 def test_a_function_that_hangs_does_not_hold_up_the_end_of_the_command(project: Project) -> None:
     project.write("hanging.py", "import time\ndef answer(request):\n    time.sleep(60)\n    return 'yes'\n")
     project.write("evals.yaml", suite_of([ANY], own("hanging:answer")))
@@ -685,6 +686,7 @@ def test_a_wrong_answer_is_an_error_of_its_own_conversation(
         assert "ValueError" in error["message"] and "no idea" in error["message"]
 
 
+@pytest.mark.slow
 def test_a_function_that_ends_the_process_ends_its_own_conversation_only(project: Project) -> None:
     project.write(
         "leaving.py",
@@ -848,6 +850,7 @@ def test_machine_readable_output_stands_alone(project: Project) -> None:
     assert "unreachable-followup" in result.stderr
 
 
+@pytest.mark.slow
 def test_formats(project: Project) -> None:
     project.write("evals.yaml", MIXED)
     wanted = run(project, MIXED)["results"]
@@ -1188,6 +1191,7 @@ def test_show_refuses_what_it_cannot_find(project: Project) -> None:
         project.run("show", "nothing")
 
 
+@pytest.mark.slow
 def test_the_latest_run_is_the_one_that_was_started_last(project: Project) -> None:
     suite = suite_of([ANY], scripted(["yes"]))
     started: list[str] = []
@@ -1317,6 +1321,7 @@ def test_memory_does_not_grow_with_the_number_of_conversations(many: str, projec
     assert peaks[1] <= 1.3 * peaks[0], peaks
 
 
+@pytest.mark.slow
 def test_plain_output_has_no_changing_line(project: Project) -> None:
     project.write("evals.yaml", suite_of([ANY], scripted(["yes"])))
     done = run_process(project.folder, "run", "evals.yaml", "--repeat", "30")
@@ -1324,6 +1329,7 @@ def test_plain_output_has_no_changing_line(project: Project) -> None:
     assert "\x1b" not in done.out + done.err
 
 
+@pytest.mark.slow
 def test_a_call_inside_the_process_is_never_in_doubt(project: Project) -> None:
     """A scripted reply costs nothing, so nothing can be paid for twice."""
     slow = scripted(["hi"], "it", delay_ms=60_000)

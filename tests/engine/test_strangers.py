@@ -122,6 +122,7 @@ def test_a_folder_that_came_with_a_clone_does_no_harm(
     assert far.requests == []
 
 
+@pytest.mark.slow
 def test_one_bad_folder_does_not_hide_the_others(desk: Desk, stranger: Stranger) -> None:
     for number, spoil in enumerate(mutations().values()):
         spoil(stranger.copy(desk.project.folder / ".rejoinder" / "runs" / f"20260101-000000-{number:04x}"), desk.victim)
@@ -395,6 +396,7 @@ def slow_suite(*checks: dict[str, Any], provider: str = "python") -> dict[str, A
     }
 
 
+@pytest.mark.slow
 def test_a_run_that_is_being_graded_is_not_pruned(desk: Desk) -> None:
     desk.project.write("bot.py", SLOW_BOT)
     run = start(desk.project, slow_suite(provider="scripted"))
@@ -419,6 +421,7 @@ def test_a_folder_with_a_part_that_cannot_be_is_refused(desk: Desk, stranger: St
     assert "there is no part 1 of 0" in refusal(desk, "resume", str(folder))
 
 
+@pytest.mark.slow
 def test_an_open_run_can_be_shown_but_not_replayed_graded_or_pruned(desk: Desk) -> None:
     desk.project.write("bot.py", SLOW_BOT)
     desk.project.write("evals.yaml", slow_suite())

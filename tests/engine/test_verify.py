@@ -100,6 +100,7 @@ def test_runs_of_every_kind_are_intact(project: Project, kind: str) -> None:
     assert found["conversations"] == len(document["results"])
 
 
+@pytest.mark.slow
 def test_runs_that_were_made_from_others_are_intact(project: Project) -> None:
     first = run(project, SUITE)["run"]["id"]
     project.write(

@@ -15,6 +15,7 @@ from tests.gates.suites import answers, run_of, suite_of
 from tests.kit import Project, behind, case, file_contents, only_run, refusal, refused, run, run_process
 
 
+@pytest.mark.slow
 def test_a_run_passes_fails_or_cannot_be_told_against_a_baseline(project: Project) -> None:
     first = run_of(project, answers(50))
     project.run("bless", "--name", "main")
@@ -37,6 +38,7 @@ def test_a_run_passes_fails_or_cannot_be_told_against_a_baseline(project: Projec
     assert project.run_json("gate", "--against", "main", code=5)["verdict"] == "cannot-tell"
 
 
+@pytest.mark.slow
 def test_a_run_may_stand_for_a_baseline(project: Project) -> None:
     first = run_of(project, answers(50))
     second = run_of(project, answers(30, 20))
@@ -175,6 +177,7 @@ def test_what_is_wrong_about_the_command_is_said(project: Project) -> None:
     assert "is not finished" in refusal(project, "gate", "--against", unfinished)
 
 
+@pytest.mark.slow
 def test_from_python(project: Project) -> None:
     project.write("evals.yaml", suite_of(answers(30)))
     report = rejoinder.run("evals.yaml")
@@ -231,6 +234,7 @@ def test_cases_that_were_run_again_because_they_failed_tell_nothing(project: Pro
     assert "only cases that failed before" in found["rules"][0]["reason"]
 
 
+@pytest.mark.slow
 def test_suites_that_share_a_data_set_are_kept_apart(project: Project) -> None:
     """All cases of one suite break while those of the other are fixed: that is a regression of the first."""
     project.write("rows.csv", "id\n" + "\n".join(f"r{number}" for number in range(30)))

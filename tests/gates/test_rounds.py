@@ -43,6 +43,7 @@ def trials_of(document: Raw) -> Counter[int]:
     return Counter(result["trial"] for result in document["results"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "now", "rounds", "told"),
     [
@@ -76,6 +77,7 @@ def test_there_are_no_more_rounds_than_the_baseline_has_repeats(project: Project
     assert trials_of(document) == {1: 6, 2: 6, 3: 6}
 
 
+@pytest.mark.slow
 def test_a_run_in_rounds_is_shown_replayed_and_graded_with_all_of_them(project: Project) -> None:
     bless(project, answers(12))
     document = run(project, suite_of(answers(9, 3)), *AUTO)
@@ -88,6 +90,7 @@ def test_a_run_in_rounds_is_shown_replayed_and_graded_with_all_of_them(project: 
     assert len(run_folders(project.folder)) == 2
 
 
+@pytest.mark.slow
 def test_the_gate_looks_at_such_a_run_by_its_plan(project: Project) -> None:
     bless(project, answers(12))
     name = run_of(project, answers(9, 3), *AUTO)
@@ -100,6 +103,7 @@ def test_the_gate_looks_at_such_a_run_by_its_plan(project: Project) -> None:
     assert found["reason"].endswith("; its repeats ended by another baseline")
 
 
+@pytest.mark.slow
 def test_rounds_mean_nothing_against_a_run_of_fewer_repeats(project: Project) -> None:
     bless(project, answers(12))
     name = run_of(project, answers(9, 3), *AUTO)
@@ -109,6 +113,7 @@ def test_rounds_mean_nothing_against_a_run_of_fewer_repeats(project: Project) ->
     assert "rounds" not in found["reason"]
 
 
+@pytest.mark.slow
 def test_from_python(project: Project) -> None:
     bless(project, answers(12))
     project.write("evals.yaml", suite_of(answers(9, 3)))
@@ -164,6 +169,7 @@ def test_an_estimate_is_that_of_all_rounds(project: Project) -> None:
     assert "this is for all 10 rounds" in result.stderr
 
 
+@pytest.mark.slow
 def test_another_baseline_of_the_same_name_is_another_plan(project: Project) -> None:
     first = bless(project, answers(12))
     name = run_of(project, answers(9, 3), *AUTO)

@@ -252,6 +252,7 @@ def test_hostile_notes_are_no_notes(listed: Project, content: bytes) -> None:
     assert "\x1b" not in listed.run("runs")
 
 
+@pytest.mark.slow
 def test_names_of_a_hostile_receipt_are_cut_and_inert(listed: Project) -> None:
     [first, *_] = run_folders(listed.folder)
     receipt = json.loads((first / "run.json").read_text())

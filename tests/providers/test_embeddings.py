@@ -449,6 +449,7 @@ def test_a_vector_of_a_script_that_is_none_is_refused(vector: Any) -> None:
 # The fake servers.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", APIS)
 def test_texts_with_the_same_words_are_near_each_other(lab: Lab, api: str) -> None:
     texts = ["The cat sat on the mat", "the MAT sat on the cat!", "A cat sat there", "Stocks fell sharply today"]
@@ -468,6 +469,7 @@ def test_the_clients_read_both_encodings(lab: Lab) -> None:
         assert usual == as_32_bits(plain)
 
 
+@pytest.mark.slow
 def test_several_texts_at_once_have_a_vector_each(lab: Lab) -> None:
     texts = ["one", "two words", "three"]
     answer = lab.client("gemini").models.embed_content(model="gemini-embedding-001", contents=texts)

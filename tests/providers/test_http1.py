@@ -44,9 +44,9 @@ FOLD = "\N{EURO SIGN}"
 """Stands for a line break inside of a header's value."""
 
 names = st.text(TOKEN, min_size=1, max_size=12).filter(lambda name: name.lower() not in FRAMING)
-values = st.text(st.characters(codec="latin-1", exclude_characters="\r\n\0"), max_size=30)
+values = st.text(st.characters(max_codepoint=255, exclude_characters="\r\n\0"), max_size=30)
 header_lists = st.lists(st.tuples(names, values), max_size=6)
-extensions = st.text(st.characters(codec="ascii", exclude_characters="\r\n"), max_size=8)
+extensions = st.text(st.characters(max_codepoint=127, exclude_characters="\r\n"), max_size=8)
 
 
 class Written(Struct):

@@ -109,12 +109,14 @@ def test_a_plugin_says_what_it_is(tmp_path: Path, site: Path) -> None:
     assert told == {**msgspec.structs.asdict(Traits()), "embeds": True, "local": True, "counted": False}
 
 
+@pytest.mark.slow
 def test_a_plugin_that_embeds_compares_meanings(tmp_path: Path, site: Path) -> None:
     ran = run(tmp_path, site, "meaning", "-m", "rejoinder", "run", "--format", "json")
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["results"][0]["turns"][0]["checks"][0]["score"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("provider", "words"),
     [
@@ -128,12 +130,14 @@ def test_a_plugin_that_does_not_embed_is_refused(tmp_path: Path, site: Path, pro
     assert words in ran.stderr
 
 
+@pytest.mark.slow
 def test_what_is_no_vector_is_an_error_that_names_the_plugin(tmp_path: Path, site: Path) -> None:
     ran = run(tmp_path, site, "empty", "-m", "rejoinder", "run")
     assert ran.returncode == 3
     assert "`empty` returned something that is not a vector: the vector is empty" in ran.stdout
 
 
+@pytest.mark.slow
 def test_validation_does_not_load_a_plugin(tmp_path: Path, site: Path) -> None:
     ran = run(tmp_path, site, "silent", "-m", "rejoinder", "validate", "evals.yaml")
     assert (ran.returncode, "loaded" in ran.stdout + ran.stderr) == (0, False)

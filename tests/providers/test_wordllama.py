@@ -52,6 +52,7 @@ def embed(*texts: str) -> list[bytes]:
     return asyncio.run(run())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "paraphrase", "unrelated"),
     [
@@ -192,6 +193,7 @@ asyncio.run(run())
 """
 
 
+@pytest.mark.slow
 def test_nothing_is_fetched_and_nothing_is_imported_before_it_is_needed(tmp_path: Path) -> None:
     started = time.perf_counter()
     environment = {"HOME": str(tmp_path), "PATH": "", "HF_HUB_OFFLINE": "0"}

@@ -65,6 +65,7 @@ def test_no_text_leaves_its_annotation(text: str) -> None:
         assert set(place) <= {"file", "line", "title"}
 
 
+@pytest.mark.slow
 def test_the_summary_takes_the_room_that_is_left(tmp_path: Path) -> None:
     path = tmp_path / "summary.md"
     run = made_run(failed(f"case-{number}", "x" * 2_000) for number in range(3_000))

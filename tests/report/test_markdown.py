@@ -61,6 +61,7 @@ def test_a_run_in_which_all_passed_says_so() -> None:
     assert "Not passed" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [400, 1_000, 2_000, 20_000, SUMMARY_LIMIT])
 def test_a_long_run_keeps_to_its_limit_and_counts_what_is_left_out(limit: int) -> None:
     run = made_run(failed(f"case-{number}", "ü" * 3_000) for number in range(2_000))

@@ -8,7 +8,6 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats as scipy
 
 from rejoinder.model.figures import Comparison
 from rejoinder.stats import (
@@ -136,13 +135,19 @@ def test_the_sign_flip_test_is_the_enumeration_of_all_signs(differences: list[in
     assert found.exact == pytest.approx((above + equal) / len(sums))
 
 
+@pytest.mark.slow
 def test_the_sign_flip_test_is_scipys() -> None:
+    from scipy import stats as scipy
+
     values = [0.4, -0.2, 0.6, 0.8, 0.2, -0.4, 1.0, 0.6, 0.2, 0.4]
     wanted = scipy.permutation_test((values,), lambda one: one.sum(), permutation_type="samples", n_resamples=10**6)
     assert sign_flip([round(5 * one) for one in values]).exact == pytest.approx(float(wanted.pvalue))
 
 
+@pytest.mark.slow
 def test_the_paired_interval_is_scipys() -> None:
+    from scipy import stats as scipy
+
     values = [0.4, -0.2, 0.6, 0.8, 0.2, -0.4, 1.0, 0.6, 0.0, 0.0]
     wanted = scipy.ttest_1samp(values, 0).confidence_interval()
     interval, error, method = paired_interval(values)
@@ -158,7 +163,10 @@ def test_many_cases_have_the_normal_approximation_and_it_says_so() -> None:
     assert normal.p_value == pytest.approx(exact.p_value, abs=0.005)
 
 
+@pytest.mark.slow
 def test_unequal_repeats_have_more_sums_than_can_be_added_up_and_are_rounded() -> None:
+    from scipy import stats as scipy
+
     chance = random.Random(4)
     values = [chance.randint(-(10**6), 10**6) for _ in range(400)]
     found = sign_flip(values)
@@ -168,7 +176,10 @@ def test_unequal_repeats_have_more_sums_than_can_be_added_up_and_are_rounded() -
     assert sign_flip(few).p_value == pytest.approx(sign_flip([100, 30, -20, 50, 40]).p_value)
 
 
+@pytest.mark.slow
 def test_two_thousand_cases_of_ten_repeats_are_exact() -> None:
+    from scipy import stats as scipy
+
     chance = random.Random(3)
     values = [chance.randint(-4, 4) for _ in range(2200)]
     while sum(one != 0 for one in values) > 2000:
@@ -179,6 +190,7 @@ def test_two_thousand_cases_of_ten_repeats_are_exact() -> None:
     assert found.p_value == pytest.approx(float(2 * scipy.norm.sf(abs(sum(values)) / deviation)), abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_cases_are_compared() -> None:
     pairs = [(Trials(place % 3, 3), Trials((place // 3) % 4, 3)) for place in range(100_000)]
     found = compare_runs(pairs)
@@ -237,6 +249,7 @@ def test_about_as_many_cases_would_tell_as_do_tell(lost: int, cases: int, needed
     assert compare_runs(once(0, lost * (needed - 2) // cases, needed - 2)).verdict == "cannot-tell"
 
 
+@pytest.mark.slow
 @bounded(60)
 @given(some_pairs)
 def test_as_many_cases_as_needed_tell(pairs: Pairs) -> None:
@@ -299,7 +312,10 @@ def test_groups_are_corrected_together_and_small_ones_say_so() -> None:
     assert compare_groups({"a": once(0, 12, 30), "b": once(0, 0, 30)})[0].verdict == "worse"
 
 
+@pytest.mark.slow
 def test_single_cases_are_claimed_from_six_repeats_on() -> None:
+    from scipy import stats as scipy
+
     pairs = [(Trials(5, 5), Trials(0, 5)), (Trials(10, 10), Trials(0, 10)), (Trials(10, 10), Trials(10, 10))]
     few, many = compare_cases(pairs)
     assert (few.place, few.verdict, few.p_value) == (0, "flipped", None)
@@ -363,6 +379,7 @@ def test_a_drop_of_the_margin_is_seldom_called_none() -> None:
     assert sum(one.verdict == "no-difference" for one in equal) / len(equal) >= 0.75
 
 
+@pytest.mark.slow
 def test_null_groups_raise_few_alarms_together() -> None:
     draw, alarms = Draw(27), 0
     for _ in range(150):

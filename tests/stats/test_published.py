@@ -245,6 +245,7 @@ def answer(request):
 """
 
 
+@pytest.mark.slow
 def test_mcnemar_between_two_runs(project: Project) -> None:
     """Complete response before and after consolidation (Cavo and others 2012) as two runs, compared."""
     project.write("own.py", PAIRED)

@@ -10,7 +10,6 @@ from statistics import stdev
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats as scipy
 
 from rejoinder.stats import mean_of, median_interval, rate_of, sample_size, spread_of, wilson
 from rejoinder.stats.words import p_words, percent, point_range, points, rate_words, sample_words, selection_words
@@ -39,9 +38,12 @@ def test_cases_that_count_once_have_the_wilson_interval(passed: int, of: int, lo
     assert rate.interval == wilson(passed, of)
 
 
+@pytest.mark.slow
 @bounded(60)
 @given(st.integers(0, 60), st.integers(1, 60))
 def test_wilson_is_scipys(passed: int, of: int) -> None:
+    from scipy import stats as scipy
+
     passed = min(passed, of)
     wanted = scipy.binomtest(passed, of).proportion_ci(0.95, "wilson")
     assert wilson(passed, of) == pytest.approx((wanted.low, wanted.high), abs=1e-9)
@@ -201,7 +203,10 @@ def test_scores_are_reduced_to_cases_first() -> None:
     assert found.standard_error == pytest.approx(0.25)
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_mean_is_scipys() -> None:
+    from scipy import stats as scipy
+
     values = [0.1, 0.4, 0.35, 0.8, 0.9, 0.5]
     found = mean_of([value] for value in values)
     wanted = scipy.ttest_1samp(values, 0).confidence_interval()
@@ -217,15 +222,21 @@ def test_the_spread_of_one_case_is_not_known() -> None:
     assert equal.interval == pytest.approx(wilson(6.3, 9)), "equal scores show no spread, and are not certain"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 5, 6, 20, 75, 1000])
 def test_the_interval_of_a_median_is_the_sign_tests(n: int) -> None:
+    from scipy import stats as scipy
+
     found = median_interval([float(place) for place in range(1, n + 1)])
     rank = int(scipy.binom.ppf(0.025, n, 0.5))
     rank -= scipy.binom.cdf(rank - 1, n, 0.5) > 0.025
     assert found == ((rank, n + 1 - rank) if rank > 0 else None)
 
 
+@pytest.mark.slow
 def test_the_ranks_of_many_values_are_near_the_exact_ones() -> None:
+    from scipy import stats as scipy
+
     n = 4001
     low, high = median_interval([float(place) for place in range(1, n + 1)]) or (0.0, 0.0)
     assert abs(low - scipy.binom.ppf(0.025, n, 0.5)) <= 1

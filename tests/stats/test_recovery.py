@@ -7,7 +7,6 @@ from math import sqrt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats as scipy
 
 from rejoinder.model.figures import NetRecovery
 from rejoinder.stats import Tries, compare_net_recovery, net_difference_words, net_recovery, net_words
@@ -26,7 +25,10 @@ def test_the_known_answer() -> None:
     assert net_words(found) == "too few failures to tell"
 
 
+@pytest.mark.slow
 def test_the_interval_is_that_of_a_ratio_over_cases() -> None:
+    from scipy import stats as scipy
+
     tries = [Tries(4, first, 4 - first, recovered) for first, recovered in MIXED]
     gains = [recovered - (4 - first) * first / 3 for first, recovered in MIXED]
     failures = sum(4 - first for first, _ in MIXED)
@@ -188,6 +190,7 @@ def test_the_interval_covers(hears: float, cases: int, trials: int) -> None:
     assert held / told >= 0.92
 
 
+@pytest.mark.slow
 def test_a_planted_difference_is_found_and_no_other() -> None:
     draw, rounds = Draw(16), 200
     alarms = found = 0

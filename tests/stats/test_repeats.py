@@ -6,11 +6,9 @@ import random
 from itertools import combinations
 from statistics import fmean
 
-import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats as scipy
 
 from rejoinder.stats import (
     aptitude,
@@ -54,8 +52,11 @@ def test_the_estimators_are_those_of_all_choices(trials: list[bool], k: int) -> 
     assert pass_at_k(counts, k).rate == pytest.approx(fmean(any(one) for one in choices))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 2, 4, 8])
 def test_the_estimators_are_unbiased(k: int) -> None:
+    from scipy import stats as scipy
+
     """Their mean over all binomial outcomes of eight trials is p^k, and 1 - (1-p)^k."""
     rate = 0.6
     weights = [float(scipy.binom.pmf(count, 8, rate)) for count in range(9)]
@@ -150,7 +151,10 @@ def test_repeats_in_words() -> None:
     assert case_repeats(0, 0).interval == wilson(0, 0)
 
 
+@pytest.mark.slow
 def test_aptitude_is_given_from_ten_repeats_on() -> None:
+    import numpy
+
     chance = random.Random(33)
     rows = [[chance.random() for _ in range(12)] for _ in range(7)]
     found = aptitude(rows)

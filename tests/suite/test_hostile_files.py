@@ -210,6 +210,7 @@ def test_a_huge_row_of_a_data_set_is_refused(project: Project) -> None:
         assert codes(all_errors(project)) == ["too-large"]
 
 
+@pytest.mark.slow
 @spec("P22")
 def test_long_lines_are_read_and_shown_in_part(project: Project) -> None:
     long = "x" * 300_000

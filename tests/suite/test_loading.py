@@ -93,6 +93,7 @@ def test_variables_that_need_themselves_are_refused(
         assert words in error["message"]
 
 
+@pytest.mark.slow
 @spec("P15")
 def test_variables_that_double_each_other_end(project: Project) -> None:
     given = {f"v{i}": f"{{{{ var('v{i - 1}') }}}}" * 100 if i else "0123456789" for i in range(40)}

@@ -242,6 +242,7 @@ def test_models_of_the_vendors_own_names_are_theirs(project: Project, name: str)
     assert "model-of-openrouter" not in [code for _, code, _ in found(project, suite_of(target=name))]
 
 
+@pytest.mark.slow
 def test_the_price_table_is_loaded_only_when_it_is_needed(project: Project) -> None:
     project.write("evals.yaml", suite_of(target="openai/gpt-5-mini"))
     code = (
