@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
-import msgspec
 import pytest
 
-from rejoinder.model import Reply, Request, Usage
-from tests.kit import ROOT, Project
+from tests.kit import Project
 
 FORMS = {
     "sync": "def reply(messages):\n    return write(messages)\n",
@@ -71,11 +68,3 @@ def test_calls_of_tools_are_written_as_openai_takes_them(project: Project) -> No
 def test_a_function_of_another_parameter_is_given_the_request(project: Project) -> None:
     bot = "def reply(conversation):\n    return json.dumps([one.content for one in conversation.messages])\n"
     assert replies(project, bot)[0] == ["Hi"]
-
-
-@pytest.mark.parametrize("struct", [Request, Reply, Usage], ids=lambda one: one.__name__)
-def test_the_reference_names_every_field(struct: type[msgspec.Struct]) -> None:
-    page = (ROOT / "docs" / "targets.md").read_text("utf-8")
-    table = page.partition(f"#### {struct.__name__}\n")[2].partition("\n####")[0].partition("\n## ")[0]
-    named = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
-    assert named == list(struct.__struct_fields__)
