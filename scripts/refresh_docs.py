@@ -12,7 +12,7 @@ from tests.documentation import ROOT, follow, pages
 chosen = [Path(name).resolve() for name in sys.argv[1:]] or pages()
 for page in chosen:
     before = page.read_text(encoding="utf-8")
-    after = follow(page)
+    after = follow(page, refresh=True)
     if after != before:
         page.write_text(after, encoding="utf-8", newline="\n")
         print(f"changed {page.relative_to(ROOT)}")

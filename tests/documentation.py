@@ -6,18 +6,27 @@ pages show for every run stands for the newest one. Blocks of the language `pyth
 `<!-- new folder -->` starts again in an empty folder; `<!-- env NAME=value -->` sets a variable;
 `<!-- fake models: TEXT -->` has all LLM APIs answer TEXT from a server on loopback, with keys that it accepts;
 `<!-- webhook: JSON -->` has a server there answer JSON to every request, at the address in GRADER_URL;
-`<!-- install -->` makes the folder's package known to Python as an installer would.
+`<!-- install -->` makes the folder's package known to Python as an installer would;
+`<!-- terminal -->` shows the commands after it as a terminal of 100 columns does, without colours;
+`<!-- differs: WORD, WORD -->` is for a console block whose output depends on the machine, as replies of a model do:
+its commands are run, and their output has to contain these words. The page keeps the output it has.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import re
+import struct
 import subprocess
 import sys
+import tempfile
+import termios
 import threading
 import tomllib
 from dataclasses import dataclass, field
+from fcntl import ioctl
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,7 +37,7 @@ from tests.kit import ROOT
 RUN = "20261115-093000-5eed"
 """What every run is called on a page."""
 _BLOCK = re.compile(
-    r"^<!-- (?P<comment>new folder|env \w+=.*?|fake models: .*?|webhook: .*?|install) -->$"
+    r"^<!-- (?P<comment>new folder|env \w+=.*?|fake models: .*?|webhook: .*?|install|terminal|differs: .*?) -->$"
     r"|^```(?P<language>\w+)(?: (?P<name>\S+))?\n(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
@@ -68,6 +77,7 @@ class Session:
     """Where the reader's own settings lie, outside of the project."""
     server: FakeServer | None = None
     webhook: Webhook | None = None
+    on_terminal: bool = False
 
     @property
     def folder(self) -> Path:
@@ -112,23 +122,16 @@ class Session:
     def run(self, command: str) -> str:
         kept = {name: value for name, value in os.environ.items() if name in ("HOME", "LANG", "SYSTEMROOT")}
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        done = subprocess.run(
-            ["bash", "-c", self._meant(command)],
-            cwd=self.folder,
-            env={
-                **kept,
-                "PATH": path,
-                "PYTHONUTF8": "1",
-                "XDG_CONFIG_HOME": self.configuration.name,
-                **self.environment,
-            },
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=60,
-            check=False,
-        )
-        return _steady(done.stdout.decode().replace(str(self.folder), "/home/me/project"))
+        environment = {
+            **kept,
+            "PATH": path,
+            "PYTHONUTF8": "1",
+            "XDG_CONFIG_HOME": self.configuration.name,
+            **self.environment,
+        }
+        shown = (_on_terminal if self.on_terminal else _in_pipe)(self._meant(command), self.folder, environment)
+        shown = shown.replace(str(self.folder), "/home/me/project")
+        return _steady(shown.replace(f"{kept.get('HOME')}/.cache", "/home/me/.cache"))
 
     def _meant(self, command: str) -> str:
         """The command with the name of the newest run, where it has the name that pages show for every run."""
@@ -153,6 +156,45 @@ class Session:
             os.chdir(here)
 
 
+def _in_pipe(command: str, folder: Path, environment: dict[str, str]) -> str:
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=60,
+        check=False,
+    )
+    return done.stdout.decode()
+
+
+def _on_terminal(command: str, folder: Path, environment: dict[str, str]) -> str:
+    """What is said on standard error comes first: it is not on the terminal, so that nothing there moves."""
+    ours, theirs = pty.openpty()
+    ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    look = {"TERM": "xterm-256color", "NO_COLOR": "1", "PAGER": ""}
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            ["bash", "-c", command],
+            cwd=folder,
+            env=environment | look,
+            stdin=subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=said,
+        )
+        os.close(theirs)
+        screen = b""
+        with contextlib.suppress(OSError):  # the terminal is gone when the command has ended
+            while piece := os.read(ours, 4096):
+                screen += piece
+        os.close(ours)
+        process.wait(60)
+        said.seek(0)
+        return said.read().decode() + re.sub(r"\x1b\[[\d;]*m|\r", "", screen.decode())
+
+
 def _entries(found: dict[str, str]) -> str:
     return "".join(f"{name} = {place}\n" for name, place in found.items())
 
@@ -164,16 +206,30 @@ def _steady(output: str) -> str:
     output = re.sub(r"\b\d{1,3} ms\b( *)", lambda found: "10 ms".ljust(len(found[0])), output)
     output = re.sub(r"\blatency_s: \d[\d.e-]*", "latency_s: 0.01", output)
     output = re.sub(r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "2026-11-15 09:30", output)
+    output = re.sub(r"\brun [0-9a-f]{4}\b", f"run {RUN[-4:]}", output)
     return re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:8000", output)
 
 
-def follow(page: Path) -> str:
-    """The page with the real output of all its commands."""
+def _choose(page: str, real: str, words: list[str], *, refresh: bool) -> str:
+    """Of two outputs that may differ, the one that the page is to have."""
+    if refresh:
+        return page if _without_times(page) == _without_times(real) else real
+    missing = [word for word in words if word not in page or word not in real]
+    return page if not missing else f"{real}(without {', '.join(missing)})\n"
+
+
+def _without_times(output: str) -> str:
+    return re.sub(r"\b[\d.]+ (?:ms|s|min)\b|[+-]\d+%", "", output)
+
+
+def follow(page: Path, *, refresh: bool = False) -> str:
+    """The page with the real output of all its commands; where that may differ, with its own unless it is refreshed."""
     session = Session()
     text = page.read_text(encoding="utf-8")
+    differing: list[str] = []
 
     def replace(found: re.Match[str]) -> str:
-        nonlocal session
+        nonlocal session, differing
         comment, language, name, body = found["comment"], found["language"], found["name"], found["body"]
         if comment == "new folder":
             session.close()
@@ -184,11 +240,16 @@ def follow(page: Path) -> str:
             session.answer_posts(comment.removeprefix("webhook: "))
         elif comment == "install":
             session.install()
+        elif comment == "terminal":
+            session.on_terminal = True
+        elif comment and comment.startswith("differs: "):
+            differing = comment.removeprefix("differs: ").split(", ")
         elif comment:
             key, _, value = comment.removeprefix("env ").partition("=")
             session.environment[key] = value
         elif language == "console":
-            return f"```console\n{session.console(body)}```"
+            real, words, differing = session.console(body), differing, []
+            return f"```console\n{_choose(body, real, words, refresh=refresh) if words else real}```"
         elif name:
             session.write(name, body)
         elif language == "python":

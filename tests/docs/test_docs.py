@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,8 +30,26 @@ def test_the_gallery_shows_every_code() -> None:
 
 def test_links_between_pages_lead_somewhere() -> None:
     for page in pages():
-        for link in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / link).exists(), f"{page.name} links to {link}"
+        for link, heading in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8")):
+            linked = page.parent / link if link else page
+            assert linked.exists(), f"{page.name} links to {link}"
+            assert not heading or heading in headings(linked), f"{page.name} links to {link}#{heading}"
+
+
+def test_the_index_lists_every_page_once() -> None:
+    """Pages of checks have an index of their own."""
+    index = ROOT / "docs" / "README.md"
+    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", index.read_text(encoding="utf-8"))
+    listed = [(index.parent / link).resolve() for link in links if not link.startswith("..")]
+    checks = {page for page in (ROOT / "docs" / "checks").glob("*.md") if page.name != "README.md"}
+    assert sorted(listed) == sorted(set(pages()) - checks - {index, ROOT / "README.md"})
+
+
+@cache
+def headings(page: Path) -> set[str]:
+    """The headings of a page as addresses name them."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") for title in titles}
 
 
 def test_every_key_of_the_schema_is_described() -> None:
