@@ -78,6 +78,14 @@ def test_every_key_of_the_schema_is_described() -> None:
     assert walk(schema, "") == []
 
 
+def test_pages_for_users_are_in_plain_words() -> None:
+    """Words that readers stumbled over; pages about the code may have them."""
+    peculiar = re.compile(r"\b(anew|nobody|somebody|whoever|so many|in earnest|in silence)\b")
+    for page in pages():
+        prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        assert page.parent.name == "design" or not peculiar.findall(prose), page.name
+
+
 @pytest.mark.spec("R44")
 def test_the_token_savings_of_toon_are_documented_as_measured() -> None:
     """The page has a row for each conversation that the benchmark measures."""
