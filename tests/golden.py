@@ -37,10 +37,9 @@ def text_of(marked: str) -> str:
     return "\n".join(line.rstrip() for line in _ROLE.sub(r"\1", marked).split("\n"))
 
 
-def check_golden(name: str, write: Callable[[Form], Iterable[Line]], *, has_plain: bool = True) -> None:
+def check_golden(name: str, write: Callable[[Form], Iterable[Line]]) -> None:
     """Is a screen as it is stored? Words are compared first, roles only where the words are the same."""
-    forms = {title: form for title, form in FORMS.items() if has_plain or form.width is not None}
-    shown = "\n".join(f"=== {title}\n{written(write(form))}" for title, form in forms.items())
+    shown = "\n".join(f"=== {title}\n{written(write(form))}" for title, form in FORMS.items())
     path = FOLDER / f"{name}.txt"
     if os.environ.get("REJOINDER_GOLDENS") == "write":
         path.parent.mkdir(exist_ok=True)

@@ -913,7 +913,7 @@ def test_all_that_judges_use_is_counted_apart_and_in_the_total(project: Project,
         cases = [{"id": f"c{n}", "prompt": f"Hi {n}!", "checks": checks} for n in range(3)]
         suite = {"target": "it", "judge_target": "judge", "targets": targets, "evals": cases}
         document = run(project, suite)
-        text = project.run("show")
+        text = project.run("show", "--verbose")
     summary, results = document["summary"], document["results"]
     assert len(till.used["judge"]) == 3 * 9 * (1 if judge_says is not rubbish_first and judge_says != "never" else 2)
     assert len(till.used["other"]) == len(till.used["it"]) == 3

@@ -427,7 +427,7 @@ def test_a_group_is_shown_with_its_checks(project: Project) -> None:
         '      ⚠️ ERROR llm_judge "Worth None?"',
     ]
     assert '  Scored llm_judge "Worth 0.25?": 0.25, and 0.5 is needed; judged by judge-0.25' in shown
-    assert "  Eval 1, a: group: 0 of 2 passed, and 2 are needed" in shown
+    assert "group: 0 of 2 passed, and 2 are needed" in shown
 
 
 # Levels
@@ -675,7 +675,7 @@ def test_a_metric_is_averaged_over_cases(project: Project) -> None:
         "min": 1.0,
         "max": 1.0,
     }
-    shown = project.run("show", code=None)
+    shown = project.run("show", "--verbose", code=None)
     lines = [line.strip() for line in shown.splitlines()]
     assert "metrics   quality 0.6 over 3 cases, standard error 0.153" in lines
     assert "facts 1 over 1 case" in lines
@@ -727,7 +727,7 @@ def test_what_has_no_score_is_left_out_of_a_metric_and_told(project: Project) ->
         "max": 0.8,
     }
     assert (metrics["never"]["mean"], metrics["never"]["cases"], metrics["never"]["total_cases"]) == (None, 0, 1)
-    lines = [line.strip() for line in project.run("show", code=None).splitlines()]
+    lines = [line.strip() for line in project.run("show", "--verbose", code=None).splitlines()]
     assert "metrics   m 0.8 over 1 of 2 cases, 1 of 2 replies, 0.4 with 1 error as 0" in lines
     assert "never is not known over 0 of 1 case, 0 of 1 replies: 1 error" in lines
     assert "score     mean 0.8, median 0.8, min 0.8, max 0.8, over 1 of 3 conversations" in lines
@@ -866,13 +866,13 @@ def test_trials_of_a_case_are_not_as_many_cases(project: Project, module: Callab
     [target] = summary["by_target"].values()
     assert target["pass_rate_interval"] == summary["pass_rate_interval"]
     shown = f"60.0% (95 % interval {low:.1%} to {high:.1%}; 20 conversations of 5 cases, clustered by case)"
-    assert shown in project.run("show", code=None)
+    assert shown in project.run("show", "--verbose", code=None)
 
 
 def test_trials_of_a_single_case_are_of_that_case_alone(project: Project, module: Callable[[str], str]) -> None:
     summary = repeated(project, module, ["often"])
     assert summary["pass_rate_interval"] == [pytest.approx(0.3006, abs=5e-5), pytest.approx(0.9544, abs=5e-5)]
-    assert "; 4 conversations of 1 case alone)" in project.run("show", code=None)
+    assert "; 4 conversations of 1 case alone)" in project.run("show", "--verbose", code=None)
 
 
 def test_a_case_on_two_targets_is_one_case(project: Project) -> None:

@@ -276,7 +276,7 @@ def test_what_embeddings_use_is_counted_once_and_in_the_total(project: Project) 
         cases = cases_of(6, semantic("Good day to you.", "Hi.", threshold=0))
         document = run(project, on_servers(talking, meaning, cases), code=0)
         tokens = count_words(embedded(meaning))
-        text = project.run("show")
+        text = project.run("show", "--verbose")
     summary = document["summary"]
     cost = tokens * 2 / 1e6
     assert (len(embedded(meaning)), tokens) == (3, 10)
@@ -315,7 +315,7 @@ def test_an_embedder_that_refuses_all_requests_is_given_up_and_reported_once(pro
         suite = on_servers(talking, meaning, cases_of(6, semantic("Hi.")))
         document = run(project, suite, "--workers", "1", code=3)
         assert (len(talking.requests), len(meaning.requests)) == (1, 2)  # the reply and what is expected, at once
-        text = project.run("show")
+        text = project.run("show", "--verbose")
     assert [one["status"] for one in document["results"]] == ["error"] + ["skipped"] * 5
     [given_up] = document["run"]["given_up"]
     assert given_up["target"] == "meaning"

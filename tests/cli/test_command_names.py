@@ -49,7 +49,7 @@ def test_vibechecks_options(project: Project) -> None:
 @pytest.mark.usefixtures("suite")
 def test_agentvs_output_format_is_that_of_the_file(project: Project) -> None:
     shown = project.run("eval", FILE, "--out", "r.txt", "--output-format", "jsonl")
-    assert "pass rate" in shown
+    assert "2 passed of 2" in shown
     lines = (project.folder / "r.txt").read_text().splitlines()
     assert [json.loads(line)["id"] for line in lines] == ["one", "two"]
     project.run("eval", FILE, "--out", "r.txt", "--output-format", "yaml")

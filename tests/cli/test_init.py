@@ -144,7 +144,7 @@ def test_a_model_on_this_machine_without_weights_says_how_to_get_them(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(project.folder.parent / "empty"))
-    assert "First: Fetch them: rejoinder models get smollm2" in begin(project, "--local")
+    assert "First: Fetch the weights: rejoinder models get smollm2" in begin(project, "--local")
 
 
 @pytest.mark.parametrize(("installed", "provider"), [(True, "local"), (False, "scripted")])

@@ -170,9 +170,10 @@ def test_the_user_is_told_how_to_go_on(priced: Project, server: PaidServer) -> N
     [folder] = run_folders(priced.folder)
     assert result.exit_code == 4
     command = f"rejoinder resume {folder.name} --budget-usd 0.04 --budget-tokens 1800000"
-    assert result.stdout.endswith(f"Next: {command}\n")
-    assert re.search(r"budget +\$0\.0[12]\d* of \$0\.0200, [\d,]+ of 900,000 tokens; reached", result.stdout)
-    assert "unfinished" in result.stdout
+    *_, way, last = result.stdout.splitlines()
+    assert way == f"go on with: {command}"
+    assert last.startswith("WARN budget reached: ") and " not started of 30" in last
+    assert re.search(r"\$0\.0[12]\d* of \$0\.0200, [\d,]+ of 900,000 tokens; reached", result.stdout)
     shown = priced.invoke("resume", "--format", "json")
     assert shown.stderr == f"the budget is reached; go on with: {command}\n"
     assert json.loads(shown.stdout)["run"]["status"] == "budget"
@@ -463,8 +464,8 @@ def test_the_command_to_go_on_with_helps(project: Project) -> None:
     project.write(".rejoinder/config.yaml", {"prices": {"it": {"input": 1, "output": 12.3456789}}})
     result = project.invoke("run", "--budget-tokens", "10", "--budget-usd", "0.000001")
     assert result.exit_code == 4
-    command = next(line for line in result.output.splitlines() if line.startswith("Next: rejoinder "))
-    assert project.run_json(*command.split()[2:], code=0)["summary"]["passed"] == 1
+    command = next(line for line in result.output.splitlines() if line.startswith("go on with: rejoinder "))
+    assert project.run_json(*command.split()[4:], code=0)["summary"]["passed"] == 1
 
 
 @pytest.mark.parametrize("cap", [0.02, 0.3])

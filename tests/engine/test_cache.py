@@ -281,13 +281,15 @@ def test_answers_repeated_within_a_run_are_not_said_to_come_from_earlier_runs(pr
     with FakeServer(different()) as server:
         first = run(project, suite(server, *cases))
         assert (first["run"]["from_cache"]["answers"], first["run"]["from_cache"]["repeated"]) == (3, 3)
-        shown = project.run("show")
+        shown = project.run("show", "--verbose")
         assert "cache     3 answers repeated within this run; 3,300 of the tokens" in shown
         assert "earlier" not in shown
         more = [{"id": f"more-{number}", "prompt": "Other", "checks": [{"contains": "answer"}]} for number in range(2)]
         second = run(project, suite(server, *cases, *more))
         assert (second["run"]["from_cache"]["answers"], second["run"]["from_cache"]["repeated"]) == (5, 1)
-        assert "cache     4 answers from earlier runs, 1 answer repeated within this run; 5,500" in project.run("show")
+        assert "cache     4 answers from earlier runs, 1 answer repeated within this run; 5,500" in project.run(
+            "show", "--verbose"
+        )
 
 
 @pytest.mark.slow
@@ -590,7 +592,7 @@ def test_a_cache_that_cannot_be_written_loses_no_answer(project: Project, server
     document = run(project, suite(server, case("two")), code=0)
     assert replies_of(document) == [["answer 2"]]
     assert "no room" in document["run"]["from_cache"]["trouble"]
-    assert "not all answers could be stored: " in project.run("show")
+    assert "not all answers could be stored: " in project.run("show", "--verbose")
 
 
 # Money and secrets
@@ -608,7 +610,7 @@ def test_what_was_not_paid_again_is_said(project: Project, server: FakeServer) -
     assert [result["cost"] for result in second["results"]] == [pytest.approx(0.002)] * 2
     cost = pytest.approx(0.002)
     assert second["run"]["from_cache"] == {"answers": 1, "repeated": 0, "tokens": 1100, "cost": cost}
-    text = project.run("show")
+    text = project.run("show", "--verbose")
     assert (
         "  cache     1 answer from earlier runs; 1,100 of the tokens and $0.002000 of the cost belong to them" in text
     )

@@ -539,7 +539,7 @@ def test_stale_recordings_are_named(project: Project) -> None:
         "evals/three.it.yaml: no call used it",
         "evals/two.it.trial-2.yaml: no call used it",
     ]
-    text = project.run("run", "evals.yaml", "--replay", "cassettes")
+    text = project.run("run", "--verbose", "evals.yaml", "--replay", "cassettes")
     assert "  stale     evals/one.it.yaml: turn 2 of `it`\n            evals/two.it.yaml: turn 1" in text
     assert project.run_json("show", again["run"]["id"])["run"]["stale"] == again["run"]["stale"]
     # A run of a part says nothing about the rest.
@@ -553,7 +553,7 @@ def test_many_stale_recordings_do_not_fill_the_screen(project: Project) -> None:
     suite = {"target": "it", "targets": [scripted("it", "yes")], "evals": cases}
     record(project, suite, code=0)
     project.write("evals.yaml", {**suite, "evals": cases[:1]})
-    text = project.run("run", "evals.yaml", "--replay", "cassettes")
+    text = project.run("run", "--verbose", "evals.yaml", "--replay", "cassettes")
     assert (text.count("no call used it"), "and 19 more recordings that no call used" in text) == (10, True)
 
 

@@ -322,9 +322,9 @@ def test_grading_under_a_budget_says_how_to_go_on(project: Project, talker: Talk
     result = project.invoke("grade", "--budget-tokens", "900", "--max-tokens", "100", "--workers", "1")
     assert result.exit_code == 4, result.output
     assert "gone" not in result.output, "what is yet to be graded is not gone"
-    command = next(line for line in result.output.splitlines() if line.startswith("Next: rejoinder resume "))
-    assert statuses(project.run_json(*command.split()[2:], code=None))
-    done = project.run_json(*command.split()[2:4], "--budget-tokens", "99999", code=0)
+    command = next(line for line in result.output.splitlines() if line.startswith("go on with: rejoinder "))
+    assert statuses(project.run_json(*command.split()[4:], code=None))
+    done = project.run_json(*command.split()[4:6], "--budget-tokens", "99999", code=0)
     assert statuses(done) == statuses(first)
 
 
@@ -617,7 +617,7 @@ def test_wrong_forks_are_refused_and_nothing_is_sent(project: Project, talker: T
     assert "there is no run" in refusal(project, "fork", "19990101-000000-0000", "--case", "a", "--turn", "1")
     assert "Missing option '--case'" in refusal(project, "fork", name, "--turn", "1")
     assert "has no case `nobody`" in refusal(project, "fork", name, "--case", "nobody", "--turn", "1")
-    assert "has 3 turns" in refusal(project, *whole, "--turn", "4")
+    assert "goes 3 turns along" in refusal(project, *whole, "--turn", "4")
     assert "there is no turn 99" in refusal(project, *whole, "--turn", "99")
     assert "--turn" in refusal(project, *whole, "--turn", "0")
     assert "no target `nobody`" in refusal(project, *whole, "--turn", "2", "--target", "nobody")

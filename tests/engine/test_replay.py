@@ -440,10 +440,10 @@ def test_what_was_edited_is_missed_with_the_difference(project: Project, edit: s
     for name, result in results.items():
         assert without({**result, "turns": 0}, is_time) == without({**before[name], "turns": 0}, is_time)
     text = project.run("show", document["run"]["id"])
-    shown = text[text.index("Not passed:") :].splitlines()
-    at = next(number for number, line in enumerate(shown) if f", {case}: " in line)
-    assert shown[at + 1 : at + 1 + len(difference)] == [f"    {line}" for line in difference]
-    assert first_line in shown[at]
+    shown = text.splitlines()
+    at = next(number for number, line in enumerate(shown) if line.startswith(f"ERROR {case}: "))
+    assert first_line in shown[at + 1]
+    assert shown[at + 2 : at + 2 + len(difference)] == [f"    {line}".rstrip() for line in difference]
 
 
 @pytest.mark.slow
@@ -458,7 +458,7 @@ def test_a_new_case_is_missed_and_named(project: Project) -> None:
         error = by_case(document)["four"]["error"]
         assert (error["type"], error["turn"]) == ("no-recording", 1)
         text = project.run(*arguments, code=3)
-        assert "Eval 4, four: " in text
+        assert "ERROR four: New." in text
         assert "resume" not in text  # there is no target to ask
     assert "has no recording for turn 1 of `it`" in by_case(play(project, "replay", code=3))["four"]["error"]["message"]
 

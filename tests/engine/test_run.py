@@ -865,7 +865,8 @@ def test_formats(project: Project) -> None:
     documents = list(yaml.safe_load_all(project.run("run", "evals.yaml", "--format", "yaml", code=3)))
     assert lasting(documents) == lasting(wanted)
     for arguments in ((), ("--format", "text")):
-        assert project.run("run", "evals.yaml", *arguments, code=3).count("Overall:") == 3
+        lines = project.run("run", "evals.yaml", *arguments, code=3).splitlines()
+        assert [line.split()[0] for line in lines if line[:1].isupper()] == ["RECOVERED", "ERROR", "FAIL", "FAIL"]
 
 
 @pytest.mark.parametrize(
@@ -890,7 +891,7 @@ def test_results_are_written_to_a_file_as_well(arguments: list[str], kind: str, 
     else:
         found = [json.loads(line) for line in text.splitlines()]
     assert found == project.run_json("show")["results"]
-    assert printed == text if "--format" in arguments else "Overall" in printed
+    assert printed == text if "--format" in arguments else "FAIL 1 failed" in printed
 
 
 def test_prompts_are_dumped(project: Project) -> None:
@@ -1049,8 +1050,8 @@ def test_without_verbose_only_what_is_of_interest_is_shown(project: Project) -> 
     project.write("evals.yaml", MIXED)
     output = project.run("run", "evals.yaml", code=3)
     assert "Question passes" not in output
-    assert "Eval 2: Question recovers" in output and "(succeeded on turn 2)" in output
-    assert "Eval 3: Question fails" in output and "(after 1 turn)" in output
+    assert "RECOVERED recovers, turn 2, after " in output
+    assert "FAIL fails: Question fails (failed after 1 turn)" in output
     assert "Eval 1: First [passes]" in project.run("run", "evals.yaml", "-v", code=3)
 
 
@@ -1104,7 +1105,7 @@ def test_the_recovery_table(project: Project) -> None:
     assert table == [(1, 6, 3), (2, 3, 1)]
     assert (summary["passed"], summary["first_try"], summary["recovered"], summary["failed"]) == (6, 2, 4, 2)
     assert summary["pass_rate"] == 0.75
-    text = project.run("show")
+    text = project.run("show", "--verbose")
     assert "3 of 6" in text and "1 of 3" in text
     assert "75.0%" in text and "2 on the first try" in text and "4 recovered" in text
 
@@ -1120,13 +1121,13 @@ def test_a_conversation_is_at_risk_at_each_follow_up_that_it_got(project: Projec
 def test_intervals_are_those_of_wilson(project: Project) -> None:
     replies = {f"case-{number}": ["yes" if number else "no"] for number in range(10)}
     suite = suite_of([case(name, match("yes")) for name in replies], scripted(replies))
-    text = (run(project, suite, code=1), project.run("show"))[1]
+    text = (run(project, suite, code=1), project.run("show", "--verbose"))[1]
     assert "59.6% to 98.2%" in text
     run(project, suite, "--case", "case-1", "-n", "6", code=0)
     [latest] = [
         path for path in run_folders(project.folder) if json.loads((path / "summary.json").read_text())["total"] == 6
     ]
-    assert "61.0% to 100.0%" in project.run("show", str(latest))
+    assert "61.0% to 100.0%" in project.run("show", "--verbose", str(latest))
 
 
 def test_score_statistics(project: Project) -> None:
@@ -1159,7 +1160,7 @@ def test_the_bar(passed: int, failed: int, plus: int, project: Project) -> None:
     ]
     targets[0]["replies"] = {one["id"]: ["yes" if one["id"].startswith("good") else "no"] for one in data}
     project.write("evals.yaml", suite_of(data, *targets))
-    output = project.run("run", "evals.yaml", code=None)
+    output = project.run("run", "--verbose", "evals.yaml", code=None)
     found = re.search(r"(-*)\|(\+*)", output)
     assert found
     assert (len(found[1]), len(found[2])) == (20 - plus, plus)

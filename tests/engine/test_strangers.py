@@ -348,14 +348,14 @@ def test_runs_on_a_disk_that_cannot_be_written_are_shown_and_nothing_else(desk: 
     killed(run)
     with READ_ONLY.on(desk.project.folder):
         assert "killed" in desk.project.run("runs")
-        assert "unfinished" in desk.project.run("show")
+        assert "unfinished" in desk.project.run("show", "--verbose")
         for command in (["resume"], ["grade"], ["replay"], ["run", "evals.yaml"]):
             error = desk.project.invoke(*command).exception
             assert isinstance(error, RejoinderError), command
             assert "read-only file system" in str(error)
         assert "kept" in desk.project.invoke("runs", "prune", "--keep", "0", "--yes").stderr
     assert run.is_dir()
-    desk.project.run("resume")
+    desk.project.run("resume", "--verbose")
 
 
 # Runs that are open.

@@ -165,7 +165,7 @@ def test_an_estimate_is_that_of_all_rounds(project: Project) -> None:
     bless(project, answers(2))
     project.write("evals.yaml", suite_of(answers(2)))
     result = project.invoke("run", *AUTO, "--dry-run")
-    assert "20 conversations would run" in result.stdout
+    assert "would run 20 conversations" in result.stdout
     assert "this is for all 10 rounds" in result.stderr
 
 

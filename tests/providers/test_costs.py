@@ -62,7 +62,7 @@ def run(project: Project, suite: Raw, *arguments: str, code: int | None = 0) -> 
 def shown(project: Project, suite: Raw, *arguments: str, code: int | None = 0) -> str:
     """The line about the cost in a run's summary; empty where there is none."""
     project.write("evals.yaml", suite)
-    text = project.run("run", "evals.yaml", "--max-retries", "0", *arguments, code=code)
+    text = project.run("run", "evals.yaml", "--max-retries", "0", "--verbose", *arguments, code=code)
     return next((line.strip() for line in text.splitlines() if line.startswith("  cost ")), "")
 
 
@@ -433,8 +433,7 @@ def test_the_limit_is_shown_as_a_number(project: Project, serve: Any) -> None:
     serve()
     project.write("evals.yaml", suite_on("openai/gpt-5-mini", case("one", {"cost": 0.0004})))
     text = project.run("run", "evals.yaml", code=1)
-    assert "FAIL cost 0.0004\n" in text
-    assert "cost 0.0004: $0.000450 is more than $0.0004" in text
+    assert "check: cost 0.0004: $0.000450 is more than $0.0004" in text
 
 
 @spec("P19", "P20")

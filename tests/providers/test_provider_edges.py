@@ -642,32 +642,32 @@ def test_failures_are_shown_before_recoveries(project: Project) -> None:
     followed = [{"match": "yes"}, {"prompt": "Sure?", "checks": [{"match": "yes"}]}]
     demo = scripted("demo", replies=replies)
     text = run_text(project, suite_of(demo, *(case(name, *followed) for name in names)), code=1)
-    blocks, _, reasons = text.partition("Not passed:\n")
-    for name in bad:
-        assert f": Question {name}\n" in blocks
-        assert f", {name}: " in reasons
-    recovered = [name for name in names if name not in bad and f": Question {name}\n" in blocks]
-    assert f"{30 - len(recovered)} more conversations recovered; --verbose shows all" in blocks
-    assert "more conversations did not pass" not in blocks
+    lines = text.splitlines()
+    assert [line.split(":")[0] for line in lines if line.startswith("FAIL ") and ": Question" in line] == [
+        f"FAIL {name}" for name in bad
+    ]
+    recovered = [line for line in lines if line.startswith("RECOVERED ")]
+    assert len(recovered) == 11 and recovered[-1] == "RECOVERED and 20 more"
     everything = run_text(project, json.loads((project.folder / "evals.yaml").read_text()), "--verbose", code=1)
     assert all(f": Question {name}\n" in everything for name in names)
 
 
 def test_each_line_of_what_did_not_pass_names_its_target(project: Project) -> None:
     suite = {"targets": [scripted("left", "no"), scripted("right", "never")], "evals": [case("one"), case("two")]}
-    text = run_text(project, suite, "--target", "left", "--target", "right", code=1)
-    lines = [line.strip() for line in text.partition("Not passed:\n")[2].partition("\n\n")[0].splitlines()]
-    named = [(number, name, target) for number, name in ((1, "one"), (2, "two")) for target in ("left", "right")]
-    assert len(lines) == 4
-    for line, (number, name, target) in zip(lines, named, strict=True):
-        assert line.startswith(f"Eval {number}, {name} ({target}): ")
+    text = run_text(project, suite, "--target", "left", "--target", "right", "--verbose", code=1)
+    lines = [line for line in text.splitlines() if line.startswith("FAIL ") and ": match" in line]
+    named = [(name, target) for name in ("one", "two") for target in ("left", "right")]
+    assert [line.partition(": ")[0] for line in lines] == [f"FAIL {name} on {target}" for name, target in named]
 
 
 def test_what_to_do_next_after_errors(project: Project) -> None:
     suite = suite_of(scripted("demo", replies={"one": [{"error": "no"}], "two": ["yes"]}), case("one"), case("two"))
     text = run_text(project, suite, code=3)
     [folder] = (project.folder / ".rejoinder" / "runs").glob("*-*")
-    assert text.splitlines()[-1] == f"Next: rejoinder resume {folder.name} --retry-errors"
+    assert text.splitlines()[-2:] == [
+        f"go on with: rejoinder resume {folder.name} --retry-errors",
+        "ERROR 1 error, 1 passed of 2, 50% (9 to 91)",
+    ]
     passed = run_text(project, suite_of(scripted("demo", "yes")))
     assert "--retry-errors" not in passed
 
@@ -701,7 +701,7 @@ def test_a_function_without_a_cost_is_named_where_it_makes_a_sum_incomplete(
     mine = {"name": "mine", "provider": "python", "call": f"{name}:answer"}
     with FakeServer(USAGE) as server:
         suite = {"targets": [mine, openai(server)], "evals": [case()]}
-        text = run_text(project, suite, "--target", "mine", "--target", "model")
+        text = run_text(project, suite, "--target", "mine", "--target", "model", "--verbose")
     assert line_of(run_text(project, suite_of(mine)), "cost") == "", "alone it may well be free"
     line = line_of(text, "cost")
     assert "$0.000450" in line
@@ -715,7 +715,7 @@ def test_tokens_of_all_kinds_are_added_up(project: Project) -> None:
     counted = Answer("yes", input_tokens=1000, cached_tokens=600, output_tokens=100, reasoning_tokens=40)
     with FakeServer(counted) as server:
         summary = run(project, suite_of(openai(server), *cases(2)))["summary"]
-        text = run_text(project, suite_of(openai(server), *cases(2)))
+        text = run_text(project, suite_of(openai(server), *cases(2)), "--verbose")
     assert summary["usage"] == {
         "input_tokens": 2000,
         "output_tokens": 200,

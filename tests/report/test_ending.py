@@ -17,7 +17,9 @@ from rejoinder.report.failure import reply_rows
 from rejoinder.report.styled import (
     COLOURS,
     EMPTY,
+    PLAIN,
     UNCOLOURED,
+    Form,
     Line,
     Piece,
     folded,
@@ -52,9 +54,17 @@ LONG = (
 def shown(
     *results: Result, width: int = 80, commands: Commands = (), run: MadeRun | None = None, **more: Any
 ) -> list[str]:
-    lines = list(write_ending(run or made_run(results, **more), commands, width))
+    lines = list(write_ending(run or made_run(results, **more), commands, screen(width)))
     assert all(width_of_line(line) <= width for line in lines), [plain_text(line) for line in lines]
     return [plain_text(line) for line in lines]
+
+
+def screen(width: int) -> Form:
+    return Form(width, symbols=True, commands=True)
+
+
+def piped(*results: Result, commands: Commands = (), run: MadeRun | None = None, **more: Any) -> list[str]:
+    return [plain_text(line) for line in write_ending(run or made_run(results, **more), commands, PLAIN)]
 
 
 def recovered(name: str, **more: Any) -> Result:
@@ -89,7 +99,7 @@ def test_failed_is_a_block_recovered_a_line_and_passed_a_number(width: int) -> N
 
 
 def test_a_run_that_passed_ends_with_one_green_line() -> None:
-    lines = list(write_ending(made_run([result("a"), result("b")]), (), 80))
+    lines = list(write_ending(made_run([result("a"), result("b")]), (), screen(80)))
     assert plain_text(lines[-1]).startswith("✓ 2 passed of 2")
     assert plain_text(lines[-1]).endswith("100% (34 to 100)")
     assert sum(piece.role == "pass" for line in lines for piece in line) == 2, "the mark and the count"
@@ -152,6 +162,63 @@ def test_several_targets_have_a_grid_and_no_common_rate() -> None:
     assert lines[-1] == "✗ 1 failed, 5 passed of 6: small 1"
 
 
+# In words, for pipes
+
+
+def test_in_words_the_result_is_the_last_line_and_each_line_begins_with_a_word() -> None:
+    lines = piped(result("ok"), recovered("size"), lost("shipping"), commands=(("rejoinder resume x", "go on"),))
+    assert lines[0] == 'RECOVERED size, turn 2, after match "*105*" failed'
+    assert lines[2:6] == [
+        "FAIL shipping: Do you ship? (failed after 2 turns)",
+        '  check: icontains "shipping": not in the reply',
+        "  asked: About shipping only.",
+        f"  replied: {LONG}",
+    ]
+    assert lines[-2:] == [
+        "go on with: rejoinder resume x",
+        "FAIL 1 failed, 2 passed of 3 (1 first try, 1 recovered), 67% (21 to 94)",
+    ]
+    assert "answered back: 1 of 2, 50% (9 to 91)" in lines
+    assert not any(sign in "".join(lines) for sign in "✓✗↻…━→")
+
+
+@pytest.mark.parametrize(
+    ("results", "last"),
+    [
+        ([result("a"), result("b")], "PASS 2 passed of 2, 100% (34 to 100)"),
+        ([in_error("a", "boom")], "ERROR nothing was tested: 1 error, no rate"),
+        ([in_error("a", "boom"), result("b")], "ERROR 1 error, 1 passed of 2, 50% (9 to 91)"),
+        ([lost("a")], "FAIL 1 failed of 1"),
+    ],
+)
+def test_the_last_line_is_the_verdict(results: list[Result], last: str) -> None:
+    assert piped(*results)[-1] == last
+
+
+def test_trials_are_letters_in_words() -> None:
+    trials = [lost("flaky", trial=1), recovered("flaky", trial=2), result("flaky", trial=3)]
+    assert "FAIL flaky  FR.  2 of 3  21 to 94  flaky" in piped(*trials)
+
+
+def test_a_long_reply_is_short_in_words_as_well() -> None:
+    lines = piped(structs.replace(lost("a"), turns=(turn("word " * 500_000, passed=False, checks=(check(False),)),)))
+    assert sum(map(len, lines)) < 6_000
+    assert any(line.strip().startswith("... ") and line.endswith("more lines") for line in lines)
+
+
+def test_two_variants_stand_side_by_side_with_what_one_changed() -> None:
+    chatty = [lost("refund", variant="chatty"), result("tone", variant="chatty"), recovered("size", variant="chatty")]
+    terse = [result("refund", variant="terse"), lost("tone", variant="terse"), result("size", variant="terse")]
+    pairs = [one for pair in zip(chatty, terse, strict=True) for one in pair]
+    for lines in (shown(*pairs, width=100), piped(*pairs)):
+        cells = [line.split() for line in lines]
+        assert ["case", "chatty", "terse"] in cells
+        assert any(row[:1] == ["refund"] and row[-3:] == ["fixed", "by", "terse"] for row in cells)
+        assert any(row[:1] == ["tone"] and row[-3:] == ["broken", "by", "terse"] for row in cells)
+        assert any(row[:1] == ["size"] and row[-2:] == ["first", "try"] for row in cells)
+        assert lines[-1].endswith("2 failed, 4 passed of 6: chatty 1, terse 1")
+
+
 # Replies
 
 
@@ -176,7 +243,7 @@ def test_a_reply_takes_five_rows_at_most(reply: str) -> None:
 @bounded(60)
 @given(hostile_texts, st.integers(40, 160))
 def test_no_text_leaves_its_lines(text: str, width: int) -> None:
-    for line in write_ending(hostile(text), (), width):
+    for line in write_ending(hostile(text), (), screen(width)):
         assert not OBEYED.search(plain_text(line)) and "\n" not in plain_text(line)
         assert width_of_line(line) <= width
 

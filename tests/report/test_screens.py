@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from rejoinder.cli.app import cli
+from rejoinder.engine.summary import summarise
 from rejoinder.model import Result, UsageResult
 from rejoinder.model.history import Page, RowFigures, RunRow, Trend
 from rejoinder.model.passports import Figures, Finding, Labels, Passport, SelfConsistency, VerdictTable
-from rejoinder.model.runs import SuiteOfRun
+from rejoinder.model.runs import DisabledTarget, SuiteOfRun
 from rejoinder.report.block import write_block, write_facts
 from rejoinder.report.conversation import UNICODE, write_conversation
-from rejoinder.report.ending import write_ending
+from rejoinder.report.ending import Extras, write_ending
 from rejoinder.report.estimate import Asked, Foreseen, write_estimate
 from rejoinder.report.history import write_runs
 from rejoinder.report.judges import JudgeTest, write_judge_report
@@ -31,7 +32,7 @@ from rejoinder.report.targets import Tried, price_words, write_targets
 from rejoinder.stats import wilson
 from tests.golden import FORMS, check_golden
 from tests.kit import bounded
-from tests.report.exports import OBEYED, check, hostile_texts, made_run, result, turn
+from tests.report.exports import OBEYED, MadeRun, check, hostile_texts, in_error, made_run, result, turn
 
 NOW = 1_763_200_000
 LONG = (
@@ -264,7 +265,7 @@ def ending_failing(form: Form) -> Iterable[Line]:
         ("rejoinder show --case shipping-1", "the whole conversation"),
         ("rejoinder run --failed", "this one again"),
     )
-    return write_ending(run, commands, form.width or 100)
+    return write_ending(run, commands, form)
 
 
 def ending_repeats(form: Form) -> Iterable[Line]:
@@ -272,7 +273,63 @@ def ending_repeats(form: Form) -> Iterable[Line]:
     trials = [lost("shipping-1", trial=1, **there), recovered("shipping-1", trial=2), result("shipping-1", trial=3)]
     run = made_run([*trials, *(result("lamp", trial=number) for number in (1, 2, 3))])
     commands = (("rejoinder show --case shipping-1 --trial 1", "the whole conversation"),)
-    return write_ending(run, commands, form.width or 100)
+    return write_ending(run, commands, form)
+
+
+SHOW = ("rejoinder show --case shipping-1", "the whole conversation")
+RESUME = ("rejoinder resume 20260102-030405-abcd", "the other 2; nothing is asked twice")
+SUPPORT = (SuiteOfRun("support.yaml", "support-bot"),)
+
+
+def ending_passed(form: Form) -> Iterable[Line]:
+    run = made_run([result("hours"), recovered("size-chart"), result("lamp")], suites=SUPPORT)
+    return write_ending(run, (), form)
+
+
+def ending_of_one(form: Form) -> Iterable[Line]:
+    commands = (SHOW, ("rejoinder run --case shipping-1 --repeat 5", "is it chance?"))
+    return write_ending(made_run([lost("shipping-1")], suites=SUPPORT), commands, form)
+
+
+def side_by_side(**groups: dict[str, list[Result]]) -> Iterator[Result]:
+    """Cases of one suite on several targets or variants, in the order of a run."""
+    [(what, by_name)] = groups.items()
+    for cells in zip(*by_name.values(), strict=True):
+        for name, one in zip(by_name, cells, strict=True):
+            yield structs.replace(one, file="support.yaml", line=9, **{what: name})
+
+
+def ending_targets(form: Form) -> Iterable[Line]:
+    large = [result("hours"), result("shipping-1"), result("size-chart"), in_error("lamp", "timeout after 60 s")]
+    mini = [result("hours"), lost("shipping-1"), recovered("size-chart"), result("lamp")]
+    run = made_run(list(side_by_side(target={"large": large, "mini": mini})), suites=SUPPORT)
+    return write_ending(run, (SHOW, ("rejoinder compare last --targets", "is the difference real?")), form)
+
+
+def ending_variants(form: Form) -> Iterable[Line]:
+    chatty = [result("hours"), lost("shipping-1"), recovered("size-chart"), result("lamp")]
+    terse = [result("hours"), result("shipping-1"), result("size-chart"), lost("lamp")]
+    run = made_run(list(side_by_side(variant={"chatty": chatty, "terse": terse})), suites=SUPPORT)
+    said = Extras(compared=("terse against chatty: 1 fixed, 1 broken of 4; cannot tell (0 points, -52 to +52)",))
+    return write_ending(run, (SHOW, ("rejoinder compare last --variants", "is the difference real?")), form, said)
+
+
+def ending_dead_target(form: Form) -> Iterable[Line]:
+    dead = DisabledTarget("demo", "status", "openai answered 404: the model gpt-5-mimi does not exist")
+    run = made_run([in_error(f"case-{n}", dead.message) for n in range(3)], given_up=(dead,), suites=SUPPORT)
+    return write_ending(run, (("rejoinder targets check demo", "try one call"),), form)
+
+
+def ending_errors(form: Form) -> Iterable[Line]:
+    run = made_run([*(in_error(f"case-{n}", "KeyError: 'answer'") for n in range(7)), result("ok")], suites=SUPPORT)
+    return write_ending(run, (), form, Extras(traceback=".rejoinder/runs/20260102-030405-abcd/run.log"))
+
+
+def ending_interrupted(form: Form) -> Iterable[Line]:
+    whole = made_run([result("hours"), lost("shipping-1")], status="interrupted", suites=SUPPORT)
+    planned = structs.replace(whole.run, planned=4)
+    run = MadeRun(planned, summarise(whole.results, planned), whole.results)
+    return write_ending(run, (RESUME,), form)
 
 
 SCREENS: dict[str, Callable[[Form], Iterable[Line]]] = {
@@ -286,12 +343,19 @@ SCREENS: dict[str, Callable[[Form], Iterable[Line]]] = {
     "runs": runs,
     "ending-failing": ending_failing,
     "ending-repeats": ending_repeats,
+    "ending-passed": ending_passed,
+    "ending-of-one": ending_of_one,
+    "ending-targets": ending_targets,
+    "ending-variants": ending_variants,
+    "ending-dead-target": ending_dead_target,
+    "ending-errors": ending_errors,
+    "ending-interrupted": ending_interrupted,
 }
 
 
 @pytest.mark.parametrize("name", SCREENS)
 def test_a_screen_is_as_stored(name: str) -> None:
-    check_golden(name, SCREENS[name], has_plain=not name.startswith("ending"))  # in a pipe a run ends in other words
+    check_golden(name, SCREENS[name])
 
 
 @pytest.mark.parametrize("name", SCREENS)
@@ -330,10 +394,10 @@ def test_commands_that_are_told_exist(name: str) -> None:
     ]
     for words in told:
         parse(words)
-    if name not in ("targets-check", "targets-that-answer"):
+    if name not in ("targets-check", "targets-that-answer", "ending-passed", "ending-errors"):
         assert len(told) >= 4
         assert len({tuple(words) for words in told}) <= 2, "they are the same at every width"
-    if name not in ("ending-failing", "ending-repeats"):
+    if not name.startswith("ending"):
         assert not list(commands_in(map(plain_text, SCREENS[name](PLAIN)))), "a pipe has nothing to type"
 
 

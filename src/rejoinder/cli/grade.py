@@ -13,7 +13,7 @@ from rejoinder.cli.live import live_display
 from rejoinder.cli.loading import load_or_exit
 from rejoinder.cli.options import LIMITS, PACE, TRUST, changed_options, trust_option
 from rejoinder.cli.output import echo, write_machine
-from rejoinder.cli.results import next_command, relative, tracebacks
+from rejoinder.cli.results import next_commands, relative, traceback_of
 from rejoinder.cli.zoom import Zoom, zoom_in
 from rejoinder.engine.recorded import open_recorded
 from rejoinder.engine.run import grade_run, show_run
@@ -71,9 +71,11 @@ def _show(now: RunReport, changes: list[Change]) -> None:
         echo(f"and {count(len(changes) - MOST_SHOWN, 'more conversation')}; --format json shows all")
     verdicts = sum(change.before != change.now for change in changes)
     echo(f"{count(verdicts, 'conversation')} graded differently", "")
-    echo(*write_summary(now.run, now.summary), f"  {'grades':10}{relative(now.folder.path)}", *tracebacks(now))
+    echo(*write_summary(now.run, now.summary), f"  {'grades':10}{relative(now.folder.path)}")
+    if (traceback := traceback_of(now)) is not None:
+        echo(f"  {'traceback':10}{traceback}")
     if now.run.status != "completed":
-        echo("", f"Next: {next_command(now)}")
+        echo(*(f"go on with: {command}" for command, _ in next_commands(now)))
 
 
 def _verdicts(change: Change) -> str:

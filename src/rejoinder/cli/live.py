@@ -17,7 +17,7 @@ from rejoinder.engine.observer import Observer
 from rejoinder.engine.plan import Job
 from rejoinder.model import Outcome
 from rejoinder.report.problems import columns_of
-from rejoinder.report.styled import Line, Piece, cut, fitted, line, paint, safe
+from rejoinder.report.styled import PARAGRAPH, Line, Piece, cut, fitted, line, paint, plain_text, safe
 
 QUIET_S = 1.0
 """Most small runs are over before anything is drawn."""
@@ -48,11 +48,14 @@ class _Counts:
 
 
 class LiveDisplay(Observer):
-    """Counts, and says now and then how far it is."""
+    """Counts, and says now and then how far it is, and what failed meanwhile."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._counts = _Counts()
+        self._ticks: deque[Line] = deque()
+        """Failures that are not printed yet."""
+        self._ticked = 0
         self._flying: dict[int, tuple[str, float]] = {}
         """What is in flight: its number, id and start, the oldest first."""
         self._started = self._told = time.monotonic()
@@ -67,6 +70,12 @@ class LiveDisplay(Observer):
     def conversation_finished(self, job: Job, outcome: Outcome) -> None:
         self._flying.pop(job.number, None)
         self._counts.add(outcome)
+        if outcome.status in ("failed", "error"):
+            self._ticked += 1
+            if self._ticked <= MOST_TICKS:
+                self._ticks.append(self._tick(job, outcome))
+            elif self._ticked == MOST_TICKS + 1:
+                self._ticks.append(line(("more failures follow at the end", "quiet")))
         self._tell()
 
     def conversation_left(self, job: Job) -> None:
@@ -93,6 +102,8 @@ class LiveDisplay(Observer):
         if now - self._told < PLAIN_EVERY_S:
             return
         self._told = now
+        for tick in iter(self._next_tick, None):
+            self._say(plain_text(tick))
         counts = self._counts
         parts = [
             f"{counts.done:,} of {counts.planned:,} done",
@@ -104,11 +115,34 @@ class LiveDisplay(Observer):
         parts += [f"{counts.retries:,} retries"] if counts.retries else []
         self._say(f"{clock(now - self._started)}  {', '.join([*parts, f'{counts.tokens:,} tokens'])}")
 
+    def _next_tick(self) -> Line | None:
+        return self._ticks.popleft() if self._ticks else None
+
+    def _tick(self, job: Job, outcome: Outcome) -> Line:
+        """`FAIL shipping-1 turn 2: icontains shipping: I am sorry, ...`"""
+        why, reply = _why(outcome)
+        word = "ERROR" if outcome.status == "error" else "FAIL"
+        text = ": ".join(filter(None, (why, reply)))
+        return line(cut(f"{word} {_name(job)} turn {max(1, len(outcome.turns))}: {text}", PARAGRAPH, "..."))
+
     def _left(self, now: float) -> str:
         done, spent = self._counts.done, now - self._started
         if done < LEAST_DONE or spent < LEAST_S:
             return ""
         return f"   {clock(spent / done * (self._counts.planned - done))} left"
+
+
+def _name(job: Job) -> str:
+    trial = f" trial {job.trial}" if job.trial > 1 else ""
+    return f"{safe(job.prepared.case.id)}{trial}"
+
+
+def _why(outcome: Outcome) -> tuple[str, str]:
+    """What decided against a conversation, and the beginning of its last reply."""
+    turn = outcome.turns[-1] if outcome.turns else None
+    failed = next((one for one in turn.verdicts if one.state != "passed"), None) if turn is not None else None
+    why = outcome.error.message if outcome.error is not None else "" if failed is None else failed.check
+    return safe(why), "" if turn is None or turn.response is None else safe(turn.response[:200])
 
 
 def clock(seconds: float) -> str:
@@ -126,8 +160,6 @@ class LiveScreen(LiveDisplay):
         super().__init__(stream)
         self._width = width
         self._colour = colour
-        self._ticks: deque[Line] = deque()
-        self._ticked = 0
         self._drawn = 0
         """Rows that stand on the screen now."""
         self._over = threading.Event()
@@ -138,15 +170,6 @@ class LiveScreen(LiveDisplay):
         super().started(planned)
         self._thread = threading.Thread(target=self._draw_on, name="rejoinder-display", daemon=True)
         self._thread.start()
-
-    def conversation_finished(self, job: Job, outcome: Outcome) -> None:
-        super().conversation_finished(job, outcome)
-        if outcome.status in ("failed", "error"):
-            self._ticked += 1
-            if self._ticked <= MOST_TICKS:
-                self._ticks.append(self._tick(job, outcome))
-            elif self._ticked == MOST_TICKS + 1:
-                self._ticks.append(line(("more failures follow at the end", "quiet")))
 
     def _tell(self) -> None:
         pass  # the thread does
@@ -160,16 +183,20 @@ class LiveScreen(LiveDisplay):
         if self._thread is not None:
             self._thread.join()
         with self._drawing:
-            self._ticks.clear()  # all failures follow in full
-            self._write([], [])
+            # All failures follow in full; a list that was begun is completed.
+            above = list(map(self._painted, iter(self._next_tick, None))) if self._drawn else []
+            self._write(above, [])
 
     def _draw_on(self) -> None:
         if self._over.wait(QUIET_S):
             return
         while not self._over.wait(FRAME_S):
             with self._drawing:
-                above = [f"{paint(self._ticks.popleft(), colour=self._colour)}\n" for _ in range(len(self._ticks))]
+                above = list(map(self._painted, iter(self._next_tick, None)))
                 self._write(above, self._rows(time.monotonic()))
+
+    def _painted(self, tick: Line) -> str:
+        return f"{paint(tick, colour=self._colour)}\n"
 
     def _write(self, above: list[str], rows: list[Line]) -> None:
         """One write for each frame: the rows of the last one are replaced, and what stays is put above them."""
@@ -223,18 +250,12 @@ class LiveScreen(LiveDisplay):
     def _tick(self, job: Job, outcome: Outcome) -> Line:
         """`✗ shipping-1  turn 2  icontains shipping  < I am sorry, ...`"""
         mark = Piece("!", "error") if outcome.status == "error" else Piece("✗", "fail")
-        start = (
-            mark,
-            Piece(f" {safe(job.prepared.case.id)}  "),
-            Piece(f"turn {max(1, len(outcome.turns))}  ", "quiet"),
-        )
-        turn = outcome.turns[-1] if outcome.turns else None
-        failed = next((one for one in turn.verdicts if one.state != "passed"), None) if turn is not None else None
-        why = outcome.error.message if outcome.error is not None else "" if failed is None else failed.check
-        reply = "" if turn is None or turn.response is None else f"  < {safe(turn.response[:200])}"
+        start = (mark, Piece(f" {_name(job)}  "), Piece(f"turn {max(1, len(outcome.turns))}  ", "quiet"))
+        why, reply = _why(outcome)
         room = max(10, self._width - 1 - sum(columns_of(piece.text) for piece in start))
-        shown = cut(safe(why), max(10, room // 2))
-        return (*start, Piece(shown, "reason"), Piece(cut(reply, max(4, room - columns_of(shown))), "quiet"))
+        shown = cut(why, max(10, room // 2))
+        behind = cut(f"  < {reply}" if reply else "", max(4, room - columns_of(shown)))
+        return (*start, Piece(shown, "reason"), Piece(behind, "quiet"))
 
 
 class SilentDisplay(LiveDisplay):

@@ -12,25 +12,20 @@ import click
 from msgspec import Struct, structs
 
 from rejoinder.cli.grouping import grouped
-from rejoinder.cli.output import echo, echo_styled, is_screen, look, look_options, wants_colour, width_of, write_machine
+from rejoinder.cli.output import echo, echo_lines, form_for, look, look_options, write_machine
 from rejoinder.engine.own_files import files_of, refuse_own_file
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.run_report import RunReport
 from rejoinder.errors import UsageError, reason_of
-from rejoinder.model import CasePlace, CaseStatus, Result
+from rejoinder.model import Result
 from rejoinder.model.runs import BudgetUse
 from rejoinder.project import find_root
-from rejoinder.report.conversation import shorten_line, signs_for, write_conversation, write_reasons
+from rejoinder.report.conversation import signs_for, write_conversation
 from rejoinder.report.formats import FORMATS, name_format, write_results
-from rejoinder.report.runs import tried_cases
-from rejoinder.report.summary import result_words, write_summary
 from rejoinder.report.words import Commands, count, rounded_up
 
 if TYPE_CHECKING:
     from rejoinder.gates.rules import Rule
-
-MOST_SHOWN = 20
-"""Conversations that are shown without being asked for."""
 
 
 class Output(Struct, frozen=True, kw_only=True):
@@ -148,104 +143,30 @@ def write_report(report: RunReport, output: Output) -> int:
 def _tell_how_to_go_on(report: RunReport) -> None:
     reason = {"interrupted": "interrupted", "budget": "the budget is reached"}.get(report.run.status)
     if reason is not None:
-        echo(f"{reason}; go on with: {next_command(report)}", err=True)
+        for command, _ in _resuming(report):
+            echo(f"{reason}; go on with: {command}", err=True)
 
 
 def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
-    if not verbose and not corrected and is_screen(sys.stdout):
-        from rejoinder.report.ending import write_ending, write_result
-        from rejoinder.report.styled import paint
+    from rejoinder.report.ending import Extras, write_ending, write_result
 
-        colour, write = wants_colour(sys.stdout), write_result if look().quiet else write_ending
-        lines = write(report, next_commands(report), width_of(sys.stdout))
-        echo_styled(paint(line, colour=colour) for line in lines)
-        return
+    form = form_for(sys.stdout)
+    commands = next_commands(report) if form.commands else _resuming(report)
     if look().quiet:
-        echo(result_words(report.summary), f"Next: {next_command(report)}")
+        echo_lines(write_result(report, commands, form))
         return
-    signs = signs_for(sys.stdout)
-    results, left_out = (report.results, {}) if verbose else _choose(report)
-    excused = _excused(report)
-    reasons: dict[str, list[str]] = {title: [] for title in _TITLES.values()}
-    is_cut = False
-    for result in results:
-        label = label_of(result, report)
-        echo(*write_conversation(result, label=label, signs=signs, whole=verbose), "")
-        shown = reasons[_TITLES[excused.get(result.case_place, "failed")]]
-        if len(shown) < MOST_SHOWN or not verbose:
-            lines = write_reasons(result, label)
-            shown += lines if verbose else map(shorten_line, lines)
-        else:
-            is_cut = is_cut or result.status in ("failed", "error")
-    for status, number in left_out.items():
-        echo(f"{count(number, 'more conversation')} {status}; --verbose shows all")
-    if left_out:
-        echo("")
-    for title, lines in reasons.items():
-        if lines:
-            echo(title, *lines, "")
-    if is_cut:
-        echo("... and more; --format json shows all", "")
-    echo(*write_summary(report.run, report.summary, corrected=corrected))
-    echo(f"  {'run':10}{relative(report.folder.path)}", *tracebacks(report))
-    echo("", f"Next: {next_command(report)}")
+    if verbose:
+        signs = signs_for(sys.stdout)
+        for result in report.results:
+            echo(*write_conversation(result, label=label_of(result, report), signs=signs), "")
+    extras = Extras(figures=verbose, corrected=corrected, traceback=traceback_of(report))
+    echo_lines(write_ending(report, commands, form, extras))
 
 
-_TITLES: dict[CaseStatus, str] = {
-    "failed": "Not passed:",
-    "passed": "Not passed, in cases that passed with their other trials:",
-    "apart": "Not passed, and in quarantine:",
-}
-
-
-def _excused(report: RunReport) -> dict[CasePlace, CaseStatus]:
-    """The cases with conversations that did not pass, and that the run does not fail for."""
-    summary = report.summary
-    if not summary.apart and not summary.has_repeats:
-        return {}
-    tried = ((case.first.case_place, case) for case in tried_cases(report))
-    return {
-        place: case.status
-        for place, case in tried
-        if case.status in ("passed", "apart") and case.passed < case.finished
-    }
-
-
-def tracebacks(report: RunReport) -> list[str]:
+def traceback_of(report: RunReport) -> str | None:
     """Where to look when the user's own code raised an error."""
-    if report.summary.errors and report.folder.has_tracebacks:
-        return [f"  {'traceback':10}{relative(report.folder.path / 'run.log')}"]
-    return []
-
-
-def _choose(report: RunReport) -> tuple[list[Result], dict[str, int]]:
-    """The results that are shown, in document order, and how many are not: failures come before recoveries."""
-    if report.summary.first_try == report.summary.total:
-        return [], {}
-    failed: list[tuple[int, Result]] = []
-    recovered: list[tuple[int, Result]] = []
-    left_out = {"did not pass": 0, "recovered": 0}
-    for place, result in enumerate(report.results):
-        if result.recovered:
-            shown, group = recovered, "recovered"
-        elif result.status in ("failed", "error") and not _is_explained(result, report):
-            shown, group = failed, "did not pass"
-        else:
-            continue
-        if len(shown) < MOST_SHOWN:
-            shown.append((place, result))
-        else:
-            left_out[group] += 1
-    room = max(0, MOST_SHOWN - len(failed))
-    left_out["recovered"] += len(recovered[room:])
-    chosen = sorted(failed + recovered[:room], key=lambda numbered: numbered[0])
-    return [result for _, result in chosen], {group: number for group, number in left_out.items() if number}
-
-
-def _is_explained(result: Result, report: RunReport) -> bool:
-    """Did it end because its target or its judge was given up? That is shown once, and not for each conversation."""
-    error = result.error
-    return error is not None and any(disabled.message in error.message for disabled in report.run.given_up)
+    has_any = bool(report.summary.errors) and report.folder.has_tracebacks
+    return relative(report.folder.path / "run.log") if has_any else None
 
 
 def label_of(result: Result, report: RunReport) -> str:
@@ -262,49 +183,55 @@ def label_of(result: Result, report: RunReport) -> str:
 def next_commands(report: RunReport) -> Commands:
     """At most two, which work when they are pasted: the one that most want next, and another."""
     run, summary = report.run, report.summary
-    here = find_root(Path.cwd(), Path.cwd())
-    if not report.folder.path.is_relative_to(here / ".rejoinder"):
+    if not _is_own(report):
         return ()
-    left = summary.skipped + max(0, summary.unfinished)
-    if run.status in ("budget", "interrupted") or left:
-        return ((next_command(report), f"the other {left:,}; nothing is asked twice" if left else "go on"),)
-    failed = next((result for result in report.results if result.status == "failed"), None)
+    again = _resuming(report)
+    if run.status in ("budget", "interrupted") or (not summary.errors and again):
+        return again
     if summary.errors:
-        again = (f"rejoinder resume {report.folder.id} --retry-errors", f"the {count(summary.errors, 'error')} again")
         named = len(run.given_up) == 1 and run.given_up[0].target.isprintable()
         if not summary.passed and not summary.failed and named:
-            return ((f"rejoinder targets check {quote(run.given_up[0].target)}", "try one call"), again)
-        return (again,)
+            return ((f"rejoinder targets check {quote(run.given_up[0].target)}", "try one call"), *again)
+        return again
+    failed = next((result for result in report.results if result.status == "failed"), None)
     if failed is None:
         return ()
     if not failed.id.isprintable():  # such a command cannot be pasted
         return (("rejoinder show --failed", "the whole conversations"),)
     trial = f" --trial {failed.trial}" if summary.has_repeats else ""
-    shown = (f"rejoinder show --case {quote(failed.id)}{trial}", "the whole conversation")
+    case = f"rejoinder show --case {quote(failed.id)}{trial}"
+    for groups, option in ((summary.by_target, "--targets"), (summary.by_variant, "--variants")):
+        if len(groups) > 1:
+            return ((case, "its conversations"), (f"rejoinder compare last {option}", "is the difference real?"))
+    shown = (case, "the whole conversation")
     if summary.decided == 1:
         return (shown, (f"rejoinder run --case {quote(failed.id)} --repeat 5", "is it chance?"))
     number, of = (summary.by_case.failed, " cases") if summary.has_repeats else (summary.failed, "")
-    again = "this one again" if number == 1 else f"these {number:,}{of} again"
-    return (shown, ("rejoinder run --failed", again))
+    these = "this one again" if number == 1 else f"these {number:,}{of} again"
+    return (shown, ("rejoinder run --failed", these))
 
 
-def next_command(report: RunReport) -> str:
+def _resuming(report: RunReport) -> Commands:
+    """The command that goes on with a run that is not whole, or that has errors."""
     run, summary = report.run, report.summary
-    here = find_root(Path.cwd(), Path.cwd())
-    is_own = report.folder.path.is_relative_to(here / ".rejoinder")
-    name = quote(report.folder.id if is_own else relative(report.folder.path))
-    show = f"rejoinder show {name} --verbose"
-    if not is_own or run.status == "running":
-        return show
+    if not _is_own(report) or run.status == "running":
+        return ()
+    resume = f"rejoinder resume {quote(report.folder.id)}"
+    left = summary.skipped + max(0, summary.unfinished)
+    rest = f"the other {left:,}; nothing is asked twice" if left else "go on"
     if run.status == "budget" and run.budget is not None:
-        return f"rejoinder resume {name} {' '.join(_more_budget(run.budget))}"
+        return ((" ".join([resume, *_more_budget(run.budget)]), rest),)
     if run.replay_of or run.reported.replay:
-        return show
+        return ()
     if summary.errors:
-        return f"rejoinder resume {name} --retry-errors"
-    if run.status != "completed" or summary.unfinished:
-        return f"rejoinder resume {name}"
-    return show
+        return ((f"{resume} --retry-errors", f"the {count(summary.errors, 'error')} again"),)
+    return ((resume, rest),) if run.status != "completed" or summary.unfinished else ()
+
+
+def _is_own(report: RunReport) -> bool:
+    """Is it a run of the project that one works in?"""
+    here = find_root(Path.cwd(), Path.cwd())
+    return report.folder.path.is_relative_to(here / ".rejoinder")
 
 
 def relative(path: Path) -> str:

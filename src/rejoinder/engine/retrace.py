@@ -75,5 +75,9 @@ def recorded_conversation(
     had = sum(call.kind == "candidate" and answer is not None for call, answer in tape.calls)
     if turn > had + 1 or (turn > 1 and turn > had):
         words = f"{had} turn" + ("" if had == 1 else "s")
-        raise UsageError(f"the conversation of case `{case}` has {words} in run {folder.id}; there is no turn {turn}")
+        raise UsageError(
+            f"case `{case}` as it is now goes {words} along the conversation of run {folder.id};"
+            f" there is no turn {turn} to take up",
+            "Turns whose prompt or checks were changed since then are asked again, not taken over.",
+        )
     return tape

@@ -67,7 +67,7 @@ def find_weights(settings: Settings, folders: tuple[str, ...]) -> Path:
         path = fetched_file(model)
         if path is None:
             raise settings.error(
-                f"needs the weights of {model}, which are not here", f"Fetch them: rejoinder models get {model}"
+                f"needs the weights of {model}, which are not here", f"Fetch the weights: rejoinder models get {model}"
             )
         return path
     if not model.endswith(".gguf"):

@@ -11,11 +11,6 @@ from rejoinder.model import CheckResult, Result, Status
 from rejoinder.model.results import ErrorResult
 from rejoinder.report.summary import describe_spending
 
-MOST_LINES, FIRST_LINES, LAST_LINES = 12, 6, 2
-"""A text of more lines is shown by its first and last ones."""
-LONGEST_LINE, LINE_START, LINE_END = 1000, 500, 100
-"""In characters."""
-
 
 class Signs(Struct, frozen=True):
     passed: str
@@ -40,57 +35,30 @@ def signs_for(stream: TextIO) -> Signs:
 
 
 def write_conversation(
-    result: Result, *, label: str = "", signs: Signs = UNICODE, whole: bool = True, turn: int | None = None
+    result: Result, *, label: str = "", signs: Signs = UNICODE, turn: int | None = None
 ) -> Iterator[str]:
-    """The block of one result. `label` tells trials and targets apart where there are several; without `whole` long
-    texts are shortened; with `turn` the other turns are left out."""
-    lines = _block(result, label, signs, whole, turn)
-    return lines if whole else map(shorten_line, lines)
-
-
-def shorten_line(line: str) -> str:
-    """The beginning and the end of a long line, with a note of what is left out."""
-    if len(line) <= LONGEST_LINE:
-        return line
-    left_out = len(line) - LINE_START - LINE_END
-    return f"{line[:LINE_START]} [... {left_out:,} characters; --verbose shows all ...] {line[-LINE_END:]}"
-
-
-def _block(result: Result, label: str, signs: Signs, whole: bool, only: int | None) -> Iterator[str]:
+    """The block of one result. `label` tells trials and targets apart where there are several; with `turn` the other
+    turns are left out."""
     written = f" [{result.id}]" if result.id_written else ""
     yield f"Eval {result.number}{label}: {result.title}{written}"
-    for turn in result.turns:
-        if only not in (None, turn.turn):
+    for one in result.turns:
+        if turn not in (None, one.turn):
             continue
-        yield f"  Turn {turn.turn}:"
-        yield from _said("Prompt", turn.prompt, whole)
-        if turn.response is not None:
-            yield from _said("Response", turn.response, whole)
-        for check in turn.checks:
+        yield f"  Turn {one.turn}:"
+        yield from _said("Prompt", one.prompt)
+        if one.response is not None:
+            yield from _said("Response", one.response)
+        for check in one.checks:
             yield from _check(check, "    ", signs)
     yield f"  Overall: {_overall(result, signs)}"
-    for turn in result.turns:
-        for check in _scored(turn.checks):
-            when = f"Turn {turn.turn} scored" if len(result.turns) > 1 else "Scored"
+    for one in result.turns:
+        for check in _scored(one.checks):
+            when = f"Turn {one.turn} scored" if len(result.turns) > 1 else "Scored"
             yield f"  {when} {_title(check)}: {_score(check)}"
-    if any(turn.model is not None for turn in result.turns):  # what a script would use says nothing
-        for turn in result.turns if len(result.turns) > 1 else ():
-            yield f"  Turn {turn.turn} used {describe_spending(turn)}"
+    if any(one.model is not None for one in result.turns):  # what a script would use says nothing
+        for one in result.turns if len(result.turns) > 1 else ():
+            yield f"  Turn {one.turn} used {describe_spending(one)}"
         yield f"  Used: {describe_spending(result)}"
-
-
-def write_reasons(result: Result, label: str = "") -> Iterator[str]:
-    """Why a conversation did not pass, with the id to call it by; the blocks above say what happened."""
-    start = f"  Eval {result.number}, {result.id}{label}: "
-    if result.error is not None and result.status == "error":
-        first, *rest = _paragraphs(result.error)
-        yield f"{start}{first}"
-        yield from (f"    {line}" for line in rest)
-        in_error = [check for check in result.deciding_checks if check.error] if result.error.type == "check" else []
-        yield from (f"{start}{_title(check)}: {_one_line(check.reason)}" for check in in_error[1:])
-    if result.status == "failed":
-        failed = (check for check in result.deciding_checks if not check.passed)
-        yield from (f"{start}{_title(check)}: {_one_line(check.reason)}" for check in failed)
 
 
 def _title(check: CheckResult) -> str:
@@ -117,16 +85,10 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _said(role: str, text: str, whole: bool) -> Iterator[str]:
-    lines = text.replace("\r\n", "\n").split("\n")
-    if not whole and len(lines) > MOST_LINES:
-        left_out = len(lines) - FIRST_LINES - LAST_LINES
-        note = f"[... {left_out:,} lines; --verbose shows all ...]"
-        lines = [*lines[:FIRST_LINES], note, *lines[-LAST_LINES:]]
-    first, *rest = lines
+def _said(role: str, text: str) -> Iterator[str]:
+    first, *rest = text.replace("\r\n", "\n").split("\n")
     yield f"    {role}: {first}"
-    for line in rest:
-        yield f"      {line}"
+    yield from (f"      {line}" for line in rest)
 
 
 def _check(check: CheckResult, indent: str, signs: Signs) -> Iterator[str]:
@@ -155,10 +117,10 @@ def _overall(result: Result, signs: Signs) -> str:
         return f"{sign} (after {turns} turn{'' if turns == 1 else 's'})"
     if result.error is None:
         return sign
-    return f"{sign} (on turn {result.error.turn}: {_paragraphs(result.error)[0]})"
+    return f"{sign} (on turn {result.error.turn}: {error_lines(result.error)[0]})"
 
 
-def _paragraphs(error: ErrorResult) -> list[str]:
-    """What went wrong, in one line, but for a difference, which says nothing without its lines."""
+def error_lines(error: ErrorResult) -> list[str]:
+    """What went wrong, in one line, and a difference to a recording line by line: it says nothing without them."""
     first, start, difference = error.message.partition("\n--- recorded\n")
     return [_one_line(first), *(["--- recorded", *difference.split("\n")] if start else ())]

@@ -1,185 +1,179 @@
-"""The end of a run on a terminal: recovered is a line, failed is a block, passed is a number.
+"""The end of a run: recovered is a line, failed is a block, passed is a number.
 
-The result stands last, but for what to type next. What else a run has is shown by `--verbose` and `--format json`.
+The result stands last, but for what to type next. There is one order for all readers; the form says whether they see
+signs, columns and short numbers, or words, one fact a line. What else a run has is shown by `--verbose` and
+`--format json`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import PurePath
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from rejoinder.model import Result, Summary
-from rejoinder.model.figures import NetRecovery, Rate
-from rejoinder.model.runs import TargetSummary
+from rejoinder.model.runs import BudgetUse
 from rejoinder.report.failure import failed_checks, named, write_failure
+from rejoinder.report.found import Alike, Found, column_of, groups_of, look_through
 from rejoinder.report.problems import columns_of
-from rejoinder.report.runs import Run, Tried, tried_cases
-from rejoinder.report.styled import EMPTY, WIDEST, Line, Piece, beside, command_rows, cut, fitted, line, safe, wrap
+from rejoinder.report.run_tables import write_grid, write_groups, write_recovery
+from rejoinder.report.runs import Run, Tried
+from rejoinder.report.styled import (
+    EMPTY,
+    Form,
+    Line,
+    Piece,
+    Role,
+    beside,
+    command_rows,
+    fitted,
+    line,
+    mark,
+    paragraph,
+    safe,
+)
+from rejoinder.report.summary import (
+    budget_words,
+    cache_words,
+    corrected_words_of,
+    quarantine_words,
+    selection_of,
+    stale_words,
+    unpriced_words,
+    write_summary,
+)
 from rejoinder.report.words import Commands, count, interval, money, seconds, tokens
 
-BLOCKS, SHORT_BLOCKS, LINES = 10, 30, 50
-"""Up to so many failures are whole blocks, blocks of two rows, lines."""
-MOST_RECOVERED = 10
-MOST_STRIPS = 30
-MOST_ROWS = 20
-"""Cases of a grid, and errors of different words."""
-MOST_IDS = 5
-"""Cases that are named where many ended in the same error."""
+BLOCKS, SHORT_BLOCKS = 10, 30
+"""Up to so many failures are whole blocks, blocks of two rows; more are lines."""
+MOST_QUARANTINED = 10
+MOST_TRIALS = 20
+"""Trials of a strip."""
 
 
-class _Alike(Struct):
-    """Errors of the same words."""
+class Extras(Struct, frozen=True):
+    """What is shown beside what all runs show."""
 
-    first: Tried
-    ids: list[str]
-    number: int = 0
-
-
-class _Found(Struct):
-    """What is shown of the cases of a run, and how many there are."""
-
-    recovered: list[Result] = field(default_factory=list[Result])
-    failed: list[Tried] = field(default_factory=list[Tried])
-    flaky: list[Tried] = field(default_factory=list[Tried])
-    alike: dict[str, _Alike] = field(default_factory=dict[str, _Alike])
-    """Errors by their words."""
-    other_errors: int = 0
-    """Those beyond `MOST_ROWS` different ones."""
-    recoveries: int = 0
-    failures: int = 0
-    flakies: int = 0
-    grid: dict[tuple[str, str], dict[str, Piece]] = field(default_factory=dict[tuple[str, str], dict[str, Piece]])
-    """Of each case, how it went on each of several targets."""
-    smooth: int = 0
-    """Cases that passed at once everywhere."""
+    figures: bool = False
+    """All that was counted, instead of the most important."""
+    corrected: bool = False
+    """Pass rates that people would see, where a judge's errors are known."""
+    traceback: str | None = None
+    """The file with what the user's own code raised."""
+    compared: tuple[str, ...] = ()
+    """What the comparison of two variants says, in words."""
 
 
-def write_ending(run: Run, commands: Commands, width: int) -> Iterator[Line]:
-    width = min(width, WIDEST)
-    return (fitted(row, width) for row in _screen(run, commands, width))
+NONE = Extras()
 
 
-def write_result(run: Run, commands: Commands, width: int) -> Iterator[Line]:
+def write_ending(run: Run, commands: Commands, form: Form, extras: Extras = NONE) -> Iterator[Line]:
+    return _within(_screen(run, commands, form, extras), form)
+
+
+def write_result(run: Run, commands: Commands, form: Form) -> Iterator[Line]:
     """The result and what to type next, and nothing else."""
-    width = min(width, WIDEST)
-    return (fitted(row, width) for row in (*_result(run, _look(run), width), *command_rows(commands, width)))
+    return _within((*_result(run, look_through(run), form), *_commands(commands, form)), form)
 
 
-def _screen(run: Run, commands: Commands, width: int) -> Iterator[Line]:
-    found = _look(run)
-    yield from _recovered(found, width)
-    yield from _errors(run, found, width)
-    yield from _failures(run, found, width)
-    yield from _strips(found)
-    yield from _grid(run.summary, found, width)
-    yield from _facts(run, width)
-    yield from _table(run.summary)
-    yield from _targets(run.summary.by_target, width)
+def _within(rows: Iterator[Line] | tuple[Line, ...], form: Form) -> Iterator[Line]:
+    return iter(rows) if form.edge is None else (fitted(row, form.edge) for row in rows)
+
+
+def _screen(run: Run, commands: Commands, form: Form, extras: Extras) -> Iterator[Line]:
+    found, summary = look_through(run), run.summary
+    yield from _recovered(found, form)
+    yield from _errors(run, found, form, extras.traceback)
+    yield from _failures(run, found, form)
+    yield from _strips(found, form)
+    yield from write_grid(found, form)
+    if extras.figures:
+        yield from (line(safe(row) if place == 0 else row) for place, row in enumerate(write_summary(run.run, summary)))
+    else:
+        yield from _facts(run, form)
+        yield from write_recovery(summary, form)
+        yield from write_groups("target", summary.by_target, form)
+        yield from write_groups("variant", summary.by_variant, form)
     yield EMPTY
-    yield from _warnings(run, width)
-    yield from _result(run, found, width)
-    yield from command_rows(commands, width)
+    yield from (row for text in extras.compared for row in paragraph(line(safe(text)), form))
+    yield from _notes(run, form, extras)
+    if not form.commands:  # so that the result is the last line
+        yield from (line(f"go on with: {command}") for command, _ in commands)
+    yield from _result(run, found, form)
+    yield from _commands(commands, form)
 
 
-def _look(run: Run) -> _Found:
-    found = _Found()
-    several = len(run.summary.by_target) > 1
-    for case in tried_cases(run):
-        if several:
-            _place(found, case, len(run.summary.by_target))
-        if case.status == "passed" and case.trials == 1 and case.first.recovered:
-            found.recoveries += 1
-            if len(found.recovered) < MOST_RECOVERED:
-                found.recovered.append(case.first)
-        if case.trials > 1 and case.status != "apart" and case.passed < case.finished:
-            found.flakies += 1
-            if len(found.flaky) < MOST_STRIPS:
-                found.flaky.append(case)
-        if case.status == "error" and case.deciding.error is not None:
-            _add_error(found, case, case.deciding.error.message)
-        if case.status == "failed":
-            found.failures += 1
-            if len(found.failed) < LINES:
-                found.failed.append(case)
-    return found
+def _commands(commands: Commands, form: Form) -> Iterator[Line]:
+    return command_rows(commands, form.edge) if form.commands else iter(())
 
 
-def _add_error(found: _Found, case: Tried, message: str) -> None:
-    if message not in found.alike and len(found.alike) >= MOST_ROWS:
-        found.other_errors += 1
-        return
-    group = found.alike.setdefault(message, _Alike(case, []))
-    group.number += 1
-    if len(group.ids) < MOST_IDS:
-        group.ids.append(safe(case.first.id))
-
-
-def _place(found: _Found, case: Tried, targets: int) -> None:
-    """A cell of the grid. A row is dropped as soon as it is whole and says nothing."""
-    key = case.first.case_file, case.first.id
-    row = found.grid.setdefault(key, {})
-    row[case.first.target] = _cell(case)
-    if len(row) == targets and all(cell == _SMOOTH for cell in row.values()):
-        del found.grid[key]
-        found.smooth += 1
-
-
-def _recovered(found: _Found, width: int) -> Iterator[Line]:
+def _recovered(found: Found, form: Form) -> Iterator[Line]:
     ids = [safe(result.id) for result in found.recovered]
     longest = min(32, max(map(columns_of, ids), default=0))
     for result, name in zip(found.recovered, ids, strict=True):
         first = next((check for check in result.turns[0].checks if not check.passed), None)
-        why = "" if first is None else f"  after {named(first)} failed"
-        start = line(
-            ("↻", "recovered"), f" {cut(name, longest).ljust(longest)}  ", (f"turn {len(result.turns)}", "recovered")
-        )
-        room = width - sum(columns_of(piece.text) for piece in start)
-        yield (*start, Piece(cut(why, max(8, room)), "quiet"))
+        why = "" if first is None else f"after {named(first)} failed"
+        turn = f"turn {len(result.turns)}"
+        if not form.symbols:
+            yield (*mark("↻", form), Piece(", ".join(filter(None, (name, turn, form.cut(why, 0))))))
+            continue
+        start = (*mark("↻", form), Piece(f"{form.cut(name, longest).ljust(longest)}  "), Piece(turn, "recovered"))
+        room = form.room - sum(columns_of(piece.text) for piece in start)
+        yield (*start, Piece(form.cut(f"  {why}" if why else "", max(8, room)), "quiet"))
     if found.recoveries > len(found.recovered):
-        yield line(("↻", "recovered"), (f" and {found.recoveries - len(found.recovered):,} more", "quiet"))
+        yield (*mark("↻", form), Piece(f"and {found.recoveries - len(found.recovered):,} more", "quiet"))
     if found.recovered:
         yield EMPTY
 
 
-def _errors(run: Run, found: _Found, width: int) -> Iterator[Line]:
+def _errors(run: Run, found: Found, form: Form, traceback: str | None) -> Iterator[Line]:
     """Equal errors once, with their number."""
-    planned = run.summary.decided
     for disabled in run.run.given_up:
         text = f"{safe(disabled.target)}: {safe(disabled.message)}"
-        yield from wrap(line(("error: ", "fail"), text), width, 2)
+        yield from paragraph(line(("error: ", "fail"), text), form)
         yield EMPTY
     told = {disabled.message for disabled in run.run.given_up}
     for message, group in found.alike.items():
-        if any(one in message for one in told):
-            continue
-        if group.number == 1:
-            yield from write_failure(group.first.deciding, width, "error")
-        else:
-            text = f"{safe(message)} in {group.number:,} of {count(planned, 'conversation')}"
-            yield from wrap(line(("error: ", "fail"), text), width, 2)
-            more = ", …" if group.number > len(group.ids) else ""
-            yield line((f"  {cut(', '.join(group.ids), width - 10)}{more}", "quiet"))
-        yield EMPTY
+        if not any(one in message for one in told):
+            yield from _alike(message, group, run, form)
+            yield EMPTY
     if found.other_errors:
         yield line((f"and {count(found.other_errors, 'other error')}", "quiet"))
         yield EMPTY
+    if traceback is not None:
+        yield line((f"traceback: {safe(traceback)}", "quiet"))
+        yield EMPTY
 
 
-def _failures(run: Run, found: _Found, width: int) -> Iterator[Line]:
-    several = len(run.summary.by_target) > 1
+def _alike(message: str, group: Alike, run: Run, form: Form) -> Iterator[Line]:
+    if group.number == 1:
+        yield from write_failure(group.first.deciding, form, _on(group.first.deciding, run))
+        return
+    text = f"{safe(message)} in {group.number:,} of {count(run.summary.decided, 'conversation')}"
+    yield from paragraph(line(("error: ", "fail"), text), form)
+    more = f", {form.dots}" if group.number > len(group.ids) else ""
+    yield line((f"  {form.cut(', '.join(map(safe, group.ids)), form.room - 10)}{more}", "quiet"))
+
+
+def _on(result: Result, run: Run) -> str:
+    column = column_of(result, run.summary)
+    return f"on {safe(column)}" if column else ""
+
+
+def _failures(run: Run, found: Found, form: Form) -> Iterator[Line]:
+    several = bool(found.columns)
     for case in found.failed:
         result = case.deciding
         if several or found.failures > SHORT_BLOCKS:
-            yield _failure_line(result, width, several=several)
+            yield _failure_line(result, column_of(result, run.summary), form)
         elif found.failures > BLOCKS:
-            block = list(write_failure(result, width, _after(case)))
-            reply = next((row for row in block if row and row[0].text == "  < "), None)
-            yield block[0]
-            yield next((row for row in block[1:] if len(row) > 1 and row[1].role == "reason"), reply or EMPTY)
+            title, *block = write_failure(result, form, _after(case))
+            yield title
+            yield from islice((row for row in block if any(piece.role == "reason" for piece in row)), 1)
         else:
-            yield from write_failure(result, width, _after(case))
+            yield from write_failure(result, form, _after(case))
             yield EMPTY
     left = found.failures - len(found.failed)
     if left:
@@ -194,94 +188,60 @@ def _after(case: Tried) -> str:
     return f"trial {result.trial} of {case.trials}, {turns}" if case.trials > 1 else f"failed {turns}"
 
 
-def _failure_line(result: Result, width: int, *, several: bool) -> Line:
-    where = f"  {cut(safe(result.target), 20)}" if several else ""
+def _failure_line(result: Result, column: str, form: Form) -> Line:
     checks = failed_checks(result)
-    why = f"{named(checks[0])}: {safe(checks[0].reason)}" if checks else ""
-    start = line(("✗", "fail"), f" {cut(safe(result.id), 24).ljust(12)}", (where, "quiet"), "  ")
-    room = max(10, width - sum(columns_of(piece.text) for piece in start))
-    return (*start, Piece(cut(why, room), "reason"))
+    why = f"{form.cut(named(checks[0]), form.room)}: {safe(checks[0].reason)}" if checks else ""
+    if not form.symbols:
+        where = f" on {safe(column)}" if column else ""
+        return (*mark("✗", form), Piece(f"{safe(result.id)}{where}: {form.cut(why, 0)}"))
+    where = f"  {form.cut(safe(column), 20)}" if column else ""
+    start = (*mark("✗", form), Piece(form.cut(safe(result.id), 24).ljust(12)), Piece(where, "quiet"), Piece("  "))
+    room = max(10, form.room - sum(columns_of(piece.text) for piece in start))
+    return (*start, Piece(form.cut(why, room), "reason"))
 
 
-_STRIP = {
-    "passed": Piece("✓", "pass"),
-    "recovered": Piece("↻", "recovered"),
-    "failed": Piece("✗", "fail"),
-    "error": Piece("!", "error"),
-    "skipped": Piece("–", "quiet"),
+_STRIP: dict[str, tuple[str, str, Role]] = {
+    "passed": ("✓", ".", "pass"),
+    "recovered": ("↻", "R", "recovered"),
+    "failed": ("✗", "F", "fail"),
+    "error": ("!", "E", "error"),
+    "skipped": ("–", "s", "quiet"),
 }
+"""How a trial went: as a sign, as a letter, and its role."""
 
 
-def _strips(found: _Found) -> Iterator[Line]:
+def _strips(found: Found, form: Form) -> Iterator[Line]:
     """A line for each case whose trials did not all pass, with how each went."""
     if not found.flaky:
         return
     from rejoinder.stats import wilson
 
+    if found.failed:
+        yield line(("one failing trial of each; all: ", "quiet"), "rejoinder show --failed")
+        yield EMPTY
     ids = [safe(case.first.id) for case in found.flaky]
     longest = min(32, max(map(columns_of, ids)))
     for case, name in zip(found.flaky, ids, strict=True):
         bounds = wilson(case.passed, case.finished) or (0.0, 1.0)
-        mark = Piece("✓", "pass") if case.status == "passed" else Piece("✗", "fail")
-        trials = [_STRIP["recovered" if trial.recovered else trial.status] for trial in case.listed[:20]]
+        ways = [_STRIP["recovered" if trial.recovered else trial.status] for trial in case.listed[:MOST_TRIALS]]
+        trials = [Piece(sign if form.symbols else letter, role) for sign, letter, role in ways]
         word = "failed" if not case.passed else "flaky"
         wanted = "" if case.first.needed is None else f", {case.first.needed[0]} of {case.first.needed[1]} needed"
         numbers = f"  {case.passed} of {case.finished}  {interval(bounds)}  "
-        role = "fail" if not case.passed else "warn"
-        start = (mark, Piece(f" {cut(name, longest).ljust(longest)}  "))
+        role: Role = "fail" if not case.passed else "warn"
+        start = (
+            *mark("✓" if case.status == "passed" else "✗", form),
+            Piece(f"{form.cut(name, longest).ljust(longest)}  "),
+        )
         yield (*start, *trials, Piece(numbers, "quiet"), Piece(word, role), Piece(wanted, "quiet"))
     if found.flakies > len(found.flaky):
         yield line((f"and {found.flakies - len(found.flaky):,} more", "quiet"))
+    if found.steady:
+        yield (*mark("✓", form), Piece(f"{count(found.steady, 'other case')}, every trial passed", "quiet"))
     yield EMPTY
 
 
-def _grid(summary: Summary, found: _Found, width: int) -> Iterator[Line]:
-    """The cases that did not pass at once everywhere, by target."""
-    targets = list(summary.by_target)
-    if len(targets) < 2 or not found.grid:
-        return
-    room = max(8, (width - 20) // len(targets) - 2)
-    names = [cut(safe(name), room) for name in targets]
-    sizes = [max(columns_of(name), 9) for name in names]
-    if 20 + sum(sizes) + 2 * len(sizes) > width:
-        return
-    head = [Piece(f"  {name.ljust(size)}", "quiet") for name, size in zip(names, sizes, strict=True)]
-    yield _trimmed([Piece("case".ljust(18), "quiet"), *head])
-    for (_, name), cells in list(found.grid.items())[:MOST_ROWS]:
-        pieces = [Piece(cut(safe(name), 18).ljust(18))]
-        for target, size in zip(targets, sizes, strict=True):
-            cell = cells.get(target, Piece("–", "quiet"))
-            pieces += [Piece("  "), Piece(cell.text.ljust(size), cell.role)]
-        yield _trimmed(pieces)
-    others = found.smooth + max(0, len(found.grid) - MOST_ROWS)
-    if others:
-        yield line((count(others, "other case"), "quiet"))
-    yield EMPTY
-
-
-def _trimmed(pieces: list[Piece]) -> Line:
-    """Without blanks at its end."""
-    *before, last = pieces
-    return (*before, Piece(last.text.rstrip(), last.role))
-
-
-_SMOOTH = Piece("✓", "pass")
-
-
-def _cell(case: Tried) -> Piece:
-    if case.status == "skipped":
-        return Piece("–", "quiet")
-    if case.status == "apart":
-        return Piece("apart", "quiet")
-    if case.trials > 1:
-        role = "pass" if case.status == "passed" else "fail"
-        return Piece(f"{case.passed} of {case.finished}", role)
-    if case.status == "passed":
-        return Piece(f"↻ turn {len(case.first.turns)}", "recovered") if case.first.recovered else _SMOOTH
-    return Piece("! error", "error") if case.status == "error" else Piece("✗ failed", "fail")
-
-
-def _facts(run: Run, width: int) -> Iterator[Line]:
+def _facts(run: Run, form: Form) -> Iterator[Line]:
     """Suite, target, cases, time, tokens, cost and run. Tokens leave first where there is too little room."""
     receipt, summary = run.run, run.summary
     suites = ", ".join(dict.fromkeys(safe(suite.name or PurePath(suite.path).name) for suite in receipt.suites))
@@ -289,133 +249,45 @@ def _facts(run: Run, width: int) -> Iterator[Line]:
     on = [Piece(" on "), Piece(safe(", ".join(targets)), "name")] if len(targets) == 1 else []
     chosen = f"{receipt.chosen.cases:,} of {count(receipt.chosen.of, 'case')}" if receipt.chosen else None
     cases = chosen or count(summary.cases or summary.by_case.passed + summary.by_case.failed, "case")
-    cost = _cost(summary)
+    cost = _cost(summary, receipt.budget)
     parts = [
         cases,
         seconds(summary.duration_s),
-        tokens(summary.total_tokens),
+        tokens(summary.total_tokens, whole=not form.symbols),
         *([cost] if cost else []),
-        f"run {receipt.id[-4:]}",
+        f"run {receipt.id[-4:] if form.symbols else receipt.id}",
     ]
     for kept in (parts, [part for place, part in enumerate(parts) if place != 2], [parts[0], parts[-1]]):
         row = (Piece(suites, "name"), *on, Piece(", " + ", ".join(kept), "quiet"))
-        if sum(columns_of(piece.text) for piece in row) <= width:
+        if form.edge is None or sum(columns_of(piece.text) for piece in row) <= form.edge:
             break
-    yield from wrap(row, width, 2)
+    yield from paragraph(row, form)
 
 
-def _cost(summary: Summary) -> str | None:
+def _cost(summary: Summary, budget: BudgetUse | None) -> str | None:
     if summary.total_cost is None:
         return "no price" if summary.unpriced else None
     judges = f" (judges {money(summary.judge_cost)})" if summary.judge_cost else ""
-    return f"{money(summary.total_cost)}{judges}"
+    of = f" of {money(budget.usd)}" if budget is not None and budget.usd is not None else ""
+    return f"{money(summary.total_cost)}{of}{judges}"
 
 
-def _table(summary: Summary) -> Iterator[Line]:
-    """First try, answered back, asked afresh and net recovery, where a follow-up was sent."""
-    if summary.rates is None or not summary.recovery or summary.finished < 2:
-        return
-    from rejoinder.stats import percent, point_range, points
-
-    rows: list[tuple[str, str, str, str, str]] = [_rate_row("first try", summary.rates.first_try)]
-    if summary.has_repeats:
-        rows.append(_rate_row("in the end", summary.rates.eventual))
-    net, row = summary.net_recovery, summary.recovery[0]
-    if net is not None and net.answered_back is not None and net.afresh is not None:
-        of = net.failures
-        rows.append(
-            ("answered back", f"{round(net.answered_back * of)} of {of}", percent(net.answered_back, net.cases), "", "")
-        )
-        rows.append(("asked afresh", f"{net.afresh * of:.3g} of {of}", percent(net.afresh, net.cases), "", ""))
-        gain = "" if net.net is None or net.interval is None else points(net.net).partition(" ")[0]
-        rows.append(
-            ("net recovery", "", gain, "" if net.interval is None else point_range(net.interval), _listens(net))
-        )
-    else:
-        share = percent(row.recovered / row.at_risk, row.cases)
-        rows.append(("answered back", f"{row.recovered} of {row.at_risk}", share, interval(row.interval), ""))
-        rows.append(("net recovery", "", "", "", "not measured (control: afresh)"))
-    yield from _rows(rows)
-
-
-def _listens(net: NetRecovery) -> str:
-    return {
-        "listens": "listens",
-        "cannot-tell": "cannot tell if it listens",
-        "stuck": "stuck: starting over is better",
-        "too-few": "too few failures to tell",
-    }[net.verdict]
-
-
-def _rate_row(label: str, rate: Rate) -> tuple[str, str, str, str, str]:
-    from rejoinder.stats import percent
-
-    if rate.rate is None:
-        return label, "", "no rate", "", ""
-    bounds = "" if rate.interval is None else interval(rate.interval)
-    return label, f"{rate.passed:,} of {rate.of:,}", percent(rate.rate, rate.cases, rate.interval), bounds, ""
-
-
-def _rows(rows: list[tuple[str, str, str, str, str]]) -> Iterator[Line]:
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for label, number, share, bounds, word in rows:
-        start = Piece(f"  {label.ljust(widths[0])}   ", "quiet")
-        if not number and not share:  # a word instead of figures
-            yield (start, Piece(word))
-            continue
-        yield (
-            start,
-            Piece(f"{number.rjust(widths[1])}   "),
-            Piece(share.rjust(widths[2]), "name"),
-            Piece(f"   {bounds.rjust(widths[3])}" if bounds or word else "", "quiet"),
-            Piece(f"   {word}" if word else ""),
-        )
-
-
-def _targets(by_target: dict[str, TargetSummary], width: int) -> Iterator[Line]:
-    """One row for each of several targets. Where the screen is narrow the time of a reply leaves, then the cost."""
-    if len(by_target) < 2:
-        return
-    from rejoinder.stats import percent
-
-    table = [("target", "passed", "", "95 %", "first try", "cost", "reply")]
-    for name, target in by_target.items():
-        rate = target.rates.eventual if target.rates is not None else None
-        known = rate is not None and rate.rate is not None
-        table.append(
-            (
-                cut(safe(name), 28),
-                f"{target.passed:,} of {target.total - target.skipped:,}",
-                percent(rate.rate, rate.cases, rate.interval) if known and rate and rate.rate is not None else "",
-                interval(target.pass_rate_interval or (0.0, 0.0)) if known else "no rate",
-                f"{target.first_try:,}",
-                "–" if target.cost is None else money(target.cost),
-                "" if target.duration_s is None else seconds(target.duration_s),
-            )
-        )
-    kept = list(range(len(table[0])))
-    for column in (6, 5, 4):
-        if sum(max(columns_of(row[one]) for row in table) + 3 for one in kept) > width:
-            kept.remove(column)
-    widths = {column: max(columns_of(row[column]) for row in table) for column in kept}
-    for place, row in enumerate(table):
-        pieces = [Piece(row[0].ljust(widths[0]), "quiet" if place == 0 else "name")]
-        pieces += [
-            Piece(f"   {row[column].rjust(widths[column])}", "quiet" if place == 0 else "text") for column in kept[1:]
-        ]
-        yield tuple(pieces)
-
-
-def _warnings(run: Run, width: int) -> Iterator[Line]:
+def _notes(run: Run, form: Form, extras: Extras) -> Iterator[Line]:
+    """What has to be known about the result, directly above it; all figures together say it already."""
     receipt, summary = run.run, run.summary
-    for text in _warned(run):
-        yield from wrap(line(("! ", "warn"), (text, "warn")), width, 2)
-    if summary.apart:
-        yield from wrap(
-            line((f"in quarantine, not counted: {count(summary.apart, 'conversation')}", "quiet")), width, 2
-        )
-    if receipt.from_cache is not None and receipt.from_cache.answers:
-        yield line((f"{count(receipt.from_cache.answers, 'answer')} from the cache", "quiet"))
+    for text in () if extras.figures else _warned(run):
+        yield from paragraph((*mark("!", form), Piece(text, "warn")), form)
+    quiet: list[str] = []
+    if not extras.figures:
+        quiet += [quarantine_words(case) for case in summary.quarantined[:MOST_QUARANTINED]]
+        quiet += [text for text in (unpriced_words(summary), selection_of(receipt, summary, 0)) if text]
+        quiet += [budget_words(receipt.budget)] if receipt.budget is not None and receipt.budget.reached else []
+        cache = receipt.from_cache
+        quiet += [cache_words(cache)] if cache is not None and (cache.answers or cache.trouble) else []
+    if extras.corrected:
+        quiet += map(corrected_words_of, summary.judges)
+    for text in quiet:
+        yield from paragraph(line((safe(text), "quiet")), form)
 
 
 def _warned(run: Run) -> Iterator[str]:
@@ -430,39 +302,43 @@ def _warned(run: Run) -> Iterator[str]:
     if receipt.in_doubt:
         cut_off = f"{count(receipt.in_doubt, 'call')} cut off before the answer was recorded"
         yield f"{cut_off}; such a call may be paid for twice"
-    if receipt.stale:
-        yield f"{count(len(receipt.stale), 'recording')} that no call used: {safe(receipt.stale[0])}"
+    yield from map(safe, stale_words(receipt.stale or ()))
 
 
 _EARLY = {"interrupted": "interrupted", "budget": "budget reached"}
 
 
-def _result(run: Run, found: _Found, width: int) -> Iterator[Line]:
+def _result(run: Run, found: Found, form: Form) -> Iterator[Line]:
     """The verdict in a line: what failed first, and the rate at its right edge where there is an honest one."""
     receipt, summary = run.run, run.summary
     early = _EARLY.get(receipt.status)
     if not summary.passed and not summary.failed and summary.errors:
-        yield from beside(
-            line(("! ", "error"), (f"nothing was tested: {count(summary.errors, 'error')}", "fail")),
-            line(("no rate", "quiet")),
-            width,
-        )
+        said = (Piece(f"nothing was tested: {count(summary.errors, 'error')}", "fail"),)
+        yield from _with_rate((_error_mark(form), Piece(" "), *said), line(("no rate", "quiet")), form)
         return
-    mark = (
-        ("!", "warned")
-        if early or (summary.errors and not summary.failed)
-        else ("✗", "fail")
-        if summary.failed
-        else ("✓", "pass")
-    )
-    parts: list[Piece] = [Piece(*mark), Piece(" ")]
-    if early:
-        parts.append(Piece(f"{early}: ", "warned"))
-    if summary.has_repeats and len(summary.by_target) < 2:
+    lost = summary.failed and (not summary.has_repeats or summary.by_case.failed)  # some trials may fail
+    if lost and not early:
+        parts = list(mark("✗", form))
+    elif early:
+        parts = [*mark("!", form), Piece(f"{early}: ", "warned")]
+    else:
+        parts = [_error_mark(form), Piece(" ")] if summary.errors else list(mark("✓", form))
+    if summary.has_repeats and not found.columns:
         parts += _by_case(summary, found)
     else:
         parts += _counted(summary)
-    yield from beside(tuple(parts), _rate(run), width)
+    yield from _with_rate(tuple(parts), _rate(run), form)
+
+
+def _error_mark(form: Form) -> Piece:
+    return Piece("!" if form.symbols else "ERROR", "error")
+
+
+def _with_rate(left: Line, right: Line, form: Form) -> Iterator[Line]:
+    if form.edge is not None:
+        yield from beside(left, right, form.edge)
+    else:
+        yield (*left, *([Piece(", ")] if right else []), *right)
 
 
 def _counted(summary: Summary) -> list[Piece]:
@@ -478,8 +354,8 @@ def _counted(summary: Summary) -> list[Piece]:
         listed.append(Piece(f"{rest:,} not started", "quiet"))
     pieces = [piece for one in listed for piece in (Piece(", "), one)][1:]
     pieces.append(Piece(f" of {summary.decided:,}"))
-    worse = {name: one.failed + one.errors for name, one in summary.by_target.items() if one.failed + one.errors}
-    if len(summary.by_target) > 1 and worse:
+    worse = {name: one.failed + one.errors for name, one in groups_of(summary).items() if one.failed + one.errors}
+    if worse:
         pieces.append(Piece(f": {', '.join(f'{safe(name)} {number:,}' for name, number in worse.items())}", "quiet"))
     elif summary.recovered:
         pieces += [
@@ -490,7 +366,7 @@ def _counted(summary: Summary) -> list[Piece]:
     return pieces
 
 
-def _by_case(summary: Summary, found: _Found) -> list[Piece]:
+def _by_case(summary: Summary, found: Found) -> list[Piece]:
     """`3 of 12 cases failed (1 always, 2 flaky), 9 passed (1 flaky)`."""
     cases = summary.by_case
     total = cases.passed + cases.failed
@@ -525,5 +401,4 @@ def _rate(run: Run) -> Line:
     if summary.has_repeats and summary.recovery:  # the table has it
         return EMPTY
     rate = percent(rates.eventual.rate, rates.eventual.cases, rates.eventual.interval)
-    only = f" of the {summary.finished:,} that failed before" if run.run.reported.failed_from is not None else ""
-    return line((rate, "name"), (f" ({interval(rates.eventual.interval)}){only}", "quiet"))
+    return line((rate, "name"), (f" ({interval(rates.eventual.interval)})", "quiet"))

@@ -1,4 +1,4 @@
-"""A case that did not pass, on a terminal: which case, which check and why, what was said last, what came back."""
+"""A case that did not pass: which case, which check and why, what was said last, what came back."""
 
 from __future__ import annotations
 
@@ -6,28 +6,37 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from rejoinder.model import CheckResult, Result, TurnResult
-from rejoinder.report.conversation import describe_check
+from rejoinder.report.conversation import describe_check, error_lines
 from rejoinder.report.problems import columns_of, printable
-from rejoinder.report.styled import Line, Piece, beside, cut, line, safe, wrap
+from rejoinder.report.styled import Form, Line, Piece, Role, beside, line, mark, safe, wrap
 from rejoinder.report.words import count
 
 MOST_ROWS, FIRST_ROWS = 5, 3
 """Rows of a reply that are shown, and of a longer one from its beginning."""
 MOST_CHECKS = 3
+MOST_LINES = 30
+"""Lines of a difference to a recording."""
 LONGEST_ID = 32
 MOST_LOOKED_AT = 20_000
 """Characters of a reply that are laid out in rows; its end is looked at apart."""
 
 
-def title_of(result: Result, width: int, right: str) -> Iterator[Line]:
-    """`✗ Do you ship to Norway? [shipping-1]`, with a fact at the right edge. The title is cut first, the id never."""
-    mark = line(("!", "error"), " ") if result.status == "error" else line(("✗", "fail"), " ")
+def title_of(result: Result, form: Form, right: str) -> Iterator[Line]:
+    """`✗ Do you ship to Norway? [shipping-1]`, with a fact at the right edge. The title is cut first, the id never.
+    In words: `FAIL shipping-1: Do you ship to Norway? (failed after 2 turns)`."""
+    if not form.symbols:
+        word = "ERROR" if result.status == "error" else "FAIL"
+        behind = f" ({right})" if right else ""
+        role: Role = "error" if result.status == "error" else "fail"
+        yield line((word, role), f" {safe(result.id)}: {form.cut(safe(result.title), 0)}{behind}")
+        return
+    sign = line(("!", "error"), " ") if result.status == "error" else mark("✗", form)
     shown = _id(result)
     behind = line((" [", "quiet"), shown, ("]", "quiet")) if result.id_written and shown != result.title else ()
     before = "" if result.id_written else f"Eval {result.number}: "
-    room = max(12, width - 2 - sum(columns_of(piece.text) for piece in behind) - columns_of(before))
-    title = Piece(before + cut(safe(result.title), room), "name")
-    yield from beside((*mark, title, *behind), line((right, "quiet")), width)
+    room = max(12, form.room - 2 - sum(columns_of(piece.text) for piece in behind) - columns_of(before))
+    title = Piece(before + form.cut(safe(result.title), room), "name")
+    yield from beside((*sign, title, *behind), line((right, "quiet")) if right else (), form.edge)
 
 
 def _id(result: Result) -> str:
@@ -44,27 +53,31 @@ def named(check: CheckResult) -> str:
     return safe(check.name or describe_check(check))
 
 
-def write_failure(result: Result, width: int, right: str) -> Iterator[Line]:
-    yield from title_of(result, width, right)
+def write_failure(result: Result, form: Form, right: str) -> Iterator[Line]:
+    yield from title_of(result, form, right)
     if result.error is not None and result.status == "error":
-        yield from _indented(wrap(line((safe(result.error.message), "reason")), width - 2, 2))
+        first, *difference = error_lines(result.error)
+        yield from _indented(line((safe(first), "reason")), form)
+        yield from (
+            line((f"    {form.cut(printable(row), form.room - 4)}", "quiet")) for row in difference[:MOST_LINES]
+        )
     checks = failed_checks(result)
     for check in checks[:MOST_CHECKS]:
-        yield from _why(check, width)
+        yield from islice(_indented(_why(check, form), form), 2)
     if len(checks) > MOST_CHECKS:
         yield line((f"  and {count(len(checks) - MOST_CHECKS, 'more check')}", "quiet"))
     if result.turns:
-        yield from _said(result.turns[-1], checks, width, is_first=len(result.turns) == 1)
+        yield from _said(result.turns[-1], checks, form, is_first=len(result.turns) == 1)
 
 
-def _why(check: CheckResult, width: int) -> Iterator[Line]:
-    score = _score(check)
-    rows = wrap(line((named(check), "reason"), f": {safe(check.reason)}{score}"), width - 2, 2)
-    yield from _indented(islice(rows, 2))
+def _why(check: CheckResult, form: Form) -> Line:
+    label, name = "" if form.symbols else "check: ", form.cut(named(check), form.room)
+    return line(label, (name, "reason"), f": {form.cut(safe(check.reason), 2 * form.room)}{_score(check)}")
 
 
-def _indented(rows: Iterable[Line]) -> Iterator[Line]:
-    return ((Piece("  "), *row) for row in rows)
+def _indented(row: Line, form: Form) -> Iterator[Line]:
+    rows = [row] if form.edge is None else wrap(row, form.edge - 2, 2)
+    return ((Piece("  "), *one) for one in rows)
 
 
 def spans_of(checks: Iterable[CheckResult]) -> Iterator[tuple[int, int]]:
@@ -81,19 +94,22 @@ def _score(check: CheckResult) -> str:
     return f" {check.score:.2g}, needs {check.threshold:.2g}{votes}"
 
 
-def _said(turn: TurnResult, checks: Sequence[CheckResult], width: int, *, is_first: bool) -> Iterator[Line]:
+def _said(turn: TurnResult, checks: Sequence[CheckResult], form: Form, *, is_first: bool) -> Iterator[Line]:
     """The prompt of a first turn is the title already, unless it is a whole conversation."""
+    asked, replied = ("> ", "< ") if form.symbols else ("asked: ", "replied: ")
     if not is_first:
-        yield line("  ", (f"> {cut(safe(turn.prompt), width - 4)}", "quiet"))
+        yield line("  ", (f"{asked}{form.cut(safe(turn.prompt), form.room - 4)}", "quiet"))
     if turn.response is None:
-        yield line("  ", ("< (no reply)", "quiet"))
+        yield line("  ", (f"{replied}(no reply)", "quiet"))
         return
-    rows = reply_rows(turn.response, spans_of(checks), width - 4)
+    rows = reply_rows(turn.response, spans_of(checks), form.room - 4, form.dots)
     for place, row in enumerate(rows):
-        yield (Piece("  < " if place == 0 else "    ", "quiet"), *row)
+        yield (Piece(f"  {replied}" if place == 0 else "    ", "quiet"), *row)
+    if turn.finish_reason == "length":
+        yield line(("    (cut off: it reached max_tokens)", "quiet"))
 
 
-def reply_rows(reply: str, spans: Iterable[tuple[int, int]], room: int) -> list[Line]:
+def reply_rows(reply: str, spans: Iterable[tuple[int, int]], room: int, dots: str = "…") -> list[Line]:
     """A reply in at most five rows, with the places underlined that a check points at. Where such a place would be
     hidden, its row is shown."""
     if not reply.strip():
@@ -106,13 +122,13 @@ def reply_rows(reply: str, spans: Iterable[tuple[int, int]], room: int) -> list[
     seen = next((place for place, row in enumerate(rows) if any(piece.role == "evidence" for piece in row)), None)
     if seen is not None and seen >= FIRST_ROWS and seen < len(rows) - 1:
         after = total - seen - 1
-        return [rows[0], _left_out(seen - 1), rows[seen], *([_left_out(after)] if after else [])]
+        return [rows[0], _left_out(seen - 1, dots), rows[seen], *([_left_out(after, dots)] if after else [])]
     last = rows[-1] if not hidden else _laid_out(reply.rstrip()[-room:].rsplit("\n", 1)[-1], [], room)[-1]
-    return [*rows[:FIRST_ROWS], _left_out(total - FIRST_ROWS - 1), last]
+    return [*rows[:FIRST_ROWS], _left_out(total - FIRST_ROWS - 1, dots), last]
 
 
-def _left_out(rows: int) -> Line:
-    return line((f"… {count(rows, 'more line')}", "quiet"))
+def _left_out(rows: int, dots: str) -> Line:
+    return line((f"{dots} {count(rows, 'more line')}", "quiet"))
 
 
 def _laid_out(text: str, spans: Sequence[tuple[int, int]], room: int) -> list[Line]:

@@ -19,6 +19,9 @@ from rejoinder.report.words import Commands
 WIDEST = 100
 """Columns that texts take, and where facts stand at the right edge, however wide the screen is."""
 
+PARAGRAPH = 500
+"""Columns of a text that no screen bounds."""
+
 Role: TypeAlias = Literal[
     "fail", "reason", "evidence", "error", "pass", "recovered", "warn", "warned", "name", "text", "quiet"
 ]
@@ -64,6 +67,20 @@ class Form(Struct, frozen=True):
     def edge(self) -> int | None:
         """Where texts end, and facts stand at the right."""
         return None if self.width is None else min(self.width, WIDEST)
+
+    @property
+    def room(self) -> int:
+        """Columns for a text of others; where no screen bounds them, there is room for a paragraph."""
+        return PARAGRAPH if self.edge is None else self.edge
+
+    @property
+    def dots(self) -> str:
+        """The sign of what is left out."""
+        return "…" if self.symbols else "..."
+
+    def cut(self, text: str, room: int) -> str:
+        """The beginning of a text, with a sign where it is cut. A text in words alone may be a paragraph long."""
+        return cut(text, room, "…") if self.symbols else cut(text, max(room, PARAGRAPH), "...")
 
 
 PLAIN = Form()
@@ -137,16 +154,17 @@ def plain_text(pieces: Line) -> str:
     return "".join(piece.text for piece in pieces).rstrip()
 
 
-def cut(text: str, room: int) -> str:
+def cut(text: str, room: int, dots: str = "…") -> str:
     """The beginning of a text, with a sign where it is cut."""
     if columns_of(text) <= room:
         return text
-    kept = ""
+    kept, used = 0, 0
     for character in text:
-        if columns_of(kept + character) > room - 1:
+        used += columns_of(character)
+        if used > room - len(dots):
             break
-        kept += character
-    return f"{kept.rstrip()}…"
+        kept += 1
+    return f"{text[:kept].rstrip()}{dots}"
 
 
 def fitted(row: Line, width: int) -> Line:

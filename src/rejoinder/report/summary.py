@@ -32,8 +32,7 @@ MOST_JUDGES = 5
 """Judges that are listed; a suite with a judge for each case has hundreds."""
 
 
-def write_summary(run: Receipt, summary: Summary, *, corrected: bool = False) -> Iterator[str]:
-    """`corrected`: with the pass rates that people would see where a judge's errors are known."""
+def write_summary(run: Receipt, summary: Summary) -> Iterator[str]:
     names = ", ".join(dict.fromkeys(suite.name or PurePath(suite.path).name for suite in run.suites))
     targets = ", ".join(summary.by_target) or ", ".join(target.name for target in run.targets)
     chosen = "" if run.chosen is None else f", {run.chosen}"
@@ -46,13 +45,13 @@ def write_summary(run: Receipt, summary: Summary, *, corrected: bool = False) ->
     yield from _lines("recovery", (f"{of}{_follow_up(row)}" for of, one in parts for row in one.recovery))
     yield from _lines("net", (f"{of}{words}" for of, one in parts for words in _net(one.net_recovery)))
     yield from _repeats(summary)
-    yield from _lines("apart", map(_quarantined, summary.quarantined[:MOST_QUARANTINED]))
+    yield from _lines("apart", map(quarantine_words, summary.quarantined[:MOST_QUARANTINED]))
     yield from _score(summary)
     metrics = ((of, name, metric) for of, one in parts for name, metric in one.metrics.items())
     yield from _lines("metrics", (f"{of}{name} {_metric(metric)}" for of, name, metric in metrics))
     yield from _groups("target", summary.by_target)
     yield from _groups("variant", summary.by_variant)
-    yield from _lines("judges", _judges(summary.judges, corrected))
+    yield from _lines("judges", _judges(summary.judges))
     if run.judges_itself:
         yield _line("judge", "the target judged its own replies; name another with `judge_target`")
     yield _line("tokens", _tokens(summary))
@@ -60,10 +59,10 @@ def write_summary(run: Receipt, summary: Summary, *, corrected: bool = False) ->
     yield _line("time", _seconds(summary.duration_s))
     yield from (_line("limits", _limits(limiter)) for limiter in run.limits)
     if run.budget is not None:
-        yield _line("budget", _budget(run.budget))
+        yield _line("budget", budget_words(run.budget))
     if run.from_cache is not None:
-        yield _line("cache", _from_cache(run.from_cache))
-    yield from _lines("stale", _stale(run.stale or ()))
+        yield _line("cache", cache_words(run.from_cache))
+    yield from _lines("stale", stale_words(run.stale or ()))
     if run.in_doubt:
         calls = count(run.in_doubt, "call")
         yield _line("in doubt", f"{calls} cut off before the answer was recorded; such a call may be paid for twice")
@@ -105,18 +104,23 @@ def result_words(summary: Summary) -> str:
     return ", ".join(parts)
 
 
-def _rates(run: Receipt, summary: Summary) -> Iterator[str]:
-    """The pass rate, and what a rate of a selection is not a rate of."""
+def selection_of(run: Receipt, summary: Summary, unfinished: int) -> str | None:
+    """What a rate of only some conversations is not a rate of. `unfinished`: how many are said to be left."""
     options = run.reported
     stopped = options.fail_fast and summary.skipped > 0
     only_failed, again = options.failed_from is not None, run.asked_again
-    words = None
-    if summary.unfinished or only_failed or stopped or again:
-        from rejoinder.stats import selection_words
+    if not (unfinished or only_failed or stopped or again):
+        return None
+    from rejoinder.stats import selection_words
 
-        finished, planned = summary.finished, summary.finished + summary.unfinished
-        words = selection_words(finished, planned, only_failed=only_failed, stopped=stopped, retried=again)
-    rates = summary.rates
+    finished, planned = summary.finished, summary.finished + unfinished
+    return selection_words(finished, planned, only_failed=only_failed, stopped=stopped, retried=again)
+
+
+def _rates(run: Receipt, summary: Summary) -> Iterator[str]:
+    """The pass rate, and what it is not a rate of."""
+    words, rates = selection_of(run, summary, summary.unfinished), summary.rates
+    stopped = run.reported.fail_fast and summary.skipped > 0
     if rates is None or rates.eventual.rate is None or stopped:
         if words is not None:
             yield _line("pass rate", words)
@@ -195,7 +199,7 @@ def _repeated(repeats: Repeats) -> Iterator[str]:
         yield f"a verdict differs between two runs in {repeats.flip_rate.rate:.0%}"
 
 
-def _quarantined(case: QuarantinedCase) -> str:
+def quarantine_words(case: QuarantinedCase) -> str:
     text = f"{case.id} on {case.target}: {case.passed} of {case.trials} passed"
     if case.active:
         return f"{text}, not counted until {case.until} ({case.reason})"
@@ -241,11 +245,8 @@ def _metric(metric: Metric) -> str:
     return f"{metric.mean:.3g} over {over}{spread}{as_failures}"
 
 
-def _judges(judges: tuple[JudgeSummary, ...], corrected: bool) -> Iterator[str]:
-    for judge in judges[:MOST_JUDGES]:
-        yield _judge(judge)
-        if corrected:
-            yield _corrected(judge)
+def _judges(judges: tuple[JudgeSummary, ...]) -> Iterator[str]:
+    yield from map(_judge, judges[:MOST_JUDGES])
     if len(judges) > MOST_JUDGES:
         yield f"and {count(len(judges) - MOST_JUDGES, 'more judge')}; --format json shows all"
 
@@ -266,15 +267,17 @@ def _judge(judge: JudgeSummary) -> str:
     return f"{text}{', '.join(parts)} ({count(passport.labels, 'label')})"
 
 
-def _corrected(judge: JudgeSummary) -> str:
+def corrected_words_of(judge: JudgeSummary) -> str:
+    """The pass rate that people would see, where a judge's errors are known."""
+    name = judge.name or f"{judge.model} on {shortened(judge.check, LONGEST_CHECK)}"
     if judge.corrected is None:
-        return "no corrected pass rate: the judge has no passport, or does not tell passes from failures"
+        return f"{name}: no corrected pass rate: the judge has no passport, or does not tell passes from failures"
     from rejoinder.stats import corrected_words
 
-    return f"corrected pass rate of first replies {corrected_words(judge.corrected)}"
+    return f"{name}: corrected pass rate of first replies {corrected_words(judge.corrected)}"
 
 
-def _budget(budget: BudgetUse) -> str:
+def budget_words(budget: BudgetUse) -> str:
     parts: list[str] = []
     if budget.usd is not None:
         parts.append(f"{dollars(budget.spent_usd)} of {dollars(budget.usd)}")
@@ -288,7 +291,7 @@ def _budget(budget: BudgetUse) -> str:
     return f"{', '.join(parts)}; reached: the next call can cost up to {most}, which is more than what is left"
 
 
-def _from_cache(use: CacheUse) -> str:
+def cache_words(use: CacheUse) -> str:
     earlier = use.answers - use.repeated
     origins = [f"{count(earlier, 'answer')} from earlier runs"] if earlier or not use.repeated else []
     origins += [f"{count(use.repeated, 'answer')} repeated within this run"] if use.repeated else []
@@ -299,7 +302,7 @@ def _from_cache(use: CacheUse) -> str:
     return text + (f"; not all answers could be stored: {use.trouble}" if use.trouble else "")
 
 
-def _stale(recordings: tuple[str, ...]) -> Iterator[str]:
+def stale_words(recordings: tuple[str, ...]) -> Iterator[str]:
     yield from recordings[:MOST_STALE]
     if len(recordings) > MOST_STALE:
         yield f"and {len(recordings) - MOST_STALE} more recordings that no call used"
@@ -345,17 +348,23 @@ def _tokens(summary: Summary) -> str:
 def _cost(summary: Summary) -> Iterator[str]:
     """What is known, and what is not: a model without a price is not free."""
     parts = [text for text in (_known_cost(summary),) if text]
-    # Functions of the user's may well cost nothing; they are named where they make a sum incomplete.
-    unpriced = {name: calls for name, calls in summary.unpriced.items() if parts or "/" in name}
-    if unpriced:
-        names = ", ".join(f"{name} ({count(calls, 'call')})" for name, calls in unpriced.items())
-        parts.append(
-            f"{'and' if parts else 'unknown:'} no price for {names}; set it under `prices` in the configuration"
-        )
+    if unpriced := unpriced_words(summary):
+        parts.append(f"{'and' if parts else 'unknown:'} {unpriced}")
     if summary.judge_usage.total_tokens and summary.judge_cost is None:
         parts.append(f"{'and' if parts else 'unknown:'} no price for what judges used")
     if parts:
         yield _line("cost", " ".join(parts))
+
+
+def unpriced_words(summary: Summary) -> str:
+    """The models whose price is not known. Functions of the user's may well cost nothing: they are named where they
+    make a sum incomplete."""
+    known = bool(_known_cost(summary))
+    unpriced = {name: calls for name, calls in summary.unpriced.items() if known or "/" in name}
+    if not unpriced:
+        return ""
+    names = ", ".join(f"{name} ({count(calls, 'call')})" for name, calls in unpriced.items())
+    return f"no price for {names}; set it under `prices` in the configuration"
 
 
 def _known_cost(summary: Summary) -> str:

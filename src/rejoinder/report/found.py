@@ -1,0 +1,147 @@
+"""What the end of a run shows of its cases, and how many there are: one walk through the results, few of them kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, TypeAlias, TypeVar
+
+from msgspec import Struct, field
+
+from rejoinder.model import Result, Summary
+from rejoinder.model.runs import TargetSummary
+from rejoinder.report.runs import Run, Tried, tried_cases
+
+_T = TypeVar("_T")
+
+MOST_FAILED = 50
+MOST_RECOVERED = 10
+MOST_STRIPS = 30
+MOST_ROWS = 20
+"""Cases of a grid, and errors of different words."""
+MOST_IDS = 5
+"""Cases that are named where many ended in the same error."""
+
+Way: TypeAlias = Literal["passed", "recovered", "failed", "error", "skipped", "apart"]
+"""How a case went on one target or variant."""
+
+
+class Cell(Struct, frozen=True):
+    """How a case went in one column of the grid."""
+
+    way: Way
+    turns: int
+    passed: int
+    trials: int
+    """Without those that were skipped."""
+
+
+class Alike(Struct):
+    """Errors of the same words."""
+
+    first: Tried
+    ids: list[str]
+    number: int = 0
+
+
+Row: TypeAlias = dict[str, Cell]
+
+
+class Found(Struct):
+    columns: tuple[str, ...] = ()
+    """Targets, variants, or pairs of both, where there are several to compare."""
+    are_variants: bool = False
+    """Are the columns variants of one suite, where the first is what the others change?"""
+    recovered: list[Result] = field(default_factory=list[Result])
+    failed: list[Tried] = field(default_factory=list[Tried])
+    flaky: list[Tried] = field(default_factory=list[Tried])
+    alike: dict[str, Alike] = field(default_factory=dict[str, Alike])
+    """Errors by their words."""
+    other_errors: int = 0
+    """Those beyond `MOST_ROWS` different ones."""
+    recoveries: int = 0
+    failures: int = 0
+    flakies: int = 0
+    steady: int = 0
+    """Cases of several trials that all passed."""
+    grid: dict[tuple[str, str], Row] = field(default_factory=dict[tuple[str, str], Row])
+    """How each case went in each column, but for those that passed at once in all of them."""
+    smooth: int = 0
+    """Cases that passed at once everywhere."""
+
+
+def groups_of(summary: Summary) -> dict[str, TargetSummary]:
+    """What a run compares: its targets, or else its variants, where there are several."""
+    for groups in (summary.by_target, summary.by_variant):
+        if len(groups) > 1:
+            return groups
+    return {}
+
+
+def column_of(result: Result, summary: Summary) -> str:
+    parts = [result.target] if len(summary.by_target) > 1 else []
+    parts += [result.variant] if result.variant is not None and len(summary.by_variant) > 1 else []
+    return " / ".join(parts)
+
+
+def look_through(run: Run) -> Found:
+    summary = run.summary
+    found = Found(columns=_columns(summary), are_variants=len(summary.by_target) < 2)
+    for case in tried_cases(run):
+        if found.columns:
+            _place(found, case, column_of(case.first, summary))
+        if case.status == "passed" and case.trials == 1 and case.first.recovered:
+            found.recoveries += 1
+            _keep(found.recovered, case.first, MOST_RECOVERED)
+        if case.trials > 1 and case.status != "apart":
+            if case.passed < case.finished:
+                found.flakies += 1
+                _keep(found.flaky, case, MOST_STRIPS)
+            else:
+                found.steady += case.finished > 0
+        if case.status == "error" and case.deciding.error is not None:
+            _add_error(found, case, case.deciding.error.message)
+        if case.status == "failed":
+            found.failures += 1
+            _keep(found.failed, case, MOST_FAILED)
+    return found
+
+
+def _columns(summary: Summary) -> tuple[str, ...]:
+    several = [tuple(groups) for groups in (summary.by_target, summary.by_variant) if len(groups) > 1]
+    if len(several) < 2:
+        return several[0] if several else ()
+    targets, variants = several
+    return tuple(f"{target} / {variant}" for target in targets for variant in variants)
+
+
+def _keep(kept: list[_T], one: _T, most: int) -> None:
+    if len(kept) < most:
+        kept.append(one)
+
+
+def _add_error(found: Found, case: Tried, message: str) -> None:
+    if message not in found.alike and len(found.alike) >= MOST_ROWS:
+        found.other_errors += 1
+        return
+    group = found.alike.setdefault(message, Alike(case, []))
+    group.number += 1
+    if len(group.ids) < MOST_IDS:
+        group.ids.append(case.first.id)
+
+
+def _place(found: Found, case: Tried, column: str) -> None:
+    """A cell of the grid. A row is dropped as soon as it is whole and says nothing."""
+    key = case.first.case_file, case.first.id
+    row = found.grid.setdefault(key, {})
+    row[column] = Cell(_way(case), len(case.first.turns), case.passed, case.finished)
+    if len(row) == len(found.columns) and is_smooth(row.values()):
+        del found.grid[key]
+        found.smooth += 1
+
+
+def is_smooth(cells: Iterable[Cell]) -> bool:
+    return all(cell.way == "passed" and cell.passed == cell.trials for cell in cells)
+
+
+def _way(case: Tried) -> Way:
+    return "recovered" if case.status == "passed" and case.trials == 1 and case.first.recovered else case.status

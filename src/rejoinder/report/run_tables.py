@@ -1,0 +1,185 @@
+"""The tables of the end of a run: cases by target or variant, what follow-ups gained, the figures of each group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from rejoinder.model import Summary
+from rejoinder.model.figures import NetRecovery, Rate
+from rejoinder.model.runs import TargetSummary
+from rejoinder.report.found import MOST_ROWS, Cell, Found, Row, is_smooth
+from rejoinder.report.styled import EMPTY, Form, Line, Piece, Role, line, safe
+from rejoinder.report.tables import WIDE_GAP, Column, write_table
+from rejoinder.report.words import count, interval, money, seconds
+
+_Figures: TypeAlias = tuple[str, str, str, str, str]
+"""What it is, of how many, the rate, its interval, and a word."""
+LONGEST_CASE, LONGEST_COLUMN = 28, 20
+_WAYS: dict[str, tuple[str, str, Role]] = {
+    "passed": ("✓", "passed", "pass"),
+    "recovered": ("↻", "recovered", "recovered"),
+    "failed": ("✗ failed", "failed", "fail"),
+    "error": ("! error", "error", "error"),
+    "skipped": ("–", "not sent", "quiet"),
+    "apart": ("apart", "apart", "quiet"),
+}
+"""How a case went: as a sign, in words, and its role."""
+
+
+def write_grid(found: Found, form: Form) -> Iterator[Line]:
+    """The cases that did not pass at once everywhere, by target or variant, and what changed against the first."""
+    rows = list(found.grid.items())[:MOST_ROWS]
+    if len(found.columns) < 2 or not rows:
+        return
+    cases = Column(title="case", cells=[line(form.cut(safe(name), LONGEST_CASE)) for (_, name), _ in rows])
+    ways = [
+        Column(title=form.cut(safe(name), LONGEST_COLUMN), cells=[(_cell(cells.get(name), form),) for _, cells in rows])
+        for name in found.columns
+    ]
+    remarks = Column(title="", cells=[line((_remark(cells, found), "quiet")) for _, cells in rows], leaves=1)
+    if form.width is not None and sum(column.width + WIDE_GAP for column in (cases, *ways)) > form.width + WIDE_GAP:
+        return  # the lines above say it as well
+    yield from write_table([cases, *ways, remarks], form)
+    if others := found.smooth + len(found.grid) - len(rows):
+        yield line((count(others, "other case"), "quiet"))
+    yield EMPTY
+
+
+def _remark(cells: Row, found: Found) -> str:
+    """`fixed by terse`, where there are two variants."""
+    columns = found.columns
+    if not found.are_variants or len(columns) != 2 or any(name not in cells for name in columns):
+        return ""
+    before, after = (cells[name] for name in columns)
+    good = ("passed", "recovered")
+    if before.way == "failed" and after.way in good:
+        return f"fixed by {safe(columns[1])}"
+    if before.way in good and after.way == "failed":
+        return f"broken by {safe(columns[1])}"
+    return "first try" if before.way == "recovered" and is_smooth([after]) else ""
+
+
+def _cell(cell: Cell | None, form: Form) -> Piece:
+    sign, word, role = _WAYS["skipped" if cell is None else cell.way]
+    if cell is None or cell.way in ("skipped", "apart"):
+        return Piece(sign if form.symbols else word, role)
+    if cell.trials > 1:
+        return Piece(f"{cell.passed} of {cell.trials}", role)
+    text = sign if form.symbols else word
+    return Piece(f"{text} turn {cell.turns}" if cell.way == "recovered" else text, role)
+
+
+def write_recovery(summary: Summary, form: Form) -> Iterator[Line]:
+    """First try, answered back, asked afresh and net recovery, where a follow-up was sent."""
+    if summary.rates is None or not summary.recovery or summary.finished < 2:
+        return
+    from rejoinder.stats import percent, point_range, points
+
+    rows: list[_Figures] = [_rate_row("first try", summary.rates.first_try)]
+    if summary.has_repeats:
+        rows.append(_rate_row("in the end", summary.rates.eventual))
+        rows += _all_passed(summary)
+    net, row = summary.net_recovery, summary.recovery[0]
+    if net is not None and net.answered_back is not None and net.afresh is not None:
+        of = net.failures
+        back = percent(net.answered_back, net.cases)
+        rows.append(("answered back", f"{round(net.answered_back * of)} of {of}", back, "", ""))
+        rows.append(("asked afresh", f"{net.afresh * of:.3g} of {of}", percent(net.afresh, net.cases), "", ""))
+        gain = "" if net.net is None or net.interval is None else points(net.net).partition(" ")[0]
+        bounds = "" if net.interval is None else point_range(net.interval)
+        rows.append(("net recovery", "", gain, bounds, _listens(net)))
+    else:
+        share = percent(row.recovered / row.at_risk, row.cases)
+        rows.append(("answered back", f"{row.recovered} of {row.at_risk}", share, interval(row.interval), ""))
+        rows.append(("net recovery", "", "", "", "not measured (add `control: afresh`)"))
+    yield from _rows(rows) if form.symbols else map(_sentence, rows)
+
+
+def _all_passed(summary: Summary) -> Iterator[_Figures]:
+    """The cases of which every trial passed."""
+    from rejoinder.stats import percent
+
+    every = summary.repeats.pass_hat_k if summary.repeats is not None else None
+    if every is None or every.rate is None or not every.cases:
+        return
+    bounds = "" if every.interval is None else interval(every.interval)
+    number = f"{round(every.rate * every.cases):,} of {every.cases:,}"
+    yield f"all {every.k} passed", number, percent(every.rate, every.cases), bounds, ""
+
+
+def _listens(net: NetRecovery) -> str:
+    return {
+        "listens": "listens",
+        "cannot-tell": "cannot tell if it listens",
+        "stuck": "stuck: starting over is better",
+        "too-few": "too few failures to tell",
+    }[net.verdict]
+
+
+def _rate_row(label: str, rate: Rate) -> _Figures:
+    from rejoinder.stats import percent
+
+    if rate.rate is None:
+        return label, "", "no rate", "", ""
+    bounds = "" if rate.interval is None else interval(rate.interval)
+    return label, f"{rate.passed:,} of {rate.of:,}", percent(rate.rate, rate.cases, rate.interval), bounds, ""
+
+
+def _sentence(figures: _Figures) -> Line:
+    """`net recovery: +21 points (-12 to +55), cannot tell if it listens`"""
+    label, number, share, bounds, word = figures
+    rate = f"{share} points" if share[:1] in ("+", "-", "0") and not share.endswith("%") else share
+    behind = f"{rate} ({bounds})" if bounds else rate
+    return line(f"{label}: {', '.join(filter(None, (number, behind, word)))}")
+
+
+def _rows(rows: list[_Figures]) -> Iterator[Line]:
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for label, number, share, bounds, word in rows:
+        start = Piece(f"  {label.ljust(widths[0])}   ", "quiet")
+        if not number and not share:  # a word instead of figures
+            yield (start, Piece(word))
+            continue
+        yield (
+            start,
+            Piece(f"{number.rjust(widths[1])}   "),
+            Piece(share.rjust(widths[2]), "name"),
+            Piece(f"   {bounds.rjust(widths[3])}" if bounds or word else "", "quiet"),
+            Piece(f"   {word}" if word else ""),
+        )
+
+
+def write_groups(what: str, groups: dict[str, TargetSummary], form: Form) -> Iterator[Line]:
+    """One row for each of several targets or variants."""
+    if len(groups) < 2:
+        return
+    from rejoinder.stats import percent
+
+    each = list(groups.values())
+    rates = [group.rates.eventual if group.rates is not None else None for group in each]
+    shares = [
+        "" if rate is None or rate.rate is None else percent(rate.rate, rate.cases, rate.interval) for rate in rates
+    ]
+    bounds = [
+        interval(group.pass_rate_interval) if share and group.pass_rate_interval else "no rate"
+        for group, share in zip(each, shares, strict=True)
+    ]
+    times = ["" if group.duration_s is None else seconds(group.duration_s) for group in each]
+    names = [line((form.cut(safe(name), LONGEST_CASE), "name")) for name in groups]
+    yield from write_table(
+        [
+            Column(title=what, cells=names),
+            _figures("passed", [f"{group.passed:,} of {group.total - group.skipped:,}" for group in each]),
+            _figures("", shares),
+            _figures("95 %", bounds),
+            _figures("first try", [f"{group.first_try:,}" for group in each], leaves=3),
+            _figures("cost", [money(group.cost) for group in each], leaves=2),
+            _figures("reply", times, leaves=1),
+        ],
+        form,
+    )
+
+
+def _figures(title: str, texts: list[str], leaves: int = 0) -> Column:
+    return Column(title=title, cells=[line(text) for text in texts], right=True, leaves=leaves)
