@@ -30,8 +30,10 @@ def test_results_are_frozen_and_can_be_written() -> None:
 def test_the_room_needs_nothing_but_the_standard_library() -> None:
     allowed = {
         "__future__",
+        "array",
         "collections",
         "functools",
+        "heapq",
         "importlib",
         "itertools",
         "math",

@@ -165,14 +165,18 @@ class GroupComparison(Struct, frozen=True):
 class CaseChange(Struct, frozen=True):
     """A case whose rate differs between two runs."""
 
-    place: int
-    """Its place among the pairs."""
     a: tuple[int, int]
     """Passed, trials."""
     b: tuple[int, int]
     p_value: float | None
     """Fisher's, one-sided, corrected by Holm; None below six repeats, where nothing can be claimed."""
     verdict: Literal["better", "worse", "flipped", "cannot-tell"]
+    place: int = 0
+    """Its place among the pairs."""
+
+    @property
+    def broke(self) -> bool:
+        return self.b[0] * self.a[1] < self.a[0] * self.b[1]
 
 
 class PassK(Struct, frozen=True):

@@ -7,8 +7,8 @@ caller's to name. Swapped runs give the mirrored answer.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate, chain, repeat
 from math import fsum, gcd, inf, lcm, sqrt
 
 from msgspec import Struct
@@ -18,6 +18,7 @@ from rejoinder.model.figures import CaseChange, Comparison, ComparisonVerdict, G
 from rejoinder.stats.distributions import fisher_one_sided, holm, normal_above, t_quantile
 from rejoinder.stats.intervals import around
 from rejoinder.stats.rates import rate_of
+from rejoinder.stats.sums import sum_of
 
 LEVEL = 0.05
 MARGIN = 0.10
@@ -46,9 +47,12 @@ class Trials(Struct, frozen=True):
 
 Pair = tuple[Trials, Trials]
 """A case in run A and in run B."""
+Pairs = Iterable[Pair] | Mapping[Pair, int]
+"""A pair for each case; or the pairs that there are, with the number of cases that each of them has. Cases are many and
+their pairs few, so all figures are computed from the latter, and memory does not grow with cases."""
 
 
-def compare_runs(pairs: Sequence[Pair], margin: float = MARGIN) -> Comparison:
+def compare_runs(pairs: Pairs, margin: float = MARGIN) -> Comparison:
     """B against A: difference, interval, p-value and verdict, by the differences d_i = mean(B_i) - mean(A_i) of cases.
 
     A difference is called where the sign-flip test (`sign_flip`) and the t interval (`paired_interval`) both say so, at
@@ -56,21 +60,18 @@ def compare_runs(pairs: Sequence[Pair], margin: float = MARGIN) -> Comparison:
     tests, Schuirmann 1987). Trials that ended in an error count as failed; if the verdict would be another one with
     them left out, or with all errors of one run as passes, errors decide and it cannot be told.
     """
-    known = [(a, b) for a, b in pairs if a.trials and b.trials]
-    found = _compare(known, [(_counts(a), _counts(b)) for a, b in known], margin)
+    known = Counter({(a, b): cases for (a, b), cases in Counter(pairs).items() if a.trials and b.trials})
+    found = _compare(known, margin)
     if not any(a.errors or b.errors for a, b in known):
         return found
-    others = (
-        [(_left_out(a), _left_out(b)) for a, b in known],
-        [(_counts(a), _passed(b)) for a, b in known],
-        [(_passed(a), _counts(b)) for a, b in known],
-    )
-    if all(_verdict_of(one, margin) == found.verdict for one in others):
+    others = (_as_counts(known, _left_out, _left_out), _as_counts(known, _counts, _passed))
+    if all(_verdict_of(one, margin) == found.verdict for one in (*others, _as_counts(known, _passed, _counts))):
         return found
     return replace(found, verdict="cannot-tell", cases_needed=None, errors_decide=True)
 
 
 _Counts = tuple[int, int]
+_Paired = Counter[tuple[_Counts, _Counts]]
 
 
 def _counts(one: Trials) -> _Counts:
@@ -85,14 +86,22 @@ def _passed(one: Trials) -> _Counts:
     return one.passed + one.errors, one.trials
 
 
-def _verdict_of(counts: Sequence[tuple[_Counts, _Counts]], margin: float) -> ComparisonVerdict:
-    known = [(a, b) for a, b in counts if a[1] and b[1]]
+def _as_counts(pairs: Counter[Pair], of_a: Callable[[Trials], _Counts], of_b: Callable[[Trials], _Counts]) -> _Paired:
+    found = _Paired()
+    for (a, b), cases in pairs.items():
+        found[of_a(a), of_b(b)] += cases
+    return found
+
+
+def _verdict_of(counts: _Paired, margin: float) -> ComparisonVerdict:
+    known = _Paired({(a, b): cases for (a, b), cases in counts.items() if a[1] and b[1]})
     return _Differences(known).verdict(margin) if known else "cannot-tell"
 
 
-def _compare(pairs: Sequence[Pair], counts: Sequence[tuple[_Counts, _Counts]], margin: float) -> Comparison:
-    a = rate_of((_counts(one) for one, _ in pairs), sum(one.errors for one, _ in pairs))
-    b = rate_of((_counts(one) for _, one in pairs), sum(one.errors for _, one in pairs))
+def _compare(pairs: Counter[Pair], margin: float) -> Comparison:
+    counts = _as_counts(pairs, _counts, _counts)
+    a = rate_of((one for one, _ in counts.elements()), sum(one.errors * cases for (one, _), cases in pairs.items()))
+    b = rate_of((one for _, one in counts.elements()), sum(one.errors * cases for (_, one), cases in pairs.items()))
     if not counts:
         return Comparison(a, b, None, None, None, None, "cannot-tell", None, None, margin)
     d = _Differences(counts)
@@ -113,28 +122,32 @@ def _compare(pairs: Sequence[Pair], counts: Sequence[tuple[_Counts, _Counts]], m
         differing=d.differing,
         standard_error=d.standard_error,
         equivalence=d.equivalence,
-        means=(_mean(one for one, _ in counts), _mean(other for _, other in counts)),
+        means=(_mean(one for one, _ in counts.elements()), _mean(other for _, other in counts.elements())),
     )
 
 
 def _mean(counts: Iterable[_Counts]) -> float:
-    rates = [passed / trials for passed, trials in counts]
-    return fsum(rates) / len(rates)
+    known = Counter(counts)
+    return sum_of((passed / trials, cases) for (passed, trials), cases in known.items()) / known.total()
 
 
 class _Differences:
     """What the cases of B pass more than those of A."""
 
-    def __init__(self, counts: Sequence[tuple[_Counts, _Counts]]) -> None:
+    def __init__(self, counts: _Paired) -> None:
         scale = _common_scale(counts)
-        whole = [_whole(pair, scale) for pair in counts]
-        self.values = values = [one / scale for one in whole]
-        self.n = len(values)
-        self.mean = sum(whole) / scale / self.n
-        self.differing = sum(one != 0 for one in whole)
+        whole = Counter[int]()
+        for pair, cases in counts.items():
+            whole[_whole(pair, scale)] += cases
+        self.values = Counter[float]()
+        for one, cases in whole.items():
+            self.values[one / scale] += cases
+        self.n = whole.total()
+        self.mean = sum(one * cases for one, cases in whole.items()) / scale / self.n
+        self.differing = self.n - whole[0]
         self.test = sign_flip(whole)
-        self.interval, self.standard_error, self.method = paired_interval(values)
-        self.equivalence = made_up_interval(values, 0.95)[0]
+        self.interval, self.standard_error, self.method = paired_interval(self.values)
+        self.equivalence = made_up_interval(self.values, 0.95)[0]
 
     def verdict(self, margin: float) -> ComparisonVerdict:
         low, high = self.interval
@@ -149,11 +162,11 @@ class _Differences:
         return None if level is None or power is None else (level + power) * self.standard_error
 
 
-def cases_needed(differences: Sequence[float], margin: float) -> int | None:
+def cases_needed(differences: Iterable[float] | Mapping[float, int], margin: float) -> int | None:
     """About how many cases in all would tell, if further ones differ as these do: the difference would be called, or
     would be within the margin. None where `MOST_CASES` would not."""
     several = Counter(differences)
-    few, many = len(differences), 2 * len(differences)
+    few, many = several.total(), 2 * several.total()
     while not _would_tell(several, many, margin):
         few, many = many, 2 * many
         if few > MOST_CASES:
@@ -192,7 +205,7 @@ def _p_value_of(total: float, squares: float, differing: float) -> float:
     return 2 * normal_above(abs(total) / sqrt(squares))
 
 
-def _common_scale(counts: Sequence[tuple[_Counts, _Counts]]) -> int:
+def _common_scale(counts: Iterable[tuple[_Counts, _Counts]]) -> int:
     """A common denominator of all rates; where numbers of trials have none of a usable size, the grid of a float."""
     scale = 1
     for trials in {trials for (_, m), (_, n) in counts for trials in (m, n)}:
@@ -209,21 +222,25 @@ def _whole(pair: tuple[_Counts, _Counts], scale: int) -> int:
     return -(-gain // (m * n)) if gain > 0 else gain // (m * n)
 
 
-def sign_flip(differences: Sequence[int]) -> SignFlip:
+def sign_flip(differences: Iterable[int] | Mapping[int, int]) -> SignFlip:
     """The sign-flip (permutation) test of paired differences, as whole numbers of a common denominator.
 
     Exact, by adding up the sums of all choices of signs, for up to 2,000 cases that differ; p is mid-p (Lancaster
     1961). With one trial a case it is the mid-p McNemar test (Fagerland, Lydersen and Laake 2013). Above, it is the
     normal approximation.
     """
-    values = [one for one in differences if one]
-    if not values:
+    known = Counter(differences)
+    del known[0]
+    if not known:
         return SignFlip(1.0, 1.0, "sign-flip mid-p")
-    unit = gcd(*values)
-    values = _shorter([one // unit for one in values])
-    if len(values) > EXACT_CASES:
-        p_value = 2 * normal_above(abs(sum(values)) / sqrt(sum(one * one for one in values)))
+    unit = gcd(*known)
+    shorter = _shorter([one // unit for one in known])
+    if known.total() > EXACT_CASES:
+        sums = list(zip(shorter, known.values(), strict=True))
+        squares = sum(one * one * cases for one, cases in sums)
+        p_value = 2 * normal_above(abs(sum(one * cases for one, cases in sums)) / sqrt(squares))
         return SignFlip(p_value, p_value, "sign-flip, normal approximation")
+    values = list(chain.from_iterable(map(repeat, shorter, known.values())))
     while _steps(values) > EXACT_STEPS:  # as exact, for differences of fewer digits
         values = _halved(values, 1)
     sizes, seen = sorted(map(abs, values)), abs(sum(values))
@@ -268,36 +285,38 @@ def _sums_of_chosen(sizes: Sequence[int]) -> tuple[int, list[float]]:
     return offset, chances
 
 
-def paired_interval(differences: Sequence[float]) -> tuple[Interval, float, str]:
+def paired_interval(differences: Iterable[float] | Mapping[float, int]) -> tuple[Interval, float, str]:
     """The 95 % interval of a mean of paired differences, its standard error and its method.
 
     Student's t. Where fewer than five cases differ, or all by the same, two made-up cases of +1 and -1 are added (with
     one trial a case, Bonett and Price 2012), so that it never is of width 0.
     """
-    differing = sum(one != 0 for one in differences)
-    quantile = t_quantile(0.975, len(differences) - 1)
-    if differing < FEW_DIFFERING or quantile is None or max(differences) == min(differences):
-        interval, error = made_up_interval(differences, 0.975)
+    known = Counter(differences)
+    quantile = t_quantile(0.975, known.total() - 1)
+    if known.total() - known[0.0] < FEW_DIFFERING or quantile is None or len(known) == 1:
+        interval, error = made_up_interval(known, 0.975)
         return interval, error, "t interval with two made-up cases"
-    mean, error = _mean_and_error(differences)
+    mean, error = _mean_and_error(known)
     return around(mean, quantile * error, -1.0), error, "t interval"
 
 
-def made_up_interval(differences: Sequence[float], probability: float) -> tuple[Interval, float]:
+def made_up_interval(differences: Iterable[float] | Mapping[float, int], probability: float) -> tuple[Interval, float]:
     """The t interval with two made-up cases, and its standard error; `probability` of it lies below the upper end."""
-    mean, error = _mean_and_error([*differences, 1.0, -1.0])
-    quantile = t_quantile(probability, len(differences) - 1)
+    known = Counter(differences)
+    quantile = t_quantile(probability, known.total() - 1)
+    known.update((1.0, -1.0))
+    mean, error = _mean_and_error(known)
     return (-1.0, 1.0) if quantile is None else around(mean, quantile * error, -1.0), error
 
 
-def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    n = len(values)
-    mean = fsum(values) / n
-    return mean, sqrt(fsum((one - mean) ** 2 for one in values) / (n - 1) / n)
+def _mean_and_error(values: Counter[float]) -> tuple[float, float]:
+    n = values.total()
+    mean = sum_of(values.items()) / n
+    return mean, sqrt(sum_of(((one - mean) ** 2, cases) for one, cases in values.items()) / (n - 1) / n)
 
 
 def compare_groups(
-    groups: Mapping[str, Sequence[Pair]], margin: float = MARGIN, least: int = LEAST_OF_GROUP
+    groups: Mapping[str, Pairs], margin: float = MARGIN, least: int = LEAST_OF_GROUP
 ) -> tuple[GroupComparison, ...]:
     """Each group by itself (tags, checks, targets), with p-values corrected by Holm (1979) over the groups of at least
     so many cases. Smaller ones are too few: a test of many steps has no power left after the correction."""
@@ -318,20 +337,27 @@ def _group(name: str, found: Comparison, corrected: Mapping[str, float]) -> Grou
 def compare_cases(pairs: Sequence[Pair]) -> tuple[CaseChange, ...]:
     """The cases whose rate differs. From six repeats on in both runs, Fisher's one-sided test in the direction of the
     change, corrected by Holm over all such cases; below, flips are listed and nothing is claimed."""
-    able = [place for place, pair in enumerate(pairs) if min(pair[0].trials, pair[1].trials) >= LEAST_REPEATS]
-    counted = [(_counts(pairs[place][0]), _counts(pairs[place][1])) for place in able]
-    worse = dict(zip(able, holm([fisher_one_sided(a, b) for a, b in counted]), strict=True))
-    better = dict(zip(able, holm([fisher_one_sided(b, a) for a, b in counted]), strict=True))
-    changes: list[CaseChange] = []
-    for place, pair in enumerate(pairs):
+    changes = changes_of(pairs)
+    return tuple(replace(changes[pair], place=place) for place, pair in enumerate(pairs) if pair in changes)
+
+
+def changes_of(pairs: Pairs) -> dict[Pair, CaseChange]:
+    """What `compare_cases` says of each case that has such a pair; pairs of equal rates are left out."""
+    known = Counter(pairs)
+    able = {pair: cases for pair, cases in known.items() if min(pair[0].trials, pair[1].trials) >= LEAST_REPEATS}
+    counted, cases = [(_counts(a), _counts(b)) for a, b in able], list(able.values())
+    worse = dict(zip(able, holm([fisher_one_sided(a, b) for a, b in counted], cases), strict=True))
+    better = dict(zip(able, holm([fisher_one_sided(b, a) for a, b in counted], cases), strict=True))
+    changes: dict[Pair, CaseChange] = {}
+    for pair in known:
         (before, m), (after, n) = a, b = _counts(pair[0]), _counts(pair[1])
         gain = after * m - before * n
         if gain == 0 or not (m and n):
             continue
-        p_value = (better if gain > 0 else worse).get(place)
+        p_value = (better if gain > 0 else worse).get(pair)
         if p_value is None:
-            changes.append(CaseChange(place, a, b, None, "flipped"))
+            changes[pair] = CaseChange(a, b, None, "flipped")
         else:
             direction = "better" if gain > 0 else "worse"
-            changes.append(CaseChange(place, a, b, p_value, direction if p_value < LEVEL else "cannot-tell"))
-    return tuple(changes)
+            changes[pair] = CaseChange(a, b, p_value, direction if p_value < LEVEL else "cannot-tell")
+    return changes

@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import fsum
-from typing import Literal
+from typing import Literal, Protocol
 
 from rejoinder.model.figures import Delta, Interval
-from rejoinder.stats.intervals import median_interval, percentile
+from rejoinder.stats.intervals import median_interval, percentile_of
+
+
+class Values(Protocol):
+    """A value of each case in both runs, read as often as is needed: they may lie on a disk."""
+
+    def __iter__(self) -> Iterator[tuple[float, float]]: ...
+
+    def differences(self) -> Sequence[float]:
+        """B less A, in order of size."""
+        ...
+
+    def changes(self) -> Sequence[float]:
+        """B by A, less 1, in order of size."""
+        ...
+
+
+class _Listed:
+    """Values in memory."""
+
+    def __init__(self, pairs: Sequence[tuple[float, float]]) -> None:
+        self._pairs = pairs
+
+    def __iter__(self) -> Iterator[tuple[float, float]]:
+        return iter(self._pairs)
+
+    def differences(self) -> Sequence[float]:
+        return sorted(after - before for before, after in self._pairs)
+
+    def changes(self) -> Sequence[float]:
+        return sorted(after / before - 1 for before, after in self._pairs)
 
 
 def paired_delta(pairs: Sequence[tuple[float, float]]) -> Delta:
@@ -16,27 +46,32 @@ def paired_delta(pairs: Sequence[tuple[float, float]]) -> Delta:
     The median of the differences, with the interval of the sign test (order statistics, Conover 1999): it needs no
     shape of the values and no resampling, and one slow reply does not move it. The means are told and not tested.
     """
-    n = len(pairs)
+    return delta_of(_Listed(pairs))
+
+
+def delta_of(values: Values) -> Delta:
+    """`paired_delta` of values that need not be in memory."""
+    differences = values.differences()
+    n = len(differences)
     if not n:
         return Delta(None, None, None, None, None, None, "cannot-tell", 0, None)
-    differences = [after - before for before, after in pairs]
-    interval = median_interval(sorted(differences))
-    changes = [after / before - 1 for before, after in pairs] if all(before > 0 for before, _ in pairs) else None
+    interval = median_interval(differences)
+    changes = values.changes() if all(before > 0 for before, _ in values) else None
     return Delta(
-        a=fsum(before for before, _ in pairs) / n,
-        b=fsum(after for _, after in pairs) / n,
-        difference=percentile(differences, 0.5),
+        a=fsum(before for before, _ in values) / n,
+        b=fsum(after for _, after in values) / n,
+        difference=percentile_of(differences, 0.5),
         interval=interval,
-        change=percentile(changes, 0.5) if changes else None,
-        change_interval=median_interval(sorted(changes)) if changes else None,
+        change=percentile_of(changes, 0.5) if changes else None,
+        change_interval=median_interval(changes) if changes else None,
         verdict=_verdict(differences, interval),
         cases=n,
         method="median of pairs, sign test" if interval is not None else None,
     )
 
 
-def _verdict(differences: Sequence[float], interval: Interval | None) -> Literal["more", "less", "same", "cannot-tell"]:
-    if not any(differences):
+def _verdict(ordered: Sequence[float], interval: Interval | None) -> Literal["more", "less", "same", "cannot-tell"]:
+    if ordered[0] == 0 == ordered[-1]:
         return "same"
     if interval is None or interval[0] <= 0 <= interval[1]:
         return "cannot-tell"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from math import atan2, copysign, cos, erfc, exp, fsum, log, pi, sin, sqrt
 
@@ -131,11 +132,13 @@ def fisher_one_sided(before: tuple[int, int], after: tuple[int, int]) -> float:
     return fsum(below[peak - b :]) / every
 
 
-def holm(p_values: list[float]) -> list[float]:
-    """Holm's step-down correction: the p-values that may be held against the level of all tests together."""
+def holm(p_values: Sequence[float], times: Sequence[int] | None = None) -> list[float]:
+    """Holm's step-down correction: the p-values that may be held against the level of all tests together. `times`: how
+    many tests have each of them; one, where nothing is said."""
     adjusted = [1.0] * len(p_values)
-    least = 0.0
-    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        least = max(least, min(1.0, p_values[place] * (len(p_values) - rank)))
+    least, left = 0.0, len(p_values) if times is None else sum(times)
+    for place in sorted(range(len(p_values)), key=p_values.__getitem__):
+        least = max(least, min(1.0, p_values[place] * left))
         adjusted[place] = least
+        left -= 1 if times is None else times[place]
     return adjusted

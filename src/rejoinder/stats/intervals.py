@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
+from heapq import merge
+from itertools import islice
 from math import ceil, sqrt
 
 Z_95 = 1.959963984540054
 Interval = tuple[float, float]
+PIECE = 10_000
+"""More values are put in order by pieces: a list of all of them would take four times the memory of their array."""
 
 
 def wilson(successes: float, trials: float, z: float = Z_95) -> Interval | None:
@@ -35,7 +40,16 @@ def share(part: float, whole: float) -> float | None:
 
 def percentile(values: Sequence[float], share: float) -> float:
     """Between the two nearest values in proportion (type 7 of Hyndman and Fan 1996)."""
-    ordered = sorted(values)
+    if len(values) <= PIECE:
+        return percentile_of(sorted(values), share)
+    pieces = [array("d", sorted(values[start : start + PIECE])) for start in range(0, len(values), PIECE)]
+    place = share * (len(values) - 1)
+    low, *high = islice(merge(*pieces), int(place), int(place) + 2)
+    return percentile_of([low, *high], place - int(place))
+
+
+def percentile_of(ordered: Sequence[float], share: float) -> float:
+    """The same of values that are in order."""
     place = share * (len(ordered) - 1)
     low = int(place)
     high = min(low + 1, len(ordered) - 1)

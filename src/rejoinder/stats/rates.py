@@ -90,8 +90,12 @@ def mean_of(values: Iterable[Sequence[float]]) -> Mean:
     since no score between 0 and 1 spreads more than a pass or a failure with the same mean.
     """
     rows = [row for row in values if row]
-    means = [fsum(row) / len(row) for row in rows]
-    n, count = len(means), sum(map(len, rows))
+    return mean_of_cases([fsum(row) / len(row) for row in rows], sum(map(len, rows)))
+
+
+def mean_of_cases(means: Sequence[float], count: int) -> Mean:
+    """The same from the mean of each case. `count`: of so many scores."""
+    n = len(means)
     if not n:
         return Mean(None, 0, 0, None, None, None, None)
     mean = fsum(means) / n

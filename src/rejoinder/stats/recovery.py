@@ -7,15 +7,19 @@ has several chances, and asking afresh has one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from math import fsum, sqrt
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from math import sqrt
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rejoinder.model.figures import NetRecovery, NetRecoveryDifference, RatioMethod
+from rejoinder.model.trials import TrialCounts
 from rejoinder.stats.distributions import t_quantile
 from rejoinder.stats.intervals import around
+from rejoinder.stats.sums import sum_of
 
 LEAST_CASES = 8
 """Cases with a failure from which on an interval is given."""
@@ -49,8 +53,18 @@ class Tries(Struct, frozen=True):
         return self.failed * self.first / (self.trials - 1) if self.trials > 1 else None
 
 
-def net_recovery(tries: Iterable[Tries]) -> NetRecovery:
-    """Net recovery over all cases of a run, also those without a failure, with its 95 % interval.
+@lru_cache(maxsize=1 << 12)
+def tries_of(counts: TrialCounts) -> Tries:
+    """Cases are many and their counts few: equal ones are one value."""
+    if not counts.controlled:
+        return Tries(counts.trials, counts.first, counts.failed, counts.recovered)
+    apart = counts.failed - counts.controlled
+    return Tries(counts.trials, counts.first, counts.controlled, counts.against, counts.afresh, apart)
+
+
+def net_recovery(tries: Iterable[Tries] | Mapping[Tries, int]) -> NetRecovery:
+    """Net recovery over all cases of a run, also those without a failure, with its 95 % interval. From the tries of
+    each case, or from those that there are with the number of cases that have them.
 
     The ratio estimator of clustered samples (Cochran 1977) with its linearised variance, and Student's t with the
     cases that had a failure. Below `LEAST_CASES` of these there is no interval, and the verdict is `too-few`. Where
@@ -58,6 +72,10 @@ def net_recovery(tries: Iterable[Tries]) -> NetRecovery:
     made-up cases, one all gain and one all loss, are added. Without them a deaf model that is mostly right would be
     called listening in up to 19 %.
     """
+    return _net_recovery(Counter(tries).items())
+
+
+def _net_recovery(tries: Iterable[tuple[Tries, int]]) -> NetRecovery:
     gains = _Gains(tries)
     if not gains.failures:
         return NetRecovery(None, None, None, None, 0, 0, "too-few", uncontrolled=gains.uncontrolled)
@@ -75,7 +93,7 @@ def net_recovery(tries: Iterable[Tries]) -> NetRecovery:
     if gains.failing < LEAST_CASES or quantile is None:
         return found
     centre, residuals, made_up = gains.linearised()
-    error = _standard_error([*residuals, *made_up])
+    error = _standard_error([*residuals, *((one, 1) for one in made_up)])
     low, high = around(centre, quantile * error, -1.0)
     low, high = min(low, gains.net), max(high, gains.net)
     verdict = "listens" if low > 0 else "stuck" if high < 0 else "cannot-tell"
@@ -87,58 +105,66 @@ _NOTHING = 1e-9
 
 
 class _Gains:
-    """What each case gained over its control."""
+    """What each case gained over its control; equal cases are counted."""
 
-    def __init__(self, tries: Iterable[Tries]) -> None:
-        self.gains: list[float] = []
-        self.failed: list[int] = []
+    def __init__(self, tries: Iterable[tuple[Tries, int]]) -> None:
+        self.gains: list[tuple[float, int, int]] = []
+        """The gain and the failures of a case, and how many cases there are of it."""
         self.failures = self.recovered = self.uncontrolled = self.failing = 0
-        controls: list[float] = []
-        for one in tries:
+        controls: list[tuple[float, int]] = []
+        for one, cases in tries:
             control = one.control
             if control is None:
-                self.uncontrolled += one.failed
+                self.uncontrolled += cases * one.failed
                 continue
-            controls.append(control)
-            self.uncontrolled += one.uncontrolled
-            self.gains.append(one.recovered - control)
-            self.failed.append(one.failed)
-            self.failures += one.failed
-            self.recovered += one.recovered
-            self.failing += one.failed > 0
-        self.control = fsum(controls)
-        self.net = fsum(self.gains) / self.failures if self.failures else 0.0
+            controls.append((control, cases))
+            self.uncontrolled += cases * one.uncontrolled
+            self.gains.append((one.recovered - control, one.failed, cases))
+            self.failures += cases * one.failed
+            self.recovered += cases * one.recovered
+            self.failing += cases * (one.failed > 0)
+        self.control = sum_of(controls)
+        self.net = sum_of((gain, cases) for gain, _, cases in self.gains) / self.failures if self.failures else 0.0
 
-    def linearised(self) -> tuple[float, list[float], list[float]]:
+    def linearised(self) -> tuple[float, list[_Move], list[float]]:
         """The centre of the interval, how far each case moves it (gain - centre * failures, by all failures), and the
         same of the made-up cases where there are any."""
-        gained = sum(gain > _NOTHING for gain in self.gains)
-        lost = sum(gain < -_NOTHING for gain in self.gains)
+        gained = sum(cases for gain, _, cases in self.gains if gain > _NOTHING)
+        lost = sum(cases for gain, _, cases in self.gains if gain < -_NOTHING)
         size = 0.0 if min(gained, lost) >= FEW_CASES else self.failures / self.failing
         total = self.failures + 2 * size
         centre = self.net * self.failures / total
-        moves = [(gain - centre * failed) / total for gain, failed in zip(self.gains, self.failed, strict=True)]
+        moves = [((gain - centre * failed) / total, cases) for gain, failed, cases in self.gains]
         return centre, moves, [(gain - centre * size) / total for gain in (size, -size)] if size else []
 
 
-def _standard_error(moves: Sequence[float]) -> float:
-    return sqrt(len(moves) / (len(moves) - 1) * fsum(one * one for one in moves))
+_Move = tuple[float, int]
+"""How far a case moves the estimate, and how many such cases there are."""
+
+
+def _standard_error(moves: Sequence[_Move]) -> float:
+    cases = sum(cases for _, cases in moves)
+    return sqrt(cases / (cases - 1) * sum_of((one * one, cases) for one, cases in moves))
 
 
 def _method(made_up: Sequence[float]) -> RatioMethod:
     return "ratio of clusters, t, two made-up cases" if made_up else "ratio of clusters, t"
 
 
-def compare_net_recovery(pairs: Sequence[tuple[Tries, Tries]]) -> NetRecoveryDifference:
+PairOfTries = tuple[Tries, Tries]
+
+
+def compare_net_recovery(pairs: Iterable[PairOfTries] | Mapping[PairOfTries, int]) -> NetRecoveryDifference:
     """Net recovery of B less that of A, from the tries of each case in both runs, with its 95 % interval.
 
     d_i = e_i(B)/F_B - e_i(A)/F_A, linearised as for one run; Student's t with the cases that failed in either.
     """
-    a, b = net_recovery(one for one, _ in pairs), net_recovery(other for _, other in pairs)
-    known = [(one, other) for one, other in pairs if one.control is not None and other.control is not None]
-    in_a, in_b = _Gains(one for one, _ in known), _Gains(other for _, other in known)
-    both = sum(one.failed > 0 and other.failed > 0 for one, other in known)
-    either = sum(one.failed > 0 or other.failed > 0 for one, other in known)
+    every = list(Counter(pairs).items())
+    a, b = (_net_recovery((pair[side], cases) for pair, cases in every) for side in (0, 1))
+    known = [(pair, cases) for pair, cases in every if pair[0].control is not None and pair[1].control is not None]
+    in_a, in_b = (_Gains((pair[side], cases) for pair, cases in known) for side in (0, 1))
+    both = sum(cases for (one, other), cases in known if one.failed > 0 and other.failed > 0)
+    either = sum(cases for (one, other), cases in known if one.failed > 0 or other.failed > 0)
     if not (in_a.failures and in_b.failures):
         return NetRecoveryDifference(a, b, None, None, both, "too-few")
     difference = in_b.net - in_a.net
@@ -146,9 +172,9 @@ def compare_net_recovery(pairs: Sequence[tuple[Tries, Tries]]) -> NetRecoveryDif
     if both < LEAST_CASES or quantile is None:
         return NetRecoveryDifference(a, b, difference, None, both, "too-few")
     (centre_a, moves_a, made_up_a), (centre_b, moves_b, made_up_b) = in_a.linearised(), in_b.linearised()
-    moves = [own - others for own, others in zip(moves_b, moves_a, strict=True)]
+    moves = [(own - others, cases) for (own, cases), (others, _) in zip(moves_b, moves_a, strict=True)]
     made_up = made_up_a + made_up_b
-    margin = quantile * _standard_error(moves + made_up)
+    margin = quantile * _standard_error([*moves, *((one, 1) for one in made_up)])
     low, high = around(centre_b - centre_a, margin, -2.0, 2.0)
     low, high = min(low, difference), max(high, difference)
     verdict = "better" if low > 0 else "worse" if high < 0 else "cannot-tell"

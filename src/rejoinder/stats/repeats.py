@@ -5,14 +5,15 @@ A case is never called stable: no failure in K trials leaves a failure rate of u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import comb, fsum, sqrt
 
 from rejoinder.model.figures import Advice, Aptitude, CaseRepeats, FlipRate, Noise, PassK
 from rejoinder.stats.distributions import t_quantile
 from rejoinder.stats.intervals import around, percentile, wilson, wilson_of_rate
 from rejoinder.stats.rates import effective_spread
+from rejoinder.stats.sums import sum_of
 
 FLIPS_FROM = 5
 """Repeats from which on a flip rate is printed: with fewer its interval is too narrow."""
@@ -21,39 +22,45 @@ MOST_NAMED = 20
 """Cases that are named where they have too few trials; the others are counted."""
 
 
-def pass_at_k(counts: Iterable[tuple[int, int]], k: int, names: Sequence[str] = ()) -> PassK:
+_CountsOfCases = Iterable[tuple[int, int]] | Mapping[tuple[int, int], int]
+"""Passed and trials of each case; or those that there are, with the number of cases that have them."""
+
+
+def pass_at_k(counts: _CountsOfCases, k: int, names: Sequence[str] = ()) -> PassK:
     """The chance that at least one of k trials passes: the unbiased estimator of Chen and others (2021), the mean over
     cases of 1 - C(m - c, k) / C(m, k)."""
     return _pass_k(counts, k, lambda passed, trials: 1 - comb(trials - passed, k) / comb(trials, k), names)
 
 
-def pass_hat_k(counts: Iterable[tuple[int, int]], k: int, names: Sequence[str] = ()) -> PassK:
+def pass_hat_k(counts: _CountsOfCases, k: int, names: Sequence[str] = ()) -> PassK:
     """The chance that all of k trials pass, pass^k: the unbiased estimator of Yao and others (2024), the mean over
     cases of C(c, k) / C(m, k). The rate to the power of k would be too high."""
     return _pass_k(counts, k, lambda passed, trials: comb(passed, k) / comb(trials, k), names)
 
 
-def _pass_k(
-    counts: Iterable[tuple[int, int]], k: int, value: Callable[[int, int], float], names: Sequence[str]
-) -> PassK:
-    """`names`: those of the cases, in the order of their counts."""
-    every = list(counts)
-    short = [place for place, (_, trials) in enumerate(every) if trials < k]
-    named = tuple(names[place] if names else str(place) for place in short[:MOST_NAMED])
-    known = [(passed, trials) for passed, trials in every if trials >= k]
-    value = cache(value)  # cases are many, and their counts few
-    values = [value(passed, trials) for passed, trials in known]
-    trials, cases = sum(size for _, size in known), len(known)
-    left_out = named, sum(passed for passed, _ in known), len(short)
+def _pass_k(counts: _CountsOfCases, k: int, value: Callable[[int, int], float], names: Sequence[str]) -> PassK:
+    """`names`: those of the cases, in the order of their counts; or of the first that have too few trials, where equal
+    counts come together."""
+    if isinstance(counts, Mapping):
+        every, named = counts, tuple(names[:MOST_NAMED])
+    else:
+        listed = list(counts)
+        short = [place for place, (_, trials) in enumerate(listed) if trials < k]
+        every, named = Counter(listed), tuple(names[place] if names else str(place) for place in short[:MOST_NAMED])
+    known = {count: cases for count, cases in every.items() if count[1] >= k}
+    values = [(value(*count), cases) for count, cases in known.items()]
+    trials, cases = sum(size * cases for (_, size), cases in known.items()), sum(known.values())
+    passed = sum(passed * cases for (passed, _), cases in known.items())
+    left_out = named, passed, sum(every.values()) - cases
     if not cases:
         return PassK(k, None, 0, 0, None, None, *left_out)
-    mean = min(1.0, fsum(values) / cases)
+    mean = min(1.0, sum_of(values) / cases)
     if cases == 1:  # as many tries of k as are apart from each other
         interval = wilson_of_rate(mean, trials / k)
         return PassK(k, mean, trials, 1, interval, "wilson", *left_out)
-    variance = fsum((one - mean) ** 2 for one in values) / (cases - 1) / cases
-    mixed = min(sum(one < 1 for one in values), sum(one > 0 for one in values))
-    sizes = trials, sum(size * size for _, size in known)
+    variance = sum_of(((one - mean) ** 2, times) for one, times in values) / (cases - 1) / cases
+    mixed = min(sum(times for one, times in values if one < 1), sum(times for one, times in values if one > 0))
+    sizes = trials, sum(size * size * times for (_, size), times in known.items())
     effective = effective_spread(mean, variance, cases, sizes, mixed).effective
     return PassK(k, mean, trials, cases, wilson_of_rate(mean, effective), "effective wilson", *left_out)
 
@@ -69,17 +76,17 @@ def _flip(passed: int, trials: int) -> float | None:
     return 2 * passed * (trials - passed) / (trials * (trials - 1)) if trials > 1 else None
 
 
-def flip_rate(counts: Iterable[tuple[int, int]]) -> FlipRate:
+def flip_rate(counts: _CountsOfCases) -> FlipRate:
     """The chance that a verdict differs between two runs: the mean over cases with at least two trials. Its interval is
     Student's t over cases, from five repeats on."""
-    known = [(passed, trials) for passed, trials in counts if trials > 1]
-    flips = [flip for passed, trials in known if (flip := _flip(passed, trials)) is not None]
-    n = len(flips)
+    known = {count: cases for count, cases in Counter(counts).items() if count[1] > 1}
+    flips = [(flip, cases) for count, cases in known.items() if (flip := _flip(*count)) is not None]
+    n = sum(known.values())
     if not n:
         return FlipRate(None, 0, 0, None, None)
-    mean, repeats = fsum(flips) / n, min(trials for _, trials in known)
+    mean, repeats = sum_of(flips) / n, min(trials for _, trials in known)
     quantile = t_quantile(0.975, n - 1)
-    error = sqrt(fsum((one - mean) ** 2 for one in flips) / (n - 1) / n) if n > 1 else 0.0
+    error = sqrt(sum_of(((one - mean) ** 2, cases) for one, cases in flips) / (n - 1) / n) if n > 1 else 0.0
     if repeats < FLIPS_FROM or quantile is None or error == 0:
         return FlipRate(mean, n, repeats, None, None)
     return FlipRate(mean, n, repeats, around(mean, quantile * error), "t over cases")
@@ -99,11 +106,12 @@ def aptitude(scores: Iterable[Sequence[float]]) -> Aptitude | None:
 _Parts = tuple[float | None, float | None, float | None]
 
 
-def judge_noise(votes: Sequence[Sequence[Sequence[float]]]) -> Noise:
+def judge_noise(votes: Iterable[Sequence[Sequence[float]]]) -> Noise:
     """The noise of the judge apart from that of the model, from the scores of votes on repeats of cases.
 
     Nested analysis of variance with random effects (Searle, Casella and McCulloch 1992), by the method of moments, cut
-    at 0; numbers of votes and repeats may differ. It needs the votes, not the score that they were joined to.
+    at 0; numbers of votes and repeats may differ. It needs the votes, not the score that they were joined to. They are
+    read several times, a case at a time.
     """
     nested = _Nested(votes)
     if not nested.votes:
@@ -127,32 +135,41 @@ def judge_noise(votes: Sequence[Sequence[Sequence[float]]]) -> Noise:
 class _Nested:
     """Votes within repeats within cases, as sums of squares."""
 
-    def __init__(self, votes: Sequence[Sequence[Sequence[float]]]) -> None:
-        given = [[repeat for repeat in case if repeat] for case in votes]
-        cases = [case for case in given if case]
-        sizes = [[len(repeat) for repeat in case] for case in cases]
-        self.votes, self._repeats, self._cases = sum(map(sum, sizes)), sum(map(len, sizes)), len(sizes)
+    def __init__(self, votes: Iterable[Sequence[Sequence[float]]]) -> None:
+        self._given = votes
+        self.votes = self._repeats = self._cases = 0
+        squares_of_repeats = squares_of_cases = 0
+        for case in self._known():
+            sizes = list(map(len, case))
+            self.votes, self._repeats, self._cases = (
+                self.votes + sum(sizes),
+                self._repeats + len(sizes),
+                self._cases + 1,
+            )
+            squares_of_repeats += sum(size * size for size in sizes)
+            squares_of_cases += sum(sizes) ** 2
         n = self.votes or 1
-        self._within_cases = fsum(sum(size * size for size in row) / sum(row) for row in sizes)
-        self._of_repeats = sum(size * size for row in sizes for size in row) / n
-        self._of_cases = sum(sum(row) ** 2 for row in sizes) / n
+        self._of_repeats, self._of_cases = squares_of_repeats / n, squares_of_cases / n
+        self._within_cases = fsum(sum(len(one) ** 2 for one in case) / sum(map(len, case)) for case in self._known())
         self.weights = 1 / n, self._of_repeats / n, self._of_cases / n
         """What the noise of judge, model and case counts in the variance of the mean."""
 
-        mean = fsum(score for case in cases for repeat in case for score in repeat) / n
-        sums = [[fsum(score - mean for score in repeat) for repeat in case] for case in cases]
-        by_case = fsum(sum(row) ** 2 / sum(size) for row, size in zip(sums, sizes, strict=True))
+        mean = fsum(score for case in self._known() for repeat in case for score in repeat) / n
+        by_case = fsum(sum(_sums(case, mean)) ** 2 / sum(map(len, case)) for case in self._known())
         by_repeat = fsum(
-            one * one / size
-            for row, row_sizes in zip(sums, sizes, strict=True)
-            for one, size in zip(row, row_sizes, strict=True)
+            one * one / len(repeat)
+            for case in self._known()
+            for one, repeat in zip(_sums(case, mean), case, strict=True)
         )
-        by_vote = fsum((score - mean) ** 2 for case in cases for repeat in case for score in repeat)
+        by_vote = fsum((score - mean) ** 2 for case in self._known() for repeat in case for score in repeat)
         self.mean_squares: _Parts = (
             _mean_square(by_vote - by_repeat, self.votes - self._repeats),
             _mean_square(by_repeat - by_case, self._repeats - self._cases),
             _mean_square(by_case, self._cases - 1),
         )
+
+    def _known(self) -> Iterator[list[Sequence[float]]]:
+        return filter(None, ([repeat for repeat in case if repeat] for case in self._given))
 
     def parts(self) -> _Parts:
         """Judge, model and case, solved from what the mean squares are expected to be: J for votes, J + k1 M for
@@ -166,6 +183,11 @@ class _Nested:
             below = (self._within_cases - self._of_repeats) / (self._cases - 1) * (model or 0.0)
             case = (of_cases - judge - below) * (self._cases - 1) / (self.votes - self._of_cases)
         return of_votes, model, case
+
+
+def _sums(case: Sequence[Sequence[float]], mean: float) -> list[float]:
+    """How far the votes of each repeat lie above the mean, together."""
+    return [fsum(score - mean for score in repeat) for repeat in case]
 
 
 def _mean_square(squares: float, degrees: int) -> float | None:

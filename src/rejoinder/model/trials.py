@@ -1,0 +1,51 @@
+"""The trials of a case, counted: what rates and net recovery are computed from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rejoinder.model.results import Result
+
+
+class TrialCounts(NamedTuple):
+    """Sums over the trials of a case. A trial that was skipped is none."""
+
+    trials: int = 0
+    passed: int = 0
+    first: int = 0
+    """Those that passed on the first try."""
+    errors: int = 0
+    failed: int = 0
+    """First tries that failed and got a follow-up, and those of them that passed after the first one:"""
+    recovered: int = 0
+    controlled: int = 0
+    """The same, where the first turn was also asked afresh:"""
+    against: int = 0
+    afresh: int = 0
+    """Those of `controlled` that passed when asked afresh."""
+
+    def plus(self, other: TrialCounts) -> TrialCounts:
+        return TrialCounts(*map(int.__add__, self, other))
+
+
+NO_TRIALS = TrialCounts()
+
+
+def count_trial(result: Result) -> TrialCounts:
+    """What one result counts."""
+    if result.status == "skipped":
+        return NO_TRIALS
+    is_answered_back = any(turn.depth for turn in result.turns)
+    at_once = is_answered_back and result.recovered_at_once
+    control = result.control if is_answered_back and result.has_control else None
+    return TrialCounts(
+        trials=1,
+        passed=int(result.passed),
+        first=int(result.passed and not is_answered_back),
+        errors=int(result.status == "error"),
+        failed=int(is_answered_back),
+        recovered=int(at_once),
+        controlled=int(control is not None),
+        against=int(control is not None and at_once),
+        afresh=int(control is not None and control.passed),
+    )
