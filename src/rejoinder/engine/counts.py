@@ -1,161 +1,164 @@
 """Counts of conversations by case: what rates, net recovery and scores are computed from.
 
 Trials of one case, and the replies of several targets to it, say less than as many cases, so every figure knows the
-cases behind it. Memory grows by some numbers for each case, and not by the results.
+cases behind it. The results of a case stand side by side in a run. When the next case begins it is closed: equal cases
+are counted from then on, and memory does not grow with them but for a number of each score, time and judge's cost.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import nlargest, nsmallest
-from math import fsum
 
 from rejoinder.model import Result
 from rejoinder.model.figures import NetRecovery, PassK, Rate
 from rejoinder.model.runs import OfK, Rates, Recovery, Repeats, ScoredCase, Scores
+from rejoinder.model.trials import NO_TRIALS, TrialCounts, count_trial
 from rejoinder.stats import rate_of
+from rejoinder.stats.sums import ExactSum
 
 BINS = 5
 MOST_RANKED = 3
+MOST_NAMED = 20
+"""Cases that are named where they have too few trials, as in `stats.repeats`."""
 MOST_K = 100
 """pass^k is told up to this k."""
 
 
-class CaseNumbers:
-    """Cases by number, in the order of their first result. A case is known by its file (`case_file`) and id."""
+class OutOfOrder(Exception):
+    """A case came before one that was closed, and may have been closed itself."""
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, dict[str, int]] = {}
-        self.places: list[tuple[str, str]] = []
+
+class OpenCases:
+    """Cases by number, in the order of their first result, until they are closed. A case is known by its file
+    (`case_file`) and id."""
+
+    def __init__(self, *, stay: bool) -> None:
+        """`stay`: is no case closed before the end? Then results may come in any order."""
+        self._stay = stay
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._given = 0
+        self._last: dict[str, int] = {}
+        """The place of the last case of each file."""
+        self.places: dict[int, tuple[str, str]] = {}
         """The file and the id of each."""
 
+    def ends_with(self, result: Result) -> bool:
+        """Are the open cases to be closed before this result?"""
+        return bool(self._numbers) and not self._stay and _place(result) not in self._numbers
+
     def number(self, result: Result) -> int:
-        file = result.case_file or result.suite
-        numbers = self._numbers.setdefault(file, {})
-        if result.id not in numbers:
-            numbers[result.id] = len(self.places)
-            self.places.append((file, result.id))
-        return numbers[result.id]
+        place = _place(result)
+        if place not in self._numbers:
+            if not self._stay:
+                if result.number <= self._last.get(place[0], -1):
+                    raise OutOfOrder
+                self._last[place[0]] = result.number
+            self._numbers[place] = self._given
+            self.places[self._given] = place
+            self._given += 1
+        return self._numbers[place]
+
+    def close(self) -> None:
+        self._numbers.clear()
+        self.places.clear()
 
 
-class Column:
-    """A number for each case."""
-
-    def __init__(self) -> None:
-        self._values = array("q")
-
-    def add(self, case: int, number: int = 1) -> None:
-        if case >= len(self._values):
-            self._values.frombytes(bytes(8 * (case + 1 - len(self._values))))
-        self._values[case] += number
-
-    def of(self, case: int) -> int:
-        return self._values[case] if case < len(self._values) else 0
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
+def _place(result: Result) -> tuple[str, str]:
+    return result.case_file or result.suite, result.id
 
 
 class Share:
     """A rate over things that belong to cases."""
 
     def __init__(self) -> None:
-        self._passed, self._counted = Column(), Column()
+        self._open: dict[int, tuple[int, int]] = {}
+        self._closed: Counter[tuple[int, int]] = Counter()
 
     def add(self, case: int, passed: bool) -> None:
-        self._counted.add(case)
-        self._passed.add(case, passed)
+        before, counted = self._open.get(case, (0, 0))
+        self._open[case] = before + passed, counted + 1
+
+    def close(self) -> None:
+        self._closed.update(self._open.values())
+        self._open.clear()
 
     def rate(self, errors: int = 0) -> Rate:
-        return rate_of(_counted(self._passed, self._counted), errors)
+        return rate_of(self._closed.elements(), errors)
 
 
 class Trials:
     """How the trials of each case went. Skipped ones do not count."""
 
     def __init__(self) -> None:
-        self._trials, self._first, self._passed = Column(), Column(), Column()
-        self._failed, self._recovered = Column(), Column()
-        """First tries that failed and got a follow-up, and those of them that passed after the first one."""
-        self._controlled, self._against = Column(), Column()
-        """The same, where the first turn was also asked afresh."""
-        self._afresh = Column()
-        """Those of them that passed when asked afresh."""
-        self._errors = 0
+        self._open: dict[int, TrialCounts] = {}
+        self._closed: Counter[TrialCounts] = Counter()
+        self._named: dict[int, list[tuple[int, str]]] = {}
+        """The first cases with so many trials, by number and id."""
 
     def add(self, case: int, result: Result) -> None:
-        self._trials.add(case)
-        self._first.add(case, result.first_try)
-        self._passed.add(case, result.passed)
-        self._errors += result.status == "error"
-        if not any(turn.depth for turn in result.turns):
-            return
-        self._failed.add(case)
-        self._recovered.add(case, result.recovered_at_once)
-        if result.has_control and result.control is not None:
-            self._controlled.add(case)
-            self._against.add(case, result.recovered_at_once)
-            self._afresh.add(case, result.control.passed)
+        self._open[case] = self._open.get(case, NO_TRIALS).plus(count_trial(result))
+
+    def close(self, places: Mapping[int, tuple[str, str]]) -> None:
+        for case, counts in sorted(self._open.items()):
+            self._closed[counts] += 1
+            named = self._named.setdefault(counts.trials, [])
+            if len(named) < MOST_NAMED:
+                named.append((case, places[case][1]))
+        self._open.clear()
 
     @property
     def cases(self) -> int:
-        return sum(trials > 0 for trials in self._trials)
+        return self._closed.total()
 
     def rates(self) -> Rates:
-        pairs = zip(self._eventual(), self._first, strict=False)
-        gained = ((passed - first, trials) for (passed, trials), first in pairs)
+        errors = sum(one.errors * cases for one, cases in self._closed.items())
         return Rates(
-            rate_of(_counted(self._first, self._trials), self._errors),
-            rate_of(self._eventual(), self._errors),
-            rate_of(gained),
+            rate_of(((one.first, one.trials) for one in self._closed.elements()), errors),
+            rate_of(self._eventual().elements(), errors),
+            rate_of((one.passed - one.first, one.trials) for one in self._closed.elements()),
         )
 
-    def _eventual(self) -> Iterator[tuple[int, int]]:
-        return _counted(self._passed, self._trials)
+    def _eventual(self) -> Counter[tuple[int, int]]:
+        counts = Counter[tuple[int, int]]()
+        for one, cases in self._closed.items():
+            counts[one.passed, one.trials] += cases
+        return counts
 
     def net_recovery(self) -> NetRecovery | None:
         """None where no follow-up was sent."""
-        if not any(self._failed):
+        if not any(one.failed for one in self._closed):
             return None
-        from rejoinder.stats import Tries, net_recovery
+        from rejoinder.stats.recovery import Tries, net_recovery, tries_of
 
-        def tries() -> Iterator[Tries]:
-            for case, (first, trials) in enumerate(_counted(self._first, self._trials)):
-                controlled = self._controlled.of(case)
-                if controlled:
-                    against, afresh = self._against.of(case), self._afresh.of(case)
-                    yield Tries(trials, first, controlled, against, afresh, self._failed.of(case) - controlled)
-                else:
-                    yield Tries(trials, first, self._failed.of(case), self._recovered.of(case))
+        tries = Counter[Tries]()
+        for one, cases in self._closed.items():
+            tries[tries_of(one)] += cases
+        return net_recovery(tries)
 
-        return net_recovery(tries())
-
-    def repeats(self, places: list[tuple[str, str]]) -> Repeats | None:
+    def repeats(self) -> Repeats | None:
         """None where no case was run more than once. pass^k of the run is that of the fewest trials that a repeated
         case has; cases that were run once are left out, and named."""
-        least = min((trials for trials in self._trials if trials > 1), default=None)
+        least = min((one.trials for one in self._closed if one.trials > 1), default=None)
         if least is None:
             return None
         from rejoinder.stats import flip_rate, pass_at_k, pass_hat_k
 
-        counts, names = list[tuple[int, int]](), list[str]()
-        for (_, name), (passed, trials) in zip(places, self._eventual(), strict=False):
-            if trials:
-                counts.append((passed, trials))
-                names.append(name)
+        counts = self._eventual()
+        most = max(trials for _, trials in counts)
+        short = sorted(one for trials, named in self._named.items() if trials < least for one in named)
+        names = [name for _, name in short]
         return Repeats(
             pass_hat_k(counts, least, names),
             pass_at_k(counts, least, names),
             flip_rate(counts),
-            tuple(_of_k(counts, k) for k in range(1, min(MOST_K, max(self._trials)) + 1)),
+            tuple(_of_k(counts, k) for k in range(1, min(MOST_K, most) + 1)),
         )
 
 
-def _of_k(counts: list[tuple[int, int]], k: int) -> OfK:
+def _of_k(counts: Counter[tuple[int, int]], k: int) -> OfK:
     from rejoinder.stats import pass_at_k, pass_hat_k
 
     found = pass_hat_k(counts, k)
@@ -166,10 +169,6 @@ def _as_rate(found: PassK) -> Rate:
     return Rate(found.rate, found.passed, found.of, found.cases, found.interval, found.method)
 
 
-def _counted(passed: Column, counted: Column) -> Iterator[tuple[int, int]]:
-    return ((passed.of(case), trials) for case, trials in enumerate(counted))
-
-
 class FollowUps:
     """What became of conversations after their first follow-up, their second, and so on, in the order sent."""
 
@@ -178,8 +177,8 @@ class FollowUps:
         self._sent: dict[int, list[int]] = {}
         """How many got it, recovered, and ended in an error."""
         self.tokens = 0
-        self._costs = array("d")
-        self._unpriced = False
+        self.cost = ExactSum()
+        self.unpriced = False
 
     def add(self, case: int, result: Result) -> None:
         sent = [turn for turn in result.turns if turn.depth]
@@ -194,16 +193,21 @@ class FollowUps:
             counts[2] += is_last and result.status == "error"
             self.tokens += turn.usage.total_tokens
             if turn.cost is not None:
-                self._costs.append(turn.cost)
+                self.cost.add(turn.cost)
             elif turn.response is not None:
-                self._unpriced = True
+                self.unpriced = True
+
+    def close(self) -> None:
+        for share in self._shares.values():
+            share.close()
 
     @staticmethod
     def cost_of(every: Iterable[FollowUps]) -> float | None:
         """What all of them cost together; None where a part of it is not known."""
-        found = list(every)
-        costs = [cost for one in found for cost in one._costs]
-        return fsum(costs) if costs and not any(one._unpriced for one in found) else None
+        found, total = list(every), ExactSum()
+        for one in found:
+            total.include(one.cost)
+        return total.total() if total and not any(one.unpriced for one in found) else None
 
     def rows(self) -> Iterator[Recovery]:
         for number, (at_risk, recovered, errors) in sorted(self._sent.items()):
@@ -220,27 +224,38 @@ class CaseScores:
     """Scores of cases: the mean of each case's conversations."""
 
     def __init__(self) -> None:
-        self._sums = array("d")
-        self._scored, self._errors = Column(), Column()
+        self._open: dict[int, tuple[float, int, int]] = {}
+        """The sum of the scores, how many there are, and how many errors."""
+        self._values = array("d")
+        """The mean of each case that is closed."""
+        self._scored = 0
+        self._best: list[ScoredCase] = []
+        self._worst: list[ScoredCase] = []
 
     def add(self, case: int, result: Result) -> None:
-        if result.status == "error":
-            self._errors.add(case)
-        if result.score is None:
-            return
-        while len(self._sums) <= case:
-            self._sums.append(0.0)
-        self._sums[case] += float(result.score)
-        self._scored.add(case)
+        total, scored, errors = self._open.get(case, (0.0, 0, 0))
+        if result.score is not None:
+            total, scored = total + float(result.score), scored + 1
+        self._open[case] = total, scored, errors + (result.status == "error")
 
-    def scores(self, places: list[tuple[str, str]]) -> Scores:
-        from rejoinder.stats import mean_of, percentile
+    def close(self, places: Mapping[int, tuple[str, str]]) -> None:
+        ended = [(places[case], *counts) for case, counts in sorted(self._open.items()) if counts[1]]
+        self._open.clear()
+        self._values.extend(total / scored for _, total, scored, _ in ended)
+        self._scored += sum(scored for _, _, scored, _ in ended)
+        ranked = [ScoredCase(name, total / (scored + errors), file) for (file, name), total, scored, errors in ended]
+        self._best = nlargest(MOST_RANKED, [*self._best, *ranked], key=_score)
+        lost = [case for case in ranked if case.score < 1]
+        self._worst = nsmallest(MOST_RANKED, [*self._worst, *lost], key=_score) if lost else self._worst
 
-        values = [self._sums[case] / count for case, count in enumerate(self._scored) if count]
+    def scores(self) -> Scores:
+        from rejoinder.stats import percentile
+        from rejoinder.stats.rates import mean_of_cases
+
+        values = self._values
         if not values:
             return NO_SCORES
-        found = mean_of([value] for value in values)
-        least, most = min(values), max(values)
+        found = mean_of_cases(values, len(values))
         bins = [0] * BINS
         for value in values:
             bins[min(BINS - 1, max(0, int(value * BINS)))] += 1
@@ -248,24 +263,18 @@ class CaseScores:
         return Scores(
             found.mean,
             percentile(values, 0.5),
-            least,
-            most,
+            min(values),
+            max(values),
             found.stdev,
             tuple(bins),
-            tuple(nlargest(ranked, self._ranked(places), key=_score)),
-            tuple(nsmallest(ranked, (case for case in self._ranked(places) if case.score < 1), key=_score)),
+            tuple(self._best[:ranked]),
+            tuple(self._worst[:ranked]),
             found.standard_error,
             found.interval,
             found.cases,
-            sum(self._scored),
+            self._scored,
             found.method,
         )
-
-    def _ranked(self, places: list[tuple[str, str]]) -> Iterator[ScoredCase]:
-        for case, scored in enumerate(self._scored):
-            if scored:
-                file, name = places[case]
-                yield ScoredCase(name, self._sums[case] / (scored + self._errors.of(case)), file)
 
 
 def _score(case: ScoredCase) -> float:

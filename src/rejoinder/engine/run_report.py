@@ -19,7 +19,7 @@ from rejoinder.engine.folder import RunFolder
 from rejoinder.engine.journal import read_journal
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.recorded import RecordedRun
-from rejoinder.engine.results import CountedResults, Results, ResultWriter, read_results
+from rejoinder.engine.results import CountedResults, Results, ResultWriter
 from rejoinder.engine.setup import Setup
 from rejoinder.engine.summary import add_embeddings, summarise
 from rejoinder.engine.worker import Worker
@@ -122,7 +122,7 @@ def derive_run(recorded: RecordedRun, suites: list[Suite], then: tuple[Source, .
 
 
 def count_results(run: Receipt, results: Path, embeddings: Embeddings, root: Path) -> Summary:
-    return _with_passports(add_embeddings(summarise(read_results(results), run), embeddings), run, root)
+    return _with_passports(add_embeddings(summarise(Results(results), run), embeddings), run, root)
 
 
 def _with_passports(summary: Summary, run: Receipt, root: Path) -> Summary:

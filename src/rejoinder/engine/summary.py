@@ -1,20 +1,21 @@
 """The summary of a run, counted from its results in document order.
 
 No counter is kept while a run goes on: a crash could spoil it, and the order in which conversations end would show in
-ties and sums. Equal runs have equal summaries. Memory grows by some numbers for each case, and not by the results.
+ties and sums. Equal runs have equal summaries. Memory does not grow by the results, and by cases only as `counts` says.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import fsum, sqrt
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import structs
 
-from rejoinder.engine.counts import NO_SCORES, CaseNumbers, CaseScores, FollowUps, Share, Trials
+from rejoinder.engine.counts import NO_SCORES, CaseScores, FollowUps, OpenCases, OutOfOrder, Share, Trials
 from rejoinder.engine.results import add_costs
 from rejoinder.model import CheckResult, Receipt, Result, Status, Summary, judge_case
 from rejoinder.model.results import NO_USAGE_RESULT
@@ -28,6 +29,7 @@ from rejoinder.model.runs import (
     RunStatus,
     TargetSummary,
 )
+from rejoinder.stats.sums import ExactSum
 
 if TYPE_CHECKING:
     from rejoinder.engine.embeddings import Embeddings
@@ -35,7 +37,14 @@ if TYPE_CHECKING:
 
 def summarise(results: Iterable[Result], run: Receipt) -> Summary:
     """Count results. Embeddings and passports are added by `add_embeddings` and `add_passports`."""
-    tally = _Tally(run)
+    if not isinstance(results, Iterator):
+        with suppress(OutOfOrder):
+            return _count(results, run, OpenCases(stay=False))
+    return _count(results, run, OpenCases(stay=True))
+
+
+def _count(results: Iterable[Result], run: Receipt, cases: OpenCases) -> Summary:
+    tally = _Tally(run, cases)
     for result in results:
         tally.add(result)
     return tally.summary(run)
@@ -71,23 +80,23 @@ def add_embeddings(summary: Summary, vectors: Embeddings) -> Summary:
 
 
 class _Costs:
-    """Costs in the order they came; the sum is not known where one of them is not."""
+    """Costs, added up in the order they came; the sum is not known where one of them is not."""
 
     def __init__(self) -> None:
-        self._known = array("d")
+        self._known: float | None = None
         self._unknown = False
 
     def add(self, cost: float | None) -> None:
         if cost is None:
             self._unknown = True
         else:
-            self._known.append(cost)
+            self._known = cost if self._known is None else self._known + cost
 
     def total(self, *further: _Costs) -> float | None:
         every = (self, *further)
         if any(costs._unknown for costs in every):
             return None
-        return add_costs(cost for costs in every for cost in costs._known)
+        return add_costs(costs._known for costs in every if costs._known is not None)
 
 
 class _Counts:
@@ -105,6 +114,10 @@ class _Counts:
         self.first_try += result.first_try
         if result.status != "skipped":
             self.trials.add(case, result)
+
+    def close(self, places: Mapping[int, tuple[str, str]]) -> None:
+        """The open cases have no further result."""
+        self.trials.close(places)
 
     def spend(self, result: Result) -> None:
         self.usage += result.usage
@@ -146,7 +159,7 @@ class _Spending:
         """The costs of conversations that are billed, known or not: a script costs nothing."""
         self.judge_usage = NO_USAGE_RESULT
         self.judge_costs = _Costs()
-        self.breakdown = array("d"), array("d")
+        self.breakdown = ExactSum(), ExactSum()
         self.unpriced: Counter[str] = Counter()
 
     def add(self, result: Result) -> None:
@@ -158,8 +171,8 @@ class _Spending:
             self.judge_costs.add(result.judge_cost)
         for turn in (*result.turns, *([result.control] if result.control is not None else ())):
             if turn.cost_breakdown is not None:
-                self.breakdown[0].append(turn.cost_breakdown.input)
-                self.breakdown[1].append(turn.cost_breakdown.output)
+                self.breakdown[0].add(turn.cost_breakdown.input)
+                self.breakdown[1].add(turn.cost_breakdown.output)
             if turn.unpriced is not None:
                 self.unpriced[turn.unpriced] += 1
 
@@ -168,26 +181,69 @@ class _Metrics:
     """The scores of metrics by case, from first replies."""
 
     def __init__(self) -> None:
-        self._scores: dict[str, dict[int, list[float | None]]] = {}
+        self._open: dict[int, dict[str, list[float | None]]] = {}
         """None where an error took the place of a score."""
         self._silent: Counter[int] = Counter()
-        """Conversations of each case that ended in an error before any check."""
+        """Conversations of each open case that ended in an error before any check."""
+        self._metrics: dict[str, _MetricTally] = {}
+        self._untold: Counter[int] = Counter()
+        """How many cases had only such conversations, by their number: they are errors of every metric."""
 
     def add(self, result: Result, case: int) -> None:
         if result.status == "error" and not any(turn.checks for turn in result.turns):
             self._silent[case] += 1
         for name, check in _first_checks(result, lambda check: check.metric):
-            self._scores.setdefault(name, {}).setdefault(case, []).append(check.score)
+            self._metrics.setdefault(name, _MetricTally())
+            self._open.setdefault(case, {}).setdefault(name, []).append(check.score)
+
+    def close(self) -> None:
+        for case, metrics in sorted(self._open.items()):
+            silent = self._silent.pop(case, 0)
+            for name, scores in metrics.items():
+                self._metrics[name].add([*scores, *[None] * silent])
+        self._untold.update(self._silent.values())
+        self._open.clear()
+        self._silent.clear()
 
     def metrics(self) -> dict[str, Metric]:
-        return {name: _metric(self._with_silent(by_case)) for name, by_case in self._scores.items()}
+        return {name: tally.metric(self._untold) for name, tally in self._metrics.items()}
 
-    def _with_silent(self, by_case: dict[int, list[float | None]]) -> list[list[float | None]]:
-        """With the conversations that ended in an error before the metric was found: they are errors of it, too."""
-        told = {case for other in self._scores.values() for case in other}
-        silent = {case: number for case, number in self._silent.items() if case in by_case or case not in told}
-        cases = dict.fromkeys([*by_case, *silent])
-        return [by_case.get(case, []) + [None] * silent.get(case, 0) for case in cases]
+
+class _MetricTally:
+    """One metric over cases, each of which counts once however often it was repeated."""
+
+    def __init__(self) -> None:
+        self._means, self._failed = array("d"), ExactSum()
+        """The mean of each case, and the sum of those in which an error counts as a failure."""
+        self._cases = self._errors = self._replies = 0
+
+    def add(self, scores: Sequence[float | None]) -> None:
+        known = [score for score in scores if score is not None]
+        if known:
+            self._means.append(fsum(known) / len(known))
+        self._failed.add(fsum(known) / len(scores))
+        self._cases += 1
+        self._errors += len(scores) - len(known)
+        self._replies += len(known)
+
+    def metric(self, untold: Counter[int]) -> Metric:
+        """`untold`: conversations without any metric, of so many cases. An error has no score; where there was one, a
+        second mean counts it as a failure."""
+        means, n = self._means, len(self._means)
+        mean = fsum(means) / n if n else None
+        cases, errors = self._cases + untold.total(), self._errors + sum(one * times for one, times in untold.items())
+        return Metric(
+            mean=mean,
+            cases=n,
+            total_cases=cases,
+            errors=errors,
+            mean_with_errors=self._failed.total() / cases if cases else None,
+            replies=self._replies,
+            total_replies=self._replies + errors,
+            standard_error=sqrt(fsum((one - (mean or 0.0)) ** 2 for one in means) / (n * (n - 1))) if n > 1 else None,
+            min=min(means, default=None),
+            max=max(means, default=None),
+        )
 
 
 class _Judges:
@@ -199,6 +255,10 @@ class _Judges:
     def add(self, result: Result, case: int) -> None:
         for key, check in _first_checks(result, _judge_key):
             self._tallies.setdefault(key, _JudgeTally(check.check)).add(check, case)
+
+    def close(self) -> None:
+        for tally in self._tallies.values():
+            tally.close()
 
     def summaries(self) -> tuple[JudgeSummary, ...]:
         return tuple(tally.summary(*key) for key, tally in self._tallies.items())
@@ -267,9 +327,9 @@ class _Cases:
 class _Tally(_Counts):
     """Takes results one by one; `summary` is their sum."""
 
-    def __init__(self, run: Receipt) -> None:
+    def __init__(self, run: Receipt, cases: OpenCases) -> None:
         super().__init__()
-        self._numbers = CaseNumbers()
+        self._open = cases
         self._spending = _Spending()
         self._targets: dict[str, _TargetTally] = {}
         self._variants: dict[str, _TargetTally] = {}
@@ -281,7 +341,9 @@ class _Tally(_Counts):
         self._apart = 0
 
     def add(self, result: Result) -> None:
-        case = self._numbers.number(result)
+        if self._open.ends_with(result):
+            self._close()
+        case = self._open.number(result)
         self._asked.add((result.target, result.variant))
         tallies = [self._targets.setdefault(result.target, _TargetTally())]
         if result.variant is not None:
@@ -299,7 +361,14 @@ class _Tally(_Counts):
             tally.add(result, case)
         self._judges.add(result, case)
 
+    def _close(self) -> None:
+        for tally in (self, *self._targets.values(), *self._variants.values()):
+            tally.close(self._open.places)
+        self._judges.close()
+        self._open.close()
+
     def summary(self, run: Receipt) -> Summary:
+        self._close()
         self._cases.end()
         unfinished = run.planned - self.statuses.total() - self._apart
         input_costs, output_costs = self._spending.breakdown
@@ -321,7 +390,7 @@ class _Tally(_Counts):
             repeats=None if only is None else only.repeats,
             by_case=self._cases.verdicts,
             quarantined=tuple(self._cases.quarantined),
-            cost_breakdown=CostOfParts(fsum(input_costs), fsum(output_costs)) if input_costs else None,
+            cost_breakdown=CostOfParts(input_costs.total(), output_costs.total()) if input_costs else None,
             unpriced=dict(self._spending.unpriced),
             judge_usage=self._spending.judge_usage,
             judge_cost=self._spending.judge_costs.total(),
@@ -338,8 +407,8 @@ class _Tally(_Counts):
 
     def _summaries(self, tallies: dict[str, _TargetTally], asked: list[Any]) -> dict[str, TargetSummary]:
         """Each by itself; one that stands for several targets, or several variants, has no rate either."""
-        places, times = self._numbers.places, Counter(asked)
-        return {name: tally.summary(places, pooled=times[name] > 1) for name, tally in tallies.items()}
+        times = Counter(asked)
+        return {name: tally.summary(pooled=times[name] > 1) for name, tally in tallies.items()}
 
 
 class _JudgeTally:
@@ -355,6 +424,9 @@ class _JudgeTally:
             self._errors += 1
         else:
             self._share.add(case, check.passed)
+
+    def close(self) -> None:
+        self._share.close()
 
     def summary(self, target: str, digest: str, name: str | None) -> JudgeSummary:
         rate = self._share.rate()
@@ -389,7 +461,13 @@ class _TargetTally(_Counts):
         self._metrics.add(result, case)
         self._seconds.extend(result.reply_times)
 
-    def summary(self, places: list[tuple[str, str]], *, pooled: bool) -> TargetSummary:
+    def close(self, places: Mapping[int, tuple[str, str]]) -> None:
+        super().close(places)
+        self.follow_ups.close()
+        self._scores.close(places)
+        self._metrics.close()
+
+    def summary(self, *, pooled: bool) -> TargetSummary:
         """`pooled`: the results are of several targets, or of several variants."""
         from rejoinder.stats import percentile
 
@@ -399,29 +477,7 @@ class _TargetTally(_Counts):
             total=self.statuses.total(),
             duration_s=seconds,
             recovery=() if pooled else tuple(self.follow_ups.rows()),
-            repeats=None if pooled else self.trials.repeats(places),
-            score=None if pooled else self._scores.scores(places),
+            repeats=None if pooled else self.trials.repeats(),
+            score=None if pooled else self._scores.scores(),
             metrics={} if pooled else self._metrics.metrics(),
         )
-
-
-def _metric(cases: list[list[float | None]]) -> Metric:
-    """The mean over cases, each of which counts once however often it was repeated. An error has no score; where there
-    was one, a second mean counts it as a failure."""
-    known = [[score for score in scores if score is not None] for scores in cases]
-    means = [fsum(scores) / len(scores) for scores in known if scores]
-    n = len(means)
-    mean = fsum(means) / n if n else None
-    failed = [fsum(score or 0.0 for score in scores) / len(scores) for scores in cases if scores]
-    return Metric(
-        mean=mean,
-        cases=n,
-        total_cases=len(cases),
-        errors=sum(scores.count(None) for scores in cases),
-        mean_with_errors=fsum(failed) / len(failed) if failed else None,
-        replies=sum(map(len, known)),
-        total_replies=sum(map(len, cases)),
-        standard_error=sqrt(fsum((one - (mean or 0.0)) ** 2 for one in means) / (n * (n - 1))) if n > 1 else None,
-        min=min(means, default=None),
-        max=max(means, default=None),
-    )
