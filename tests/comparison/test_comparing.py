@@ -264,6 +264,15 @@ def test_other_words_of_the_same_verdict_are_counted() -> None:
     assert compared([one("a", "p"), one("b", "p")], [reworded, one("b", "p")]).same_words == 1
 
 
+def test_the_same_words_of_other_trials_are_other_words() -> None:
+    def trials(case: str, *replies: str) -> list[Result]:
+        return [one(case, "p", trial, turns=(turn(reply),)) for trial, reply in enumerate(replies, 1)]
+
+    a = [result for n in range(300) for result in trials(f"c{n}", f"yes {n}", f"no {n}")]
+    b = [result for n in range(300) for result in trials(f"c{n}", f"no {n}", f"yes {n}")]
+    assert compared(a, b).same_words == 0
+
+
 # The mirror
 
 outcomes = st.dictionaries(st.sampled_from("abcdefghij"), st.text("prfges", min_size=1, max_size=7), max_size=10)

@@ -1,4 +1,4 @@
 """Two runs compared: cases matched and counted one result at a time, figures from `stats`."""
 
 from rejoinder.comparison.compare import compare_sides as compare_sides
-from rejoinder.comparison.counts import Side as Side
+from rejoinder.comparison.sides import Side as Side

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
+import msgspec
 from msgspec import Struct
 
-from rejoinder.comparison.counts import Counts, Names, Side
-from rejoinder.comparison.matching import Match
-from rejoinder.model.comparisons import CaseName, CaseState, Differs, Flip, Moment
+from rejoinder.comparison.matching import Match, match_of, matched_rows
+from rejoinder.comparison.sides import Side
+from rejoinder.comparison.table import Listed, Row, Table
+from rejoinder.model.comparisons import CaseName, Differs, Flip, Moment
 from rejoinder.model.figures import CaseChange
 from rejoinder.model.results import CheckResult, Result, TurnResult
+from rejoinder.stats.comparison import Pair
 
 LONGEST_TEXT = 4000
 """Characters that are kept of a prompt or reply, and"""
@@ -47,55 +52,64 @@ class Parting(Struct, frozen=True):
     moment: Moment | None
 
 
-Change = tuple[Match, CaseChange]
+FLIPPED = "a.passed * b.trials <> b.passed * a.trials"
+_PART = ", flips.parting"
+_JOINED = "JOIN flips ON flips.place = matches.place"
 
 
 def find_flips(
-    sides: tuple[Side, Side], counts: tuple[Counts, Counts], names: Names, changes: Sequence[Change], shown: int
-) -> tuple[Flip, ...]:
+    sides: tuple[Side, Side], table: Table, changes: Mapping[Pair, CaseChange], shown: int
+) -> Sequence[Flip]:
     """Every case that changed, in order; with replies for the first `shown` that broke and as many that were fixed."""
-    broke = [match for match, change in changes if _has_dropped(change)]
-    fixed = [match for match, change in changes if not _has_dropped(change)]
-    whole = {*broke[:shown], *fixed[:shown]}
-    passes = {match.a: True for match in broke} | {match.a: False for match in fixed}
-    in_a = dict(_read(sides[0], names, passes, {match.a for match in whole}))
-    before = {match.b: match.a for match, _ in changes}
-    passes = {match.b: False for match in broke} | {match.b: True for match in fixed}
-    in_b = _read(sides[1], names, passes, {match.b for match in whole})
-    partings = {number: _part(told, other) for number, other in in_b if (told := in_a.pop(before[number], None))}
-    return tuple(
-        _flip(
-            named(names.names[match.b], sides[1]),
-            (counts[0].verdicts.state(match.a), counts[1].verdicts.state(match.b)),
-            change,
-            partings.get(match.b),
-        )
-        for match, change in changes
-    )
+    left = {True: shown, False: shown}
+    for row in table.rows(matched_rows(FLIPPED)):
+        match = match_of(row)
+        broke = changes[match.a.eventual, match.b.eventual].broke
+        in_a, in_b = (match.a.passing, match.b.failing) if broke else (match.a.failing, match.b.passing)
+        table.change("INSERT INTO flips VALUES (?, ?, ?, ?, NULL, NULL)", match.place, in_a, in_b, left[broke] > 0)
+        left[broke] -= 1
+    _find_partings(sides, table)
+
+    def flip(row: Row) -> Flip:
+        match, parting = match_of(row), None if row[-1] is None else _unpacked(row[-1], Parting)
+        return _flip(match, sides[1].named(match.in_b), changes[match.a.eventual, match.b.eventual], parting)
+
+    return Listed(table, matched_rows(further=_PART, joined=_JOINED), flip)
 
 
-def named(name: CaseName, side: Side) -> CaseName:
-    """The case with its target and variant, where it was matched without."""
-    target = name.target if side.target is None else side.target
-    return name._replace(target=target, variant=name.variant if side.variant is None else side.variant)
+def _find_partings(sides: tuple[Side, Side], table: Table) -> None:
+    """Of each flip, where a trial that passed in one run parts from one that did not in the other."""
+    wanted = table.rows("SELECT in_a, place, is_shown FROM flips ORDER BY in_a")
+    for (_, place, is_shown), result in _read(sides[0], wanted):
+        told = _packed(_told(result, bool(is_shown)))
+        table.change("UPDATE flips SET told = ? WHERE place = ?", told, place)
+    wanted = table.rows("SELECT in_b, place, is_shown, told FROM flips WHERE told IS NOT NULL ORDER BY in_b")
+    for (_, place, is_shown, told), result in _read(sides[1], wanted):
+        parting = _packed(_part(_unpacked(told, Told), _told(result, bool(is_shown))))
+        table.change("UPDATE flips SET told = NULL, parting = ? WHERE place = ?", parting, place)
 
 
-def _has_dropped(change: CaseChange) -> bool:
-    return change.b[0] * change.a[1] < change.a[0] * change.b[1]
+T = TypeVar("T")
 
 
-def _read(side: Side, names: Names, passes: Mapping[int, bool], whole: set[int]) -> Iterator[tuple[int, Told]]:
-    """The first trial of each case that passed, or did not, as is wanted."""
-    waiting = dict(passes)
-    if not waiting:
-        return
-    for result in side.counted():
-        number = names.number(result, side)
-        if waiting.get(number) is result.passed and result.status != "skipped":
-            del waiting[number]
-            yield number, _told(result, number in whole)
-        if not waiting:
+def _packed(value: Struct) -> str:
+    """By the standard library, which also writes halves of characters."""
+    return json.dumps(msgspec.to_builtins(value))
+
+
+def _unpacked(text: str, kind: type[T]) -> T:
+    return msgspec.convert(json.loads(text), kind)
+
+
+def _read(side: Side, wanted: Iterator[Row]) -> Iterator[tuple[Row, Result]]:
+    """The results that are wanted by their place, in order."""
+    row = next(wanted, None)
+    for number, result in enumerate(side.counted() if row is not None else ()):
+        if row is None:
             return
+        if number == row[0]:
+            yield row, result
+            row = next(wanted, None)
 
 
 def _told(result: Result, is_shown: bool) -> Told:
@@ -135,14 +149,14 @@ def _title(check: CheckResult) -> str:
     return check.name or check.check
 
 
-def _flip(name: CaseName, states: tuple[CaseState, CaseState], change: CaseChange, parting: Parting | None) -> Flip:
+def _flip(match: Match, name: CaseName, change: CaseChange, parting: Parting | None) -> Flip:
     return Flip(
         file=name.file,
         id=name.id,
         target=name.target,
         variant=name.variant or None,
-        before=states[0],
-        after=states[1],
+        before=match.a.state,
+        after=match.b.state,
         turn=None if parting is None else parting.turn,
         differs=None if parting is None else parting.differs,
         passed_on=None if parting is None else parting.passed_on,

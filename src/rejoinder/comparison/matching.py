@@ -2,84 +2,112 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
-from msgspec import Struct
+from rejoinder.comparison.sides import Side, Tally
+from rejoinder.comparison.table import NAME, TALLY, Listed, Row, Table, read_name
+from rejoinder.model.comparisons import CaseName, Renamed
 
-from rejoinder.comparison.counts import Counts, Names
+_NAME, _TALLY = NAME.split(", "), TALLY.split(", ")
+
+
+def _of(side: str, columns: list[str]) -> str:
+    return ", ".join(f"{side}.{name}" for name in columns)
+
+
+_BY_NAME = f"""
+INSERT INTO pairs SELECT a.number, b.number, 0 FROM cases AS a
+CROSS JOIN cases AS b ON b.side = 1 AND ({_of("b", _NAME)}) = ({_of("a", _NAME)}) WHERE a.side = 0
+"""
+_LONE = """
+SELECT min(number) AS number, question, target, variant, {id} AS id FROM cases
+WHERE side = {side} AND question AND number NOT IN (SELECT {letter} FROM pairs)
+GROUP BY 2, 3, 4, 5 HAVING count(*) = 1
+"""
+_BY_QUESTION = """
+INSERT INTO pairs SELECT a.number, b.number, 1 FROM ({a}) AS a JOIN ({b}) AS b USING (question, target, variant, id)
+"""
+_IN_ORDER = f"({_of('a', _NAME)}) <= ({_of('b', _NAME)})"
+_FIRST = [f"CASE WHEN {_IN_ORDER} THEN a.{name} ELSE b.{name} END AS {name}" for name in _NAME]
+_SECOND = [f"CASE WHEN {_IN_ORDER} THEN b.{name} ELSE a.{name} END AS other_{name}" for name in _NAME]
+_ORDERED = f"""
+INSERT INTO matches (a, b, renamed) SELECT a, b, renamed FROM (
+    SELECT pairs.a, pairs.b, renamed, min(a.place, b.place) AS place, {", ".join(_FIRST + _SECOND)}
+    FROM pairs CROSS JOIN cases AS a ON a.number = pairs.a CROSS JOIN cases AS b ON b.number = pairs.b
+    WHERE a.trials AND b.trials
+) ORDER BY file, place, id, target, variant, {", ".join(f"other_{name}" for name in _NAME)}
+"""
 
 
 class Match(NamedTuple):
-    """The number of a case in A and in B: they differ where it was renamed."""
+    """A case in both runs: its names differ where it was renamed."""
 
-    a: int
-    b: int
+    place: int
+    a: Tally
+    b: Tally
+    in_a: CaseName
+    in_b: CaseName
 
-
-class Matching(Struct, frozen=True):
-    matched: list[Match]
-    """In the order of files and documents, which is the same from both sides."""
-    renamed: list[Match]
-    """Those of `matched` that have another name in B."""
-    only_in_a: list[int]
-    only_in_b: list[int]
-    left_out: list[int]
+    @property
+    def target(self) -> str:
+        """A variant of a prompt counts as another target."""
+        return ", ".join(filter(None, (self.in_b.target, self.in_b.variant)))
 
 
-def match_cases(names: Names, a: Counts, b: Counts) -> Matching:
+_ENDS = [1 + len(_TALLY), 1 + 2 * len(_TALLY), 1 + 2 * len(_TALLY) + len(_NAME)]
+
+
+def match_of(row: Row) -> Match:
+    """A row of `matched_rows`; further columns are left."""
+    tallies, names, end = _ENDS
+    a, b = Tally(*row[1:tallies]), Tally(*row[tallies:names])
+    return Match(row[0], a, b, read_name(row[names:end]), read_name(row[end : end + len(_NAME)]))
+
+
+def matched_rows(where: str = "1", *, further: str = "", joined: str = "") -> str:
+    """A query for matches, in the order of files and documents, which is the same from both sides."""
+    columns = f"{_of('a', _TALLY)}, {_of('b', _TALLY)}, {_of('a', _NAME)}, {_of('b', _NAME)}{further}"
+    return f"""
+    SELECT matches.place, {columns} FROM matches
+    CROSS JOIN cases AS a ON a.number = matches.a CROSS JOIN cases AS b ON b.number = matches.b {joined}
+    WHERE {where} ORDER BY matches.place
+    """
+
+
+T = TypeVar("T")
+
+
+class Matching:
     """Cases match by file, id, target and variant. Of those that only one run has, a pair with the same question and
     the same checks is one case under two names, unless several could be meant."""
-    in_a, in_b = ([_is_in(side, number) for number in range(len(names))] for side in (a, b))
-    gone = [number for number in range(len(names)) if in_a[number] and not in_b[number]]
-    new = [number for number in range(len(names)) if in_b[number] and not in_a[number]]
-    renamed = _find_renamed(names, a, b, gone, new)
-    old, now = {one.a for one in renamed}, {one.b for one in renamed}
-    both = [Match(number, number) for number in range(len(names)) if in_a[number] and in_b[number]] + renamed
-    ran = [one for one in both if a.verdicts.trials[one.a] and b.verdicts.trials[one.b]]
-    known = set(ran)
 
-    def place(one: Match) -> tuple[Hashable, ...]:
-        before, after = sorted((names.names[one.a], names.names[one.b]))
-        return before.file, min(a.sketches.place[one.a], b.sketches.place[one.b]), before.id, before, after
+    def __init__(self, table: Table, a: Side, b: Side) -> None:
+        self._table = table
+        self._sides = a, b
+        table.change(_BY_NAME)
+        for name in ("id", "''"):  # first those that kept their id and moved to another file
+            alone = [_LONE.format(id=name, side=side, letter=letter) for side, letter in enumerate("ab")]
+            table.change(_BY_QUESTION.format(a=alone[0], b=alone[1]))
+        table.change(_ORDERED)
 
-    return Matching(
-        matched=sorted(ran, key=place),
-        renamed=sorted((one for one in renamed if one in known), key=place),
-        only_in_a=sorted((number for number in gone if number not in old), key=_order(names, a)),
-        only_in_b=sorted((number for number in new if number not in now), key=_order(names, b)),
-        left_out=sorted((one.a for one in both if one not in known), key=names.names.__getitem__),
-    )
+    def matched(self, make: Callable[[Match], T], where: str = "1") -> Listed[T]:
+        return Listed(self._table, matched_rows(where), lambda row: make(match_of(row)))
 
+    def renamed(self) -> Listed[Renamed]:
+        """Those of the matched that have another name in B."""
+        a, b = self._sides
+        return self.matched(lambda one: Renamed(a.named(one.in_a), b.named(one.in_b)), "renamed")
 
-def _is_in(side: Counts, number: int) -> bool:
-    return bool(side.verdicts.trials[number] or side.verdicts.skipped[number])
+    def only_in(self, side: int) -> Listed[CaseName]:
+        lone = f"side = {side} AND number NOT IN (SELECT {'ab'[side]} FROM pairs)"
+        return self._names(side, f"FROM cases WHERE {lone} ORDER BY file, place, {NAME}")
 
+    def left_out(self) -> Listed[CaseName]:
+        """In both runs, and never begun in one of them."""
+        begun = "number IN (SELECT a FROM pairs) AND number NOT IN (SELECT a FROM matches)"
+        return self._names(0, f"FROM cases WHERE side = 0 AND {begun} ORDER BY {NAME}")
 
-def _order(names: Names, side: Counts) -> Callable[[int], tuple[Hashable, ...]]:
-    return lambda number: (names.names[number].file, side.sketches.place[number], names.names[number])
-
-
-def _find_renamed(names: Names, a: Counts, b: Counts, gone: list[int], new: list[int]) -> list[Match]:
-    """First those that kept their id and moved to another file, then those of the same question alone."""
-    renamed: list[Match] = []
-    for keeps_id in (True, False):
-        old, now = ({one[place] for one in renamed} for place in (0, 1))
-        before = _by_question(names, a, (number for number in gone if number not in old), keeps_id)
-        after = _by_question(names, b, (number for number in new if number not in now), keeps_id)
-        renamed += [
-            Match(numbers[0], after[question][0])
-            for question, numbers in before.items()
-            if len(numbers) == 1 and len(after.get(question, ())) == 1
-        ]
-    return renamed
-
-
-def _by_question(names: Names, side: Counts, numbers: Iterable[int], keeps_id: bool) -> dict[Hashable, list[int]]:
-    found: dict[Hashable, list[int]] = {}
-    for number in numbers:
-        question = side.sketches.known_question(number)
-        if question is not None:
-            _, case, target, variant = names.names[number]
-            found.setdefault((question, target, variant, case if keeps_id else None), []).append(number)
-    return found
+    def _names(self, side: int, rest: str) -> Listed[CaseName]:
+        named = self._sides[side].named
+        return Listed(self._table, f"SELECT {NAME} {rest}", lambda row: named(read_name(row)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import PurePath
 
 from rejoinder.engine.folder import RunFolder
@@ -26,7 +27,7 @@ def changes_between(a: tuple[Receipt, RunFolder], b: tuple[Receipt, RunFolder]) 
             continue
         other_number, other = theirs[place]
         yield from _in_suites(PurePath(place).name, suite, other)
-        if _system_prompts(a[1], number) != _system_prompts(b[1], other_number):
+        if not _have_same_prompts((a[1], number), (b[1], other_number)):
             yield f"system prompt of {PurePath(place).name}"
 
 
@@ -86,6 +87,14 @@ def _shown(value: object) -> str:
     return "not set" if value is None else str(value)
 
 
-def _system_prompts(folder: RunFolder, suite: int) -> set[int]:
+def _have_same_prompts(a: tuple[RunFolder, int], b: tuple[RunFolder, int]) -> bool:
+    """Have the cases of two suites the same system prompts? Those of equal cases are held against each other one by
+    one; only where they differ, all of them are needed."""
+    pairs = zip_longest(_system_prompts(*a), _system_prompts(*b))
+    return all(one == other for one, other in pairs) or set(_system_prompts(*a)) == set(_system_prompts(*b))
+
+
+def _system_prompts(folder: RunFolder, suite: int) -> Iterator[int]:
     """Those of its cases, by their hashes."""
-    return {hash(case.system_prompt) for case in StoredCases(folder.path / "cases.jsonl", suite, Mask({}))}
+    cases = StoredCases(folder.path / "cases.jsonl", suite, Mask({}))
+    return (hash(case.system_prompt) for case in cases)

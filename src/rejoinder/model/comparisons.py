@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -114,7 +115,7 @@ class Flakiness(Struct, frozen=True):
 
     a: FlipRate
     b: FlipRate
-    cases: tuple[FlakyCase, ...]
+    cases: Sequence[FlakyCase]
 
 
 class Noises(Struct, frozen=True):
@@ -132,7 +133,7 @@ class TargetComparison(GroupComparison, frozen=True, kw_only=True):
 
 
 class RunComparison(Struct, frozen=True, kw_only=True):
-    """B against A."""
+    """B against A. Lists of cases may lie on the disk: they are read one at a time when they are walked through."""
 
     a: ComparedRun
     b: ComparedRun
@@ -141,10 +142,10 @@ class RunComparison(Struct, frozen=True, kw_only=True):
     chosen: Literal["a", "b"] | None = None
     """The run that had only cases which failed in the other. Some of them pass by chance: it cannot be told."""
     matched: int
-    only_in_a: tuple[CaseName, ...]
-    only_in_b: tuple[CaseName, ...]
-    renamed: tuple[Renamed, ...]
-    left_out: tuple[CaseName, ...]
+    only_in_a: Sequence[CaseName]
+    only_in_b: Sequence[CaseName]
+    renamed: Sequence[Renamed]
+    left_out: Sequence[CaseName]
     """In both runs, and never begun in one of them."""
     edited: int
     """Matched cases whose question or checks differ."""
@@ -156,7 +157,7 @@ class RunComparison(Struct, frozen=True, kw_only=True):
     latency_s: Delta
     """Of a reply."""
     tokens: Delta
-    flips: tuple[Flip, ...]
+    flips: Sequence[Flip]
     same_words: int
     """Matched cases whose replies are the same, word for word."""
     flakiness: Flakiness
@@ -191,24 +192,24 @@ class RunComparison(Struct, frozen=True, kw_only=True):
         return tuple(flip for flip in self.flips if not flip.broke)
 
     def parts(self) -> dict[str, Any]:
-        """The keys of the JSON: runs and cases by their ids, and in full beside them. Values are as they are."""
-        missing, added, left_out = (
-            [name._asdict() for name in names] for names in (self.only_in_a, self.only_in_b, self.left_out)
-        )
+        """The keys of the JSON: runs and cases by their ids, and in full beside them. Values are as they are; lists of
+        cases are read once, one at a time."""
         return {
             "verdict": self.verdict,
             **{name: getattr(self, name) for name in self.__struct_fields__},
             "a": self.a.run,
             "b": self.b.run,
-            "only_in_a": [name.id for name in self.only_in_a],
-            "only_in_b": [name.id for name in self.only_in_b],
+            "only_in_a": (name.id for name in self.only_in_a),
+            "only_in_b": (name.id for name in self.only_in_b),
+            "flips": iter(self.flips),
+            "flakiness": {"a": self.flakiness.a, "b": self.flakiness.b, "cases": iter(self.flakiness.cases)},
             "runs": {"a": self.a, "b": self.b},
-            "missing": missing,
-            "added": added,
-            "renamed": [{"a": one.a._asdict(), "b": one.b._asdict()} for one in self.renamed],
-            "left_out": left_out,
+            "missing": (name._asdict() for name in self.only_in_a),
+            "added": (name._asdict() for name in self.only_in_b),
+            "renamed": ({"a": one.a._asdict(), "b": one.b._asdict()} for one in self.renamed),
+            "left_out": (name._asdict() for name in self.left_out),
         }
 
     def document(self) -> dict[str, Any]:
         """The comparison as `--format json` writes it."""
-        return msgspec.to_builtins(self.parts())
+        return msgspec.to_builtins(self.parts(), enc_hook=list)

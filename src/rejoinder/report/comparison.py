@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import zip_longest
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby, islice, zip_longest
 from typing import TextIO, cast
 
 from msgspec import Struct
@@ -85,8 +85,8 @@ def write_comparison(
     found: RunComparison, *, width: int = 100, marks: Marks = PLAIN, every: bool = False
 ) -> Iterator[str]:
     """`every`: show all flips, with the replies of those that have kept them."""
-    width = min(width, WIDEST)
-    yield f"{_mark(found, marks)}{_headline(found, marks)}"
+    width, flips = min(width, WIDEST), _count_flips(found)
+    yield f"{_mark(found, marks)}{_headline(found, flips, marks)}"
     yield ""
     yield from _runs(found)
     yield ""
@@ -96,10 +96,10 @@ def write_comparison(
     yield from _groups("tag", [group for group in found.by_tag if _tells_more(group, found)])
     yield from _noise(found)
     yield ""
-    yield from _flips(found, width, marks, every)
+    yield from _flips(found, flips, width, marks, every)
     yield from _others(found)
     yield ""
-    yield f"{_mark(found, marks)}{_result(found)}"
+    yield f"{_mark(found, marks)}{_result(found, flips)}"
 
 
 def write_comparisons_json(comparisons: Sequence[RunComparison]) -> Iterator[str]:
@@ -118,13 +118,31 @@ def write_comparisons_json(comparisons: Sequence[RunComparison]) -> Iterator[str
 def _write_json(found: RunComparison) -> Iterator[str]:
     for place, (name, value) in enumerate(found.parts().items()):
         yield f'{"," if place else "{"}\n  "{name}": '
-        if not isinstance(value, list | tuple) or not value:
+        if isinstance(value, Iterator | tuple):
+            yield from _list_json(cast("Iterable[object]", value), "\n    ", "\n  ")
+        elif isinstance(value, dict):
+            yield from _object_json(cast("dict[str, object]", value))
+        else:
             yield to_json(value)
-            continue
-        for number, entry in enumerate(cast("Sequence[object]", value)):
-            yield f"{',' if number else '['}\n    {to_json(entry)}"
-        yield "\n  ]"
     yield "\n}"
+
+
+def _object_json(value: dict[str, object]) -> Iterator[str]:
+    for place, (name, entry) in enumerate(value.items()):
+        yield f'{"," if place else "{"}"{name}":'
+        if isinstance(entry, Iterator):
+            yield from _list_json(cast("Iterable[object]", entry))
+        else:
+            yield to_json(entry)
+    yield "}"
+
+
+def _list_json(entries: Iterable[object], before: str = "", end: str = "") -> Iterator[str]:
+    """Each entry by itself, with these spaces before it, and before the end of the list."""
+    number = 0
+    for number, entry in enumerate(entries, 1):
+        yield f"{',' if number > 1 else '['}{before}{to_json(entry)}"
+    yield f"{end}]" if number else "[]"
 
 
 _WORDS = {
@@ -147,13 +165,13 @@ def _word(found: Comparison) -> str:
     return f"{word} beyond {100 * found.margin:g} points" if found.verdict == "no-difference" else word
 
 
-def _headline(found: RunComparison, marks: Marks) -> str:
+def _headline(found: RunComparison, flips: _FlipCounts, marks: Marks) -> str:
     if not found.matched:
         return "Cannot tell. No case is in both runs."
     if found.by_target:
         told = "; ".join(_target(one, marks) for one in found.by_target)
-        return f"{_targets_word(found)}: {told}. {_counted(found)}."
-    return f"{_word(found.eventual)}. {_counted(found)}; in the end {_moved(found.eventual, marks)}."
+        return f"{_targets_word(found)}: {told}. {_counted(found, flips)}."
+    return f"{_word(found.eventual)}. {_counted(found, flips)}; in the end {_moved(found.eventual, marks)}."
 
 
 def _targets_word(found: RunComparison) -> str:
@@ -180,10 +198,30 @@ def _mean(found: Comparison, side: int) -> str:
     return "no rate" if found.means is None else percent(found.means[side], rate.cases, rate.interval)
 
 
-def _counted(found: RunComparison) -> str:
-    broke, fixed = len(found.broke), len(found.fixed)
+class _FlipCounts(Struct, frozen=True):
+    """What is said of all flips together, which may be more than fit the memory."""
+
+    broke: int
+    fixed: int
+    repeated: bool
+    """Do trials of a case differ in number or verdict, so that it passes more or less often and does not just flip?"""
+    several: bool
+    """Are they of several targets or variants?"""
+
+
+def _count_flips(found: RunComparison) -> _FlipCounts:
+    broke, repeated, places = 0, False, set[tuple[str, str | None]]()
+    for flip in found.flips:
+        broke += flip.broke
+        repeated = repeated or max(flip.a[1], flip.b[1]) > 1
+        places.add((flip.target, flip.variant))
+    return _FlipCounts(broke, len(found.flips) - broke, repeated, len(places) > 1)
+
+
+def _counted(found: RunComparison, flips: _FlipCounts) -> str:
+    broke, fixed = flips.broke, flips.fixed
     of = f"{broke:,} of {_compared(found)}"
-    if _is_repeated(found):
+    if flips.repeated:
         return f"{of} {'passes' if broke == 1 else 'pass'} less often, {fixed:,} more often"
     return f"{of} broke, {fixed:,} {'was' if fixed == 1 else 'were'} fixed"
 
@@ -192,14 +230,9 @@ def _compared(found: RunComparison) -> str:
     return f"{count(found.matched, 'pair')} of case and target" if found.by_target else count(found.matched, "case")
 
 
-def _is_repeated(found: RunComparison) -> bool:
-    """Do trials of a case differ in number or verdict, so that it passes more or less often and does not just flip?"""
-    return any(max(flip.a[1], flip.b[1]) > 1 for flip in found.flips)
-
-
-def _result(found: RunComparison) -> str:
-    less, more = ("less often", "more often") if _is_repeated(found) else ("broke", "fixed")
-    counts = f"{len(found.broke):,} {less}, {len(found.fixed):,} {more} of {found.matched:,}"
+def _result(found: RunComparison, flips: _FlipCounts) -> str:
+    less, more = ("less often", "more often") if flips.repeated else ("broke", "fixed")
+    counts = f"{flips.broke:,} {less}, {flips.fixed:,} {more} of {found.matched:,}"
     if not found.by_target:
         return f"{comparison_words(found.eventual)}; {counts}"
     return "; ".join([*(f"{_safe(one.name)} {comparison_words(one.comparison)}" for one in found.by_target), counts])
@@ -403,21 +436,26 @@ def _flaky(case: FlakyCase) -> str:
     return f"{_safe(case.id)}: A {repeats_words(case.a)}, B {repeats_words(case.b)}"
 
 
-def _flips(found: RunComparison, width: int, marks: Marks, every: bool) -> Iterator[str]:
-    several = len({(flip.target, flip.variant) for flip in found.flips}) > 1
-    starts = (marks.less, marks.more) if _is_repeated(found) else (marks.broke, marks.fixed)
-    for flips, start, most in ((found.broke, starts[0], BLOCKS), (found.fixed, starts[1], 0)):
-        blocks = [flip for flip in flips if flip.moment is not None][: len(flips) if every else most]
-        for flip in blocks:
-            yield from _block(flip, start, several, width, marks)
+def _flips(found: RunComparison, counts: _FlipCounts, width: int, marks: Marks, every: bool) -> Iterator[str]:
+    starts = (marks.less, marks.more) if counts.repeated else (marks.broke, marks.fixed)
+    kinds = (True, counts.broke, starts[0], BLOCKS), (False, counts.fixed, starts[1], 0)
+    for broke, total, start, most in kinds:
+        shown = set[CaseName]()
+        kept = (flip for flip in found.flips if flip.broke is broke and flip.moment is not None)
+        for flip in islice(kept, total if every else most):
+            shown.add(_name_of(flip))
+            yield from _block(flip, start, counts.several, width, marks)
             yield ""
-        shown = {(one.file, one.id, one.target, one.variant) for one in blocks}
-        rest = [one for one in flips if (one.file, one.id, one.target, one.variant) not in shown]
-        if rest:
-            names = "  ".join(_flip_name(one, several) for one in rest[:MOST_NAMED])
-            yield f"{start}{names}{_more(len(rest))}"
-    if not every and len(found.flips) > min(BLOCKS, len(found.broke)):
+        if total > len(shown):
+            rest = (flip for flip in found.flips if flip.broke is broke and _name_of(flip) not in shown)
+            names = "  ".join(_flip_name(one, counts.several) for one in islice(rest, MOST_NAMED))
+            yield f"{start}{names}{_more(total - len(shown))}"
+    if not every and len(found.flips) > min(BLOCKS, counts.broke):
         yield f"both replies of all: rejoinder compare {_sides(found)} --all"
+
+
+def _name_of(flip: Flip) -> CaseName:
+    return CaseName(flip.file, flip.id, flip.target, flip.variant or "")
 
 
 def _sides(found: RunComparison) -> str:
@@ -522,14 +560,19 @@ def _others(found: RunComparison) -> Iterator[str]:
         yield f"renamed and compared: {', '.join(pairs)}{_more(len(found.renamed))}"
 
 
-def _names(names: Sequence[CaseName]) -> str:
+def _names(names: Iterable[CaseName]) -> str:
     """Each id once, with its targets where they are several."""
-    targets: dict[str, list[str]] = {}
-    for name in names:
-        targets.setdefault(name.id, []).append(name.target)
-    several = len({name.target for name in names}) > 1
-    shown = (_safe(f"{name} ({', '.join(on)})" if several else name) for name, on in list(targets.items())[:MOST_NAMED])
-    return ", ".join(shown) + _more(len(targets))
+    shown: dict[str, list[str]] = {}
+    targets, more = set[str](), 0
+    for (_, case), group in groupby(names, key=lambda name: name[:2]):
+        on = [name.target for name in group]
+        targets.update(on)
+        if case in shown or len(shown) < MOST_NAMED:
+            shown.setdefault(case, []).extend(on)
+        else:
+            more += 1
+    told = (_safe(f"{name} ({', '.join(on)})" if len(targets) > 1 else name) for name, on in shown.items())
+    return ", ".join(told) + _more(len(shown) + more)
 
 
 def _case(name: CaseName) -> str:

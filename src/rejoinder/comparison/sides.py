@@ -1,0 +1,161 @@
+"""A run in a comparison, and what each of its results counts for its case."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple, cast
+
+import msgspec
+from msgspec import Struct
+
+from rejoinder.model.comparisons import CaseName, CaseState
+from rejoinder.model.results import CheckResult, Result
+from rejoinder.model.trials import TrialCounts, count_trial
+from rejoinder.stats.comparison import Trials
+from rejoinder.stats.recovery import Tries, tries_of
+
+
+class Side(Struct, frozen=True):
+    """A run in a comparison."""
+
+    run: str
+    results: Iterable[Result]
+    """They are read twice, one at a time."""
+    target: str | None = None
+    """Only its results count, and cases match those of another target."""
+    variant: str | None = None
+    """The same for a variant; empty for results that have none."""
+
+    def counted(self) -> Iterator[Result]:
+        return filter(self._counts, self.results)
+
+    def _counts(self, result: Result) -> bool:
+        is_of_target = self.target is None or result.target == self.target
+        return is_of_target and (self.variant is None or (result.variant or "") == self.variant)
+
+    def name_of(self, result: Result) -> CaseName:
+        """What the result's case is matched by."""
+        target = "" if self.target is not None else result.target
+        return CaseName(result.case_file, result.id, target, "" if self.variant is not None else result.variant or "")
+
+    def named(self, name: CaseName) -> CaseName:
+        """The case with its target and variant, where it was matched without."""
+        target = name.target if self.target is None else self.target
+        return name._replace(target=target, variant=name.variant if self.variant is None else self.variant)
+
+
+class Tally(NamedTuple):
+    """What the trials of a case come to: sums over its results. Its fields are columns of the table of cases."""
+
+    place: int = 0
+    question: int = 0
+    """The same number for the same question and checks; 0 where nothing was checked."""
+    said: int = 0
+    """The same number where the same was said."""
+    tags: str = ""
+    skipped: int = 0
+    trials: int = 0
+    """This and the next eight are those of `TrialCounts`."""
+    passed: int = 0
+    first: int = 0
+    errors: int = 0
+    failed: int = 0
+    recovered: int = 0
+    controlled: int = 0
+    against: int = 0
+    afresh: int = 0
+    cost: float = 0.0
+    costs: int = 0
+    seconds: float = 0.0
+    replies: int = 0
+    tokens: int = 0
+    conversations: int = 0
+    passing: int | None = None
+    """Which result is the first that passed, and which the first that did not."""
+    failing: int | None = None
+
+    @property
+    def eventual(self) -> Trials:
+        return trials_of(self.passed, self.trials, self.errors)
+
+    @property
+    def first_try(self) -> Trials:
+        return trials_of(self.first, self.trials, self.errors)
+
+    @property
+    def tries(self) -> Tries:
+        return tries_of(TrialCounts(*cast("tuple[int, ...]", self[_TRIALS])))
+
+    @property
+    def state(self) -> CaseState:
+        if 0 < self.passed < self.trials:
+            return "flaky"
+        return "passed" if self.passed else "error" if self.errors == self.trials else "failed"
+
+    @property
+    def spent(self) -> tuple[float | None, float | None, float | None]:
+        """The mean cost of a conversation, seconds of a reply and tokens of a conversation."""
+        return (
+            self.cost / self.costs if self.costs else None,
+            self.seconds / self.replies if self.replies else None,
+            self.tokens / self.conversations if self.conversations else None,
+        )
+
+
+@lru_cache(maxsize=1 << 12)
+def trials_of(passed: int, trials: int, errors: int) -> Trials:
+    """Cases are many and their counts few: equal ones are one value."""
+    return Trials(passed, trials, errors)
+
+
+_TRIALS = slice(Tally._fields.index("trials"), Tally._fields.index("afresh") + 1)
+KEPT = (1 << 61) - 1
+"""Bits of a digest: two of them can be added."""
+_encode = msgspec.json.Encoder().encode
+
+
+def tally_of(result: Result, number: int) -> Tally:
+    """What one result counts. `number`: its place among the results of its side."""
+    tags = tags_in_text(result.tags) if result.tags else ""
+    if result.status == "skipped":
+        return Tally(skipped=1, tags=tags)
+    checks = tuple(check.check for check in result.turns[0].checks) if result.turns else ()
+    replies = tuple(turn.response for turn in result.turns)
+    timed, has_reply = result.reply_times, any(reply is not None for reply in replies)
+    return Tally(
+        result.number,
+        hash((_encode(result.raw_request), checks)) & KEPT if checks else 0,
+        hash(f"{hash((result.trial, replies))}") & KEPT,  # sums of hashes of tuples are too often equal
+        tags,
+        0,
+        *count_trial(result),
+        cost=0.0 if result.cost is None else float(result.cost),
+        costs=int(result.cost is not None),
+        seconds=float(sum(timed)),
+        replies=len(timed),
+        tokens=result.usage.total_tokens if has_reply else 0,
+        conversations=int(has_reply),
+        passing=number if result.passed else None,
+        failing=None if result.passed else number,
+    )
+
+
+@lru_cache(maxsize=1 << 10)
+def tags_in_text(tags: tuple[str, ...]) -> str:
+    """One on each line, so that those of several trials can be joined."""
+    return "".join(f"{json.dumps(tag)}\n" for tag in tags)
+
+
+@lru_cache(maxsize=1 << 10)
+def read_tags(text: str) -> frozenset[str]:
+    return frozenset(json.loads(line) for line in text.split("\n") if line)
+
+
+def votes_of(checks: Iterable[CheckResult]) -> Iterator[tuple[str, tuple[float, ...]]]:
+    """The checks that a judge gave several votes on, with the votes."""
+    for check in checks:
+        if check.judge is not None and len(check.votes) > 1:
+            yield check.check, tuple(map(float, check.votes))
+        yield from votes_of(check.children)
