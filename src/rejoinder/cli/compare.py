@@ -10,7 +10,7 @@ import click
 from rejoinder.cli.grouping import format_option
 from rejoinder.cli.options import trust_option
 from rejoinder.cli.output import echo_marked, width_of, write_machine
-from rejoinder.engine.comparing import Wanted, compare_recorded, compare_targets, compare_variants, runs_to_compare
+from rejoinder.engine.comparing import TARGETS, VARIANTS, Wanted, compare_parts, compare_recorded, runs_to_compare
 from rejoinder.engine.recorded import open_recorded
 from rejoinder.engine.verify import sound_run
 from rejoinder.errors import UsageError
@@ -64,7 +64,7 @@ def command(
         if len(runs) > 1:
             raise UsageError(f"--{what} compares the {what} of one run", f"Name one run, or leave --{what} out.")
         report = sound_run(open_recorded(runs[0] if runs else None, trust=trust))
-        found = compare_targets(report, wanted) if by_target else compare_variants(report, wanted)
+        found = compare_parts(report, TARGETS if by_target else VARIANTS, wanted)
     else:
         root = find_root(Path.cwd(), Path.cwd())
         found = compare_recorded(runs_to_compare([blessed_run(root, name) for name in runs], trust=trust), wanted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import isfinite
 from pathlib import PurePath
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
 from msgspec import Struct, structs
@@ -83,27 +83,33 @@ def _lone(in_a: list[str], in_b: list[str]) -> tuple[str, str] | tuple[None, Non
     return (in_a[0], in_b[0]) if len(in_a) == len(in_b) == 1 and in_a != in_b else (None, None)
 
 
-def compare_targets(report: RunReport, wanted: Wanted = USUAL) -> list[RunComparison]:
-    """Each target of a run against its first."""
-    targets = list(report.summary.by_target)
-    if len(targets) < 2:
-        raise UsageError(
-            f"run {report.folder.id} asked one target, and there is nothing to compare it with",
-            "Run several at once: `rejoinder run -m a,b`.",
-        )
-    first, *others = (_Chosen(report, target) for target in targets)
-    return [_compare(first, other, wanted) for other in others]
+class Part(Struct, frozen=True):
+    """What the conversations of one run are told apart by."""
+
+    field: Literal["target", "variant"]
+    fault: str
+    """What is said of a run that has less than two."""
+    hint: str
 
 
-def compare_variants(report: RunReport, wanted: Wanted = USUAL) -> list[RunComparison]:
-    """Each variant of a run against its first."""
-    variants = list(report.summary.by_variant)
-    if len(variants) < 2:
-        raise UsageError(
-            f"run {report.folder.id} has no two variants to compare",
-            "A suite has them under `variants`, and `rejoinder run` runs all of them.",
-        )
-    first, *others = (_Chosen(report, None, variant) for variant in variants)
+TARGETS = Part(
+    "target",
+    "asked one target, and there is nothing to compare it with",
+    "Run several at once: `rejoinder run -m a,b`.",
+)
+VARIANTS = Part(
+    "variant",
+    "has no two variants to compare",
+    "A suite has them under `variants`, and `rejoinder run` runs all of them.",
+)
+
+
+def compare_parts(report: RunReport, part: Part, wanted: Wanted = USUAL) -> list[RunComparison]:
+    """Each target, or variant, of a run against its first."""
+    names = list(report.summary.by_target if part.field == "target" else report.summary.by_variant)
+    if len(names) < 2:
+        raise UsageError(f"run {report.folder.id} {part.fault}", part.hint)
+    first, *others = (_Chosen(report, **{part.field: name}) for name in names)
     return [_compare(first, other, wanted) for other in others]
 
 
