@@ -77,14 +77,14 @@ class Opening(Struct, frozen=True):
     control: Control | None = None
 
 
-class Ask(Struct, frozen=True):
+class Ask(Struct, frozen=True, gc=False):
     turn: int
     messages: tuple[ChatMessage, ...]
     afresh: bool = False
     """Asked beside the conversation, as a control: nothing of it is said in the conversation."""
 
 
-class Grade(Struct, frozen=True):
+class Grade(Struct, frozen=True, gc=False):
     turn: int
     checks: tuple[AnyCheck, ...]
     reply: Reply
@@ -101,7 +101,7 @@ Answer: TypeAlias = Reply | Failure | Stop | tuple[Verdict, ...]
 Conversation: TypeAlias = Generator[Effect, Answer, Outcome]
 
 
-class _Next(Struct, frozen=True):
+class _Next(Struct, frozen=True, gc=False):
     """A follow-up that waits to be sent."""
 
     follow_up: FollowUp
@@ -142,7 +142,7 @@ def _converse(opening: Opening, controls: list[Turn]) -> Conversation:
             return _error(turns, Trouble(type=reply.type, message=reply.message, status=reply.status, turn=number))
         assert isinstance(reply, Reply)
         replies.append(reply.text)
-        checks = tuple(item.check for item in level.items if item.check is not None)
+        checks = tuple([item.check for item in level.items if item.check is not None])
         verdicts = yield Grade(number, checks, reply, sent, tuple(prompts), tuple(replies))
         assert isinstance(verdicts, tuple)
         state = level_state(level, checks, verdicts)
@@ -225,9 +225,9 @@ def level_score(
     checks: tuple[AnyCheck, ...], verdicts: tuple[Verdict, ...], unknown: float | None = None
 ) -> float | None:
     """The weighted mean of the scores that there are; those that are not there may be worth something, too."""
-    scores = (unknown if verdict.score is None else verdict.score for verdict in verdicts)
+    scores = [unknown if verdict.score is None else verdict.score for verdict in verdicts]
     return weighted_mean(
-        (check.weight, score) for check, score in zip(checks, scores, strict=True) if score is not None
+        [(check.weight, score) for check, score in zip(checks, scores, strict=True) if score is not None]
     )
 
 

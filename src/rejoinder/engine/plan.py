@@ -29,6 +29,7 @@ from rejoinder.model import (
     Target,
     TextPart,
     file_in_project,
+    title_of,
     walk_level,
 )
 from rejoinder.model.chosen_names import ChosenNames, chosen_names
@@ -54,6 +55,8 @@ class Prepared(Pair, frozen=True):
     opening: Opening
     content: bytes
     """A digest of the first request, the case and the target."""
+    title: str
+    """What reports call the case."""
 
     @property
     def variant(self) -> str:
@@ -313,7 +316,7 @@ def prepare(pair: Pair, suite_name: str, target_identity: bytes) -> Prepared:
         prompt.question, prompt.messages, case.level, case.followups, case.max_turns, control=case.control
     )
     digest = _digest(case, target_identity, prompt)
-    return Prepared(suite, case, target, pair.judge, suite_name, prompt, opening, digest)
+    return Prepared(suite, case, target, pair.judge, suite_name, prompt, opening, digest, title_of(case))
 
 
 def name_of(suite: Suite) -> str:

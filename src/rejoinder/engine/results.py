@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from time import gmtime, strftime
 from typing import Any
@@ -32,7 +33,6 @@ from rejoinder.model import (
     Usage,
     UsageResult,
     Verdict,
-    title_of,
 )
 from rejoinder.model.providers import row_of
 from rejoinder.model.results import NO_USAGE_RESULT, ErrorResult, ForkedFrom, SentMessages
@@ -48,13 +48,13 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
     spent = turns if outcome.control is None else (*turns, outcome.control)
     judged = [verdict for turn in spent for verdict in _leaves(turn.verdicts) if verdict.judged] if explained else []
     deciding = list(_leaves(turns[-1].verdicts)) if explained else []
-    fork = prepared.opening.fork
+    fork, turn_results = prepared.opening.fork, _turn_results(turns, prepared.target, include_messages)
     return Result(
         suite=prepared.suite_name,
         id=case.id,
         name=case.name,
         number=case.number,
-        title=title_of(case),
+        title=prepared.title,
         id_written=case.id_written,
         tags=case.tags,
         conversation_id=case.conversation_id,
@@ -65,18 +65,18 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
         passed=outcome.status == "passed",
         score=outcome.score,
         succeeded_on_turn=outcome.succeeded_on_turn,
-        hits=tuple(hit for verdict in deciding for hit in verdict.hits),
-        misses=tuple(miss for verdict in deciding for miss in verdict.misses),
+        hits=tuple([hit for verdict in deciding for hit in verdict.hits]),
+        misses=tuple([miss for verdict in deciding for miss in verdict.misses]),
         reasoning=_reasoning(deciding),
-        turns=_turn_results(turns, prepared.target, include_messages),
-        usage=_usage_result(*(turn.usage for turn in spent)),
-        cost=add_costs(turn.reply.cost for turn in spent if turn.reply is not None),
-        judge_usage=_usage_result(*(verdict.usage for verdict in judged)),
-        judge_cost=add_costs(verdict.cost for verdict in judged),
+        turns=turn_results,
+        usage=_usage_result([turn.usage for turn in spent]),
+        cost=add_costs([turn.reply.cost for turn in spent if turn.reply is not None]),
+        judge_usage=_usage_result([verdict.usage for verdict in judged]),
+        judge_cost=add_costs([verdict.cost for verdict in judged]),
         raw_request=prepared.prompt.raw_request,
         error=_error_result(outcome),
         cost_breakdown=_breakdown(spent),
-        timestamp=_time(turns[0].reply.started_at) if turns and turns[0].reply is not None else None,
+        timestamp=turn_results[0].started_at if turn_results else None,
         file=case.file,
         suite_file=prepared.suite_file if prepared.suite_file != case.file else "",
         line=case.line,
@@ -112,7 +112,7 @@ def _reasoning(verdicts: list[Verdict]) -> str | None:
     return " | ".join(texts) or None
 
 
-def _usage_result(*usages: Usage) -> UsageResult:
+def _usage_result(usages: list[Usage]) -> UsageResult:
     if not usages:
         return NO_USAGE_RESULT
     usage = sum(usages[1:], usages[0])
@@ -163,7 +163,7 @@ def _turn_result(turn: Turn, target: Target, sent: SentMessages | None) -> TurnR
         response=turn.response,
         passed=turn.passed,
         checks=tuple(map(_check_result, turn.verdicts)),
-        usage=_usage_result(reply.usage),
+        usage=_usage_result([reply.usage]),
         cost=reply.cost,
         duration_s=reply.latency_s,
         cost_breakdown=reply.price,
@@ -190,7 +190,12 @@ def _time(seconds: float | None) -> str | None:
     """A time in UTC, as ISO 8601 has it."""
     if seconds is None:
         return None
-    return f"{strftime('%Y-%m-%dT%H:%M:%S', gmtime(seconds))}.{int(seconds % 1 * 1000):03d}Z"
+    return f"{_second(int(seconds))}.{int(seconds % 1 * 1000):03d}Z"
+
+
+@lru_cache(maxsize=64)  # many calls start in the same second
+def _second(seconds: int) -> str:
+    return strftime("%Y-%m-%dT%H:%M:%S", gmtime(seconds))
 
 
 def _model_name(target: Target, reply: Reply) -> str:

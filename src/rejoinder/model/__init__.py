@@ -1,4 +1,8 @@
-"""The words of the domain as frozen values. Nothing here does I/O or knows YAML or a provider."""
+"""The words of the domain as frozen values. Nothing here does I/O or knows YAML or a provider.
+
+`gc=False` stands at values that a conversation makes many of. They hold plain data and never themselves, so the garbage
+collector would look through them for nothing.
+"""
 
 from rejoinder.model.calls import *
 from rejoinder.model.cases import *

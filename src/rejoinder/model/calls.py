@@ -37,7 +37,7 @@ def key_kind(key: str) -> str:
     return key.partition("-")[0]
 
 
-class Usage(Struct, frozen=True, omit_defaults=True):
+class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     """Tokens as the provider counted them. `approximate` says that they were not counted, but estimated."""
 
     input_tokens: int = 0
@@ -91,7 +91,7 @@ MILLION = 1_000_000
 Dollars: TypeAlias = Annotated[float, Meta(ge=0)]
 
 
-class Cost(Struct, frozen=True):
+class Cost(Struct, frozen=True, gc=False):
     input: float
     output: float
 
@@ -125,7 +125,7 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class Request(Struct, frozen=True, gc=False, kw_only=True):
     """One call of a provider. `messages` is the whole conversation so far; `question` is turn 1 as a transcript."""
 
     target: str
@@ -152,7 +152,7 @@ class Request(Struct, frozen=True, kw_only=True):
         return self.kind == "judge"
 
 
-class Reply(Struct, frozen=True, omit_defaults=True):
+class Reply(Struct, frozen=True, gc=False, omit_defaults=True):
     text: str
     usage: Usage = NO_USAGE
     cost: float | None = None
@@ -190,7 +190,7 @@ NO_RECORDING = "no-recording"
 """The type of a Failure: something was asked that is not recorded."""
 
 
-class Failure(Struct, frozen=True, omit_defaults=True):
+class Failure(Struct, frozen=True, gc=False, omit_defaults=True):
     """A call that ended in an error for good."""
 
     type: str

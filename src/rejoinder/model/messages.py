@@ -59,7 +59,7 @@ class Message(Struct, frozen=True, omit_defaults=True):
     """The call that a tool's message answers."""
 
 
-class ChatMessage(Struct, frozen=True, omit_defaults=True):
+class ChatMessage(Struct, frozen=True, gc=False, omit_defaults=True):
     """One message as an LLM API receives it, before a provider maps roles."""
 
     role: Role

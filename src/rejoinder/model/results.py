@@ -53,7 +53,7 @@ def weighted_mean(pairs: Iterable[tuple[float, float]]) -> float | None:
     return fsum([weight * score for weight, score in pairs]) / fsum([weight for weight, _ in pairs])
 
 
-class Verdict(Struct, frozen=True):
+class Verdict(Struct, frozen=True, gc=False):
     """What a check says of a reply. A check in error has neither passed nor failed."""
 
     check: str
@@ -95,7 +95,7 @@ class Verdict(Struct, frozen=True):
         return self.state == "passed"
 
 
-class AskedBy(Struct, frozen=True):
+class AskedBy(Struct, frozen=True, gc=False):
     """The check whose failure sent a turn."""
 
     turn: Count
@@ -103,7 +103,7 @@ class AskedBy(Struct, frozen=True):
     """Its place in that turn's `checks`, as an index path; empty where each passed and only the threshold failed."""
 
 
-class Turn(Struct, frozen=True, kw_only=True):
+class Turn(Struct, frozen=True, gc=False, kw_only=True):
     turn: int
     depth: int
     prompt: str
@@ -133,7 +133,7 @@ class Trouble(Struct, frozen=True, kw_only=True):
     status: int | None = None
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class Outcome(Struct, frozen=True, gc=False, kw_only=True):
     """How a conversation ended."""
 
     status: Status
@@ -156,7 +156,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
         return False
 
 
-class UsageResult(Struct, frozen=True, omit_defaults=True):
+class UsageResult(Struct, frozen=True, gc=False, omit_defaults=True):
     input_tokens: Count
     output_tokens: Count
     total_tokens: Count
@@ -181,7 +181,7 @@ class UsageResult(Struct, frozen=True, omit_defaults=True):
 NO_USAGE_RESULT = UsageResult(0, 0, 0)
 
 
-class CheckResult(Struct, frozen=True, omit_defaults=True):
+class CheckResult(Struct, frozen=True, gc=False, omit_defaults=True):
     check: str
     """The kind and its value as written: `match *72*`."""
     passed: bool
@@ -223,7 +223,7 @@ class SentMessages(Struct, frozen=True):
     added: tuple[ChatMessage, ...]
 
 
-class TurnResult(Struct, frozen=True, omit_defaults=True):
+class TurnResult(Struct, frozen=True, gc=False, omit_defaults=True):
     turn: Count
     depth: Count
     prompt: str
@@ -285,7 +285,7 @@ def case_file(suite_file: str, file: str) -> str:
     return f"{suite_file} > {file}" if suite_file and suite_file != file else file
 
 
-class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """One conversation: a line of `results.jsonl`."""
 
     suite: str
@@ -347,7 +347,12 @@ class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def first_try(self) -> bool:
         """Did it pass without being answered back?"""
-        return self.passed and not any(turn.depth for turn in self.turns)
+        return self.passed and not self.was_answered_back
+
+    @property
+    def was_answered_back(self) -> bool:
+        """Was a follow-up sent?"""
+        return any(turn.depth for turn in self.turns)
 
     @property
     def has_control(self) -> bool:
@@ -363,12 +368,12 @@ class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def recovered_at_once(self) -> bool:
         """Did it pass after the first follow-up? Only that is compared with asking afresh, which happens once: who
         is asked again and again is right by chance sooner or later."""
-        return self.passed and sum(turn.depth > 0 for turn in self.turns) == 1
+        return self.passed and sum([turn.depth > 0 for turn in self.turns]) == 1
 
     @property
     def reply_times(self) -> tuple[float, ...]:
         """The seconds that each reply of a model took. How fast a script answers says nothing about it."""
-        return tuple(turn.duration_s for turn in self.turns if turn.response is not None and turn.model is not None)
+        return tuple([turn.duration_s for turn in self.turns if turn.response is not None and turn.model is not None])
 
     @property
     def total_cost(self) -> float | None:
