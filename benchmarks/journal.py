@@ -55,13 +55,13 @@ class Forgetful:
         self._encode = msgspec.json.Encoder().encode
         self.open_calls: set[str] = set()
 
-    async def asked(self, record: Asked) -> None:
+    def asked(self, record: Asked) -> None:
         self._encode(record)
 
-    def asked_within(self, record: Asked) -> None:
+    def asked_inside(self, record: Asked) -> None:
         self._encode(record)
 
-    def failed(self, key: str, *, charged: bool) -> None: ...
+    def failed(self, key: str, *, charged: bool, final: bool) -> None: ...
 
     async def told(self, record: Told) -> None:
         self._encode(record)

@@ -156,8 +156,8 @@ Asks: TypeAlias = tuple[str, str]
 class Ledger:
     """What a run has spent before, read from its journal: a run that is taken up again has what is left.
 
-    Retries are written down by another thread than the failures before them, so of a call's attempts only their
-    number is known for certain, and not which of them failed.
+    Older journals may have a retry before the failure that it follows, so of a call's attempts only their number is
+    known for certain, and not which of them failed.
     """
 
     def __init__(

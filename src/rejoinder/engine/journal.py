@@ -3,9 +3,11 @@
 An append-only file with one JSON record a line. `asked` is handed to the operating system before a call is made;
 `told` is written after it, and waited for until it is on the disk. So a call that was asked and not told is *in
 doubt*: only such calls can be made twice. One thread commits what was told: it takes all that waits, one write, one
-fdatasync, and wakes the waiters. What one turn of the event loop asks is one write, and what it tells is handed to
-that thread together, so that the two do not get in each other's way for every record. There is no timer, so a lone
-record never waits for company.
+fdatasync, and wakes the waiters. What one turn of the event loop tells is handed to that thread together, so that the
+two do not get in each other's way for every record. There is no timer, so a lone record never waits for company.
+
+Waiters are woken a few at a time. Conversations that were committed together would otherwise all go on before the
+first of them makes its next call, and so keep in step: all would wait for their answers, and then for each other.
 
 A last line that was torn by a crash is cut off when the journal is opened again. A line that is damaged elsewhere is
 an error that names it: nothing is guessed.
@@ -32,6 +34,8 @@ from rejoinder.model import Failure, Reply
 from rejoinder.run_files import lines_of, open_file, open_to_append
 
 FORMAT = 2
+AT_ONCE = 16
+"""Conversations that go on in one turn of the event loop: fewer cost more commits, more wait for each other."""
 
 
 class JournalError(RejoinderError):
@@ -47,7 +51,7 @@ class Opened(Struct, frozen=True, tag="opened"):
     in_doubt: int = 0
 
 
-class Asked(Struct, frozen=True, tag="asked", omit_defaults=True):
+class Asked(Struct, frozen=True, gc=False, tag="asked", omit_defaults=True):
     key: str
     case: str
     target: str
@@ -61,7 +65,7 @@ class Asked(Struct, frozen=True, tag="asked", omit_defaults=True):
     """The call does not leave this process, so it cannot be in doubt."""
 
 
-class Told(Struct, frozen=True, tag="told", omit_defaults=True):
+class Told(Struct, frozen=True, gc=False, tag="told", omit_defaults=True):
     """What came of a call: a reply or a failure, after so many attempts."""
 
     key: str
@@ -193,7 +197,7 @@ class _File:
 
 
 class Journal:
-    """The journal of an open run. `told` returns when the record is on the disk; both raise JournalError."""
+    """The journal of an open run. `told` returns when the record is on the disk. Each method raises JournalError."""
 
     def __init__(self, path: Path, mask: Mask, history: History | None = None) -> None:
         self._mask = mask if mask else None
@@ -201,26 +205,19 @@ class Journal:
         self._file = _File(path, history.size if history else 0)
         self.open_calls: set[str] = set()
         """Calls that were asked and not told: in doubt, should the run end now."""
-        self._to_ask: list[_Entry] = []
-        """What this turn of the event loop is about to ask."""
         self._pending: list[_Entry] = []
-        """What else it has brought."""
+        """What this turn of the event loop has brought."""
         self._queue: SimpleQueue[list[_Entry] | None] = SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._commit_for_ever, name="rejoinder-journal", daemon=True)
         self._thread.start()
         self._file.append(self._line(Opened(FORMAT, history.in_doubt if history else 0)))
 
-    async def asked(self, record: Asked) -> None:
+    def asked(self, record: Asked) -> None:
         """Returns when the operating system has the record: it survives the end of this process. Then call."""
-        waiter = self._loop.create_future()
-        self._write_soon((self._line(record), waiter))
+        self._file.append(self._line(record))
+        reached("asked.written")
         self.open_calls.add(record.key)
-        try:
-            await waiter
-        except asyncio.CancelledError:
-            self.failed(record.key)  # the call is not made
-            raise
 
     def asked_inside(self, record: Asked) -> None:
         """A call that does not leave this process; its record may wait for the next commit."""
@@ -233,14 +230,18 @@ class Journal:
         reached("told.queued")
         await waiter
 
-    def failed(self, key: str, *, charged: bool = False) -> None:
-        """The attempt has failed for certain. No task waits for this, but it stands before the next attempt."""
+    def failed(self, key: str, *, charged: bool, final: bool) -> None:
+        """The attempt has failed for certain. If it was the last, this is written together with what is told of the
+        call, so that the call is not made again; else it stands before the record of the next attempt."""
+        line, was_open = self._line(Failed(key, charged)), key in self.open_calls
         self.open_calls.discard(key)
-        self._write_soon((self._line(Failed(key, charged)), None))
+        if was_open and not final:
+            self._file.append(line)
+        else:
+            self._gather((line, None))
 
     def close(self) -> None:
         """Write what waits and let go of the file."""
-        self._write_asked()
         self.flush()
         self._file.close()
 
@@ -249,26 +250,6 @@ class Journal:
         self._hand_over()
         self._queue.put(None)
         self._thread.join()
-
-    def _write_soon(self, entry: _Entry) -> None:
-        """One write for all that this turn of the event loop has, in its order."""
-        if not self._to_ask:
-            self._loop.call_soon(self._write_asked)
-        self._to_ask.append(entry)
-
-    def _write_asked(self) -> None:
-        batch, self._to_ask = self._to_ask, []
-        if not batch:
-            return
-        failure: JournalError | None = None
-        try:
-            self._file.append(b"".join(line for line, _ in batch))
-            for _, waiter in batch:
-                if waiter is not None:
-                    reached("asked.written")
-        except JournalError as error:
-            failure = error
-        _wake([waiter for _, waiter in batch if waiter is not None], failure)
 
     def _gather(self, entry: _Entry) -> None:
         if not self._pending:
@@ -318,9 +299,12 @@ class Journal:
 
 
 def _wake(waiters: list[asyncio.Future[None]], failure: JournalError | None) -> None:
-    for waiter in waiters:
+    """Let those go on that wait for a record, the others in the next turn of the event loop."""
+    for waiter in waiters[:AT_ONCE]:
         if not waiter.done():
             if failure is None:
                 waiter.set_result(None)
             else:
                 waiter.set_exception(failure)
+    if len(waiters) > AT_ONCE:
+        asyncio.get_running_loop().call_soon(_wake, waiters[AT_ONCE:], failure)

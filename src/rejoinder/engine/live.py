@@ -108,7 +108,8 @@ class Live:
                 self._settle(paid, None if error.type in _UNCERTAIN or _is_charged(error) else NOTHING)
                 decision = decide_retry(error, opened.retries, tries, opened.state.refused_for(error))
                 if error.type not in _UNCERTAIN:
-                    self._journal.failed(call.key, charged=_is_charged(error))
+                    final = decision.retry_in_s is None
+                    self._journal.failed(call.key, charged=_is_charged(error), final=final)
                 if limiter is not None:
                     _inform(limiter, ticket, error, decision, opened.retries)
                 if decision.retry_in_s is None:
@@ -129,7 +130,9 @@ class Live:
             if limiter is not None:
                 limiter.leave(tokens=reply.usage.total_tokens)
             opened.state.has_answered(reply)
-            reply = tries.noted(opened.priced(structs.replace(reply, usage=reply.usage.possible())), seconds)
+            usage = reply.usage.possible()
+            reply = reply if usage is reply.usage else structs.replace(reply, usage=usage)
+            reply = tries.noted(opened.priced(reply), seconds)
             self._settle(paid, None if reply.usage.approximate else amount_of(reply))
             return await self._told(Told(call.key, reply, attempts=tries.made))
 
@@ -154,7 +157,7 @@ class Live:
         started = time.perf_counter()
         try:
             if isinstance(work, Post):
-                await self._journal.asked(record)
+                self._journal.asked(record)
                 text = await self._webhooks.post(work)
             else:
                 assert work is not None
@@ -181,7 +184,7 @@ class Live:
                 ticket, most = await self._reserve(self._budget, opened, request)
                 record = structs.replace(record, most=most)
             if provider.outside:
-                await self._journal.asked(record)
+                self._journal.asked(record)
             else:
                 self._journal.asked_inside(record)
         except BaseException as error:
