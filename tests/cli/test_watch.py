@@ -72,7 +72,7 @@ def test_what_a_change_touches_is_run_again(two_suites: Watching, project: Proje
     text = two_suites.wait_for("waiting for a change", 2)
     assert "two.yaml: something changed" in text
     again = text.partition("something changed")[2]
-    assert "two.yaml on script: 1 conversation" in again
+    assert "two.yaml on script, 1 case" in again
     assert "1 failed" in again
     assert "one.yaml" not in again
 

@@ -261,9 +261,11 @@ def test_with_several_targets_too_variants_have_counts_alone(project: Project) -
 def test_the_terminal_shows_variants_like_targets(project: Project) -> None:
     project.write("evals.yaml", two())
     text = project.run("run", "evals.yaml", code=1)
-    assert "Eval 1 (terse): Question a" in text
-    [head] = [line for line in text.splitlines() if "rate (95 %)" in line]
-    assert head.split()[0] == "variant"
+    rows = [line.split() for line in text.splitlines()]
+    assert ["case", "plain", "terse"] in rows
+    assert any(row[:3] == ["FAIL", "a", "on"] for row in rows)
+    assert any(row[:2] == ["variant", "passed"] for row in rows)
+    assert "terse against plain: " in text
     exported = project.run("export", "last", "--to", "markdown")
     assert "| Variant | Passed |" in exported
 

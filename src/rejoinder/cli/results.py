@@ -159,8 +159,22 @@ def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
         signs = signs_for(sys.stdout)
         for result in report.results:
             echo(*write_conversation(result, label=label_of(result, report), signs=signs), "")
-    extras = Extras(figures=verbose, corrected=corrected, traceback=traceback_of(report))
+    extras = Extras(
+        figures=verbose, corrected=corrected, traceback=traceback_of(report), compared=_variants_compared(report)
+    )
     echo_lines(write_ending(report, commands, form, extras))
+
+
+def _variants_compared(report: RunReport) -> tuple[str, ...]:
+    """What became of the second of two variants, in a line."""
+    summary = report.summary
+    if len(summary.by_variant) != 2 or len(summary.by_target) > 1 or report.run.status != "completed":
+        return ()
+    from rejoinder.engine.comparing import VARIANTS, compare_parts
+    from rejoinder.report.comparison import marks_for, sum_up
+
+    [found] = compare_parts(report, VARIANTS)
+    return (sum_up(found, marks_for(sys.stdout)),)
 
 
 def traceback_of(report: RunReport) -> str | None:

@@ -102,6 +102,12 @@ def write_comparison(
     yield f"{_mark(found, marks)}{_result(found, flips)}"
 
 
+def sum_up(found: RunComparison, marks: Marks = PLAIN) -> str:
+    """The comparison of two variants in a line: `terse against chatty: Cannot tell. ...`."""
+    names = [", ".join(map(_safe, side.variants or side.targets)) for side in (found.b, found.a)]
+    return f"{' against '.join(names)}: {_headline(found, _count_flips(found), marks)}"
+
+
 def write_comparisons_json(comparisons: Sequence[RunComparison]) -> Iterator[str]:
     """One comparison is a document; several are a list of them. Flips may be many: they are written one by one."""
     if len(comparisons) == 1:

@@ -84,7 +84,8 @@ def _within(rows: Iterator[Line] | tuple[Line, ...], form: Form) -> Iterator[Lin
 
 def _screen(run: Run, commands: Commands, form: Form, extras: Extras) -> Iterator[Line]:
     found, summary = look_through(run), run.summary
-    yield from _recovered(found, form)
+    if not found.columns:  # the grid has them
+        yield from _recovered(found, form)
     yield from _errors(run, found, form, extras.traceback)
     yield from _failures(run, found, form)
     yield from _strips(found, form)
@@ -94,8 +95,8 @@ def _screen(run: Run, commands: Commands, form: Form, extras: Extras) -> Iterato
     else:
         yield from _facts(run, form)
         yield from write_recovery(summary, form)
-        yield from write_groups("target", summary.by_target, form)
-        yield from write_groups("variant", summary.by_variant, form)
+        yield from write_groups("target", summary.by_target, form, has_prices=bool(summary.unpriced))
+        yield from write_groups("variant", summary.by_variant, form, has_prices=bool(summary.unpriced))
     yield EMPTY
     yield from (row for text in extras.compared for row in paragraph(line(safe(text)), form))
     yield from _notes(run, form, extras)
@@ -247,8 +248,7 @@ def _facts(run: Run, form: Form) -> Iterator[Line]:
     suites = ", ".join(dict.fromkeys(safe(suite.name or PurePath(suite.path).name) for suite in receipt.suites))
     targets = list(summary.by_target) or [target.name for target in receipt.targets]
     on = [Piece(" on "), Piece(safe(", ".join(targets)), "name")] if len(targets) == 1 else []
-    chosen = f"{receipt.chosen.cases:,} of {count(receipt.chosen.of, 'case')}" if receipt.chosen else None
-    cases = chosen or count(summary.cases or summary.by_case.passed + summary.by_case.failed, "case")
+    cases = str(receipt.chosen or "") or count(summary.cases or summary.by_case.passed + summary.by_case.failed, "case")
     cost = _cost(summary, receipt.budget)
     parts = [
         cases,

@@ -150,8 +150,8 @@ def _rows(rows: list[_Figures]) -> Iterator[Line]:
         )
 
 
-def write_groups(what: str, groups: dict[str, TargetSummary], form: Form) -> Iterator[Line]:
-    """One row for each of several targets or variants."""
+def write_groups(what: str, groups: dict[str, TargetSummary], form: Form, *, has_prices: bool) -> Iterator[Line]:
+    """One row for each of several targets or variants. `has_prices`: is it worth saying that a price is not known?"""
     if len(groups) < 2:
         return
     from rejoinder.stats import percent
@@ -166,6 +166,7 @@ def write_groups(what: str, groups: dict[str, TargetSummary], form: Form) -> Ite
         for group, share in zip(each, shares, strict=True)
     ]
     times = ["" if group.duration_s is None else seconds(group.duration_s) for group in each]
+    costs = ["" if group.cost is None and not has_prices else money(group.cost) for group in each]
     names = [line((form.cut(safe(name), LONGEST_CASE), "name")) for name in groups]
     yield from write_table(
         [
@@ -174,7 +175,7 @@ def write_groups(what: str, groups: dict[str, TargetSummary], form: Form) -> Ite
             _figures("", shares),
             _figures("95 %", bounds),
             _figures("first try", [f"{group.first_try:,}" for group in each], leaves=3),
-            _figures("cost", [money(group.cost) for group in each], leaves=2),
+            _figures("cost", costs, leaves=2),
             _figures("reply", times, leaves=1),
         ],
         form,
