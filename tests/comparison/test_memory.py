@@ -12,8 +12,9 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from rejoinder.comparison import Side, compare_sides
+from rejoinder.comparison import Side, compare_sides, table
 from rejoinder.engine.summary import summarise
+from rejoinder.errors import RejoinderError
 from rejoinder.model import Result
 from rejoinder.report.comparison import write_comparison, write_comparisons_json
 from tests.comparison.sides import one
@@ -75,6 +76,13 @@ def test_counting_a_run_does_not_grow_with_cases() -> None:
     peak(MANY)  # what is imported and cached counts for neither
     grown = (peak(MANY) - peak(FEW)) / (MANY - FEW)
     assert grown < 80, f"{grown:.0f} bytes for each further case"  # scores and times, sorted for their median
+
+
+def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "SCHEMA", f"{table.SCHEMA}; PRAGMA max_page_count = 20")
+    with pytest.raises(RejoinderError, match="cannot be compared: database or disk is full") as caught:
+        compare_sides(Side("A", Cases(FEW, breaks=5)), Side("B", Cases(FEW, breaks=3)))
+    assert caught.value.exit_code == 3
 
 
 # The figures of small runs, as they were when all cases were kept in memory.

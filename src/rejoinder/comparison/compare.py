@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from math import fsum
+from sqlite3 import DatabaseError
 from sys import intern
 
 from msgspec import structs
@@ -13,7 +14,7 @@ from msgspec import structs
 from rejoinder.comparison.flips import find_flips
 from rejoinder.comparison.matching import Match, Matching
 from rejoinder.comparison.sides import Side, Tally, read_tags, trials_of
-from rejoinder.comparison.table import Spent, Table, Votes
+from rejoinder.comparison.table import NoRoom, Spent, Table, Votes
 from rejoinder.model.comparisons import (
     CaseName,
     ComparedRun,
@@ -43,8 +44,11 @@ SHOWN = 50
 
 def compare_sides(a: Side, b: Side, *, margin: float = MARGIN, shown: int = SHOWN) -> RunComparison:
     """`margin`: what counts as no difference. `shown`: of so many cases that broke, and that were fixed, replies are
-    kept. Lists of cases are read from the disk when they are walked through."""
-    return _Comparing(a, b, margin).found(shown)
+    kept. Lists of cases are read from the disk when they are walked through. Raises NoRoom where it is full."""
+    try:
+        return _Comparing(a, b, margin).found(shown)
+    except DatabaseError as error:
+        raise NoRoom(error) from None
 
 
 class _Comparing:

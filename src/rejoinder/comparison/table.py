@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar, overload
 from weakref import finalize
 
 from rejoinder.comparison.sides import KEPT, Side, Tally, tally_of, votes_of
+from rejoinder.errors import RejoinderError
 from rejoinder.model.comparisons import CaseName
 from rejoinder.model.results import Result
 
@@ -29,7 +30,7 @@ _KEEPS = {
 }
 """How a further trial changes what is kept of its case; all others are added up."""
 _REAL = ("cost", "seconds")
-_SCHEMA = f"""
+SCHEMA = f"""
 CREATE TABLE cases (
     number INTEGER PRIMARY KEY, side, {NAME},
     {", ".join(f"{name} REAL" if name in _REAL else name for name in Tally._fields)},
@@ -51,6 +52,18 @@ SET {", ".join(f"{name} = {_KEEPS.get(name, f'{name} + excluded.{name}')}" for n
 Row = tuple[Any, ...]
 
 
+class NoRoom(RejoinderError):
+    """The table cannot be written."""
+
+    exit_code = 3
+
+    def __init__(self, reason: object) -> None:
+        super().__init__(
+            f"the runs cannot be compared: {reason}",
+            "Cases are kept in a temporary file while they are compared. TMPDIR can name a folder with more room.",
+        )
+
+
 class Table:
     def __init__(self) -> None:
         # Python's API compares in a thread of its own and hands the lists to another.
@@ -58,7 +71,7 @@ class Table:
         self._close = finalize(self, self._rows.close)
         self._rows.execute("PRAGMA journal_mode = OFF")
         self._rows.execute("PRAGMA temp_store = FILE")
-        self._rows.executescript(_SCHEMA)
+        self._rows.executescript(SCHEMA)
         self._rows.execute("BEGIN")  # and never ended: nothing is to be kept
 
     def rows(self, query: str, *values: Any) -> Iterator[Row]:
@@ -66,9 +79,6 @@ class Table:
 
     def change(self, query: str, *values: Any) -> None:
         self._rows.execute(query, values)
-
-    def write(self, query: str, rows: Iterable[Row]) -> None:
-        self._rows.executemany(query, rows)
 
     def number(self, query: str, *values: Any) -> int:
         return self._rows.execute(query, values).fetchone()[0]
