@@ -77,7 +77,7 @@ class _Bounds:
             sent = None if longest is None else sent + longest * one.most_replies_sent
         return Asked(
             name=name,
-            conversations=one.conversations,
+            cases=one.cases,
             calls=(one.least_calls, one.most_calls),
             tokens=(one.least_input_tokens, sent),
             cost=(cost(Usage(one.least_input_tokens, 0)), self._most(name, sent, one.most_calls)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from typing import TypeAlias
 
 from msgspec import Struct, field, structs
@@ -45,6 +46,7 @@ Asked: TypeAlias = Callable[[AnyCheck], Effort]
 class TargetEstimate(Struct):
     """What one target would be asked as a candidate."""
 
+    cases: int = 0
     conversations: int = 0
     least_calls: int = 0
     most_calls: int = 0
@@ -85,24 +87,27 @@ def estimate(suites: list[Suite], options: RunOptions) -> Estimate:
     """Walk the plan once."""
     total = Estimate(0, {}, (0, 0), (0, 0))
     expected: set[tuple[str, str]] = set()
-    for job in plan(suites, options):
-        prepared = job.prepared
+    for _, jobs in groupby(plan(suites, options), key=lambda job: id(job.prepared)):
+        of_case = list(jobs)
+        prepared, trials = of_case[0].prepared, len(of_case)
         least, most = _asked_at(prepared.case.level, _asked_by), _most(prepared, _asked_by)
         target = total.targets.setdefault(prepared.target.name, TargetEstimate())
-        total.conversations += 1
-        target.conversations += 1
-        target.least_calls += 1
-        target.most_calls += most.turns
-        target.most_replies_sent += most.turns * (most.turns - 1) // 2
+        total.conversations += trials
+        target.cases += 1
+        target.conversations += trials
+        target.least_calls += trials
+        target.most_calls += trials * most.turns
+        target.most_replies_sent += trials * (most.turns * (most.turns - 1) // 2)
         first = sum(len(message.content) for message in prepared.opening.messages) // CHARACTERS_A_TOKEN + 1
-        target.least_input_tokens += first
-        target.most_input_tokens += first * most.turns + _said_again(prepared.case.level, most.turns)
-        total.judge_calls = total.judge_calls[0] + least.judges, total.judge_calls[1] + most.judges
+        target.least_input_tokens += trials * first
+        target.most_input_tokens += trials * (first * most.turns + _said_again(prepared.case.level, most.turns))
+        judges = total.judge_calls
+        total.judge_calls = judges[0] + trials * least.judges, judges[1] + trials * most.judges
         for name in _asked_for_checks(prepared):
-            _add_judge(total.judges.setdefault(name, JudgeEstimate()), name, prepared)
+            _add_judge(total.judges.setdefault(name, JudgeEstimate()), name, prepared, trials)
         expected.update(_expected(prepared))
         # Equal texts are embedded once, and a reply may be the expected text, word for word.
-        total.embedding_calls = len(expected), total.embedding_calls[1] + most.embeddings
+        total.embedding_calls = len(expected), total.embedding_calls[1] + trials * most.embeddings
     return total
 
 
@@ -187,17 +192,17 @@ def _asked_for_checks(prepared: Prepared) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _add_judge(judge: JudgeEstimate, name: str, prepared: Prepared) -> None:
+def _add_judge(judge: JudgeEstimate, name: str, prepared: Prepared, trials: int) -> None:
     def asked(check: AnyCheck) -> Effort:
         votes = _votes(check) if isinstance(check, Judged) and _judge(check, prepared) == name else 0
         return Effort(judges=votes + (_rival(check) == name))
 
     level, candidate = prepared.case.level, prepared.target.name
-    most, turns = _most(prepared, asked).judges, _most(prepared, _asked_by).turns
-    judge.least_calls += _asked_at(level, asked).judges
+    most, turns = trials * _most(prepared, asked).judges, _most(prepared, _asked_by).turns
+    judge.least_calls += trials * _asked_at(level, asked).judges
     judge.most_calls += most
     first = [check for check in find_judges(level) if _judge(check, prepared) == name]
-    judge.least_input_tokens += sum(_votes(check) * _shown(check, prepared) for check in first)
+    judge.least_input_tokens += trials * sum(_votes(check) * _shown(check, prepared) for check in first)
     every = [check for check in walk_level(level) if isinstance(check, Judged)]
     longest = max((_shown(check, prepared) for check in every if _judge(check, prepared) == name), default=0)
     judge.most_input_tokens += most * (longest + _longest_prompt(level) * (turns - 1))

@@ -18,7 +18,8 @@ class Asked(Struct, frozen=True, kw_only=True):
 
     name: str
     is_judge: bool = False
-    conversations: int | None = None
+    cases: int | None = None
+    """Each may be run several times."""
     calls: tuple[int, int]
     tokens: tuple[int, int | None] | None = None
     """Those that are sent."""
@@ -65,7 +66,7 @@ def _columns(found: Foreseen, form: Form) -> list[Column]:
         Column(title="target", cells=[_name(row) for row in rows]),
         Column(
             title="cases",
-            cells=[line("" if row.conversations is None else f"{row.conversations:,}") for row in rows],
+            cells=[line("" if row.cases is None else f"{row.cases:,}") for row in rows],
             right=True,
             leaves=2,
         ),
