@@ -622,6 +622,7 @@ def test_nothing_is_sent_and_no_key_is_needed(project: Project, model: Model) ->
 def test_large_numbers_have_separators(project: Project, model: Model) -> None:
     project.write("evals.yaml", suite(model, case("a", *follow(RIGHT))))
     text = project.run("run", "--dry-run", "--repeat", "1000", code=0)
+    assert project.run("run", "--dry-run", "--repeat", "1000", "--quiet") == f"{text.splitlines()[-1]}\n"
     assert "would run 1,000 conversations" in text
     [row] = [line for line in text.splitlines() if line.startswith("it ")]
     assert row.split()[:5] == ["it", "1", "1,000", "to", "2,000"]

@@ -9,7 +9,7 @@ from shlex import quote
 import msgspec
 from msgspec import structs
 
-from rejoinder.cli.output import echo_lines, form_for, given_words, write_data
+from rejoinder.cli.output import echo_lines, form_for, given_words, look, write_data
 from rejoinder.engine.estimate import JudgeEstimate, TargetEstimate, estimate
 from rejoinder.engine.options import RunOptions
 from rejoinder.engine.plan import survey_plan
@@ -44,7 +44,7 @@ def show_estimate(suites: list[Suite], options: RunOptions, form: str) -> None:
         embedding_calls=found.embedding_calls,
     )
     foreseen = structs.replace(foreseen, commands=_next_commands(foreseen, given_words()))
-    echo_lines(write_estimate(foreseen, form_for(sys.stdout)))
+    echo_lines(write_estimate(foreseen, form_for(sys.stdout), quiet=look().quiet))
 
 
 def _next_commands(found: Foreseen, given: Sequence[str]) -> Commands:

@@ -41,14 +41,16 @@ class Foreseen(Struct, frozen=True, kw_only=True):
         return (sum(least) if least else None), (sum(bounded) if len(bounded) == len(most) else None)
 
 
-def write_estimate(found: Foreseen, form: Form) -> Iterator[Line]:
-    yield from write_table(_columns(found, form), form)
-    yield EMPTY
-    for text in _notes(found):
-        yield from paragraph(line((text, "quiet")), form)
-    for text in _warnings(found):
-        yield from paragraph(line(("! " if form.symbols else "WARN ", "warn"), (text, "warn")), form)
-    yield EMPTY
+def write_estimate(found: Foreseen, form: Form, *, quiet: bool = False) -> Iterator[Line]:
+    """`quiet`: only the result, and what to type next."""
+    if not quiet:
+        yield from write_table(_columns(found, form), form)
+        yield EMPTY
+        for text in _notes(found):
+            yield from paragraph(line((text, "quiet")), form)
+        for text in _warnings(found):
+            yield from paragraph(line(("! " if form.symbols else "WARN ", "warn"), (text, "warn")), form)
+        yield EMPTY
     least, most = found.cost
     cost = f" for {money_span(least, most)}" if least is not None else "; no price is known"
     result = line((f"would run {count(found.conversations, 'conversation')}{cost}", "name"))
