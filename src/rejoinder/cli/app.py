@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from rejoinder._version import __version__
+from rejoinder.cli.given import GIVEN
 from rejoinder.errors import RejoinderError
 
 COMMANDS = {
@@ -48,8 +49,6 @@ COMMANDS = {
 ALIASES = {"eval": "run"}
 """AgentV's names of commands. They work, and `--help` does not list them."""
 
-GIVEN = "rejoinder.given"
-"""Where a context keeps the words of the command line."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 

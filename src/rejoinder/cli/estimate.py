@@ -9,7 +9,8 @@ from shlex import quote
 import msgspec
 from msgspec import structs
 
-from rejoinder.cli.output import echo_lines, form_for, given_words, look, write_data
+from rejoinder.cli.given import given_words
+from rejoinder.cli.output import echo_lines, form_for, look, write_data
 from rejoinder.engine.estimate import JudgeEstimate, TargetEstimate, estimate
 from rejoinder.engine.options import RunOptions
 from rejoinder.engine.plan import survey_plan

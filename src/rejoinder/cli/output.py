@@ -51,14 +51,6 @@ def look() -> Look:
     return Look() if context is None else context.meta.get(_LOOK, Look())
 
 
-def given_words() -> list[str]:
-    """The words of the command line after `rejoinder`."""
-    from rejoinder.cli.app import GIVEN
-
-    context = click.get_current_context(silent=True)
-    return [] if context is None else list(context.meta.get(GIVEN, ()))
-
-
 def _change_look(ctx: click.Context, param: click.Parameter, value: object) -> None:
     if value is not None:
         ctx.meta[_LOOK] = structs.replace(ctx.meta.get(_LOOK, Look()), **{param.name: value})
