@@ -39,7 +39,6 @@ from rejoinder.report.summary import (
     cache_words,
     corrected_words_of,
     quarantine_words,
-    selection_of,
     stale_words,
     unpriced_words,
     write_summary,
@@ -49,6 +48,7 @@ from rejoinder.report.words import Commands, count, interval, money, seconds, to
 BLOCKS, SHORT_BLOCKS = 10, 30
 """Up to so many failures are whole blocks, blocks of two rows; more are lines."""
 MOST_QUARANTINED = 10
+MOST_JUDGES = 2
 MOST_TRIALS = 20
 """Trials of a strip."""
 
@@ -280,7 +280,8 @@ def _notes(run: Run, form: Form, extras: Extras) -> Iterator[Line]:
     quiet: list[str] = []
     if not extras.figures:
         quiet += [quarantine_words(case) for case in summary.quarantined[:MOST_QUARANTINED]]
-        quiet += [text for text in (unpriced_words(summary), selection_of(receipt, summary, 0)) if text]
+        quiet += [text for text in (unpriced_words(summary),) if text]
+        quiet += [f"{receipt.asked_again:,} asked again after an error"] if receipt.asked_again else []
         quiet += [budget_words(receipt.budget)] if receipt.budget is not None and receipt.budget.reached else []
         cache = receipt.from_cache
         quiet += [cache_words(cache)] if cache is not None and (cache.answers or cache.trouble) else []
@@ -292,11 +293,14 @@ def _notes(run: Run, form: Form, extras: Extras) -> Iterator[Line]:
 
 def _warned(run: Run) -> Iterator[str]:
     receipt, summary = run.run, run.summary
-    for judge in summary.judges[:2]:
+    judged: dict[str, tuple[int, int]] = {}
+    for judge in summary.judges:
         if judge.passport is None and judge.judged:
-            name = safe(judge.model or judge.target)
-            passed = f"{judge.passed:,} of {judge.judged:,} first replies passed"
-            yield f"uncalibrated judge: {name} was never tested against people's labels; {passed}"
+            passed, of = judged.get(judge.model or judge.target, (0, 0))
+            judged[judge.model or judge.target] = passed + judge.passed, of + judge.judged
+    for name, (passed, of) in islice(judged.items(), MOST_JUDGES):
+        told = f"{passed:,} of {of:,} first replies passed"
+        yield f"uncalibrated judge: {safe(name)} was never tested against people's labels; {told}"
     if receipt.judges_itself:
         yield "the target judged its own replies; name another with `judge_target`"
     if receipt.in_doubt:
@@ -327,7 +331,7 @@ def _result(run: Run, found: Found, form: Form) -> Iterator[Line]:
         parts += _by_case(summary, found)
     else:
         parts += _counted(summary)
-    yield from _with_rate(tuple(parts), _rate(run), form)
+    yield from _with_rate(tuple(parts), _rate(run, form), form)
 
 
 def _error_mark(form: Form) -> Piece:
@@ -387,13 +391,15 @@ def _by_case(summary: Summary, found: Found) -> list[Piece]:
     return pieces
 
 
-def _rate(run: Run) -> Line:
+def _rate(run: Run, form: Form) -> Line:
     """The rate, or why there is none."""
     from rejoinder.stats import percent
 
     summary, rates = run.summary, run.summary.rates
     if _EARLY.get(run.run.status) or summary.unfinished > 0:
-        return line((f"of {summary.finished:,}, no rate yet", "quiet"))
+        return line((f"of {summary.finished:,}, no rate yet" if form.symbols else "no rate yet", "quiet"))
+    if run.run.reported.fail_fast and summary.skipped:
+        return line(("stopped at the first failure: no rate", "quiet"))
     if summary.errors and 2 * summary.errors > summary.finished:
         return line((f"no rate: {summary.errors:,} of {summary.finished:,} had an error", "quiet"))
     if rates is None or rates.eventual.rate is None or rates.eventual.interval is None or summary.finished < 2:
@@ -401,4 +407,5 @@ def _rate(run: Run) -> Line:
     if summary.has_repeats and summary.recovery:  # the table has it
         return EMPTY
     rate = percent(rates.eventual.rate, rates.eventual.cases, rates.eventual.interval)
-    return line((rate, "name"), (f" ({interval(rates.eventual.interval)})", "quiet"))
+    only = f" of the {summary.finished:,} that failed before" if run.run.reported.failed_from is not None else ""
+    return line((rate, "name"), (f" ({interval(rates.eventual.interval)}){only}", "quiet"))

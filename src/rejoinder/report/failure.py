@@ -55,13 +55,13 @@ def named(check: CheckResult) -> str:
 
 def write_failure(result: Result, form: Form, right: str) -> Iterator[Line]:
     yield from title_of(result, form, right)
-    if result.error is not None and result.status == "error":
+    checks = failed_checks(result)
+    if result.error is not None and result.status == "error" and not any(check.error for check in checks):
         first, *difference = error_lines(result.error)
         yield from _indented(line((safe(first), "reason")), form)
         yield from (
             line((f"    {form.cut(printable(row), form.room - 4)}", "quiet")) for row in difference[:MOST_LINES]
         )
-    checks = failed_checks(result)
     for check in checks[:MOST_CHECKS]:
         yield from islice(_indented(_why(check, form), form), 2)
     if len(checks) > MOST_CHECKS:
@@ -90,8 +90,8 @@ def spans_of(checks: Iterable[CheckResult]) -> Iterator[tuple[int, int]]:
 def _score(check: CheckResult) -> str:
     if check.threshold is None or check.score is None:
         return ""
-    votes = f" (votes {' '.join(f'{vote:.3g}' for vote in check.votes)})" if check.votes else ""
-    return f" {check.score:.2g}, needs {check.threshold:.2g}{votes}"
+    votes = f", votes {' '.join(f'{vote:.3g}' for vote in check.votes)}" if check.votes else ""
+    return f" ({check.score:.2g}, needs {check.threshold:.2g}{votes})"
 
 
 def _said(turn: TurnResult, checks: Sequence[CheckResult], form: Form, *, is_first: bool) -> Iterator[Line]:

@@ -85,7 +85,8 @@ def write_recovery(summary: Summary, form: Form) -> Iterator[Line]:
         of = net.failures
         back = percent(net.answered_back, net.cases)
         rows.append(("answered back", f"{round(net.answered_back * of)} of {of}", back, "", ""))
-        rows.append(("asked afresh", f"{net.afresh * of:.3g} of {of}", percent(net.afresh, net.cases), "", ""))
+        expected = "expected" if summary.has_repeats else ""
+        rows.append(("asked afresh", f"{net.afresh * of:.3g} of {of}", percent(net.afresh, net.cases), "", expected))
         gain = "" if net.net is None or net.interval is None else points(net.net).partition(" ")[0]
         bounds = "" if net.interval is None else point_range(net.interval)
         rows.append(("net recovery", "", gain, bounds, _listens(net)))
@@ -145,8 +146,8 @@ def _rows(rows: list[_Figures]) -> Iterator[Line]:
             start,
             Piece(f"{number.rjust(widths[1])}   "),
             Piece(share.rjust(widths[2]), "name"),
-            Piece(f"   {bounds.rjust(widths[3])}" if bounds or word else "", "quiet"),
-            Piece(f"   {word}" if word else ""),
+            Piece(f"   {(bounds or word).rjust(widths[3])}" if bounds or word else "", "quiet"),
+            Piece(f"   {word}" if bounds and word else ""),
         )
 
 

@@ -104,22 +104,22 @@ def result_words(summary: Summary) -> str:
     return ", ".join(parts)
 
 
-def selection_of(run: Receipt, summary: Summary, unfinished: int) -> str | None:
-    """What a rate of only some conversations is not a rate of. `unfinished`: how many are said to be left."""
+def _selection(run: Receipt, summary: Summary) -> str | None:
+    """What a rate of only some conversations is not a rate of."""
     options = run.reported
     stopped = options.fail_fast and summary.skipped > 0
     only_failed, again = options.failed_from is not None, run.asked_again
-    if not (unfinished or only_failed or stopped or again):
+    if not (summary.unfinished or only_failed or stopped or again):
         return None
     from rejoinder.stats import selection_words
 
-    finished, planned = summary.finished, summary.finished + unfinished
+    finished, planned = summary.finished, summary.finished + summary.unfinished
     return selection_words(finished, planned, only_failed=only_failed, stopped=stopped, retried=again)
 
 
 def _rates(run: Receipt, summary: Summary) -> Iterator[str]:
     """The pass rate, and what it is not a rate of."""
-    words, rates = selection_of(run, summary, summary.unfinished), summary.rates
+    words, rates = _selection(run, summary), summary.rates
     stopped = run.reported.fail_fast and summary.skipped > 0
     if rates is None or rates.eventual.rate is None or stopped:
         if words is not None:
