@@ -80,21 +80,33 @@ def write_recovery(summary: Summary, form: Form) -> Iterator[Line]:
     if summary.has_repeats:
         rows.append(_rate_row("in the end", summary.rates.eventual))
         rows += _all_passed(summary)
-    net, row = summary.net_recovery, summary.recovery[0]
+    net = summary.net_recovery
+    is_measured = net is not None and net.answered_back is not None and net.afresh is not None
+    if not is_measured or len(summary.recovery) > 1:
+        rows.append(_answered_back(summary))
     if net is not None and net.answered_back is not None and net.afresh is not None:
         of = net.failures
-        back = percent(net.answered_back, net.cases)
-        rows.append(("answered back", f"{round(net.answered_back * of)} of {of}", back, "", ""))
+        once = "answered back once" if len(summary.recovery) > 1 else "answered back"
+        rows.append((once, f"{round(net.answered_back * of)} of {of}", percent(net.answered_back, net.cases), "", ""))
         expected = "expected" if summary.has_repeats else ""
         rows.append(("asked afresh", f"{net.afresh * of:.3g} of {of}", percent(net.afresh, net.cases), "", expected))
         gain = "" if net.net is None or net.interval is None else points(net.net).partition(" ")[0]
         bounds = "" if net.interval is None else point_range(net.interval)
         rows.append(("net recovery", "", gain, bounds, _listens(net)))
     else:
-        share = percent(row.recovered / row.at_risk, row.cases)
-        rows.append(("answered back", f"{row.recovered} of {row.at_risk}", share, interval(row.interval), ""))
         rows.append(("net recovery", "", "", "", "not measured (add `control: afresh`)"))
     yield from _rows(rows) if form.symbols else map(_sentence, rows)
+
+
+def _answered_back(summary: Summary) -> _Figures:
+    """Of the conversations that got a follow-up, how many passed in the end."""
+    from rejoinder.stats import percent, wilson
+
+    first = summary.recovery[0]
+    bounds = wilson(summary.recovered, first.at_risk)
+    shown = interval(bounds) if bounds is not None and not summary.has_repeats else ""
+    number = f"{summary.recovered:,} of {first.at_risk:,}"
+    return "answered back", number, percent(summary.recovered / first.at_risk, first.cases), shown, ""
 
 
 def _all_passed(summary: Summary) -> Iterator[_Figures]:
