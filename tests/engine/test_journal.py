@@ -75,6 +75,7 @@ def test_conversations_that_were_committed_together_do_not_wait_for_each_other(t
 
     async def work() -> None:
         journal = Journal(tmp_path / "journal.jsonl", NO_SECRETS)
+        journal.asked(Asked("candidate-a-0", "case", "target", 1, 1))
         await asyncio.gather(*(converse(journal, number) for number in range(3 * AT_ONCE)))
         await asyncio.sleep(0)
         journal.close()

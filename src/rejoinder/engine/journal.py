@@ -205,6 +205,8 @@ class Journal:
         self._file = _File(path, history.size if history else 0)
         self.open_calls: set[str] = set()
         """Calls that were asked and not told: in doubt, should the run end now."""
+        self._has_asked = False
+        """Do calls leave this process? Otherwise none can be made early, and fewer commits are cheaper."""
         self._pending: list[_Entry] = []
         """What this turn of the event loop has brought."""
         self._queue: SimpleQueue[list[_Entry] | None] = SimpleQueue()
@@ -218,6 +220,7 @@ class Journal:
         self._file.append(self._line(record))
         reached("asked.written")
         self.open_calls.add(record.key)
+        self._has_asked = True
 
     def asked_inside(self, record: Asked) -> None:
         """A call that does not leave this process; its record may wait for the next commit."""
@@ -295,16 +298,16 @@ class Journal:
         except JournalError as error:
             failure = error
         if waiters:
-            self._loop.call_soon_threadsafe(_wake, waiters, failure)
+            self._loop.call_soon_threadsafe(self._wake, waiters, failure)
 
-
-def _wake(waiters: list[asyncio.Future[None]], failure: JournalError | None) -> None:
-    """Let those go on that wait for a record, the others in the next turn of the event loop."""
-    for waiter in waiters[:AT_ONCE]:
-        if not waiter.done():
-            if failure is None:
-                waiter.set_result(None)
-            else:
-                waiter.set_exception(failure)
-    if len(waiters) > AT_ONCE:
-        asyncio.get_running_loop().call_soon(_wake, waiters[AT_ONCE:], failure)
+    def _wake(self, waiters: list[asyncio.Future[None]], failure: JournalError | None) -> None:
+        """Let those go on that wait for a record, the others in the next turn of the event loop."""
+        count = AT_ONCE if self._has_asked else len(waiters)
+        for waiter in waiters[:count]:
+            if not waiter.done():
+                if failure is None:
+                    waiter.set_result(None)
+                else:
+                    waiter.set_exception(failure)
+        if len(waiters) > count:
+            self._loop.call_soon(self._wake, waiters[count:], failure)
