@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from rejoinder.api import bless as bless
     from rejoinder.api import compare as compare
+    from rejoinder.api import compare_targets as compare_targets
+    from rejoinder.api import compare_variants as compare_variants
     from rejoinder.api import export as export
     from rejoinder.api import fork as fork
     from rejoinder.api import gate as gate
@@ -45,7 +47,9 @@ if TYPE_CHECKING:
     from rejoinder.validation import validate as validate
 
 _NAMES = {
-    "rejoinder.api": "bless compare export fork gate grade merge replay resume run show",
+    "rejoinder.api": (
+        "bless compare compare_targets compare_variants export fork gate grade merge replay resume run show"
+    ),
     "rejoinder.checks.plugins": "check",
     "rejoinder.engine.options": "Answers Limits Pace Rounds RunOptions Selection Trust",
     "rejoinder.engine.run_report": "RunReport",

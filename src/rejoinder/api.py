@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -36,6 +36,9 @@ from rejoinder.model.comparisons import RunComparison
 from rejoinder.model.figures import GateResult
 from rejoinder.review import load_suites
 from rejoinder.suite import find_files
+
+if TYPE_CHECKING:
+    from rejoinder.engine.comparing import Part
 
 Suites: TypeAlias = Suite | str | Path | Sequence[Suite | str | Path]
 """Suites as loaded, or paths to load them from."""
@@ -150,6 +153,28 @@ def compare(a: Run = None, b: Run = None, *, margin: float = 0.1, trust_folder: 
 
     named = [str(_open(run, trust_folder).folder.path) for run in (a, b) if run is not None]
     return _outside_loop(lambda: compare_recorded(runs_to_compare(named, trust=trust_folder), Wanted(margin))[0])
+
+
+def compare_targets(run: Run = None, *, margin: float = 0.1, trust_folder: bool = False) -> list[RunComparison]:
+    """Each target of a run against its first, case by case. Nothing is run, sent or written."""
+    from rejoinder.engine.comparing import TARGETS
+
+    return _compare_parts(run, TARGETS, margin, trust_folder)
+
+
+def compare_variants(run: Run = None, *, margin: float = 0.1, trust_folder: bool = False) -> list[RunComparison]:
+    """Each variant of a run against its first, case by case. Nothing is run, sent or written."""
+    from rejoinder.engine.comparing import VARIANTS
+
+    return _compare_parts(run, VARIANTS, margin, trust_folder)
+
+
+def _compare_parts(run: Run, part: Part, margin: float, trust: bool) -> list[RunComparison]:
+    from rejoinder.engine.comparing import Wanted, compare_parts
+    from rejoinder.engine.verify import sound_run
+
+    recorded = _open(run, trust)
+    return _outside_loop(lambda: compare_parts(sound_run(recorded), part, Wanted(margin)))
 
 
 def bless(run: Run = None, name: str = "main", *, partial: bool = False) -> Path:

@@ -113,6 +113,13 @@ def test_one_run_is_compared_with_the_latest_of_its_suites(project: Project) -> 
     assert "no other run of the suites" in refusal(project, "compare")
 
 
+def test_a_run_of_only_what_had_failed_is_passed_over(project: Project) -> None:
+    a, b = run_broken(project, 0), run_broken(project, 8)
+    project.run("run", "--failed", code=None)
+    found = project.run_json("compare", code=1)
+    assert (found["a"], found["b"]) == (a, b)
+
+
 def test_without_any_run_it_says_how_to_start_one(project: Project) -> None:
     assert "there are no runs" in refusal(project, "compare")
 

@@ -328,3 +328,30 @@ def test_parts_of_other_variants_are_refused(project: Project) -> None:
         run(project, suite, "--variant", variant, "--shard", part)
     one, other = run_folders(project.folder)
     assert "different --variant" in refusal(project, "merge", str(one), str(other))
+
+
+def test_a_run_that_reached_its_budget_goes_on_with_the_other_variants(project: Project) -> None:
+    suite = two(*(case(f"c{n}", YES) for n in range(4)))
+    suite["targets"] = [{"name": "demo", "provider": "scripted", "replies": [{"text": "Yes", "output_tokens": 10}]}]
+    suite["variants"] = [{"name": "plain"}, {"name": "terse", "system_prompt": "Be brief."}]
+    whole = run(project, suite)
+    project.write("evals.yaml", suite)
+    stopped = project.run_json("run", "--budget-tokens", "45", "--workers", "1", "--max-tokens", "10", code=4)
+    assert 0 < stopped["summary"]["passed"] < 8
+    ended = project.run_json("resume", "--budget-tokens", "1000")
+    assert places(ended) == places(whole)
+    assert ended["summary"]["usage"]["output_tokens"] == 80, "nothing was asked twice"
+    assert {name: one["passed"] for name, one in ended["summary"]["by_variant"].items()} == {"plain": 4, "terse": 4}
+
+
+def test_python_compares_variants(project: Project) -> None:
+    report = rejoinder.run(project.write("evals.yaml", two()))
+    [found] = rejoinder.compare_variants(report)
+    assert (found.a.variants, found.b.variants, found.matched) == (("plain",), ("terse",), 2)
+
+
+def test_conversations_of_one_variant_are_shown(project: Project) -> None:
+    run(project, two())
+    document = project.run_json("show", "--variant", "terse")
+    assert {one["variant"] for one in document["results"]} == {"terse"}
+    assert "has no variant `ters` Did you mean `terse`?" in refusal(project, "show", "--variant", "ters")

@@ -28,7 +28,7 @@ def test_a_run_passes_fails_or_cannot_be_told_against_a_baseline(project: Projec
             {
                 "rule": "no-regression",
                 "verdict": "pass",
-                "reason": "no difference beyond 10 points: 0 points (-4.6 to +4.6 at 90 %), p 1",
+                "reason": "no difference beyond 10 points: 0 points (-4.6 to +4.6 at 90%), p 1",
             }
         ],
     }

@@ -28,6 +28,7 @@ class Zoom(Struct, frozen=True, kw_only=True):
 
     cases: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
     trial: int | None = None
     turn: int | None = None
     failed: bool = False
@@ -67,7 +68,8 @@ SORTS: dict[str, Callable[[Result], float]] = {
 
 
 def _zoom(values: Values) -> Zoom:
-    values["targets"] = tuple(words(values["targets"]))
+    for names in ("targets", "variants"):
+        values[names] = tuple(words(values[names]))
     return Zoom(**values)
 
 
@@ -78,6 +80,7 @@ zoom_options = grouped(
         "--case", "cases", multiple=True, metavar="ID,...", help="Only these cases; patterns such as 'refund*'."
     ),
     targets=click.option("--target", "targets", multiple=True, metavar="NAME,...", help="Only on these targets."),
+    variants=click.option("--variant", "variants", multiple=True, metavar="NAME,...", help="Only of these variants."),
     trial=click.option("--trial", type=click.IntRange(1), metavar="N", help="Only this trial of each case."),
     turn=click.option("--turn", type=click.IntRange(1), metavar="N", help="Only this turn of each conversation."),
     failed=click.option("--failed", is_flag=True, help="Only conversations that failed."),
@@ -171,17 +174,24 @@ class _Seen:
         self._found: set[str] = set()
         self._cases: dict[str, None] = {}
         self._targets: dict[str, None] = {}
+        self._variants: dict[str, None] = {}
         self._most: Counter[str] = Counter()
 
     def is_chosen(self, result: Result) -> bool:
         zoom = self._zoom
         self.total += 1
         self._targets[result.target] = None
+        if result.variant is not None:
+            self._variants[result.variant] = None
         if zoom.cases:
             self._found.update(self._names.found_by(result.id))
             if len(self._cases) < MOST_NAMES:
                 self._cases[result.id] = None
-        if (zoom.cases and result.id not in self._names) or (zoom.targets and result.target not in zoom.targets):
+        if zoom.cases and result.id not in self._names:
+            return False
+        if (zoom.targets and result.target not in zoom.targets) or (
+            zoom.variants and result.variant not in zoom.variants
+        ):
             return False
         turns = result.turns[-1].turn if result.turns else 0
         self._most["trial"] = max(self._most["trial"], result.trial)
@@ -193,9 +203,13 @@ class _Seen:
         zoom = self._zoom
         for word in self._names.missing(self._found):
             raise _missing(f"run {self._run} has no case `{word}`", word, list(self._cases))
-        for word in zoom.targets:
-            if word not in self._targets:
-                raise _missing(f"run {self._run} has no target `{word}`", word, list(self._targets))
+        for what, wanted, known in (
+            ("target", zoom.targets, self._targets),
+            ("variant", zoom.variants, self._variants),
+        ):
+            for word in wanted:
+                if word not in known:
+                    raise _missing(f"run {self._run} has no {what} `{word}`", word, list(known))
         for what, wanted in (("trial", zoom.trial), ("turn", zoom.turn)):
             most = self._most[what]
             if wanted is not None and wanted > most:
@@ -204,4 +218,6 @@ class _Seen:
 
 def _missing(message: str, word: str, known: list[str]) -> UsageError:
     meant = nearest(word.replace("*", ""), known)
+    if not known:
+        return UsageError(message)
     return UsageError(message, f"Did you mean `{meant}`?" if meant else f"There are: {', '.join(known[:20])}.")

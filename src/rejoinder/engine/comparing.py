@@ -36,12 +36,17 @@ USUAL = Wanted()
 
 def runs_to_compare(names: Sequence[str], *, trust: bool = False) -> list[RecordedRun]:
     """The runs that are named. Of none, the latest two of the same suites; of one, it and the latest run of its suites,
-    or the one before it where it is the latest itself."""
+    or the one before it where it is the latest itself. Runs of only what had failed are passed over where there are
+    others."""
     named = [open_recorded(name, trust=trust) for name in names]
     if len(named) > 1:
         return named
     one = named[0] if named else open_recorded(None, trust=trust)
-    found = next(_like(one), None)
+    others = list(_like(one))
+    whole = [folder for folder in others if not _is_of_failed(listed_receipt(folder))]
+    if not named and len(whole) > 1 and _is_of_failed(one.folder.read_receipt()):
+        one = open_recorded(str(whole.pop(0).path), trust=trust)
+    found = next(iter(whole or others), None)
     if found is None:
         raise UsageError(
             f"there is no other run of the suites of {one.folder.id} to compare it with",
@@ -50,6 +55,11 @@ def runs_to_compare(names: Sequence[str], *, trust: bool = False) -> list[Record
         )
     other = open_recorded(str(found.path), trust=trust)
     return [one, other] if found.id > one.folder.id else [other, one]
+
+
+def _is_of_failed(receipt: Receipt | None) -> bool:
+    """Did it run only what had failed before? Then it says nothing about a change."""
+    return receipt is not None and receipt.reported.failed_from is not None
 
 
 def _like(run: RecordedRun) -> Iterator[RunFolder]:

@@ -364,7 +364,9 @@ def _seconds(seconds: float) -> str:
 def _seen(found: RunComparison) -> Iterator[str]:
     """What could have been seen, where nothing was."""
     for name, eventual, first_try, _ in _compared_rates(found):
-        for label, one in ((f"in the end{name}", eventual), (f"first try{name}", first_try)):
+        same = eventual == first_try  # where no follow-up was sent
+        labels = ((f"in the end{name}", eventual), *(() if same else ((f"first try{name}", first_try),)))
+        for label, one in labels:
             if one.smallest_effect is None or one.verdict in ("better", "worse"):
                 continue
             least = points(min(1.0, one.smallest_effect)).removeprefix("+")
@@ -374,7 +376,7 @@ def _seen(found: RunComparison) -> Iterator[str]:
 def _not_excluded(one: Comparison) -> str:
     if one.verdict != "cannot-tell" or one.equivalence is None:
         return ""
-    text = f"; {100 * one.margin:g} points are not excluded ({point_range(one.equivalence)} at 90 %)"
+    text = f"; {100 * one.margin:g} points are not excluded ({point_range(one.equivalence)} at 90%)"
     return text if one.more_cases is None else f"{text}; about {more_words(one.more_cases)} would tell"
 
 

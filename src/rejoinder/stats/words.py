@@ -121,7 +121,7 @@ def net_difference_words(found: NetRecoveryDifference) -> str:
 
 def comparison_words(found: Comparison) -> str:
     """`worse: -35 points (-62 to -8), p 0.021`; `cannot tell: -3 points (-14 to +8), p 0.6; about 90 more cases like
-    these would`; `no difference beyond 10 points: 0 points (-8 to +8 at 90 %), p 1`; `cannot tell: errors decide`."""
+    these would`; `no difference beyond 10 points: 0 points (-8 to +8 at 90%), p 1`; `cannot tell: errors decide`."""
     if found.difference is None or found.interval is None or found.p_value is None:
         return "cannot tell: no case is in both runs"
     numbers = f"{points(found.difference)} ({point_range(found.interval)}), {p_words(found.p_value)}"
@@ -129,7 +129,7 @@ def comparison_words(found: Comparison) -> str:
         return f"cannot tell: errors decide; {numbers}"
     if found.verdict == "no-difference" and found.equivalence is not None:
         # Cut and not rounded: an end at 9.97 lies within 10 points and must not read as 10.
-        within = f"{' to '.join(f'{trunc(1000 * end) / 10:+g}' for end in found.equivalence)} at 90 %"
+        within = f"{' to '.join(f'{trunc(1000 * end) / 10:+g}' for end in found.equivalence)} at 90%"
         what = f"{points(found.difference)} ({within}), {p_words(found.p_value)}"
         return f"no difference beyond {100 * found.margin:g} points: {what}"
     if found.verdict == "cannot-tell":
