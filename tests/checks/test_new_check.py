@@ -80,7 +80,7 @@ def test_struct_and_function_are_all_that_a_check_needs(package: Package, projec
     checks = [{"max_lines": 1}, {"not": {"max_lines": 2}}, {"has_line": "{{ word }}"}, {"max_lines": 5, "weight": 2}]
     suite = {"target": "it", "targets": [reply], "evals": [{"prompt": "Q", "vars": {"word": "two"}, "checks": checks}]}
     project.write("evals.yaml", suite)
-    shown = package.python("-m", "rejoinder", "run", "evals.yaml", cwd=project.folder, code=1)
+    shown = package.python("-m", "rejoinder", "run", "-v", "evals.yaml", cwd=project.folder, code=1)
     assert "max_lines 1\n" in shown and "max_lines 5\n" in shown and 'has_line "two"\n' in shown
     assert "max_lines 1: 2 lines" in shown
     found = json.loads(package.python("-m", "rejoinder", "show", "--format", "json", cwd=project.folder))

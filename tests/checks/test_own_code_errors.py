@@ -60,7 +60,7 @@ def test_the_message_names_the_line_that_raised(project: Project, call: str, pla
     printed = project.run("run", code=3)
     assert f"`bot:{call}` raised KeyError: 'answer' (bot.py:4 in inner)" in printed
     log, text = log_of(project)
-    assert f"traceback {log.relative_to(project.folder)}" in printed
+    assert f"traceback: {log.relative_to(project.folder)}" in printed
     assert text.count("Traceback (most recent call last)") == 1  # three conversations, one error
     assert place in text
     assert 'return found["answer"]' in text
@@ -71,7 +71,7 @@ def test_show_says_where_the_traceback_is(project: Project) -> None:
     project.write("bot.py", BOT)
     project.write("evals.yaml", suite())
     project.run("run", code=3)
-    assert f"traceback {log_of(project)[0].relative_to(project.folder)}" in project.run("show")
+    assert f"traceback: {log_of(project)[0].relative_to(project.folder)}" in project.run("show")
 
 
 def test_errors_at_two_places_are_logged_twice(project: Project) -> None:

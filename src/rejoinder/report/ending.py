@@ -7,7 +7,7 @@ signs, columns and short numbers, or words, one fact a line. What else a run has
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import PurePath
 
@@ -33,11 +33,13 @@ from rejoinder.report.styled import (
     mark,
     paragraph,
     safe,
+    width_of_line,
 )
 from rejoinder.report.summary import (
     budget_words,
     cache_words,
     corrected_words_of,
+    limit_words,
     quarantine_words,
     stale_words,
     unpriced_words,
@@ -78,7 +80,7 @@ def write_result(run: Run, commands: Commands, form: Form) -> Iterator[Line]:
     return _within((*_result(run, look_through(run), form), *_commands(commands, form)), form)
 
 
-def _within(rows: Iterator[Line] | tuple[Line, ...], form: Form) -> Iterator[Line]:
+def _within(rows: Iterable[Line], form: Form) -> Iterator[Line]:
     return iter(rows) if form.edge is None else (fitted(row, form.edge) for row in rows)
 
 
@@ -111,9 +113,9 @@ def _commands(commands: Commands, form: Form) -> Iterator[Line]:
 
 
 def _recovered(found: Found, form: Form) -> Iterator[Line]:
-    ids = [safe(result.id) for result in found.recovered]
+    ids = [safe(result.id) for result in found.recovered.shown]
     longest = min(32, max(map(columns_of, ids), default=0))
-    for result, name in zip(found.recovered, ids, strict=True):
+    for result, name in zip(found.recovered.shown, ids, strict=True):
         first = next((check for check in result.turns[0].checks if not check.passed), None)
         why = "" if first is None else f"after {named(first)} failed"
         turn = f"turn {len(result.turns)}"
@@ -121,11 +123,11 @@ def _recovered(found: Found, form: Form) -> Iterator[Line]:
             yield (*mark("↻", form), Piece(", ".join(filter(None, (name, turn, form.cut(why, 0))))))
             continue
         start = (*mark("↻", form), Piece(f"{form.cut(name, longest).ljust(longest)}  "), Piece(turn, "recovered"))
-        room = form.room - sum(columns_of(piece.text) for piece in start)
+        room = form.room - width_of_line(start)
         yield (*start, Piece(form.cut(f"  {why}" if why else "", max(8, room)), "quiet"))
-    if found.recoveries > len(found.recovered):
-        yield (*mark("↻", form), Piece(f"and {found.recoveries - len(found.recovered):,} more", "quiet"))
-    if found.recovered:
+    if found.recovered.left:
+        yield (*mark("↻", form), Piece(f"and {found.recovered.left:,} more", "quiet"))
+    if found.recovered.shown:
         yield EMPTY
 
 
@@ -165,21 +167,20 @@ def _on(result: Result, run: Run) -> str:
 
 def _failures(run: Run, found: Found, form: Form) -> Iterator[Line]:
     several = bool(found.columns)
-    for case in found.failed:
+    for case in found.failed.shown:
         result = case.deciding
-        if several or found.failures > SHORT_BLOCKS:
+        if several or found.failed.number > SHORT_BLOCKS:
             yield _failure_line(result, column_of(result, run.summary), form)
-        elif found.failures > BLOCKS:
+        elif found.failed.number > BLOCKS:
             title, *block = write_failure(result, form, _after(case))
             yield title
             yield from islice((row for row in block if any(piece.role == "reason" for piece in row)), 1)
         else:
             yield from write_failure(result, form, _after(case))
             yield EMPTY
-    left = found.failures - len(found.failed)
-    if left:
-        yield line(f"and {left:,} more: ", "rejoinder show --failed")
-    if found.failed and (several or found.failures > BLOCKS):
+    if found.failed.left:
+        yield line(f"and {found.failed.left:,} more: ", "rejoinder show --failed")
+    if found.failed.number and (several or found.failed.number > BLOCKS):
         yield EMPTY
 
 
@@ -197,7 +198,7 @@ def _failure_line(result: Result, column: str, form: Form) -> Line:
         return (*mark("✗", form), Piece(f"{safe(result.id)}{where}: {form.cut(why, 0)}"))
     where = f"  {form.cut(safe(column), 20)}" if column else ""
     start = (*mark("✗", form), Piece(form.cut(safe(result.id), 24).ljust(12)), Piece(where, "quiet"), Piece("  "))
-    room = max(10, form.room - sum(columns_of(piece.text) for piece in start))
+    room = max(10, form.room - width_of_line(start))
     return (*start, Piece(form.cut(why, room), "reason"))
 
 
@@ -213,16 +214,16 @@ _STRIP: dict[str, tuple[str, str, Role]] = {
 
 def _strips(found: Found, form: Form) -> Iterator[Line]:
     """A line for each case whose trials did not all pass, with how each went."""
-    if not found.flaky:
+    if not found.uneven.number:
         return
     from rejoinder.stats import wilson
 
-    if found.failed:
+    if found.failed.number:
         yield line(("one failing trial of each; all: ", "quiet"), "rejoinder show --failed")
         yield EMPTY
-    ids = [safe(case.first.id) for case in found.flaky]
+    ids = [safe(case.first.id) for case in found.uneven.shown]
     longest = min(32, max(map(columns_of, ids)))
-    for case, name in zip(found.flaky, ids, strict=True):
+    for case, name in zip(found.uneven.shown, ids, strict=True):
         bounds = wilson(case.passed, case.finished) or (0.0, 1.0)
         ways = [_STRIP["recovered" if trial.recovered else trial.status] for trial in case.listed[:MOST_TRIALS]]
         trials = [Piece(sign if form.symbols else letter, role) for sign, letter, role in ways]
@@ -235,8 +236,8 @@ def _strips(found: Found, form: Form) -> Iterator[Line]:
             Piece(f"{form.cut(name, longest).ljust(longest)}  "),
         )
         yield (*start, *trials, Piece(numbers, "quiet"), Piece(word, role), Piece(wanted, "quiet"))
-    if found.flakies > len(found.flaky):
-        yield line((f"and {found.flakies - len(found.flaky):,} more", "quiet"))
+    if found.uneven.left:
+        yield line((f"and {found.uneven.left:,} more", "quiet"))
     if found.steady:
         yield (*mark("✓", form), Piece(f"{count(found.steady, 'other case')}, every trial passed", "quiet"))
     yield EMPTY
@@ -253,13 +254,13 @@ def _facts(run: Run, form: Form) -> Iterator[Line]:
     parts = [
         cases,
         seconds(summary.duration_s),
-        tokens(summary.total_tokens, whole=not form.symbols),
+        _about(summary) + tokens(summary.total_tokens, whole=not form.symbols),
         *([cost] if cost else []),
         f"run {receipt.id[-4:] if form.symbols else receipt.id}",
     ]
     for kept in (parts, [part for place, part in enumerate(parts) if place != 2], [parts[0], parts[-1]]):
         row = (Piece(suites, "name"), *on, Piece(", " + ", ".join(kept), "quiet"))
-        if form.edge is None or sum(columns_of(piece.text) for piece in row) <= form.edge:
+        if form.edge is None or width_of_line(row) <= form.edge:
             break
     yield from paragraph(row, form)
 
@@ -269,7 +270,12 @@ def _cost(summary: Summary, budget: BudgetUse | None) -> str | None:
         return "no price" if summary.unpriced else None
     judges = f" (judges {money(summary.judge_cost)})" if summary.judge_cost else ""
     of = f" of {money(budget.usd)}" if budget is not None and budget.usd is not None else ""
-    return f"{money(summary.total_cost)}{of}{judges}"
+    return f"{_about(summary)}{money(summary.total_cost)}{of}{judges}"
+
+
+def _about(summary: Summary) -> str:
+    """Before what was estimated, because a service did not count."""
+    return "about " if summary.usage.approximate or summary.judge_usage.approximate else ""
 
 
 def _notes(run: Run, form: Form, extras: Extras) -> Iterator[Line]:
@@ -283,6 +289,7 @@ def _notes(run: Run, form: Form, extras: Extras) -> Iterator[Line]:
         quiet += [text for text in (unpriced_words(summary),) if text]
         quiet += [f"{receipt.asked_again:,} asked again after an error"] if receipt.asked_again else []
         quiet += [budget_words(receipt.budget)] if receipt.budget is not None and receipt.budget.reached else []
+        quiet += map(limit_words, receipt.limits)
         cache = receipt.from_cache
         quiet += [cache_words(cache)] if cache is not None and (cache.answers or cache.trouble) else []
     if extras.corrected:
@@ -374,12 +381,12 @@ def _by_case(summary: Summary, found: Found) -> list[Piece]:
     """`3 of 12 cases failed (1 always, 2 flaky), 9 passed (1 flaky)`."""
     cases = summary.by_case
     total = cases.passed + cases.failed
-    failing = [case for case in found.flaky if case.status != "passed"]
+    failing = [case for case in found.uneven.shown if case.status != "passed"]
     always = sum(not case.passed for case in failing)
-    flaky = sum(case.status == "passed" for case in found.flaky)
+    flaky = sum(case.status == "passed" for case in found.uneven.shown)
     pieces: list[Piece] = []
     if cases.failed:
-        kinds = f" ({always:,} always, {cases.failed - always:,} flaky)" if found.flakies == len(found.flaky) else ""
+        kinds = f" ({always:,} always, {cases.failed - always:,} flaky)" if not found.uneven.left else ""
         pieces += [Piece(f"{cases.failed:,} of {count(total, 'case')} failed", "fail"), Piece(kinds, "quiet")]
     if cases.passed:
         text = f"{cases.passed:,} passed" if cases.failed else f"{cases.passed:,} of {count(total, 'case')} passed"

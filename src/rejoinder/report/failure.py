@@ -56,8 +56,11 @@ def named(check: CheckResult) -> str:
 def write_failure(result: Result, form: Form, right: str) -> Iterator[Line]:
     yield from title_of(result, form, right)
     checks = failed_checks(result)
-    if result.error is not None and result.status == "error" and not any(check.error for check in checks):
+    if result.error is not None and result.status == "error":
         first, *difference = error_lines(result.error)
+        checks = [
+            check for check in checks if safe(check.reason.split("\n")[0]) not in safe(first)
+        ]  # it is said already
         yield from _indented(line((safe(first), "reason")), form)
         yield from (
             line((f"    {form.cut(printable(row), form.room - 4)}", "quiet")) for row in difference[:MOST_LINES]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, TypeAlias, TypeVar
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 
@@ -43,6 +43,25 @@ class Alike(Struct):
     number: int = 0
 
 
+class Listed(Generic[_T]):
+    """The first of many, and how many there are."""
+
+    def __init__(self, most: int) -> None:
+        self.shown: list[_T] = []
+        self.number = 0
+        self._most = most
+
+    def add(self, one: _T) -> None:
+        self.number += 1
+        if self.number <= self._most:
+            self.shown.append(one)
+
+    @property
+    def left(self) -> int:
+        """How many are not shown."""
+        return self.number - len(self.shown)
+
+
 Row: TypeAlias = dict[str, Cell]
 
 
@@ -51,16 +70,14 @@ class Found(Struct):
     """Targets, variants, or pairs of both, where there are several to compare."""
     are_variants: bool = False
     """Are the columns variants of one suite, where the first is what the others change?"""
-    recovered: list[Result] = field(default_factory=list[Result])
-    failed: list[Tried] = field(default_factory=list[Tried])
-    flaky: list[Tried] = field(default_factory=list[Tried])
+    recovered: Listed[Result] = field(default_factory=lambda: Listed(MOST_RECOVERED))
+    failed: Listed[Tried] = field(default_factory=lambda: Listed(MOST_FAILED))
+    uneven: Listed[Tried] = field(default_factory=lambda: Listed(MOST_STRIPS))
+    """Cases of several trials that did not all pass."""
     alike: dict[str, Alike] = field(default_factory=dict[str, Alike])
     """Errors by their words."""
     other_errors: int = 0
     """Those beyond `MOST_ROWS` different ones."""
-    recoveries: int = 0
-    failures: int = 0
-    flakies: int = 0
     steady: int = 0
     """Cases of several trials that all passed."""
     grid: dict[tuple[str, str], Row] = field(default_factory=dict[tuple[str, str], Row])
@@ -90,19 +107,16 @@ def look_through(run: Run) -> Found:
         if found.columns:
             _place(found, case, column_of(case.first, summary))
         if case.status == "passed" and case.trials == 1 and case.first.recovered:
-            found.recoveries += 1
-            _keep(found.recovered, case.first, MOST_RECOVERED)
+            found.recovered.add(case.first)
         if case.trials > 1 and case.status != "apart":
             if case.passed < case.finished:
-                found.flakies += 1
-                _keep(found.flaky, case, MOST_STRIPS)
+                found.uneven.add(case)
             else:
                 found.steady += case.finished > 0
         if case.status == "error" and case.deciding.error is not None:
             _add_error(found, case, case.deciding.error.message)
         if case.status == "failed":
-            found.failures += 1
-            _keep(found.failed, case, MOST_FAILED)
+            found.failed.add(case)
     return found
 
 
@@ -112,11 +126,6 @@ def _columns(summary: Summary) -> tuple[str, ...]:
         return several[0] if several else ()
     targets, variants = several
     return tuple(f"{target} / {variant}" for target in targets for variant in variants)
-
-
-def _keep(kept: list[_T], one: _T, most: int) -> None:
-    if len(kept) < most:
-        kept.append(one)
 
 
 def _add_error(found: Found, case: Tried, message: str) -> None:

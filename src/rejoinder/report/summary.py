@@ -57,7 +57,7 @@ def write_summary(run: Receipt, summary: Summary) -> Iterator[str]:
     yield _line("tokens", _tokens(summary))
     yield from _cost(summary)
     yield _line("time", _seconds(summary.duration_s))
-    yield from (_line("limits", _limits(limiter)) for limiter in run.limits)
+    yield from (_line("limits", limit_words(limiter)) for limiter in run.limits)
     if run.budget is not None:
         yield _line("budget", budget_words(run.budget))
     if run.from_cache is not None:
@@ -382,7 +382,7 @@ def _known_cost(summary: Summary) -> str:
     return about + dollars(sum(known)) + (f" ({', '.join(inner)})" if inner else "")
 
 
-def _limits(limiter: LimiterResult) -> str:
+def limit_words(limiter: LimiterResult) -> str:
     text = f"{limiter.name}: {limiter.refused:,} of {limiter.requests:,} requests refused"
     if limiter.waited_s:
         text += f", {limiter.waited_s:,.1f} s waited over all calls"
