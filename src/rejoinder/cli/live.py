@@ -185,7 +185,7 @@ class LiveScreen(LiveDisplay):
         with self._drawing:
             # All failures follow in full; a list that was begun is completed.
             above = list(map(self._painted, iter(self._next_tick, None))) if self._drawn else []
-            self._write(above, [])
+            self._write([*above, "\n"] if self._drawn and self._ticked else above, [])
 
     def _draw_on(self) -> None:
         if self._over.wait(QUIET_S):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rejoinder.model import CheckResult, Result, Status, TurnResult
 from rejoinder.report.conversation import Signs
-from rejoinder.report.failure import pieces_of, spans_of
+from rejoinder.report.failure import failed_checks, named, pieces_of, spans_of
 from rejoinder.report.problems import columns_of, printable, printable_line
 from rejoinder.report.runs import duration_of
 from rejoinder.report.styled import Form, Line, Piece, Role, line, paragraph, safe
@@ -89,8 +89,13 @@ def _check(check: CheckResult, signs: Signs) -> Iterator[_Part]:
 
 
 def write_facts(result: Result, form: Form) -> Iterator[Line]:
-    """Where the case stands, on which target it was put, and what it took. Tokens leave first where there is no room,
-    then the time."""
+    """Why it did not pass, where the case stands, on which target it was put, and what it took. Tokens leave first
+    where there is no room, then the time."""
+    for check in failed_checks(result) if result.status == "failed" else ():
+        yield from paragraph(line(("why: ", "quiet"), (named(check), "reason"), f": {safe(check.reason)}"), form)
+    for turn in result.turns:
+        if turn.finish_reason == "length":
+            yield line((f"the reply of turn {turn.turn} was cut off: it reached max_tokens", "quiet"))
     place = f"{safe(result.file)}:{result.line}" if result.file and result.line else safe(result.file or result.suite)
     parts = [place, f"on {safe(result.target)}", count(len(result.turns), "turn")]
     took = [seconds(duration_of(result))] if result.reply_times else []

@@ -22,6 +22,7 @@ from rejoinder.report.run_tables import write_grid, write_groups, write_recovery
 from rejoinder.report.runs import Run, Tried
 from rejoinder.report.styled import (
     EMPTY,
+    PARAGRAPH,
     Form,
     Line,
     Piece,
@@ -36,9 +37,12 @@ from rejoinder.report.styled import (
     width_of_line,
 )
 from rejoinder.report.summary import (
+    JUDGED_ITSELF,
+    MOST_QUARANTINED,
     budget_words,
     cache_words,
     corrected_words_of,
+    doubt_words,
     limit_words,
     quarantine_words,
     stale_words,
@@ -49,8 +53,9 @@ from rejoinder.report.words import Commands, count, interval, money, seconds, to
 
 BLOCKS, SHORT_BLOCKS = 10, 30
 """Up to so many failures are whole blocks, blocks of two rows; more are lines."""
-MOST_QUARANTINED = 10
 MOST_JUDGES = 2
+LEAST_REPLY = 12
+"""Columns for the beginning of a reply, below which it says nothing."""
 MOST_TRIALS = 20
 """Trials of a strip."""
 
@@ -90,7 +95,7 @@ def _screen(run: Run, commands: Commands, form: Form, extras: Extras) -> Iterato
         yield from _recovered(found, form)
     yield from _errors(run, found, form, extras.traceback)
     yield from _failures(run, found, form)
-    yield from _strips(found, form)
+    yield from _strips(run, found, form)
     yield from write_grid(found, form)
     if extras.figures:
         yield from (line(safe(row) if place == 0 else row) for place, row in enumerate(write_summary(run.run, summary)))
@@ -114,7 +119,7 @@ def _commands(commands: Commands, form: Form) -> Iterator[Line]:
 
 def _recovered(found: Found, form: Form) -> Iterator[Line]:
     ids = [safe(result.id) for result in found.recovered.shown]
-    longest = min(32, max(map(columns_of, ids), default=0))
+    longest = _longest(ids, 32)
     for result, name in zip(found.recovered.shown, ids, strict=True):
         first = next((check for check in result.turns[0].checks if not check.passed), None)
         why = "" if first is None else f"after {named(first)} failed"
@@ -167,11 +172,13 @@ def _on(result: Result, run: Run) -> str:
 
 def _failures(run: Run, found: Found, form: Form) -> Iterator[Line]:
     several = bool(found.columns)
-    for case in found.failed.shown:
+    if several or found.failed.number > SHORT_BLOCKS:
+        lines = [(case.deciding, column_of(case.deciding, run.summary)) for case in found.failed.shown]
+        widths = _longest((safe(result.id) for result, _ in lines), 24), _longest((safe(name) for _, name in lines), 20)
+        yield from (_failure_line(result, column, widths, form) for result, column in lines)
+    for case in () if several or found.failed.number > SHORT_BLOCKS else found.failed.shown:
         result = case.deciding
-        if several or found.failed.number > SHORT_BLOCKS:
-            yield _failure_line(result, column_of(result, run.summary), form)
-        elif found.failed.number > BLOCKS:
+        if found.failed.number > BLOCKS:
             title, *block = write_failure(result, form, _after(case))
             yield title
             yield from islice((row for row in block if any(piece.role == "reason" for piece in row)), 1)
@@ -190,16 +197,27 @@ def _after(case: Tried) -> str:
     return f"trial {result.trial} of {case.trials}, {turns}" if case.trials > 1 else f"failed {turns}"
 
 
-def _failure_line(result: Result, column: str, form: Form) -> Line:
+def _longest(texts: Iterable[str], most: int) -> int:
+    return min(most, max(map(columns_of, texts), default=0))
+
+
+def _failure_line(result: Result, column: str, widths: tuple[int, int], form: Form) -> Line:
+    """`✗ refund  terse  icontains "receipt": not in the reply  < You can bring it back.`"""
     checks = failed_checks(result)
     why = f"{form.cut(named(checks[0]), form.room)}: {safe(checks[0].reason)}" if checks else ""
+    last = result.turns[-1].response if result.turns else None
+    reply = "" if last is None else safe(last[:PARAGRAPH]) or "(empty reply)"
     if not form.symbols:
         where = f" on {safe(column)}" if column else ""
-        return (*mark("✗", form), Piece(f"{safe(result.id)}{where}: {form.cut(why, 0)}"))
-    where = f"  {form.cut(safe(column), 20)}" if column else ""
-    start = (*mark("✗", form), Piece(form.cut(safe(result.id), 24).ljust(12)), Piece(where, "quiet"), Piece("  "))
+        replied = f"; replied: {form.cut(reply, 0)}" if reply else ""
+        return (*mark("✗", form), Piece(f"{safe(result.id)}{where}: {form.cut(why, 0)}{replied}"))
+    name = form.cut(safe(result.id), widths[0]).ljust(widths[0])
+    where = f"  {form.cut(safe(column), widths[1]).ljust(widths[1])}" if column else ""
+    start = (*mark("✗", form), Piece(name), Piece(where, "quiet"), Piece("  "))
     room = max(10, form.room - width_of_line(start))
-    return (*start, Piece(form.cut(why, room), "reason"))
+    shown = Piece(form.cut(why, room), "reason")
+    left = room - columns_of(shown.text) - 4
+    return (*start, shown, *([Piece(f"  < {form.cut(reply, left)}", "quiet")] if left >= LEAST_REPLY and reply else []))
 
 
 _STRIP: dict[str, tuple[str, str, Role]] = {
@@ -212,7 +230,7 @@ _STRIP: dict[str, tuple[str, str, Role]] = {
 """How a trial went: as a sign, as a letter, and its role."""
 
 
-def _strips(found: Found, form: Form) -> Iterator[Line]:
+def _strips(run: Run, found: Found, form: Form) -> Iterator[Line]:
     """A line for each case whose trials did not all pass, with how each went."""
     if not found.uneven.number:
         return
@@ -221,8 +239,8 @@ def _strips(found: Found, form: Form) -> Iterator[Line]:
     if found.failed.number:
         yield line(("one failing trial of each; all: ", "quiet"), "rejoinder show --failed")
         yield EMPTY
-    ids = [safe(case.first.id) for case in found.uneven.shown]
-    longest = min(32, max(map(columns_of, ids)))
+    ids = [" ".join(filter(None, (safe(case.first.id), _on(case.first, run)))) for case in found.uneven.shown]
+    longest = _longest(ids, 40)
     for case, name in zip(found.uneven.shown, ids, strict=True):
         bounds = wilson(case.passed, case.finished) or (0.0, 1.0)
         ways = [_STRIP["recovered" if trial.recovered else trial.status] for trial in case.listed[:MOST_TRIALS]]
@@ -239,7 +257,8 @@ def _strips(found: Found, form: Form) -> Iterator[Line]:
     if found.uneven.left:
         yield line((f"and {found.uneven.left:,} more", "quiet"))
     if found.steady:
-        yield (*mark("✓", form), Piece(f"{count(found.steady, 'other case')}, every trial passed", "quiet"))
+        others = f"{found.steady:,} others" if found.columns else count(found.steady, "other case")
+        yield (*mark("✓", form), Piece(f"{others}, every trial passed", "quiet"))
     yield EMPTY
 
 
@@ -248,7 +267,8 @@ def _facts(run: Run, form: Form) -> Iterator[Line]:
     receipt, summary = run.run, run.summary
     suites = ", ".join(dict.fromkeys(safe(suite.name or PurePath(suite.path).name) for suite in receipt.suites))
     targets = list(summary.by_target) or [target.name for target in receipt.targets]
-    on = [Piece(" on "), Piece(safe(", ".join(targets)), "name")] if len(targets) == 1 else []
+    on = [Piece(" on "), Piece(safe(targets[0]), "name")] if len(targets) == 1 else []
+    on += [Piece(f", {safe(name)}") for name in summary.by_variant if len(summary.by_variant) == 1]
     cases = str(receipt.chosen or "") or count(summary.cases or summary.by_case.passed + summary.by_case.failed, "case")
     cost = _cost(summary, receipt.budget)
     parts = [
@@ -309,10 +329,9 @@ def _warned(run: Run) -> Iterator[str]:
         told = f"{passed:,} of {of:,} first replies passed"
         yield f"uncalibrated judge: {safe(name)} was never tested against people's labels; {told}"
     if receipt.judges_itself:
-        yield "the target judged its own replies; name another with `judge_target`"
+        yield JUDGED_ITSELF
     if receipt.in_doubt:
-        cut_off = f"{count(receipt.in_doubt, 'call')} cut off before the answer was recorded"
-        yield f"{cut_off}; such a call may be paid for twice"
+        yield doubt_words(receipt.in_doubt)
     yield from map(safe, stale_words(receipt.stale or ()))
 
 

@@ -58,9 +58,7 @@ def write_failure(result: Result, form: Form, right: str) -> Iterator[Line]:
     checks = failed_checks(result)
     if result.error is not None and result.status == "error":
         first, *difference = error_lines(result.error)
-        checks = [
-            check for check in checks if safe(check.reason.split("\n")[0]) not in safe(first)
-        ]  # it is said already
+        checks = [check for check in checks if safe(check.reason.split("\n")[0]) not in safe(first)]
         yield from _indented(line((safe(first), "reason")), form)
         yield from (
             line((f"    {form.cut(printable(row), form.room - 4)}", "quiet")) for row in difference[:MOST_LINES]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from rejoinder.model import Summary
-from rejoinder.model.figures import NetRecovery, Rate
+from rejoinder.model.figures import Rate
 from rejoinder.model.runs import TargetSummary
 from rejoinder.report.found import MOST_ROWS, Cell, Found, Row, is_smooth
 from rejoinder.report.styled import EMPTY, Form, Line, Piece, Role, line, safe
@@ -74,7 +74,7 @@ def write_recovery(summary: Summary, form: Form) -> Iterator[Line]:
     """First try, answered back, asked afresh and net recovery, where a follow-up was sent."""
     if summary.rates is None or not summary.recovery or summary.finished < 2:
         return
-    from rejoinder.stats import percent, point_range, points
+    from rejoinder.stats import NET_WORDS, percent, point_range, points
 
     rows: list[_Figures] = [_rate_row("first try", summary.rates.first_try)]
     if summary.has_repeats:
@@ -92,7 +92,7 @@ def write_recovery(summary: Summary, form: Form) -> Iterator[Line]:
         rows.append(("asked afresh", f"{net.afresh * of:.3g} of {of}", percent(net.afresh, net.cases), "", expected))
         gain = "" if net.net is None or net.interval is None else points(net.net).partition(" ")[0]
         bounds = "" if net.interval is None else point_range(net.interval)
-        rows.append(("net recovery", "", gain, bounds, _listens(net)))
+        rows.append(("net recovery", "", gain, bounds, NET_WORDS[net.verdict]))
     else:
         rows.append(("net recovery", "", "", "", "not measured (add `control: afresh`)"))
     yield from _rows(rows) if form.symbols else map(_sentence, rows)
@@ -119,15 +119,6 @@ def _all_passed(summary: Summary) -> Iterator[_Figures]:
     bounds = "" if every.interval is None else interval(every.interval)
     number = f"{round(every.rate * every.cases):,} of {every.cases:,}"
     yield f"all {every.k} passed", number, percent(every.rate, every.cases), bounds, ""
-
-
-def _listens(net: NetRecovery) -> str:
-    return {
-        "listens": "listens",
-        "cannot-tell": "cannot tell if it listens",
-        "stuck": "stuck: starting over is better",
-        "too-few": "too few failures to tell",
-    }[net.verdict]
 
 
 def _rate_row(label: str, rate: Rate) -> _Figures:

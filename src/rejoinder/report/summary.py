@@ -26,6 +26,7 @@ from rejoinder.report.words import count, shortened
 BAR_WIDTH = 20
 MOST_STALE = 10
 MOST_QUARANTINED = 10
+JUDGED_ITSELF = "the target judged its own replies; name another with `judge_target`"
 LONGEST_CHECK = 60
 """Characters of a judge's check."""
 MOST_JUDGES = 5
@@ -53,7 +54,7 @@ def write_summary(run: Receipt, summary: Summary) -> Iterator[str]:
     yield from _groups("variant", summary.by_variant)
     yield from _lines("judges", _judges(summary.judges))
     if run.judges_itself:
-        yield _line("judge", "the target judged its own replies; name another with `judge_target`")
+        yield _line("judge", JUDGED_ITSELF)
     yield _line("tokens", _tokens(summary))
     yield from _cost(summary)
     yield _line("time", _seconds(summary.duration_s))
@@ -64,8 +65,11 @@ def write_summary(run: Receipt, summary: Summary) -> Iterator[str]:
         yield _line("cache", cache_words(run.from_cache))
     yield from _lines("stale", stale_words(run.stale or ()))
     if run.in_doubt:
-        calls = count(run.in_doubt, "call")
-        yield _line("in doubt", f"{calls} cut off before the answer was recorded; such a call may be paid for twice")
+        yield _line("in doubt", doubt_words(run.in_doubt))
+
+
+def doubt_words(calls: int) -> str:
+    return f"{count(calls, 'call')} cut off before the answer was recorded; such a call may be paid for twice"
 
 
 def _parts(summary: Summary) -> list[tuple[str, Summary | TargetSummary]]:

@@ -49,7 +49,7 @@ _NAMES = {
     "stats.repeats": "aptitude case_repeats flip_rate judge_noise pass_at_k pass_hat_k",
     "stats.sequential": "bounds_of count_pairs look spent_by",
     "stats.words": (
-        "comparison_words corrected_words delta_words look_words net_difference_words net_words noise_words"
+        "NET_WORDS comparison_words corrected_words delta_words look_words net_difference_words net_words noise_words"
         " more_words number_words p_words percent point_range points rate_words repeats_words sample_words"
         " selection_words transitions_words"
     ),

@@ -96,7 +96,7 @@ def p_words(p_value: float) -> str:
     return "p < 0.001" if p_value < 0.001 else f"p {p_value:.2g}"
 
 
-_NET = {
+NET_WORDS = {
     "listens": "listens",
     "cannot-tell": "cannot tell if it listens",
     "stuck": "stuck: starting over is better",
@@ -107,14 +107,14 @@ _NET = {
 def net_words(found: NetRecovery) -> str:
     """`+22 points (+5 to +39): listens`; only the word where there is no interval."""
     if found.net is None or found.interval is None:
-        return _NET[found.verdict]
-    return f"{points(found.net)} ({point_range(found.interval)}): {_NET[found.verdict]}"
+        return NET_WORDS[found.verdict]
+    return f"{points(found.net)} ({point_range(found.interval)}): {NET_WORDS[found.verdict]}"
 
 
 def net_difference_words(found: NetRecoveryDifference) -> str:
     """`-32 points (-60 to -4): worse`."""
     if found.difference is None or found.interval is None:
-        return _NET["too-few"]
+        return NET_WORDS["too-few"]
     word = "cannot tell" if found.verdict == "cannot-tell" else found.verdict
     return f"{points(found.difference)} ({point_range(found.interval)}): {word}"
 
