@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 DEMO := .venv-demo/installed
 INSPECT := .venv-inspect/installed
+# Tests wait for servers and processes as well as they compute: three for two cores.
+WORKERS := $(shell $(PYTHON) -c 'import os; print(max(2, (os.cpu_count() or 2) * 3 // 2))' 2>/dev/null || echo 2)
 
 # Some machines forbid Python to keep what it has compiled; each test would then compile the tool anew.
 export PYTHONDONTWRITEBYTECODE =
@@ -20,7 +22,7 @@ demo: $(DEMO)
 # examples. The types are checked beside the tests: together they take less than a minute on two cores.
 check: lint imports compiled
 	@$(BIN)/pyright >$(VENV)/types.log 2>&1 & types=$$!; \
-	  MOST_EXAMPLES=20 $(BIN)/python -m pytest -q -n 3 --dist worksteal --first 1 --hypothesis-profile=quick -m "not slow and not long"; tests=$$?; \
+	  MOST_EXAMPLES=20 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --first 1 --hypothesis-profile=quick -m "not slow and not long"; tests=$$?; \
 	  wait $$types || { cat $(VENV)/types.log; tests=1; }; \
 	  [ $$tests = 0 ] || exit $$tests
 	@echo "Left to make test: further cases of parametrised tests, and what is marked slow in:"
@@ -33,7 +35,7 @@ compiled: $(STAMP)
 	@$(BIN)/python -m compileall -q src
 
 pytest: compiled
-	$(BIN)/python -m pytest -q -n auto -m "not long"
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not long"
 
 test-long: compiled $(INSPECT)
 	$(BIN)/python -m pytest -q -n auto -m long

@@ -203,6 +203,8 @@ def _steady(output: str) -> str:
     """Output without what differs from run to run: names of runs and times."""
     output = re.sub(r"\b\d{8}-\d{6}-[0-9a-f]{4}\b", RUN, output)
     output = re.sub(r"\b\d\.\d\d s\b", "0.01 s", output)
+    output = re.sub(r" {2,}(?:\d+ ms|[\d.]+ s)$", "   10 ms", output, flags=re.MULTILINE)  # a column of times
+    output = re.sub(r" {2,}reply$", "   reply", output, flags=re.MULTILINE)
     output = re.sub(r"\b\d{1,3} ms\b( *)", lambda found: "10 ms".ljust(len(found[0])) if found[1] else "10 ms", output)
     output = re.sub(r"\blatency_s: \d[\d.e-]*", "latency_s: 0.01", output)
     output = re.sub(r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "2026-11-15 09:30", output)

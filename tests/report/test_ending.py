@@ -200,6 +200,25 @@ def test_trials_are_letters_in_words() -> None:
     assert "FAIL flaky  FR.  2 of 3  21 to 94  flaky" in piped(*trials)
 
 
+def test_trials_on_several_targets_name_theirs() -> None:
+    there = {"file": "evals.yaml", "line": 3}
+    sure = [result("a", trial=n, target="sure", **there) for n in (1, 2)]
+    flaky = [lost("a", trial=1, target="flaky", **there), result("a", trial=2, target="flaky", **there)]
+    lines = piped(*sure, *flaky)
+    assert "FAIL a on flaky  F.  1 of 2  9 to 91  flaky" in lines
+    assert "PASS 1 other, every trial passed" in lines
+
+
+def test_a_run_of_one_variant_names_it() -> None:
+    lines = piped(result("a", variant="terse"), result("b", variant="terse"))
+    assert any(line.startswith("arithmetic on demo, terse, 2 cases") for line in lines)
+
+
+def test_a_reply_that_was_cut_off_says_so() -> None:
+    cut_off = structs.replace(turn("It is a", passed=False, checks=(check(False),)), finish_reason="length")
+    assert "    (cut off: it reached max_tokens)" in piped(structs.replace(lost("a"), turns=(cut_off,)))
+
+
 def test_a_long_reply_is_short_in_words_as_well() -> None:
     lines = piped(structs.replace(lost("a"), turns=(turn("word " * 500_000, passed=False, checks=(check(False),)),)))
     assert sum(map(len, lines)) < 6_000

@@ -257,7 +257,7 @@ def _strips(run: Run, found: Found, form: Form) -> Iterator[Line]:
     if found.uneven.left:
         yield line((f"and {found.uneven.left:,} more", "quiet"))
     if found.steady:
-        others = f"{found.steady:,} others" if found.columns else count(found.steady, "other case")
+        others = count(found.steady, "other" if found.columns else "other case")
         yield (*mark("✓", form), Piece(f"{others}, every trial passed", "quiet"))
     yield EMPTY
 
