@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import IO
 
 import pytest
@@ -153,3 +154,12 @@ def test_a_file_that_cannot_grow_is_an_error_in_words(recorded: Path) -> None:
     assert said.endswith(
         "cannot be written: file too large; raise the limit for the size of files (`ulimit -f unlimited`)"
     )
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams_are_no_crash(project: Project, closed: str) -> None:
+    project.write("evals.yaml", SUITE)
+    command = " ".join(map(quote, command_line("run", "evals.yaml")))
+    ended = subprocess.run(["sh", "-c", f"{command} {closed}"], cwd=project.folder, capture_output=True, text=True)
+    assert (ended.returncode, "Traceback" in ended.stderr) == (0, False)
+    assert len(run_folders(project.folder)) == 1

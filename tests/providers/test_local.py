@@ -165,6 +165,16 @@ def test_a_model_that_dies_is_started_again(start: Callable[..., Process], proje
     assert document["summary"]["passed"] == 6
 
 
+def test_a_model_that_hangs_is_started_again(start: Callable[..., Process], project: Project) -> None:
+    project.write("evals.yaml", asked(max_tokens=60))
+    process = start("run", "evals.yaml", "--repeat", "4", "--timeout", "6", "--format", "json")
+    process.wait_for(lambda: any(told_in(run) for run in run_folders(project.folder)), "nothing was answered")
+    [child] = children(process.process.pid)
+    os.kill(child, signal.SIGSTOP)
+    assert process.document(code=0)["summary"]["passed"] == 4
+    assert not Path(f"/proc/{child}").exists()
+
+
 def test_a_missing_package_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     local.is_installed.cache_clear()
     monkeypatch.setattr(local, "is_installed", lambda: False)

@@ -256,6 +256,34 @@ def test_a_reply_takes_five_rows_at_most(reply: str) -> None:
     assert all(width_of_line(row) <= 60 for row in rows)
 
 
+MARKS = "\u0301" * 30_000
+
+
+def test_accents_without_letters_fill_rows_and_take_no_time() -> None:
+    case = structs.replace(lost("a"), turns=(turn(MARKS, passed=False, checks=(check(False, reason=MARKS),)),))
+    for lines in (shown(case, width=60), piped(case)):
+        assert max(map(len, lines)) <= 9 * 500
+    rows = list(wrap([Piece(f"word {MARKS}")], 60))
+    assert max(len(plain_text(row)) for row in rows) <= 9 * 60
+    assert "".join(plain_text(row).strip() for row in rows).count("\u0301") == len(MARKS)
+
+
+def test_very_many_targets_are_counted() -> None:
+    lines = shown(*(lost("a", target=f"target-{n}") for n in range(300)), width=100)
+    assert "and 250 more" in lines
+    assert len(" ".join(lines[-3:])) < 600
+
+
+def test_a_long_error_is_cut() -> None:
+    for lines in (shown(in_error("a", "x" * 300_000)), piped(in_error("a", "y " * 300_000))):
+        assert sum(map(len, lines)) < 5_000
+
+
+def test_very_many_places_in_a_reply_take_no_time() -> None:
+    bad = check(False, spans=tuple((n, n + 1) for n in range(20_000)))
+    shown(structs.replace(lost("a"), turns=(turn("a\n" * 10_000, passed=False, checks=(bad,)),)))
+
+
 # Properties
 
 

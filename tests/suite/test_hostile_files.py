@@ -19,6 +19,8 @@ import rejoinder
 from rejoinder.cli.app import cli
 from rejoinder.errors import RejoinderError
 from rejoinder.formatting import is_guideline
+from rejoinder.project import files
+from rejoinder.project.files import FileFault
 from rejoinder.validation import validate
 from tests.kit import Ended, Project, codes, run_process, spec
 
@@ -959,3 +961,14 @@ def test_a_terminal_that_knows_few_letters_does_no_harm(project: Project, encodi
         arguments = ("validate", "--format", form, "evals.yaml")
         done = outside(project, *arguments, PYTHONIOENCODING=encoding, PYTHONUTF8="0")
         assert done.code == 2
+
+
+def test_a_file_that_grows_after_it_was_measured_is_read_up_to_the_limit(tmp_path: Path) -> None:
+    """Files of /proc look empty, and some have no end."""
+    path = tmp_path / "endless.txt"
+    path.write_text("x" * 1000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "measure", lambda _path: 0)
+        with pytest.raises(FileFault) as error:
+            files.read_text(path, 100)
+    assert error.value.code == "too-large"

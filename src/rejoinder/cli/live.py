@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections import deque
+from shutil import get_terminal_size
 from typing import TextIO
 
 from rejoinder.cli.output import is_screen, look, wants_colour, width_of
@@ -22,6 +23,9 @@ from rejoinder.report.styled import PARAGRAPH, Line, Piece, cut, fitted, line, p
 QUIET_S = 1.0
 """Most small runs are over before anything is drawn."""
 FRAME_S = 0.25
+PATIENCE_S = 2.0
+LEAST_LINES = 8
+"""Of a terminal on which rows can be drawn."""
 PLAIN_EVERY_S = 10.0
 MOST_TICKS = 30
 BAR = 40
@@ -181,11 +185,15 @@ class LiveScreen(LiveDisplay):
     def finished(self) -> None:
         self._over.set()
         if self._thread is not None:
-            self._thread.join()
-        with self._drawing:
+            self._thread.join(PATIENCE_S)  # a terminal that is held with Ctrl-S takes nothing
+        if not self._drawing.acquire(timeout=PATIENCE_S):
+            return
+        try:
             # All failures follow in full; a list that was begun is completed.
             above = list(map(self._painted, iter(self._next_tick, None))) if self._drawn else []
             self._write([*above, "\n"] if self._drawn and self._ticked else above, [])
+        finally:
+            self._drawing.release()
 
     def _draw_on(self) -> None:
         if self._over.wait(QUIET_S):
@@ -269,6 +277,6 @@ def live_display() -> LiveDisplay:
     """Progress on standard error; with --quiet there is none."""
     if look().quiet:
         return SilentDisplay(sys.stderr)
-    if is_screen(sys.stderr):
+    if is_screen(sys.stderr) and get_terminal_size((100, 24)).lines >= LEAST_LINES:
         return LiveScreen(sys.stderr, width_of(sys.stderr), colour=wants_colour(sys.stderr))
     return LiveDisplay(sys.stderr)

@@ -7,7 +7,9 @@ the pipe (`| head`) wants no more. Where output was lost for another reason, the
 from __future__ import annotations
 
 import io
+import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rejoinder.errors import RejoinderError, reason_of, remedy_for
@@ -58,6 +60,9 @@ def guard_streams() -> None:
     show it must not end the program."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
+        if stream is None:  # it was closed before we began: nobody reads it
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - as long as the process
+            continue
         if not isinstance(stream, io.TextIOWrapper) or stream is not getattr(sys, f"__{name}__"):
             continue  # it is captured: not ours
         encoding, is_line_buffered, is_unbuffered = stream.encoding, stream.line_buffering, stream.write_through

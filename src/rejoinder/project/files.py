@@ -31,6 +31,7 @@ CERTIFICATE_SETTING = "client_cert"
 """A target's: the path of a PEM file with a certificate and its private key, or a mapping of `cert`, `key` and
 `password`. By these files a server knows its client."""
 CERTIFICATE_SPELLINGS = (CERTIFICATE_SETTING, "clientCert")
+_NO_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _recorders: list[set[Path]] = []
 """Sets that collect the files that are read."""
 
@@ -61,9 +62,13 @@ def read_text(path: Path, most_bytes: int = MOST_ATTACHED_BYTES) -> str:
     if size > most_bytes:
         raise too_large(path.name, size, most_bytes)
     try:
-        content = path.read_bytes()
+        # What looks empty may be a device of the system that never ends, or a file that grows.
+        with os.fdopen(os.open(path, os.O_RDONLY | _NO_WAITING), "rb") as file:
+            content = file.read(most_bytes + 1)
     except OSError as error:
         raise _os_fault(path, error) from None
+    if len(content) > most_bytes:
+        raise too_large(path.name, len(content), most_bytes)
     return decode(content, path.name)
 
 

@@ -68,6 +68,8 @@ class LocalProvider:
             try:
                 reply = await provider.reply_within(request, timeout_s)
             except ProviderError as error:
+                if error.type == "timeout":
+                    await server.end_if_stuck()
                 if error.status is None and await server.has_ended():
                     what = "the process of the local model ended during a call; it is started again"
                     raise ProviderError(what, type="local-model", retryable=True) from error

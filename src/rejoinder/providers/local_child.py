@@ -7,16 +7,21 @@ line of standard output, where the server listens.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any
+
+_PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when it ends
+    _die_with_parent()
     settings = json.loads(sys.stdin.buffer.readline())
     llama = import_module("xllamacpp")
     server = llama.Server(_parameters(llama, settings))
@@ -26,6 +31,20 @@ def main() -> None:
         sys.stdin.buffer.read()  # ends with the parent, however that ends
     finally:
         os._exit(0)  # the server may hang or crash when it is taken down
+
+
+def _die_with_parent() -> None:
+    """While a file is loaded nothing reads standard input, and a hostile one may be loaded for ever. Where memory runs
+    out, this process is the one to go."""
+    if not sys.platform.startswith("linux"):
+        return
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() == 1:  # it was too late
+        os._exit(0)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def _parameters(llama: Any, settings: dict[str, Any]) -> Any:

@@ -9,6 +9,7 @@ import signal
 import sys
 from pathlib import Path
 from secrets import token_hex
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -72,6 +73,14 @@ class LocalServer:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), ENDING_S)
         return process.returncode is not None
+
+    async def end_if_stuck(self) -> None:
+        """End a process that does not even say that it is well: it is started again for the next call."""
+        process, address = self._process, self._address
+        if process is None or process.returncode is not None or not await _is_silent(address):
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
 
     async def _start(self) -> None:
         if self._starts >= MOST_STARTS:
@@ -143,3 +152,17 @@ class LocalServer:
         await process.wait()
         if self._listening is not None:
             await self._listening
+
+
+async def _is_silent(address: str) -> bool:
+    """Does a server leave a question about its health without an answer? A busy one answers."""
+    place = urlsplit(address)
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(ENDING_S):
+            reader, writer = await asyncio.open_connection(place.hostname, place.port)
+            try:
+                writer.write(f"GET /health HTTP/1.1\r\nHost: {place.netloc}\r\nConnection: close\r\n\r\n".encode())
+                return not await reader.read(1)
+            finally:
+                writer.close()
+    return True

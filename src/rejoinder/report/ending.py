@@ -54,6 +54,8 @@ from rejoinder.report.words import Commands, count, interval, money, seconds, to
 BLOCKS, SHORT_BLOCKS = 10, 30
 """Up to so many failures are whole blocks, blocks of two rows; more are lines."""
 MOST_JUDGES = 2
+MOST_WORSE = 10
+"""Targets that are named with their failures in the result."""
 LEAST_REPLY = 12
 """Columns for the beginning of a reply, below which it says nothing."""
 MOST_TRIALS = 20
@@ -139,7 +141,7 @@ def _recovered(found: Found, form: Form) -> Iterator[Line]:
 def _errors(run: Run, found: Found, form: Form, traceback: str | None) -> Iterator[Line]:
     """Equal errors once, with their number."""
     for disabled in run.run.given_up:
-        text = f"{safe(disabled.target)}: {safe(disabled.message)}"
+        text = f"{safe(disabled.target)}: {form.cut(safe(disabled.message), 4 * form.room)}"
         yield from paragraph(line(("error: ", "fail"), text), form)
         yield EMPTY
     told = {disabled.message for disabled in run.run.given_up}
@@ -159,7 +161,9 @@ def _alike(message: str, group: Alike, run: Run, form: Form) -> Iterator[Line]:
     if group.number == 1:
         yield from write_failure(group.first.deciding, form, _on(group.first.deciding, run))
         return
-    text = f"{safe(message)} in {group.number:,} of {count(run.summary.decided, 'conversation')}"
+    text = (
+        f"{form.cut(safe(message), 4 * form.room)} in {group.number:,} of {count(run.summary.decided, 'conversation')}"
+    )
     yield from paragraph(line(("error: ", "fail"), text), form)
     more = f", {form.dots}" if group.number > len(group.ids) else ""
     yield line((f"  {form.cut(', '.join(map(safe, group.ids)), form.room - 10)}{more}", "quiet"))
@@ -386,7 +390,9 @@ def _counted(summary: Summary) -> list[Piece]:
     pieces.append(Piece(f" of {summary.decided:,}"))
     worse = {name: one.failed + one.errors for name, one in groups_of(summary).items() if one.failed + one.errors}
     if worse:
-        pieces.append(Piece(f": {', '.join(f'{safe(name)} {number:,}' for name, number in worse.items())}", "quiet"))
+        named = [f"{safe(name)} {number:,}" for name, number in islice(worse.items(), MOST_WORSE)]
+        more = [f"and {len(worse) - MOST_WORSE:,} more"] if len(worse) > MOST_WORSE else []
+        pieces.append(Piece(f": {', '.join([*named, *more])}", "quiet"))
     elif summary.recovered:
         pieces += [
             Piece(f" ({summary.first_try:,} first try, ", "quiet"),

@@ -14,6 +14,7 @@ from rejoinder.report.words import count
 MOST_ROWS, FIRST_ROWS = 5, 3
 """Rows of a reply that are shown, and of a longer one from its beginning."""
 MOST_CHECKS = 3
+MOST_SPANS = 200
 MOST_LINES = 30
 """Lines of a difference to a recording."""
 LONGEST_ID = 32
@@ -59,7 +60,7 @@ def write_failure(result: Result, form: Form, right: str) -> Iterator[Line]:
     if result.error is not None and result.status == "error":
         first, *difference = error_lines(result.error)
         checks = [check for check in checks if safe(check.reason.split("\n")[0]) not in safe(first)]
-        yield from _indented(line((safe(first), "reason")), form)
+        yield from _indented(line((form.cut(safe(first), 4 * form.room), "reason")), form)
         yield from (
             line((f"    {form.cut(printable(row), form.room - 4)}", "quiet")) for row in difference[:MOST_LINES]
         )
@@ -82,10 +83,14 @@ def _indented(row: Line, form: Form) -> Iterator[Line]:
 
 
 def spans_of(checks: Iterable[CheckResult]) -> Iterator[tuple[int, int]]:
-    """Where checks, or those inside them, found or missed what they want."""
+    """Where checks, or those inside them, found or missed what they want; the first ones of very many."""
+    return islice(_all_spans(checks), MOST_SPANS)
+
+
+def _all_spans(checks: Iterable[CheckResult]) -> Iterator[tuple[int, int]]:
     for check in checks:
         yield from check.spans
-        yield from spans_of(check.children)
+        yield from _all_spans(check.children)
 
 
 def _score(check: CheckResult) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TypeAlias
 
 from rejoinder.model import Summary
@@ -16,6 +17,7 @@ from rejoinder.report.words import count, interval, money, seconds
 _Figures: TypeAlias = tuple[str, str, str, str, str]
 """What it is, of how many, the rate, its interval, and a word."""
 LONGEST_CASE, LONGEST_COLUMN = 28, 20
+MOST_GROUPS = 50
 _WAYS: dict[str, tuple[str, str, Role]] = {
     "passed": ("✓", "passed", "pass"),
     "recovered": ("↻", "recovered", "recovered"),
@@ -160,6 +162,7 @@ def write_groups(what: str, groups: dict[str, TargetSummary], form: Form, *, has
         return
     from rejoinder.stats import percent
 
+    left, groups = len(groups) - MOST_GROUPS, dict(islice(groups.items(), MOST_GROUPS))
     each = list(groups.values())
     rates = [group.rates.eventual if group.rates is not None else None for group in each]
     shares = [
@@ -184,6 +187,8 @@ def write_groups(what: str, groups: dict[str, TargetSummary], form: Form, *, has
         ],
         form,
     )
+    if left > 0:
+        yield line((f"and {left:,} more", "quiet"))
 
 
 def _figures(title: str, texts: list[str], leaves: int = 0) -> Column:

@@ -19,6 +19,8 @@ from rejoinder.report.words import Commands
 WIDEST = 100
 """Columns that texts take, and where facts stand at the right edge, however wide the screen is."""
 
+MARKS = 8
+"""Characters for each column: accents have no width, and a text may consist of them."""
 PARAGRAPH = 500
 """Columns of a text that no screen bounds."""
 
@@ -156,10 +158,10 @@ def plain_text(pieces: Line) -> str:
 
 def cut(text: str, room: int, dots: str = "…") -> str:
     """The beginning of a text, with a sign where it is cut."""
-    if columns_of(text) <= room:
+    if len(text) <= MARKS * room and columns_of(text) <= room:
         return text
     kept, used = 0, 0
-    for character in text:
+    for character in text[: MARKS * room]:
         used += columns_of(character)
         if used > room - len(dots):
             break
@@ -287,14 +289,15 @@ def _words(pieces: Iterable[Piece]) -> Iterator[tuple[Piece, list[Piece]]]:
 
 
 def _broken(piece: Piece, width: int, used: int, indent: int) -> Iterator[Piece | None]:
-    """A word in parts that fit; None is the end of a row."""
-    part = ""
-    for character in piece.text:
-        if used + columns_of(part + character) > width and (part or used > indent):
-            if part:
-                yield Piece(part, piece.role)
+    """A word in parts that fit; None is the end of a row. Marks without a width fill a row by their number."""
+    begin = 0
+    for place, character in enumerate(piece.text):
+        columns = columns_of(character)
+        if (used + columns > width or place - begin >= MARKS * width) and (place > begin or used > indent):
+            if place > begin:
+                yield Piece(piece.text[begin:place], piece.role)
             yield None
-            part, used = "", indent
-        part += character
-    if part:
-        yield Piece(part, piece.role)
+            begin, used = place, indent
+        used += columns
+    if begin < len(piece.text):
+        yield Piece(piece.text[begin:], piece.role)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -15,7 +16,7 @@ LEAST_ROOM = 8
 """Columns that a cell is left where it has to be cut."""
 
 
-class Column(Struct, frozen=True, kw_only=True):
+class Column(Struct, frozen=True, kw_only=True, dict=True):
     title: str
     cells: Sequence[Line]
     """One for each row."""
@@ -23,7 +24,7 @@ class Column(Struct, frozen=True, kw_only=True):
     leaves: int = 0
     """Which column goes first where a line is too long; 0 stays."""
 
-    @property
+    @cached_property
     def width(self) -> int:
         return max(len(self.title), max(map(width_of_line, self.cells), default=0))
 
