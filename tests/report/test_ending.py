@@ -328,6 +328,11 @@ def test_lines_of_words_get_the_roles_of_their_beginnings() -> None:
     assert [piece.role for piece in marked("?really")] == ["text"]
 
 
+def test_names_that_are_wrapped_stay_apart() -> None:
+    rows = wrap([Piece("fixed: case 1  case 2  case 3")], 22, 2)
+    assert [plain_text(row) for row in rows] == ["fixed: case 1  case 2", "  case 3"]
+
+
 @bounded(80)
 @given(st.text("ab ✗?", max_size=120), st.integers(20, 60))
 def test_folding_keeps_the_width_and_the_words(text: str, width: int) -> None:

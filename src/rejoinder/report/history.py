@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from rejoinder.model.history import ENDING, Page, RowFigures, RunRow, Trend, seconds_of
 from rejoinder.report.styled import EMPTY, Form, Line, Role, command_rows, line, paragraph, safe
-from rejoinder.report.tables import NARROW, Column, write_table
+from rejoinder.report.tables import Column, write_table
 from rejoinder.report.words import count, money, shortened
 from rejoinder.stats import percent
 
@@ -149,7 +149,7 @@ def _status(row: RunRow, _page: Page, form: Form) -> Line:
     source += f" (replay of {safe(row.replay_of)})" if row.replay_of else ""
     tags = "".join(f" #{tag}" for tag in row.tags)
     came_to = _came_to(row)
-    if form.width is not None and form.width < NARROW and row.status not in ("completed", "running", "killed"):
+    if form.is_narrow and row.status not in ("completed", "running", "killed"):
         came_to = came_to.partition(",")[0]
     return line((came_to, _OUTCOMES.get(row.outcome, "warn")), (source, "quiet"), tags)
 

@@ -25,7 +25,6 @@ from rejoinder.report.styled import (
     safe,
     width_of_line,
 )
-from rejoinder.report.tables import NARROW
 from rejoinder.report.words import Commands, count, interval, money, shortened
 from rejoinder.stats import p_words, percent
 
@@ -159,7 +158,7 @@ def _warned(row: _Row, *word: str) -> _Row:
 
 
 def _table(rows: Sequence[_Row], form: Form) -> Iterator[Line]:
-    narrow = form.width is not None and form.width < NARROW
+    narrow = form.is_narrow
     gap = " " * (2 if narrow else 3)
     labels = [row.label[1 if narrow else 0] for row in rows]
     longest = max(map(len, labels), default=0)

@@ -21,6 +21,9 @@ WIDEST = 100
 
 MARKS = 8
 """Characters for each column: accents have no width, and a text may consist of them."""
+NARROW = 72
+"""Columns of a screen below which gaps and words are short."""
+
 PARAGRAPH = 500
 """Columns of a text that no screen bounds."""
 
@@ -69,6 +72,11 @@ class Form(Struct, frozen=True):
     def edge(self) -> int | None:
         """Where texts end, and facts stand at the right."""
         return None if self.width is None else min(self.width, WIDEST)
+
+    @property
+    def is_narrow(self) -> bool:
+        """Is there so little room that gaps and words are short?"""
+        return self.width is not None and self.width < NARROW
 
     @property
     def room(self) -> int:
@@ -274,14 +282,15 @@ def wrap(pieces: Iterable[Piece], width: int, indent: int = 0) -> Iterator[Line]
 
 
 def _words(pieces: Iterable[Piece]) -> Iterator[tuple[Piece, list[Piece]]]:
-    """Words, which may have several roles, each with the space before it."""
+    """Words, which may have several roles, each with the spaces before it."""
     space, word = Piece(""), list[Piece]()
     for text, role in pieces:
         for place, part in enumerate(text.split(" ")):
             if place:
                 if word:
                     yield space, word
-                space, word = Piece(" ", role), []
+                    space, word = Piece("", role), []
+                space = Piece(f"{space.text} ", role)
             if part:
                 word.append(Piece(part, role))
     if word:

@@ -10,8 +10,6 @@ from msgspec import Struct
 from rejoinder.report.styled import Form, Line, Piece, cut, fitted, width_of_line
 
 WIDE_GAP, NARROW_GAP = 3, 2
-NARROW = 72
-"""Columns of a screen below which gaps and words are short."""
 LEAST_ROOM = 8
 """Columns that a cell is left where it has to be cut."""
 
@@ -22,7 +20,7 @@ class Column(Struct, frozen=True, kw_only=True, dict=True):
     """One for each row."""
     right: bool = False
     leaves: int = 0
-    """Which column goes first where a line is too long; 0 stays."""
+    """Which column goes first where a line is too long, and with it others of the same number; 0 stays."""
 
     @cached_property
     def width(self) -> int:
@@ -36,7 +34,7 @@ class Column(Struct, frozen=True, kw_only=True, dict=True):
 def write_table(columns: Sequence[Column], form: Form) -> Iterator[Line]:
     """The titles, then the rows. Columns with nothing in them are left out."""
     listed = [column for column in columns if not column.is_empty]
-    is_wide = form.width is None or (form.width >= NARROW and _total(listed, WIDE_GAP) <= form.width)
+    is_wide = form.width is None or (not form.is_narrow and _total(listed, WIDE_GAP) <= form.width)
     gap = WIDE_GAP if is_wide else NARROW_GAP
     kept = _fitting(listed, form.width, gap)
     titles: list[Line] = [(Piece(column.title, "quiet"),) for column in kept]
@@ -46,10 +44,10 @@ def write_table(columns: Sequence[Column], form: Form) -> Iterator[Line]:
 
 def _fitting(columns: list[Column], width: int | None, gap: int) -> list[Column]:
     while width is not None and _total(columns, gap) > width:
-        leaving = [column for column in columns if column.leaves]
-        if not leaving:
+        first = min((column.leaves for column in columns if column.leaves), default=None)
+        if first is None:
             return _cut(columns, width, gap)
-        columns.remove(min(leaving, key=lambda column: column.leaves))
+        columns = [column for column in columns if column.leaves != first]
     return columns
 
 
