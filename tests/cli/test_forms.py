@@ -9,6 +9,8 @@ import pytest
 
 from rejoinder.cli.output import echo_lines, form_for
 from rejoinder.report.styled import PLAIN, Form, line
+from tests.engine.test_variants import two
+from tests.kit import Project, Raw, case, run, scripted
 
 LINES = [line(("✗", "fail"), " 2 failed ", ("\x1b[2Jquiet", "quiet"))]
 
@@ -65,3 +67,66 @@ def test_colours_weights_and_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     assert printed(Terminal(), monkeypatch) == f"\x1b[1m✗\x1b[0m 2 failed \x1b[2m{quiet}\x1b[0m\n"
     assert printed(io.StringIO(), monkeypatch) == f"✗ 2 failed {quiet}\n"
+
+
+# Commands that obey it
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What commands write goes to a terminal, without a pager."""
+    monkeypatch.setenv("PAGER", "")
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
+
+
+def half(*replies: str) -> Raw:
+    return {
+        "targets": [scripted("s", *replies)],
+        "evals": [case("a", {"match": "yes"}), case("b", {"match": "no"})],
+    }
+
+
+@pytest.mark.usefixtures("terminal")
+def test_every_screen_has_words_alone_where_they_are_wanted(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(project, half("yes"))
+    project.run("bless")
+    run(project, half("no"))
+    commands = (
+        ("compare",),
+        ("gate", "--against", "main", "--rule", "no-regression", "--rule", "rate>=10%"),
+        ("run", "--fail-under", "50%"),
+        ("show", "--case", "a"),
+        ("show", "-v"),
+    )
+    for command in commands:
+        assert not project.run(*command, code=None).isascii(), "signs on a terminal"
+        shown = project.run(*command, "--plain", code=None)
+        assert shown.isascii(), shown
+    monkeypatch.setenv("REJOINDER_PLAIN", "1")
+    for command in commands:
+        assert project.run(*command, code=None).isascii()
+
+
+@pytest.mark.usefixtures("terminal")
+def test_two_variants_are_summed_up_in_words(project: Project) -> None:
+    project.write("evals.yaml", two())
+    assert "→" in project.run("run", "evals.yaml", code=None)
+    shown = project.run("run", "evals.yaml", "--plain", code=None)
+    assert "->" in shown and shown.isascii()
+
+
+def test_a_pipe_keeps_the_signs_of_a_conversation(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(project, half("yes"))
+    assert "  Overall: ✅ PASS" in project.run("show", "-v", code=None)
+    monkeypatch.setenv("REJOINDER_PLAIN", "1")
+    assert "  Overall: ✅ PASS" in project.run("show", "-v", code=None), "programs read them"
+
+
+def test_a_quiet_comparison_and_a_quiet_gate_are_a_line(project: Project) -> None:
+    run(project, half("yes"))
+    project.run("bless")
+    run(project, half("no"))
+    [compared] = project.run("compare", "-q", code=None).splitlines()
+    assert compared.startswith("cannot tell: ") and compared.endswith("1 broke, 1 fixed of 2")
+    [decided] = project.run("gate", "--against", "main", "-q", code=5).splitlines()
+    assert decided == "CANNOT TELL gate cannot tell: 1 of 1 rule   exit 5"

@@ -17,6 +17,7 @@ from rejoinder.model import Result
 from rejoinder.model.comparisons import CaseName, RunComparison
 from rejoinder.model.figures import Delta
 from rejoinder.report.comparison import write_comparison
+from rejoinder.report.styled import plain_text
 from tests.comparison.sides import compared, one, results
 from tests.kit import bounded
 from tests.report.exports import check, failed, result, turn
@@ -129,7 +130,7 @@ def test_each_of_several_targets_decides() -> None:
     found = compared(a, b)
     assert {group.name: group.verdict for group in found.by_target} == {"x": "worse", "y": "better"}
     assert (found.verdict, found.is_worse, found.net_recovery) == ("cannot-tell", True, None)
-    assert "Mixed: x worse, 100% -> 50%; y better, 50% -> 100%." in next(iter(write_comparison(found)))
+    assert "Mixed: x worse, 100% -> 50%; y better, 50% -> 100%." in plain_text(next(write_comparison(found)))
     first, second = ([result for result in results if result.target == "x"] for results in (a, b))
     lone = compared(first, second)
     assert (lone.verdict, lone.is_worse) == ("worse", True)

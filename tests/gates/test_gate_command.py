@@ -9,7 +9,8 @@ import pytest
 
 import rejoinder
 from rejoinder.model.figures import GateResult, RuleResult
-from rejoinder.report.gate import SYMBOLS, write_gate
+from rejoinder.report.gate import write_gate
+from rejoinder.report.styled import Form, plain_text
 from rejoinder.testing import Answer, FakeServer
 from tests.gates.suites import answers, run_of, suite_of
 from tests.kit import Project, behind, case, file_contents, only_run, refusal, refused, run, run_process
@@ -77,7 +78,7 @@ def test_the_gate_of_several_rules_in_words(project: Project) -> None:
 def test_the_result_line(verdicts: tuple[Any, ...], last: str) -> None:
     worst: Any = next(one for one in ("fail", "cannot-tell", "pass") if one in verdicts)
     found = GateResult(worst, tuple(RuleResult("rate>=90%", verdict, "") for verdict in verdicts))
-    assert list(write_gate(found, SYMBOLS))[-1] == last
+    assert plain_text(list(write_gate(found, Form(symbols=True)))[-1]) == last
 
 
 def test_what_is_in_quarantine_is_named(project: Project) -> None:

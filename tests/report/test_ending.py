@@ -23,7 +23,7 @@ from rejoinder.report.styled import (
     Line,
     Piece,
     folded,
-    marked,
+    line,
     paint,
     plain_text,
     width_of_line,
@@ -290,9 +290,9 @@ def test_very_many_places_in_a_reply_take_no_time() -> None:
 @bounded(60)
 @given(hostile_texts, st.integers(40, 160))
 def test_no_text_leaves_its_lines(text: str, width: int) -> None:
-    for line in write_ending(hostile(text), (), screen(width)):
-        assert not OBEYED.search(plain_text(line)) and "\n" not in plain_text(line)
-        assert width_of_line(line) <= width
+    for row in write_ending(hostile(text), (), screen(width)):
+        assert not OBEYED.search(plain_text(row)) and "\n" not in plain_text(row)
+        assert width_of_line(row) <= width
 
 
 words = st.lists(st.text("abc漢é ", max_size=30), max_size=8)
@@ -321,13 +321,6 @@ def test_the_counts_add_up() -> None:
     assert any(line.startswith("✗ 1 failed, 1 error, 1 passed of 3") for line in lines)
 
 
-def test_lines_of_words_get_the_roles_of_their_beginnings() -> None:
-    assert [piece.role for piece in marked("✗ worse: -20 points")] == ["fail", "text"]
-    assert [piece.role for piece in marked("  > Where is it?")] == ["quiet"]
-    assert [piece.role for piece in marked("     differs: targets")] == ["warn"]
-    assert [piece.role for piece in marked("?really")] == ["text"]
-
-
 def test_names_that_are_wrapped_stay_apart() -> None:
     rows = wrap([Piece("fixed: case 1  case 2  case 3")], 22, 2)
     assert [plain_text(row) for row in rows] == ["fixed: case 1  case 2", "  case 3"]
@@ -336,6 +329,6 @@ def test_names_that_are_wrapped_stay_apart() -> None:
 @bounded(80)
 @given(st.text("ab ✗?", max_size=120), st.integers(20, 60))
 def test_folding_keeps_the_width_and_the_words(text: str, width: int) -> None:
-    rows = list(folded(marked(text), width))
+    rows = list(folded(line(text), width))
     assert all(width_of_line(row) <= max(width, len(text) - len(text.lstrip())) for row in rows)
     assert "".join(plain_text(row) for row in rows).replace(" ", "") == text.replace(" ", "")

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import click
@@ -18,18 +19,23 @@ from msgspec import structs
 from rejoinder.cli.app import cli
 from rejoinder.engine.summary import summarise
 from rejoinder.model import Result, UsageResult
+from rejoinder.model.comparisons import RunComparison
+from rejoinder.model.figures import GateResult, RuleResult
 from rejoinder.model.history import Page, RowFigures, RunRow, Trend
 from rejoinder.model.passports import Figures, Finding, Labels, Passport, SelfConsistency, VerdictTable
-from rejoinder.model.runs import DisabledTarget, SuiteOfRun
+from rejoinder.model.runs import DisabledTarget, QuarantinedCase, SuiteOfRun
 from rejoinder.report.block import write_block, write_facts
+from rejoinder.report.comparison import write_comparison
 from rejoinder.report.conversation import UNICODE, write_conversation
 from rejoinder.report.ending import Extras, write_ending
 from rejoinder.report.estimate import Asked, Foreseen, write_estimate
+from rejoinder.report.gate import write_gate
 from rejoinder.report.history import write_runs
 from rejoinder.report.judges import JudgeTest, write_judge_report
 from rejoinder.report.styled import EMPTY, PLAIN, Form, Line, command_rows, plain_text, width_of_line
 from rejoinder.report.targets import Tried, price_words, write_targets
 from rejoinder.stats import wilson
+from tests.comparison.sides import Outcomes, compared, one
 from tests.golden import FORMS, check_golden
 from tests.kit import bounded
 from tests.report.exports import OBEYED, MadeRun, check, hostile_texts, in_error, made_run, result, turn
@@ -122,8 +128,8 @@ def targets_check(form: Form) -> Iterable[Line]:
 
 
 def targets_that_answer(form: Form) -> Iterable[Line]:
-    one = Tried(name="openai/gpt-5-mini", model="openai/gpt-5-mini", seconds=1.2, place="the command", cost=0.0004)
-    return write_targets([one], (), form)
+    tried = Tried(name="openai/gpt-5-mini", model="openai/gpt-5-mini", seconds=1.2, place="the command", cost=0.0004)
+    return write_targets([tried], (), form)
 
 
 # A judge that was tested
@@ -198,10 +204,10 @@ def recovered(name: str, **more: Any) -> Result:
 
 
 def show_case(form: Form) -> Iterator[Line]:
-    one = lost("shipping-1", usage=UsageResult(180, 34, 214), cost=0.0002)
-    yield from write_block(one, write_conversation(one), UNICODE, form, None)
+    shown = lost("shipping-1", usage=UsageResult(180, 34, 214), cost=0.0002)
+    yield from write_block(shown, write_conversation(shown), UNICODE, form, None)
     yield EMPTY
-    yield from write_facts(one, form)
+    yield from write_facts(shown, form)
     if form.commands:
         command = "rejoinder fork last --case shipping-1 --turn 2 --prompt TEXT"
         yield from command_rows(((command, "say something else at turn 2"),), form.edge)
@@ -295,8 +301,8 @@ def side_by_side(**groups: dict[str, list[Result]]) -> Iterator[Result]:
     """Cases of one suite on several targets or variants, in the order of a run."""
     [(what, by_name)] = groups.items()
     for cells in zip(*by_name.values(), strict=True):
-        for name, one in zip(by_name, cells, strict=True):
-            yield structs.replace(one, file="support.yaml", line=9, **{what: name})
+        for name, cell in zip(by_name, cells, strict=True):
+            yield structs.replace(cell, file="support.yaml", line=9, **{what: name})
 
 
 def ending_targets(form: Form) -> Iterable[Line]:
@@ -332,6 +338,97 @@ def ending_interrupted(form: Form) -> Iterable[Line]:
     return write_ending(run, (RESUME,), form)
 
 
+# Two runs compared
+
+
+def of_runs(found: RunComparison, **more: Any) -> RunComparison:
+    """With what the receipts of two runs say, and with lists that are read more quickly than those on the disk."""
+    a, b = (
+        structs.replace(side, run=f"20261115-{run}", suites=("support-bot",), **more)
+        for side, run in ((found.a, "093000-5eed"), (found.b, "171902-b3e0"))
+    )
+    lists = {name: tuple(getattr(found, name)) for name in ("flips", "only_in_a", "only_in_b", "renamed", "left_out")}
+    return structs.replace(found, a=a, b=b, **lists)
+
+
+@cache
+def comparison_worse() -> RunComparison:
+    others = [one(f"case-{n}", "p") for n in range(14)]
+    there: dict[str, Any] = {"file": "support.yaml", "title": "Do you ship to Norway?"}
+    asked = turn("No idea.", passed=False, prompt="Do you ship to Norway?", checks=(check(False),))
+    answered = turn("Yes, shipping to Norway takes 4 to 6 days.", 2, prompt="About shipping only.")
+    broke = [f"shipping-{n}" for n in range(1, 10)]
+    a = [
+        *others,
+        *(result(name, asked, answered, succeeded_on_turn=2, **there) for name in broke),
+        one("size-chart", "f"),
+    ]
+    b = [*others, *map(lost, broke), one("size-chart", "r"), one("lamp", "p")]
+    found = of_runs(compared([*a, one("promo", "p")], b))
+    return structs.replace(found, changed=("system prompt of support.yaml",))
+
+
+@cache
+def comparison_of(a: str, b: str) -> RunComparison:
+    """Of cases that ended as the letters say."""
+    before, after = ({f"case-{n}": letter for n, letter in enumerate(ends)} for ends in (a, b))
+    return of_runs(compared(before, after))
+
+
+@cache
+def comparison_of_targets() -> RunComparison:
+    """Large became worse, and mini as much better."""
+    ends: list[tuple[Outcomes, Outcomes]] = [
+        ({"large": "p", "mini": "p"}, {"large": "p", "mini": "p"}),
+        ({"large": "p", "mini": "f"}, {"large": "f", "mini": "p"}),
+    ]
+    a, b = (
+        [
+            one(f"case-{n}", each[side][target][0], target=target)
+            for n in range(24)
+            for each in (ends[n % 2],)
+            for target in ("large", "mini")
+        ]
+        for side in (0, 1)
+    )
+    return of_runs(compared(a, b))
+
+
+@cache
+def comparison_of_repeats() -> RunComparison:
+    a = {"refund": "ppp", "hours": "ppf", "lamp": "ppp", "size-chart": "fff"}
+    return of_runs(compared(a, {**a, "refund": "pff", "size-chart": "prf"}))
+
+
+def comparing(found: Callable[[], RunComparison]) -> Callable[[Form], Iterable[Line]]:
+    return lambda form: write_comparison(found(), form)
+
+
+# A run that was put to rules
+
+
+def gate(form: Form, *rules: RuleResult, apart: int = 0) -> Iterable[Line]:
+    verdicts = {rule.verdict for rule in rules}
+    worst = "fail" if "fail" in verdicts else "cannot-tell" if "cannot-tell" in verdicts else "pass"
+    found = GateResult(worst, rules, "20261115-171902-b3e0", "20261115-093000-5eed")
+    reason = "the carrier's interface moves"
+    away = [
+        QuarantinedCase(f"tracking-{n}", "support.yaml", "mini", "2026-12-01", reason, 0, 1, 0, active=True)
+        for n in range(apart)
+    ]
+    commands = (
+        ("rejoinder compare 20261115-093000-5eed 20261115-171902-b3e0", "what changed"),
+        ("rejoinder bless 20261115-171902-b3e0 --name main", "accept it as the new baseline"),
+    )
+    return write_gate(found, form, away, commands)
+
+
+PASSED = RuleResult("no-regression", "pass", "no difference beyond 10 points: 0 points (-5.7 to +5.7 at 90%), p 1")
+FAILED = RuleResult("no-regression", "fail", "worse: -20 points (-33 to -7), p 0.0039")
+CHEAP = RuleResult("cost<=0.15", "pass", "$0.12")
+FEW = RuleResult("tag:refund:no-regression", "cannot-tell", "too few: 1 case of the tag in both runs, 20 would do")
+
+
 SCREENS: dict[str, Callable[[Form], Iterable[Line]]] = {
     "dry-run": dry_run,
     "dry-run-without-bounds": dry_run_without_bounds,
@@ -350,6 +447,14 @@ SCREENS: dict[str, Callable[[Form], Iterable[Line]]] = {
     "ending-dead-target": ending_dead_target,
     "ending-errors": ending_errors,
     "ending-interrupted": ending_interrupted,
+    "compare-worse": comparing(comparison_worse),
+    "compare-no-difference": comparing(lambda: comparison_of("p" * 30, "p" * 29 + "r")),
+    "compare-cannot-tell": comparing(lambda: comparison_of("pppfpfppffpe", "ppgpffppfppp")),
+    "compare-targets": comparing(comparison_of_targets),
+    "compare-repeats": comparing(comparison_of_repeats),
+    "gate-passed": lambda form: gate(form, PASSED, CHEAP),
+    "gate-failed": lambda form: gate(form, FAILED, FEW, CHEAP),
+    "gate-quarantine": lambda form: gate(form, PASSED, FEW, apart=5),
 }
 
 
@@ -385,6 +490,10 @@ def parse(words: list[str]) -> None:
     command.make_context(command.name, list(words), parent=context)
 
 
+NOTHING_TO_TYPE = ("targets-check", "targets-that-answer", "ending-passed", "ending-errors", "compare-no-difference")
+"""Screens without a command of ours."""
+
+
 @pytest.mark.parametrize("name", SCREENS)
 def test_commands_that_are_told_exist(name: str) -> None:
     told = [
@@ -394,7 +503,7 @@ def test_commands_that_are_told_exist(name: str) -> None:
     ]
     for words in told:
         parse(words)
-    if name not in ("targets-check", "targets-that-answer", "ending-passed", "ending-errors"):
+    if name not in NOTHING_TO_TYPE:
         assert len(told) >= 4
         assert len({tuple(words) for words in told}) <= 2, "they are the same at every width"
     if not name.startswith("ending"):
@@ -416,7 +525,10 @@ def test_no_text_of_others_leaves_its_lines(text: str, width: int) -> None:
     trend = Trend(text, 4, (0.1, 0.2, 0.3, 0.4))
     wrong = Finding(text, False, [True], [text], [], [text], text)
     tested = JudgeTest(passport=passport_of(text), findings=(wrong,), run=text, kept=text)
+    ruled = GateResult("fail", (RuleResult(text, "fail", text),) * 2, text, text)
+    apart = QuarantinedCase(text, text, text, text, text, 0, 1, 0, active=True)
     rows = [
+        *write_gate(ruled, form, [apart]),
         *write_estimate(Foreseen(conversations=1, asked=(asked(text, (1, 2), (3, 4), (None, None)),)), form),
         *write_targets([tried, structs.replace(tried, seconds=1.0, notes=("a note",))], (), form),
         *write_runs(Page((row,), 1, 1, trend=trend, baselines={row.id: ("main",)}), form, NOW),

@@ -9,7 +9,7 @@ import click
 
 from rejoinder.cli.grouping import format_option
 from rejoinder.cli.options import trust_option
-from rejoinder.cli.output import echo_marked, width_of, write_machine
+from rejoinder.cli.output import echo_lines, form_for, look, look_options, write_machine
 from rejoinder.engine.comparing import TARGETS, VARIANTS, Wanted, compare_parts, compare_recorded, runs_to_compare
 from rejoinder.engine.recorded import open_recorded
 from rejoinder.engine.verify import sound_run
@@ -17,7 +17,8 @@ from rejoinder.errors import UsageError
 from rejoinder.gates.verbs import blessed_run
 from rejoinder.model.comparisons import RunComparison
 from rejoinder.project import find_root
-from rejoinder.report.comparison import marks_for, write_comparison, write_comparisons_json
+from rejoinder.report.comparison import write_comparison, write_comparisons_json, write_verdict
+from rejoinder.report.styled import EMPTY
 
 MOST_SHOWN = 1000
 """Flips of each kind whose replies `--all` shows."""
@@ -38,6 +39,7 @@ MOST_SHOWN = 1000
 @click.option("--strict", is_flag=True, help="Exit with 5 where it cannot be told.")
 @trust_option
 @format_option
+@look_options
 def command(
     runs: tuple[str, ...],
     by_target: bool,
@@ -76,9 +78,10 @@ def command(
 
 
 def _show(found: list[RunComparison], every: bool) -> None:
-    width, marks = width_of(sys.stdout), marks_for(sys.stdout)
+    form, quiet = form_for(sys.stdout), look().quiet
     for place, one in enumerate(found):
-        echo_marked(*([""] if place else []), *write_comparison(one, width=width, marks=marks, every=every))
+        rows = write_verdict(one, form) if quiet else write_comparison(one, form, every=every)
+        echo_lines([*([EMPTY] if place and not quiet else []), *rows])
 
 
 def exit_code(found: list[RunComparison], *, strict: bool) -> int:

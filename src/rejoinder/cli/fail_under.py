@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from rejoinder.cli.output import echo
+from rejoinder.cli.output import echo_lines, form_for
 from rejoinder.engine.run_report import RunReport
 from rejoinder.gates.rules import Rule
 from rejoinder.gates.verbs import gate_report
-from rejoinder.report.gate import marks_for, write_rules
+from rejoinder.report.gate import write_decision, write_rules
+from rejoinder.report.styled import line
 
 _ENDS = {"budget": "the budget was reached", "interrupted": "the run was interrupted"}
 """How a run ended early; what else is neither passed nor failed had errors."""
@@ -16,12 +17,12 @@ _ENDS = {"budget": "the budget was reached", "interrupted": "the run was interru
 
 def decide_exit(report: RunReport, rule: Rule, code: int, *, err: bool) -> int:
     """The exit code of a run that ended with `code`, and a line that says by what it was decided."""
+    form = form_for(sys.stderr if err else sys.stdout)
     if code not in (0, 1):  # a rate never hides how a run ended
         reason = _ENDS.get(report.run.status, "the run had errors")
-        echo(f"{rule.text} does not decide: {reason}   exit {code}", err=err)
+        echo_lines(write_decision([line(f"{rule.text} does not decide: {reason}")], code, form), err=err)
         return code
     found = gate_report(report, [rule])
     code = code or found.exit_code if found.verdict == "cannot-tell" else found.exit_code  # nothing counted is no pass
-    [line] = write_rules(found, marks_for(sys.stderr if err else sys.stdout))
-    echo(f"{line}   exit {code}", err=err)
+    echo_lines(write_decision(write_rules(found, form), code, form), err=err)
     return code

@@ -9,13 +9,13 @@ import click
 import msgspec
 
 from rejoinder.cli.grouping import format_option
-from rejoinder.cli.output import echo_marked, width_of, write_data
+from rejoinder.cli.output import echo_lines, form_for, look, look_options, write_data
 from rejoinder.engine.folder import listed_receipt, runs_folder
 from rejoinder.engine.recorded import RecordedRun, open_recorded
 from rejoinder.gates.baselines import Baseline, baseline_names
 from rejoinder.gates.rules import NO_REGRESSION, read_rule
 from rejoinder.gates.verbs import find_baseline, gate_run
-from rejoinder.report.gate import Beside, marks_for, write_gate
+from rejoinder.report.gate import write_gate, write_verdict
 
 
 @click.command("gate")
@@ -30,6 +30,7 @@ from rejoinder.report.gate import Beside, marks_for, write_gate
     help="Want this of the run; repeatable.  [default: no-regression]",
 )
 @format_option
+@look_options
 def command(run: str | None, against: str | None, rules: tuple[str, ...], form: str) -> None:
     """Decide by rules whether a recorded run is good enough (the latest run when RUN is not given).
 
@@ -44,13 +45,13 @@ def command(run: str | None, against: str | None, rules: tuple[str, ...], form: 
     if form == "json":
         write_data(msgspec.to_builtins(found))
     else:
-        summary, on_terminal = recorded.folder.read_summary(), sys.stdout.isatty()
-        beside = Beside(
-            () if summary is None else summary.quarantined,
-            tuple(_next_commands(recorded, against, before)) if on_terminal else (),
-            width_of(sys.stdout) if on_terminal else None,
-        )
-        echo_marked(*write_gate(found, marks_for(sys.stdout), beside))
+        screen = form_for(sys.stdout)
+        commands = tuple(_next_commands(recorded, against, before)) if screen.commands else ()
+        if look().quiet:
+            echo_lines(write_verdict(found, screen, commands))
+        else:
+            summary = recorded.folder.read_summary()
+            echo_lines(write_gate(found, screen, () if summary is None else summary.quarantined, commands))
     sys.exit(found.exit_code)
 
 

@@ -155,33 +155,17 @@ def echo(*lines: str, err: bool = False) -> None:
     _print(map(printable_line, lines), err=err)
 
 
-def echo_marked(*lines: str) -> None:
-    """Print lines of a report, in colours where the screen has them."""
-    if not is_screen(sys.stdout):
-        echo(*lines)
-        return
-    from rejoinder.report.styled import folded, marked, paint
-
-    colour, width = wants_colour(sys.stdout), width_of(sys.stdout)
-    rows = (row for line in lines for row in folded(marked(printable_line(line)), width))
-    _print((paint(row, colour=colour) for row in rows), color=True)
-
-
-def echo_lines(lines: Iterable[Line]) -> None:
+def echo_lines(lines: Iterable[Line], *, err: bool = False) -> None:
     """Print lines with roles: in colours, in weights alone, or as words."""
     from rejoinder.report.styled import Piece, paint, plain_text
 
-    colour, screen = wants_colour(sys.stdout), is_screen(sys.stdout)
+    stream = sys.stderr if err else sys.stdout
+    colour, screen = wants_colour(stream), is_screen(stream)
     rows = (tuple(Piece(printable_line(piece.text), piece.role) for piece in line) for line in lines)
     if colour or screen:
-        _print((paint(row, colour=colour) for row in rows), color=True)
+        _print((paint(row, colour=colour) for row in rows), err=err, color=True)
     else:
-        _print(map(plain_text, rows))
-
-
-def echo_styled(lines: Iterable[str]) -> None:
-    """Print lines of a report, whose texts are printable already and whose colours are ours."""
-    _print(lines, color=True)
+        _print(map(plain_text, rows), err=err)
 
 
 def _print(lines: Iterable[str], *, err: bool = False, color: bool | None = None) -> None:

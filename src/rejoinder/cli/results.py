@@ -26,6 +26,7 @@ from rejoinder.report.words import Commands, count, rounded_up
 
 if TYPE_CHECKING:
     from rejoinder.gates.rules import Rule
+    from rejoinder.report.styled import Form
 
 
 class Output(Struct, frozen=True, kw_only=True):
@@ -156,25 +157,25 @@ def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
         echo_lines(write_result(report, commands, form))
         return
     if verbose:
-        signs = signs_for(sys.stdout)
+        signs = signs_for(sys.stdout, form)
         for result in report.results:
             echo(*write_conversation(result, label=label_of(result, report), signs=signs), "")
     extras = Extras(
-        figures=verbose, corrected=corrected, traceback=traceback_of(report), compared=_variants_compared(report)
+        figures=verbose, corrected=corrected, traceback=traceback_of(report), compared=_variants_compared(report, form)
     )
     echo_lines(write_ending(report, commands, form, extras))
 
 
-def _variants_compared(report: RunReport) -> tuple[str, ...]:
+def _variants_compared(report: RunReport, form: Form) -> tuple[str, ...]:
     """What became of the second of two variants, in a line."""
     summary = report.summary
     if len(summary.by_variant) != 2 or len(summary.by_target) > 1 or report.run.status != "completed":
         return ()
     from rejoinder.engine.comparing import VARIANTS, compare_parts
-    from rejoinder.report.comparison import marks_for, sum_up
+    from rejoinder.report.comparison import sum_up
 
     [found] = compare_parts(report, VARIANTS)
-    return (sum_up(found, marks_for(sys.stdout)),)
+    return (sum_up(found, form),)
 
 
 def traceback_of(report: RunReport) -> str | None:

@@ -97,7 +97,7 @@ def _write_text(report: ZoomedReport, zoom: Zoom, name: str) -> None:
 
 def _write_conversation(result: Result, label: str, turn: int | None, form: Form) -> None:
     """The block as it is in a pipe; on a screen with roles, and wrapped."""
-    signs = signs_for(sys.stdout)
+    signs = signs_for(sys.stdout, form)
     written = write_conversation(result, label=label, signs=signs, turn=turn)
     if form.symbols:
         echo_lines(write_block(result, written, signs, form, turn))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice, zip_longest
-from typing import TextIO, cast
+from shlex import quote
+from typing import NamedTuple, cast
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder.model.comparisons import (
     CaseName,
@@ -26,10 +27,27 @@ from rejoinder.model.figures import (
     NetRecoveryDifference,
     Rate,
 )
+from rejoinder.report.failure import reply_rows
 from rejoinder.report.inert import to_json
-from rejoinder.report.problems import columns_of, printable
+from rejoinder.report.styled import (
+    EMPTY,
+    PLAIN,
+    Form,
+    Line,
+    Piece,
+    Role,
+    beside,
+    command_rows,
+    fitted,
+    line,
+    mark,
+    paragraph,
+    safe,
+    width_of_line,
+)
 from rejoinder.report.summary import dollars
-from rejoinder.report.words import count, shortened
+from rejoinder.report.tables import Column, write_table
+from rejoinder.report.words import Commands, count, shortened
 from rejoinder.stats.words import (
     comparison_words,
     more_words,
@@ -43,69 +61,70 @@ from rejoinder.stats.words import (
     repeats_words,
 )
 
-WIDEST, SIDE_BY_SIDE = 160, 110
+MOST_COLUMNS, SIDE_BY_SIDE = 160, 110
 """Columns that are used at most, and from which on two replies stand beside each other."""
 BLOCKS = 3
 """Cases that broke which are shown with both replies."""
 MOST_NAMED = 20
-MOST_ROWS = 5
-"""Rows of a reply."""
 LONGEST = 200
-"""Characters of a name, a title, a prompt."""
+"""Characters of a name."""
+LONGEST_TARGET = 28
+"""Columns of a target's name in a table."""
 
 
-class Marks(Struct, frozen=True):
-    """The terminal has signs, everything else has words."""
-
-    worse: str = ""
-    better: str = ""
-    unknown: str = ""
-    broke: str = "broke: "
-    fixed: str = "fixed: "
-    less: str = "less often: "
-    more: str = "more often: "
-    arrow: str = "->"
-    cut: str = "..."
-
-
-PLAIN = Marks()
-SIGNS = Marks("✗ ", "✓ ", "? ", "✗ ", "✓ ", "✗ ", "✓ ", "→", "…")
-
-
-def marks_for(stream: TextIO) -> Marks:
-    """Signs on a terminal that can write them."""
-    try:
-        "✗✓→…".encode(stream.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return PLAIN
-    return SIGNS if stream.isatty() else PLAIN
-
-
-def write_comparison(
-    found: RunComparison, *, width: int = 100, marks: Marks = PLAIN, every: bool = False
-) -> Iterator[str]:
+def write_comparison(found: RunComparison, form: Form = PLAIN, *, every: bool = False) -> Iterator[Line]:
     """`every`: show all flips, with the replies of those that have kept them."""
-    width, flips = min(width, WIDEST), _count_flips(found)
-    yield f"{_mark(found, marks)}{_headline(found, flips, marks)}"
-    yield ""
-    yield from _runs(found)
-    yield ""
-    yield from _table(found, width)
-    yield from _seen(found)
-    yield from _errors(found)
-    yield from _groups("tag", [group for group in found.by_tag if _tells_more(group, found)])
-    yield from _noise(found)
-    yield ""
-    yield from _flips(found, flips, width, marks, every)
-    yield from _others(found)
-    yield ""
-    yield f"{_mark(found, marks)}{_result(found, flips)}"
+    return _within(_screen(found, form, every), form)
 
 
-def sum_up(found: RunComparison, marks: Marks = PLAIN) -> str:
+def write_verdict(found: RunComparison, form: Form) -> Iterator[Line]:
+    """The result and what to type next, and nothing else."""
+    return _within(_ending(found, _count_flips(found), form, every=False), form)
+
+
+def _within(rows: Iterable[Line], form: Form) -> Iterator[Line]:
+    most = _columns_of(form)
+    return iter(rows) if most is None else (fitted(row, most) for row in rows)
+
+
+def _columns_of(form: Form) -> int | None:
+    return None if form.width is None else min(form.width, MOST_COLUMNS)
+
+
+def _screen(found: RunComparison, form: Form, every: bool) -> Iterator[Line]:
+    flips = _count_flips(found)
+    yield from paragraph((*_mark(found, form), *_headline(found, flips, form)), form)
+    yield EMPTY
+    yield from _paragraphs(_runs(found), form)
+    yield EMPTY
+    yield from _table(found, form)
+    groups = [group for group in found.by_tag if _tells_more(group, found)]
+    for told in (_seen(found), _errors(found), _tags(groups), _noise(found)):
+        yield from _paragraphs(told, form)
+    yield EMPTY
+    yield from _flips(found, flips, form, every)
+    if not form.commands:  # so that the result is the last line
+        yield from (line(f"{use}: {command}") for command, use in _commands(found, flips, every))
+    yield from _paragraphs(_others(found), form)
+    yield EMPTY
+    yield from _ending(found, flips, form, every)
+
+
+def _ending(found: RunComparison, flips: _FlipCounts, form: Form, every: bool) -> Iterator[Line]:
+    yield from paragraph((*_mark(found, form), *_result(found, flips)), form)
+    if form.commands:
+        yield from command_rows(_commands(found, flips, every), form.edge)
+
+
+def _paragraphs(rows: Iterable[Line], form: Form) -> Iterator[Line]:
+    return (row for one in rows for row in paragraph(one, form))
+
+
+def sum_up(found: RunComparison, form: Form = PLAIN) -> str:
     """The comparison of two variants in a line: `terse against chatty: Cannot tell. ...`."""
-    names = [", ".join(map(_safe, side.variants or side.targets)) for side in (found.b, found.a)]
-    return f"{' against '.join(names)}: {_headline(found, _count_flips(found), marks)}"
+    names = [", ".join(map(_short, side.variants or side.targets)) for side in (found.b, found.a)]
+    headline = "".join(piece.text for piece in _headline(found, _count_flips(found), form))
+    return f"{' against '.join(names)}: {headline}"
 
 
 def write_comparisons_json(comparisons: Sequence[RunComparison]) -> Iterator[str]:
@@ -160,10 +179,15 @@ _WORDS = {
 }
 
 
-def _mark(found: RunComparison, marks: Marks) -> str:
-    if found.is_worse:
-        return marks.worse
-    return marks.unknown if found.verdict == "cannot-tell" else marks.better
+_ROLES: dict[str, Role] = {"worse": "fail", "better": "pass", "cannot-tell": "warned"}
+"""Of the words of verdicts; the others need no colour."""
+
+
+def _mark(found: RunComparison, form: Form) -> Line:
+    """In words alone the verdict is the first of them."""
+    if not form.symbols:
+        return EMPTY
+    return mark("✗" if found.is_worse else "?" if found.verdict == "cannot-tell" else "✓", form)
 
 
 def _word(found: Comparison) -> str:
@@ -171,13 +195,15 @@ def _word(found: Comparison) -> str:
     return f"{word} beyond {100 * found.margin:g} points" if found.verdict == "no-difference" else word
 
 
-def _headline(found: RunComparison, flips: _FlipCounts, marks: Marks) -> str:
+def _headline(found: RunComparison, flips: _FlipCounts, form: Form) -> Line:
+    role = "fail" if found.is_worse else _ROLES.get(found.verdict, "name")
     if not found.matched:
-        return "Cannot tell. No case is in both runs."
+        return line(("Cannot tell", role), ". No case is in both runs.")
     if found.by_target:
-        told = "; ".join(_target(one, marks) for one in found.by_target)
-        return f"{_targets_word(found)}: {told}. {_counted(found, flips)}."
-    return f"{_word(found.eventual)}. {_counted(found, flips)}; in the end {_moved(found.eventual, marks)}."
+        told = "; ".join(_target(one, form) for one in found.by_target)
+        return line((_targets_word(found), role), f": {told}. {_counted(found, flips)}.")
+    moved = _moved(found.eventual, form)
+    return line((_word(found.eventual), role), f". {_counted(found, flips)}; in the end {moved}.")
 
 
 def _targets_word(found: RunComparison) -> str:
@@ -190,12 +216,12 @@ def _targets_word(found: RunComparison) -> str:
     return f"{_WORDS[found.verdict]} on {verdicts.count(found.verdict)} of {count(len(verdicts), 'target')}"
 
 
-def _target(one: TargetComparison, marks: Marks) -> str:
-    return f"{_safe(one.name)} {_WORDS[one.verdict].lower()}, {_moved(one.comparison, marks)}"
+def _target(one: TargetComparison, form: Form) -> str:
+    return f"{_short(one.name)} {_WORDS[one.verdict].lower()}, {_moved(one.comparison, form)}"
 
 
-def _moved(found: Comparison, marks: Marks) -> str:
-    return f"{_mean(found, 0)} {marks.arrow} {_mean(found, 1)}"
+def _moved(found: Comparison, form: Form) -> str:
+    return f"{_mean(found, 0)} {form.arrow} {_mean(found, 1)}"
 
 
 def _mean(found: Comparison, side: int) -> str:
@@ -236,33 +262,36 @@ def _compared(found: RunComparison) -> str:
     return f"{count(found.matched, 'pair')} of case and target" if found.by_target else count(found.matched, "case")
 
 
-def _result(found: RunComparison, flips: _FlipCounts) -> str:
+def _result(found: RunComparison, flips: _FlipCounts) -> Line:
     less, more = ("less often", "more often") if flips.repeated else ("broke", "fixed")
     counts = f"{flips.broke:,} {less}, {flips.fixed:,} {more} of {found.matched:,}"
-    if not found.by_target:
-        return f"{comparison_words(found.eventual)}; {counts}"
-    return "; ".join([*(f"{_safe(one.name)} {comparison_words(one.comparison)}" for one in found.by_target), counts])
+    if found.by_target:
+        told = (f"{_short(one.name)} {comparison_words(one.comparison)}" for one in found.by_target)
+        return line("; ".join([*told, counts]))
+    verdict, colon, figures = comparison_words(found.eventual).partition(":")
+    return line((verdict, _ROLES.get(found.verdict, "name")), f"{colon}{figures}; {counts}")
 
 
 def _percent(rate: Rate) -> str:
     return "no rate" if rate.rate is None else percent(rate.rate, rate.cases, rate.interval)
 
 
-def _runs(found: RunComparison) -> Iterator[str]:
+def _runs(found: RunComparison) -> Iterator[Line]:
     for letter, run in (("A", found.a), ("B", found.b)):
-        yield f"  {letter}  {_safe(run.run)}  {_described(run)}"
+        yield line(f"  {letter}  ", (_short(run.run), "name"), f"  {_described(run)}")
     if found.changed:
-        yield f"     differs: {_safe(', '.join(found.changed))}"
+        yield line((f"     differs: {_short(', '.join(found.changed))}", "warn"))
     if found.chosen is not None:
         chosen, other = ("A", "B") if found.chosen == "a" else ("B", "A")
-        yield f"     {chosen} has only cases that failed in {other}: some pass by chance. Run all cases to compare."
+        only = f"     {chosen} has only cases that failed in {other}: some pass by chance. Run all cases to compare."
+        yield line((only, "warn"))
     if found.edited:
-        yield f"     {count(found.edited, 'matched case')} with another question or other checks"
+        yield line((f"     {count(found.edited, 'matched case')} with another question or other checks", "warn"))
 
 
 def _described(run: ComparedRun) -> str:
-    text = f"{_safe(', '.join(run.suites))} on {_safe(', '.join(run.targets)) or 'no target'}"
-    text += f" ({_safe(', '.join(run.variants))})" if run.variants else ""
+    text = f"{_short(', '.join(run.suites))} on {_short(', '.join(run.targets)) or 'no target'}"
+    text += f" ({_short(', '.join(run.variants))})" if run.variants else ""
     parts = [text, count(run.conversations, "conversation")]
     parts += [f"{run.skipped:,} skipped and left out"] if run.skipped else []
     parts += [f"{run.unfinished:,} unfinished"] if run.unfinished else []
@@ -270,29 +299,49 @@ def _described(run: ComparedRun) -> str:
     return ", ".join(parts)
 
 
-Row = tuple[str, ...]
-_HEAD: Row = ("", "", "A", "", "B", "points", "95 %", "p", "")
-_DROPPED = (7, 1, 3, 6)
-"""Columns that are left out, in this order, where the screen is too narrow."""
+class _Row(NamedTuple):
+    """A row of the table: counts and figures of both sides, their difference, and a verdict with its words."""
+
+    label: str
+    of_a: str = ""
+    a: str = ""
+    of_b: str = ""
+    b: str = ""
+    points: str = ""
+    interval: str = ""
+    p: str = ""
+    word: str = ""
+    verdict: str = ""
 
 
-def _table(found: RunComparison, width: int) -> Iterator[str]:
-    rows = [_HEAD]
+def _table(found: RunComparison, form: Form) -> Iterator[Line]:
+    rows: list[_Row] = []
     for name, eventual, first_try, net in _compared_rates(found):
-        rows += [_rates(f"in the end{name}", eventual), _rates(f"first try{name}", first_try), *_net(name, net)]
-    rows += _delta("cost of a case", found.cost, dollars)
-    rows += _delta("time of a reply", found.latency_s, _seconds)
-    rows += _delta("tokens of a case", found.tokens, number_words)
-    kept = list(range(len(_HEAD)))
-    for column in _DROPPED:
-        if _wide(rows, kept) > width:
-            kept.remove(column)
-    widths = [max(len(row[column]) for row in rows) for column in kept]
-    for row in rows:
-        label, *cells = (row[column] for column in kept)
-        *figures, word = cells
-        shown = [cell.rjust(size) for cell, size in zip(figures, widths[1:-1], strict=True) if size]
-        yield f"  {label.ljust(widths[0])}  {'  '.join(shown)}  {word}".rstrip()
+        behind = form.cut(name, LONGEST_TARGET)
+        both = (("in the end", eventual), ("first try", first_try))
+        rows += [*(_rates(f"{label}{behind}", one, form) for label, one in both), *_net(behind, net)]
+    of = "a" if form.width else "of a"
+    rows += _delta(f"cost {of} case", found.cost, dollars, form)
+    rows += _delta(f"time {of} reply", found.latency_s, _seconds, form)
+    rows += _delta(f"tokens {of} case", found.tokens, number_words, form)
+    columns = [
+        Column(title="", cells=[line((row.label, "quiet")) for row in rows]),
+        _figures("", [row.of_a for row in rows], leaves=2),
+        _figures("A", [row.a for row in rows], "name"),
+        _figures("", [row.of_b for row in rows], leaves=2),
+        _figures("B", [row.b for row in rows], "name"),
+        _figures("points", [row.points for row in rows]),
+        _figures("95 %", [row.interval for row in rows], leaves=3),
+        _figures("p", [row.p for row in rows], "quiet", leaves=1),
+        Column(title="", cells=[line((row.word, _ROLES.get(row.verdict, "text"))) for row in rows]),
+    ]
+    most = _columns_of(form)
+    inside = structs.replace(form, width=None if most is None else most - 2)
+    yield from ((Piece("  "), *row) for row in write_table(columns, inside))
+
+
+def _figures(title: str, texts: Sequence[str], role: Role = "text", leaves: int = 0) -> Column:
+    return Column(title=title, cells=[line((text, role)) for text in texts], right=True, leaves=leaves)
 
 
 def _compared_rates(
@@ -301,17 +350,13 @@ def _compared_rates(
     """Of each target where there are several, with its name behind a comma: they have no common rate."""
     if not found.by_target:
         return [("", found.eventual, found.first_try, found.net_recovery)]
-    return [(f", {_safe(one.name)}", one.comparison, one.first_try, one.net_recovery) for one in found.by_target]
+    return [(f", {_short(one.name)}", one.comparison, one.first_try, one.net_recovery) for one in found.by_target]
 
 
-def _wide(rows: Sequence[Row], kept: Sequence[int]) -> int:
-    return sum(max(len(row[column]) for row in rows) + 2 for column in kept)
-
-
-def _rates(label: str, found: Comparison) -> Row:
+def _rates(label: str, found: Comparison, form: Form) -> _Row:
     if found.difference is None or found.interval is None or found.p_value is None:
-        return (label, "", "no rate", "", "no rate", "", "", "", "cannot tell")
-    return (
+        return _Row(label, a="no rate", b="no rate", word="cannot tell", verdict="cannot-tell")
+    return _Row(
         label,
         f"{found.a.passed:,} of {found.a.of:,}",
         _mean(found, 0),
@@ -320,11 +365,12 @@ def _rates(label: str, found: Comparison) -> Row:
         points(found.difference).partition(" ")[0],
         point_range(found.interval),
         p_words(found.p_value).removeprefix("p "),
-        _word(found).lower(),
+        (_WORDS[found.verdict] if form.width else _word(found)).lower(),
+        found.verdict,
     )
 
 
-def _net(name: str, net: NetRecoveryDifference | None) -> list[Row]:
+def _net(name: str, net: NetRecoveryDifference | None) -> list[_Row]:
     """Nothing where no follow-up was sent."""
     if net is None or not any(one.failures or one.uncontrolled for one in (net.a, net.b)):
         return []
@@ -332,27 +378,28 @@ def _net(name: str, net: NetRecoveryDifference | None) -> list[Row]:
     text, _, word = words.rpartition(": ")
     difference = "" if net.difference is None or not text else points(net.difference).partition(" ")[0]
     interval = "" if net.interval is None else point_range(net.interval)
-    return [(f"net recovery{name}", "", _gain(net.a), "", _gain(net.b), difference, interval, "", word)]
+    gains = {"a": _gain(net.a), "b": _gain(net.b), "points": difference, "interval": interval}
+    return [_Row(f"net recovery{name}", **gains, word=word, verdict=net.verdict if text else "")]
 
 
 def _gain(net: NetRecovery) -> str:
     return "" if net.net is None else points(net.net).partition(" ")[0]
 
 
-def _delta(label: str, found: Delta, shown: Callable[[float], str]) -> list[Row]:
+def _delta(label: str, found: Delta, shown: Callable[[float], str], form: Form) -> list[_Row]:
     if found.a is None or found.b is None or not (found.a or found.b):
         return []
     change = found.b / found.a - 1 if found.a else None
     told = "" if change is None else f"{100 * change:+.0f}%"
-    return [(label, "", shown(found.a), "", shown(found.b), told, "", "", _typical(found, change))]
+    return [_Row(label, a=shown(found.a), b=shown(found.b), points=told, word=_typical(found, change, form))]
 
 
-def _typical(found: Delta, change: float | None) -> str:
-    """What is tested: the median over cases, named where it goes another way than the means."""
+def _typical(found: Delta, change: float | None, form: Form) -> str:
+    """What is tested: the median over cases, named where it goes another way than the means, and there is room."""
     if found.verdict == "same":
-        return "the same in every case"
+        return "the same" if form.width else "the same in every case"
     word = "cannot tell" if found.verdict == "cannot-tell" else found.verdict
-    if found.change is None or change is None or found.change * change > 0:
+    if found.change is None or change is None or found.change * change > 0 or form.is_narrow:
         return word
     return f"{word}, typically {100 * found.change:+.0f}%"
 
@@ -361,7 +408,7 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:,.0f} s"
 
 
-def _seen(found: RunComparison) -> Iterator[str]:
+def _seen(found: RunComparison) -> Iterator[Line]:
     """What could have been seen, where nothing was."""
     for name, eventual, first_try, _ in _compared_rates(found):
         same = eventual == first_try  # where no follow-up was sent
@@ -370,7 +417,7 @@ def _seen(found: RunComparison) -> Iterator[str]:
             if one.smallest_effect is None or one.verdict in ("better", "worse"):
                 continue
             least = points(min(1.0, one.smallest_effect)).removeprefix("+")
-            yield f"  {label}: {least} or more would have been seen{_not_excluded(one)}"
+            yield line((f"  {label}: {least} or more would have been seen{_not_excluded(one)}", "quiet"))
 
 
 def _not_excluded(one: Comparison) -> str:
@@ -380,7 +427,7 @@ def _not_excluded(one: Comparison) -> str:
     return text if one.more_cases is None else f"{text}; about {more_words(one.more_cases)} would tell"
 
 
-def _errors(found: RunComparison) -> Iterator[str]:
+def _errors(found: RunComparison) -> Iterator[Line]:
     a, b = found.eventual.a, found.eventual.b
     if not (a.errors or b.errors):
         return
@@ -389,7 +436,7 @@ def _errors(found: RunComparison) -> Iterator[str]:
         name for name, one in (("in the end", found.eventual), ("first try", found.first_try)) if one.errors_decide
     ]
     held = f"they decide ({', '.join(decide)})" if decide else "the verdicts hold without them, and if they had passed"
-    yield f"  errors count as failures: {told}; {held}"
+    yield line((f"  errors count as failures: {told}; {held}", "warn"))
 
 
 def _without(rate: Rate) -> str:
@@ -402,16 +449,17 @@ def _without(rate: Rate) -> str:
     return f"{rate.errors:,} of {rate.of:,} ({others} of the {left:,} without)"
 
 
-def _groups(kind: str, groups: Sequence[GroupComparison]) -> Iterator[str]:
+def _tags(groups: Sequence[GroupComparison]) -> Iterator[Line]:
     for group in groups[:MOST_NAMED]:
-        name = f"  {kind} {_safe(group.name)}"
+        name = f"  tag {_short(group.name)}: "
         if group.p_value is None:
-            yield f"{name}: {count(group.comparison.cases, 'case')}, too few to tell"
+            yield line(f"{name}{count(group.comparison.cases, 'case')}, too few to tell")
             continue
         one = group.comparison
         figures = f"{_percent(one.a)} and {_percent(one.b)}, {count(one.cases, 'case')}"
-        word = _WORDS[group.verdict].lower()
-        yield f"{name}: {word} ({figures}, {p_words(group.p_value)} corrected for {count(group.tested, 'group')})"
+        corrected = f"{p_words(group.p_value)} corrected for {count(group.tested, 'group')}"
+        word = (_WORDS[group.verdict].lower(), _ROLES.get(group.verdict, "text"))
+        yield line(name, word, f" ({figures}, {corrected})")
 
 
 def _tells_more(group: GroupComparison, found: RunComparison) -> bool:
@@ -419,18 +467,18 @@ def _tells_more(group: GroupComparison, found: RunComparison) -> bool:
     return group.p_value is not None and group.comparison.cases < found.eventual.cases
 
 
-def _noise(found: RunComparison) -> Iterator[str]:
+def _noise(found: RunComparison) -> Iterator[Line]:
     flaky = found.flakiness
     told = [f"{letter} {_flip_rate(one)}" for letter, one in (("A", flaky.a), ("B", flaky.b)) if one.rate is not None]
     if told:
-        yield f"  a verdict differs between two trials of a case: {', '.join(told)}"
+        yield line((f"  a verdict differs between two trials of a case: {', '.join(told)}", "quiet"))
     for case in flaky.cases[:BLOCKS]:
-        yield f"    {_flaky(case)}"
+        yield line((f"    {_flaky(case)}", "quiet"))
     if len(flaky.cases) > BLOCKS:
-        yield f"    and {len(flaky.cases) - BLOCKS:,} more flaky cases; --format json has all"
+        yield line((f"    and {len(flaky.cases) - BLOCKS:,} more flaky cases; --format json has all", "quiet"))
     for letter, noise in (("A", found.noise.a), ("B", found.noise.b)):
         if noise is not None:
-            yield f"  noise of {letter}: {noise_words(noise)}"
+            yield line((f"  noise of {letter}: {noise_words(noise)}", "quiet"))
 
 
 def _flip_rate(one: FlipRate) -> str:
@@ -441,25 +489,37 @@ def _flip_rate(one: FlipRate) -> str:
 
 
 def _flaky(case: FlakyCase) -> str:
-    return f"{_safe(case.id)}: A {repeats_words(case.a)}, B {repeats_words(case.b)}"
+    return f"{_short(case.id)}: A {repeats_words(case.a)}, B {repeats_words(case.b)}"
 
 
-def _flips(found: RunComparison, counts: _FlipCounts, width: int, marks: Marks, every: bool) -> Iterator[str]:
-    starts = (marks.less, marks.more) if counts.repeated else (marks.broke, marks.fixed)
-    kinds = (True, counts.broke, starts[0], BLOCKS), (False, counts.fixed, starts[1], 0)
-    for broke, total, start, most in kinds:
+def _flips(found: RunComparison, counts: _FlipCounts, form: Form, every: bool) -> Iterator[Line]:
+    words = ("less often", "more often") if counts.repeated else ("broke", "fixed")
+    kinds = (True, counts.broke, words[0], BLOCKS), (False, counts.fixed, words[1], 0)
+    for broke, total, word, most in kinds:
         shown = set[CaseName]()
         kept = (flip for flip in found.flips if flip.broke is broke and flip.moment is not None)
         for flip in islice(kept, total if every else most):
             shown.add(_name_of(flip))
-            yield from _block(flip, start, counts.several, width, marks)
-            yield ""
+            yield from _block(flip, word, counts.several, form)
+            yield EMPTY
         if total > len(shown):
             rest = (flip for flip in found.flips if flip.broke is broke and _name_of(flip) not in shown)
             names = "  ".join(_flip_name(one, counts.several) for one in islice(rest, MOST_NAMED))
-            yield f"{start}{names}{_more(total - len(shown))}"
-    if not every and len(found.flips) > min(BLOCKS, counts.broke):
-        yield f"both replies of all: rejoinder compare {_sides(found)} --all"
+            start = _sign(broke, form)
+            yield from paragraph((*start, Piece(f"{word}: {names}{_more(total - len(shown))}")), form)
+
+
+def _sign(broke: bool, form: Form) -> Line:
+    """In words alone it is said how a case flipped."""
+    return mark("✗" if broke else "✓", form) if form.symbols else EMPTY
+
+
+def _commands(found: RunComparison, counts: _FlipCounts, every: bool) -> Commands:
+    """How to see what was left out."""
+    is_whole = every or len(found.flips) <= min(BLOCKS, counts.broke)
+    if is_whole or not (found.a.run + found.b.run).isprintable():
+        return ()
+    return ((f"rejoinder compare {_sides(found)} --all", "both replies of all"),)
 
 
 def _name_of(flip: Flip) -> CaseName:
@@ -469,92 +529,82 @@ def _name_of(flip: Flip) -> CaseName:
 def _sides(found: RunComparison) -> str:
     """What names both sides for the command."""
     if found.a.run != found.b.run:
-        return f"{_safe(found.a.run)} {_safe(found.b.run)}"
-    return f"{_safe(found.a.run)} {'--targets' if found.a.targets != found.b.targets else '--variants'}"
+        return f"{quote(found.a.run)} {quote(found.b.run)}"
+    return f"{quote(found.a.run)} {'--targets' if found.a.targets != found.b.targets else '--variants'}"
 
 
 def _flip_name(flip: Flip, several: bool) -> str:
     parts = [flip.target, *([flip.variant] if flip.variant else [])] if several else []
     parts += [f"{flip.a[0]} of {flip.a[1]}, then {flip.b[0]} of {flip.b[1]}"] if max(flip.a[1], flip.b[1]) > 1 else []
-    return _safe(flip.id) + (f" ({_safe(', '.join(parts))})" if parts else "")
+    return _short(flip.id) + (f" ({_short(', '.join(parts))})" if parts else "")
 
 
-def _block(flip: Flip, start: str, several: bool, width: int, marks: Marks) -> Iterator[str]:
+def _block(flip: Flip, word: str, several: bool, form: Form) -> Iterator[Line]:
     moment = flip.moment
     if moment is None:
         return
-    title = "" if moment.title == flip.id else f"{_safe(moment.title)} "
+    yield from _title(flip, moment, word, several, form)
+    yield from paragraph(line(f"  {_parting(flip, moment)}"), form)
+    yield line((f"  > {form.cut(safe(moment.prompt), form.room - 4)}", "quiet"))
+    yield from _replies(flip, moment, form)
+
+
+def _title(flip: Flip, moment: Moment, word: str, several: bool, form: Form) -> Iterator[Line]:
+    """`✗ Do you ship to Norway? [shipping-1]`, and how it ended before and now at the right edge. In words:
+    `broke: Do you ship to Norway? [shipping-1]: passed on turn 1 -> failed`."""
     where = [flip.id, flip.target, *([flip.variant] if flip.variant else [])] if several else [flip.id]
-    yield f"{start}{title}[{_safe(', '.join(where))}]: {_states(flip, marks)}"
-    yield f"  {_parting(flip, moment)}"
-    yield f"  > {_safe(moment.prompt, min(LONGEST, max(20, width - 4)))}"
-    yield from _replies(moment, width, marks)
+    id_there = line(("[", "quiet"), _short(", ".join(where)), ("]", "quiet"))
+    has_title = moment.title != flip.id
+    if not form.symbols:
+        title = f"{form.cut(safe(moment.title), 0)} " if has_title else ""
+        yield from paragraph((Piece(f"{word}: {title}"), *id_there, Piece(f": {_states(flip, form)}")), form)
+        return
+    room = max(12, form.room - 3 - width_of_line(id_there))
+    title = line((form.cut(safe(moment.title), room), "name"), " ") if has_title else EMPTY
+    yield from beside((*_sign(flip.broke, form), *title, *id_there), line((_states(flip, form), "quiet")), form.edge)
 
 
-def _states(flip: Flip, marks: Marks) -> str:
+def _states(flip: Flip, form: Form) -> str:
     if max(flip.a[1], flip.b[1]) > 1:
-        return f"passed {flip.a[0]} of {flip.a[1]} {marks.arrow} {flip.b[0]} of {flip.b[1]}"
+        return f"passed {flip.a[0]} of {flip.a[1]} {form.arrow} {flip.b[0]} of {flip.b[1]}"
     on = f"passed on turn {flip.passed_on}"
     before, after = (
         on if state == "passed" and flip.passed_on is not None else state for state in (flip.before, flip.after)
     )
-    return f"{before} {marks.arrow} {after}"
+    return f"{before} {form.arrow} {after}"
 
 
 def _parting(flip: Flip, moment: Moment) -> str:
     side = "B" if flip.broke else "A"
-    fails = f"{side} fails {', '.join(map(_safe, moment.fails))}; " if moment.fails else ""
+    fails = f"{side} fails {', '.join(map(_short, moment.fails))}; " if moment.fails else ""
     if flip.differs == "verdict":
         return f"{fails}the same words, graded differently on turn {flip.turn}"
     return f"{fails}differs from turn {flip.turn} on" + (", where another prompt was sent" * (flip.differs == "prompt"))
 
 
-def _replies(moment: Moment, width: int, marks: Marks) -> Iterator[str]:
-    if width < SIDE_BY_SIDE:
-        for letter, reply in zip("AB", moment.replies, strict=True):
-            for place, row in enumerate(_reply_rows(reply, max(20, width - 6), marks)):
-                yield f"  {letter} < {row}" if place == 0 else f"      {row}"
+def _replies(flip: Flip, moment: Moment, form: Form) -> Iterator[Line]:
+    """Side by side where signs are wanted and there is room for two."""
+    most = _columns_of(form)
+    roles: tuple[Role, Role] = ("quiet", "reason") if flip.broke else ("reason", "quiet")
+    labels = [Piece(f"{letter} < ", role) for letter, role in zip("AB", roles, strict=True)]
+    if most is None or most < SIDE_BY_SIDE or not form.symbols:
+        for label, reply in zip(labels, moment.replies, strict=True):
+            for place, row in enumerate(_reply(reply, form.room - 6, form)):
+                yield (Piece("  "), label, *row) if place == 0 else (Piece("      "), *row)
         return
-    room = (width - 14) // 2
-    a, b = (_reply_rows(reply, room, marks) for reply in moment.replies)
-    for place, (left, right) in enumerate(zip_longest(a, b, fillvalue="")):
-        begin, middle = ("A < ", "B < ") if place == 0 else ("    ", "    ")
-        yield f"  {begin}{left}{' ' * (room - columns_of(left))}  {middle}{right}".rstrip()
+    room = (most - 14) // 2
+    sides = (_reply(reply, room, form) for reply in moment.replies)
+    for place, (left, right) in enumerate(zip_longest(*sides, fillvalue=EMPTY)):
+        begin, middle = labels if place == 0 else (Piece("    "), Piece("    "))
+        gap = Piece(" " * (room - width_of_line(left) + 2))
+        yield (Piece("  "), begin, *left, *((gap, middle, *right) if right else ()))
 
 
-def _reply_rows(reply: str | None, room: int, marks: Marks) -> list[str]:
-    """At most five rows: the first three, how many are left out, and the last."""
-    if reply is None:
-        return ["(no reply)"]
-    lines = reply.replace("\r\n", "\n").strip().split("\n")
-    rows = [row for line in lines for row in _wrapped(printable(line), room)]
-    if not any(rows):
-        return ["(empty reply)"]
-    if len(rows) <= MOST_ROWS:
-        return rows
-    return [*rows[:3], f"{marks.cut} {count(len(rows) - 4, 'more line')}", rows[-1]]
+def _reply(reply: str | None, room: int, form: Form) -> list[Line]:
+    return [line(("(no reply)", "quiet"))] if reply is None else reply_rows(reply.strip(), (), room, form.dots)
 
 
-def _wrapped(line: str, room: int) -> Iterator[str]:
-    """A line in rows of so many columns, broken at words where it can be."""
-    row = ""
-    for word in line.split(" "):
-        joined = f"{row} {word}" if row else word
-        if columns_of(joined) <= room:
-            row = joined
-            continue
-        if row:
-            yield row
-        row = ""
-        for character in word:
-            if columns_of(row + character) > room:
-                yield row
-                row = ""
-            row += character
-    yield row
-
-
-def _others(found: RunComparison) -> Iterator[str]:
+def _others(found: RunComparison) -> Iterator[Line]:
     same = found.matched - len(found.flips)
     reworded = max(0, found.matched - found.same_words - len(found.flips))
     parts = [f"{same:,} with the same verdict ({reworded:,} in other words)"] if same else []
@@ -562,10 +612,10 @@ def _others(found: RunComparison) -> Iterator[str]:
     parts += [f"only in B: {_names(found.only_in_b)}"] if found.only_in_b else []
     parts += [f"not begun in one of them: {_names(found.left_out)}"] if found.left_out else []
     if parts:
-        yield "; ".join(parts)
+        yield line(("; ".join(parts), "quiet"))
     if found.renamed:
         pairs = (f"{_case(one.a)} is {_case(one.b)}" for one in found.renamed[:MOST_NAMED])
-        yield f"renamed and compared: {', '.join(pairs)}{_more(len(found.renamed))}"
+        yield line((f"renamed and compared: {', '.join(pairs)}{_more(len(found.renamed))}", "quiet"))
 
 
 def _names(names: Iterable[CaseName]) -> str:
@@ -579,18 +629,18 @@ def _names(names: Iterable[CaseName]) -> str:
             shown.setdefault(case, []).extend(on)
         else:
             more += 1
-    told = (_safe(f"{name} ({', '.join(on)})" if len(targets) > 1 else name) for name, on in shown.items())
+    told = (_short(f"{name} ({', '.join(on)})" if len(targets) > 1 else name) for name, on in shown.items())
     return ", ".join(told) + _more(len(shown) + more)
 
 
 def _case(name: CaseName) -> str:
-    return f"{_safe(name.id)} ({_safe(name.file)})"
+    return f"{_short(name.id)} ({_short(name.file)})"
 
 
 def _more(number: int) -> str:
     return f" and {number - MOST_NAMED:,} more; --format json has all" if number > MOST_NAMED else ""
 
 
-def _safe(text: str, most: int = LONGEST) -> str:
-    """A text of others in one line, which no terminal obeys."""
-    return printable(shortened(text[: 4 * most], most))
+def _short(text: str) -> str:
+    """A name of others, in a line that is not too long."""
+    return safe(shortened(text, LONGEST))

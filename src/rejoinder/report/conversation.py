@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from rejoinder.model import CheckResult, Result, Status
 from rejoinder.model.results import ErrorResult
+from rejoinder.report.styled import Form
 from rejoinder.report.summary import describe_spending
 
 
@@ -26,7 +27,10 @@ UNICODE = Signs("✅ PASS", "❌ FAIL", "⚠️ ERROR", "⏭️ SKIPPED")
 ASCII = Signs("[+] PASS", "[x] FAIL", "[!] ERROR", "[-] SKIPPED")
 
 
-def signs_for(stream: TextIO) -> Signs:
+def signs_for(stream: TextIO, form: Form) -> Signs:
+    """A terminal that is to have words alone has none of the signs that a program reads in a pipe."""
+    if form.commands and not form.symbols:
+        return ASCII
     try:
         "".join((UNICODE.passed, UNICODE.failed, UNICODE.error)).encode(stream.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):

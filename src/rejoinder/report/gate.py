@@ -2,83 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TextIO
+from collections.abc import Iterable, Iterator, Sequence
 
-from msgspec import Struct
+from msgspec import structs
 
 from rejoinder.model.figures import GateResult, RuleResult, RuleVerdict
 from rejoinder.model.runs import QuarantinedCase
-from rejoinder.report.words import command_lines, count
-
-
-class Marks(Struct, frozen=True):
-    passed: str
-    failed: str
-    open: str
-
-    def of(self, verdict: RuleVerdict) -> str:
-        return {"pass": self.passed, "fail": self.failed, "cannot-tell": self.open}[verdict]
-
+from rejoinder.report.styled import (
+    EMPTY,
+    PLAIN,
+    Form,
+    Line,
+    Piece,
+    Role,
+    beside,
+    command_rows,
+    line,
+    mark,
+    paragraph,
+    safe,
+    width_of_line,
+)
+from rejoinder.report.tables import Column, write_table
+from rejoinder.report.words import Commands, count
 
 MOST_NAMED = 3
 """Cases in quarantine."""
-SYMBOLS = Marks("✓", "✗", "?")
-WORDS = Marks("PASS", "FAIL", "CANNOT TELL")
-_WORDS: dict[RuleVerdict, str] = {"pass": "pass", "fail": "fail", "cannot-tell": "cannot tell"}
+_SIGNS: dict[RuleVerdict, str] = {"pass": "✓", "fail": "✗", "cannot-tell": "?"}
+_WORDS: dict[RuleVerdict, tuple[str, Role]] = {
+    "pass": ("pass", "pass"),
+    "fail": ("fail", "fail"),
+    "cannot-tell": ("cannot tell", "warned"),
+}
 
 
-def marks_for(stream: TextIO) -> Marks:
-    """Symbols on a terminal that can show them, words everywhere else."""
-    try:
-        "".join((SYMBOLS.passed, SYMBOLS.failed)).encode(stream.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return WORDS
-    return SYMBOLS if stream.isatty() else WORDS
+def word_of(verdict: RuleVerdict) -> str:
+    """The mark of a verdict where there are no signs."""
+    return _mark(verdict, PLAIN)[0].text
 
 
-class Beside(Struct, frozen=True):
-    """What is told of a run beside its rules."""
-
-    quarantined: tuple[QuarantinedCase, ...] = ()
-    commands: tuple[tuple[str, str], ...] = ()
-    """To type next, with what each does."""
-    width: int | None = None
+def _mark(verdict: RuleVerdict, form: Form) -> Line:
+    return mark(_SIGNS[verdict], form)
 
 
-NOTHING = Beside()
-
-
-def write_gate(found: GateResult, marks: Marks = WORDS, beside: Beside = NOTHING) -> Iterator[str]:
-    yield from write_rules(found, marks)
-    yield from _not_counted([case for case in beside.quarantined if case.active])
-    yield ""
+def write_gate(
+    found: GateResult, form: Form = PLAIN, quarantined: Sequence[QuarantinedCase] = (), commands: Commands = ()
+) -> Iterator[Line]:
+    yield from write_rules(found, form)
+    yield from _not_counted([case for case in quarantined if case.active], form)
+    yield EMPTY
     if found.run is not None:
-        yield f"run {found.run}" + (f" against {found.against}" if found.against is not None else "")
-    yield f"{marks.of(found.verdict)} {_result(found)}   exit {found.exit_code}"
-    yield from command_lines(beside.commands, beside.width)
+        against = f" against {found.against}" if found.against is not None else ""
+        yield from paragraph(line((safe(f"run {found.run}{against}"), "quiet")), form)
+    yield from write_verdict(found, form, commands)
 
 
-def _not_counted(cases: Sequence[QuarantinedCase]) -> Iterator[str]:
+def write_verdict(found: GateResult, form: Form, commands: Commands = ()) -> Iterator[Line]:
+    """The result and what to type next, and nothing else."""
+    said = Piece(_result(found), _WORDS[found.verdict][1])
+    yield from write_decision([(*_mark(found.verdict, form), said)], found.exit_code, form)
+    if form.commands:
+        yield from command_rows(commands, form.edge)
+
+
+def write_decision(rows: Iterable[Line], code: int, form: Form) -> Iterator[Line]:
+    """Rows with the exit code that they lead to behind the last."""
+    *before, last = rows
+    yield from before
+    yield from beside(last, line((f"exit {code}", "quiet")), form.edge)
+
+
+def _not_counted(cases: Sequence[QuarantinedCase], form: Form) -> Iterator[Line]:
     if not cases:
         return
     named = [f"{case.id} until {case.until} ({case.reason})" for case in cases[:MOST_NAMED]]
     more = f" and {len(cases) - MOST_NAMED:,} more" if len(cases) > MOST_NAMED else ""
-    yield f"quarantined, not counted: {', '.join(named)}{more}"
+    yield from paragraph(line((safe(f"quarantined, not counted: {', '.join(named)}{more}"), "quiet")), form)
 
 
-def write_rules(found: GateResult, marks: Marks = WORDS) -> Iterator[str]:
-    """Mark, rule as written, verdict and numbers, in columns."""
-    rows = [_row(rule, marks) for rule in found.rules]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for *columns, reason in rows:
-        mark, rule, verdict = (text.ljust(width) for text, width in zip(columns, widths, strict=True))
-        yield f"{mark} {rule}   {verdict}   {reason}"
+def write_rules(found: GateResult, form: Form = PLAIN) -> Iterator[Line]:
+    """Mark, rule as written, verdict and numbers: in columns, or where there is no room, verdict and numbers below."""
+    marks = [_mark(rule.verdict, form) for rule in found.rules]
+    longest = max(map(width_of_line, marks))
+    named = [
+        (*sign, Piece(" " * (longest - width_of_line(sign))), Piece(safe(rule.rule), "name"))
+        for sign, rule in zip(marks, found.rules, strict=True)
+    ]
+    columns = [
+        Column(title="", cells=named),
+        Column(title="", cells=[line(_WORDS[rule.verdict]) for rule in found.rules]),
+        Column(title="", cells=[line(_reason(rule)) for rule in found.rules]),
+    ]
+    _, *rows = write_table(columns, structs.replace(form, width=None))
+    if form.width is None or max(map(width_of_line, rows)) <= form.width:
+        yield from rows
+        return
+    for sign, rule in zip(marks, found.rules, strict=True):
+        yield from paragraph((*sign, Piece(safe(rule.rule), "name")), form)
+        word, role = _WORDS[rule.verdict]
+        yield from paragraph(line((f"  {word}", role), f"   {_reason(rule)}"), form)
 
 
-def _row(rule: RuleResult, marks: Marks) -> tuple[str, str, str, str]:
-    word = _WORDS[rule.verdict]
-    return marks.of(rule.verdict), rule.rule, word, rule.reason.removeprefix(f"{word}: ")
+def _reason(rule: RuleResult) -> str:
+    """The numbers; the verdict stands before them."""
+    return safe(rule.reason.removeprefix(f"{_WORDS[rule.verdict][0]}: "))
 
 
 def _result(found: GateResult) -> str:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from rejoinder.model import CaseChanges
 from rejoinder.model.figures import GateResult, RuleResult
-from rejoinder.report.gate import WORDS
+from rejoinder.report.gate import word_of
 from rejoinder.report.inert import visible
 from rejoinder.report.markdown import SUMMARY_LIMIT, code, write_within
 from rejoinder.report.runs import Run, Tried, name_of, tried_cases
@@ -114,7 +114,7 @@ def compared(found: CaseChanges) -> str:
 def gate_words(found: GateResult) -> str:
     """`gate: FAIL` and why."""
     reasons = "; ".join(_reason(rule) for rule in found.rules if rule.verdict == found.verdict)
-    return f"gate: {WORDS.of(found.verdict)}{f' ({reasons})' if reasons else ''}"
+    return f"gate: {word_of(found.verdict)}{f' ({reasons})' if reasons else ''}"
 
 
 def _against(found: Against | None) -> str:
@@ -122,7 +122,7 @@ def _against(found: Against | None) -> str:
         return ""
     rules = "".join(_rule(rule) for rule in found.gate.rules[:MOST_RULES])
     return (
-        f"**{compared(found.changes)}** against {code(found.name)}; gate: **{WORDS.of(found.gate.verdict)}**\n\n"
+        f"**{compared(found.changes)}** against {code(found.name)}; gate: **{word_of(found.gate.verdict)}**\n\n"
         f"{rules}\nCases are counted one by one, and one that ended otherwise proves nothing by itself. "
         "The gate decides by all of them.\n\n"
     )
@@ -130,7 +130,7 @@ def _against(found: Against | None) -> str:
 
 def _rule(rule: RuleResult) -> str:
     reason = f": {code(_reason(rule))}" if rule.reason else ""
-    return f"- {code(rule.rule)} {WORDS.of(rule.verdict)}{reason}\n"
+    return f"- {code(rule.rule)} {word_of(rule.verdict)}{reason}\n"
 
 
 def _reason(rule: RuleResult) -> str:

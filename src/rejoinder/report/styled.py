@@ -88,6 +88,11 @@ class Form(Struct, frozen=True):
         """The sign of what is left out."""
         return "…" if self.symbols else "..."
 
+    @property
+    def arrow(self) -> str:
+        """The sign of a change."""
+        return "→" if self.symbols else "->"
+
     def cut(self, text: str, room: int) -> str:
         """The beginning of a text, with a sign where it is cut. A text in words alone may be a paragraph long."""
         return cut(text, room, "…") if self.symbols else cut(text, max(room, PARAGRAPH), "...")
@@ -108,26 +113,11 @@ def safe(text: str) -> str:
 
 _MARKS: dict[str, Role] = {"✗": "fail", "✓": "pass", "?": "warned", "!": "warned", "↻": "recovered"}
 _WORDS = {"✗": "FAIL", "✓": "PASS", "?": "CANNOT TELL", "!": "WARN", "↻": "RECOVERED"}
-_QUIET = ("  > ", "quarantined, ", "run ", "both replies of all: ")
-_LOUD: dict[str, Role] = {"     differs: ": "warn", "  B < ": "reason"}
-"""What a line of a report begins with, and the role of all of it."""
 
 
 def mark(sign: str, form: Form) -> Line:
     """The mark of a line and the space after it; a word where there are no signs."""
     return (Piece(sign if form.symbols else _WORDS[sign], _MARKS[sign]), Piece(" "))
-
-
-def marked(text: str) -> Line:
-    """A line of a report that is made of words, with the roles of its mark and its beginning."""
-    if text[:1] in _MARKS and text[1:2] == " ":
-        return (Piece(text[0], _MARKS[text[0]]), Piece(text[1:]))
-    if text.startswith(_QUIET):
-        return (Piece(text, "quiet"),)
-    role: Role = "text"
-    for start, loud in _LOUD.items():
-        role = loud if text.startswith(start) else role
-    return (Piece(text, role),)
 
 
 def folded(row: Line, width: int) -> Iterator[Line]:

@@ -5,21 +5,11 @@ Rates and what is told of them are in `stats.words`, because gates say them, too
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from math import ceil, floor, log10
 from typing import TypeAlias
 
 Commands: TypeAlias = tuple[tuple[str, str], ...]
 """What to type next, with what each does."""
-
-
-def command_lines(commands: Iterable[tuple[str, str]], width: int | None) -> Iterator[str]:
-    """Commands to type next, each with what it does, behind it or below it."""
-    listed = list(commands)
-    longest = max((len(command) for command, _ in listed), default=0)
-    for command, use in listed:
-        line = f"  {command.ljust(longest)}   {use}"
-        yield from [line] if width is None or len(line) <= width else [f"  {command}", f"      {use}"]
 
 
 def count(number: int, word: str) -> str:
