@@ -70,6 +70,25 @@ def test_the_same_case_of_another_suite_is_not_meant(project: Project) -> None:
     assert [result["suite"] for result in project.run_json("run", "--failed", code=1)["results"]] == ["b"]
 
 
+def test_suites_of_one_name_with_the_same_cases_stay_two(project: Project) -> None:
+    """In the summary, at the end of a run, in a comparison, in a gate and in what is run again."""
+    project.write("rows.csv", "id\nsame\n")
+    for name, reply in (("a", "yes"), ("b", "no")):
+        defaults = {"prompt": f"{name} {{{{ id }}}}", "checks": [{"contains": "yes"}]}
+        content = {"metadata": {"name": "shop"}, "targets": [scripted("s", reply)], "defaults": defaults}
+        project.write(f"suites/{name}.yaml", {**content, "cases": "../rows.csv"})
+    first = project.run_json("run", "suites", code=1)
+    assert first["summary"]["by_case"] == {"passed": 1, "failed": 1}
+    assert "1 failed, 1 passed of 2" in project.run("show", code=None)
+    project.run("bless")
+    again = project.run_json("run", "--failed", code=1)
+    assert [result["suite_file"] for result in again["results"]] == ["suites/b.yaml"]
+    project.run("run", "suites", code=1)
+    assert project.run_json("compare", first["run"]["id"], "last", code=None)["matched"] == 2
+    reason = project.run_json("gate", "--against", "main", "--rule", "no-regression", code=None)["rules"][0]["reason"]
+    assert "like these" in reason and "new" not in reason and "not in this run" not in reason
+
+
 @pytest.mark.parametrize(
     ("arguments", "wanted"),
     [

@@ -26,8 +26,8 @@ def only_failed(recorded: RecordedRun, options: RunOptions) -> RunOptions:
     names targets, they take the place of the run's. No cases where all have passed."""
     run, selection = recorded.folder.id, options.selection
     every, names = failed_pairs(recorded), ChosenNames(selection.cases)
-    pairs = tuple(pair for pair in every if not selection.cases or pair.case in names)
-    cases = tuple(dict.fromkeys(pair.case for pair in pairs))
+    pairs = tuple(pair for pair in every if not selection.cases or pair.id in names)
+    cases = tuple(dict.fromkeys(pair.id for pair in pairs))
     options = options.changed(cases=cases, failed_from=run)
     if not cases:
         what = f"the chosen cases passed in run {run}" if every else f"every case of run {run} passed"

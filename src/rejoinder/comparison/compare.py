@@ -16,7 +16,6 @@ from rejoinder.comparison.matching import Match, Matching
 from rejoinder.comparison.sides import Side, Tally, read_tags, trials_of
 from rejoinder.comparison.table import NoRoom, Spent, Table, Votes
 from rejoinder.model.comparisons import (
-    CaseName,
     ComparedRun,
     Flakiness,
     FlakyCase,
@@ -25,6 +24,7 @@ from rejoinder.model.comparisons import (
     TargetComparison,
 )
 from rejoinder.model.figures import FlipRate, GroupComparison, Noise
+from rejoinder.model.results import CaseName
 from rejoinder.stats.comparison import (
     LEAST_OF_GROUP,
     MARGIN,

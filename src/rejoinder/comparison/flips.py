@@ -13,9 +13,9 @@ from msgspec import Struct
 from rejoinder.comparison.matching import Match, match_of, matched_rows
 from rejoinder.comparison.sides import Side
 from rejoinder.comparison.table import Listed, Row, Table
-from rejoinder.model.comparisons import CaseName, Differs, Flip, Moment
+from rejoinder.model.comparisons import Differs, Flip, Moment
 from rejoinder.model.figures import CaseChange
-from rejoinder.model.results import CheckResult, Result, TurnResult
+from rejoinder.model.results import CaseName, CheckResult, Result, TurnResult
 from rejoinder.stats.comparison import Pair
 
 LONGEST_TEXT = 4000

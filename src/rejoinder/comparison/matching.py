@@ -7,7 +7,8 @@ from typing import NamedTuple, TypeVar
 
 from rejoinder.comparison.sides import Side, Tally
 from rejoinder.comparison.table import NAME, TALLY, Listed, Row, Table, read_name
-from rejoinder.model.comparisons import CaseName, Renamed
+from rejoinder.model.comparisons import Renamed
+from rejoinder.model.results import CaseName
 
 _NAME, _TALLY = NAME.split(", "), TALLY.split(", ")
 

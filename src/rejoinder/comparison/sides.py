@@ -10,8 +10,8 @@ from typing import NamedTuple, cast
 import msgspec
 from msgspec import Struct
 
-from rejoinder.model.comparisons import CaseName, CaseState
-from rejoinder.model.results import CheckResult, Result
+from rejoinder.model.comparisons import CaseState
+from rejoinder.model.results import CaseName, CheckResult, Result
 from rejoinder.model.trials import TrialCounts, count_trial
 from rejoinder.stats.comparison import Trials
 from rejoinder.stats.recovery import Tries, tries_of
@@ -37,8 +37,9 @@ class Side(Struct, frozen=True):
 
     def name_of(self, result: Result) -> CaseName:
         """What the result's case is matched by."""
-        target = "" if self.target is not None else result.target
-        return CaseName(result.case_file, result.id, target, "" if self.variant is not None else result.variant or "")
+        name = result.case
+        target = "" if self.target is not None else name.target
+        return name._replace(target=target, variant="" if self.variant is not None else name.variant)
 
     def named(self, name: CaseName) -> CaseName:
         """The case with its target and variant, where it was matched without."""

@@ -15,8 +15,7 @@ from weakref import finalize
 
 from rejoinder.comparison.sides import KEPT, Side, Tally, tally_of, votes_of
 from rejoinder.errors import RejoinderError
-from rejoinder.model.comparisons import CaseName
-from rejoinder.model.results import Result
+from rejoinder.model.results import CaseName, Result
 
 NAME = ", ".join(CaseName._fields)
 TALLY = ", ".join(Tally._fields)

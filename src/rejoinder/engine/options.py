@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct, structs
@@ -10,7 +10,7 @@ from msgspec import Meta, Struct, structs
 from rejoinder.engine.conversation import Fork
 from rejoinder.errors import UsageError
 from rejoinder.model import ALL_KINDS, Kind, Suite
-from rejoinder.model.results import LARGEST
+from rejoinder.model.results import LARGEST, CaseName
 
 Otherwise: TypeAlias = Literal["explain", "end", "leave"]
 Positive: TypeAlias = Annotated[int, Meta(ge=1)]
@@ -30,22 +30,13 @@ class Rounds(Struct, frozen=True, kw_only=True):
     """The run that the baseline is of. It is recorded when the run starts: another one would be another plan."""
 
 
-class ChosenPair(NamedTuple):
-    """A case on one target, by names."""
-
-    suite: str
-    case: str
-    target: str
-    variant: str = ""
-
-
 class Selection(Struct, frozen=True, kw_only=True):
     """Which conversations a run has, and what is kept of them."""
 
     cases: tuple[str, ...] = ()
     """Ids, lists of them with commas, and patterns such as `refund*`; so are `tags`."""
     tags: tuple[str, ...] = ()
-    pairs: tuple[ChosenPair, ...] = ()
+    pairs: tuple[CaseName, ...] = ()
     """Of the chosen cases only these, each on its own target; all of them where there are none."""
     limit: Positive | None = None
     shard: tuple[int, int] | None = None

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from rejoinder.checks import is_plain
 from rejoinder.engine.conversation import Fork, Opening
-from rejoinder.engine.options import ChosenPair, RunOptions, Selection
+from rejoinder.engine.options import RunOptions, Selection
 from rejoinder.engine.target_identity import identity_of
 from rejoinder.errors import UsageError
 from rejoinder.formatting import format_case
@@ -34,6 +34,7 @@ from rejoinder.model import (
 )
 from rejoinder.model.chosen_names import ChosenNames, chosen_names
 from rejoinder.model.providers import row_of
+from rejoinder.model.results import CaseName, case_file
 from rejoinder.model.runs import ChosenCases
 from rejoinder.providers import is_plugin
 from rejoinder.roles import Pair, find_embedding_fault, find_provider_fault, judges_of, pair_of, targets_used_by_checks
@@ -181,7 +182,7 @@ def pairs(suites: Iterable[Suite], selection: Selection) -> Iterator[Pair]:
                 continue
             for target_name in dict.fromkeys(selection.targets) or (case.target,):
                 pair = pair_of(suite, case, target_name)
-                if not wanted or ChosenPair(name_of(suite), case.id, pair.target.name, case.variant or "") in wanted:
+                if not wanted or case_name_of(pair) in wanted:
                     yield pair
 
 
@@ -317,6 +318,12 @@ def prepare(pair: Pair, suite_name: str, target_identity: bytes) -> Prepared:
     )
     digest = _digest(case, target_identity, prompt)
     return Prepared(suite, case, target, pair.judge, suite_name, prompt, opening, digest, title_of(case))
+
+
+def case_name_of(pair: Pair) -> CaseName:
+    """What the results of a pair call its case."""
+    case = pair.case
+    return CaseName(case_file(file_of(pair.suite), case.file), case.id, pair.target.name, case.variant)
 
 
 def name_of(suite: Suite) -> str:

@@ -21,9 +21,9 @@ from rejoinder.engine.execution import Execution, Origin, start
 from rejoinder.engine.executor import Executor
 from rejoinder.engine.folder import RunBusy, runs_folder
 from rejoinder.engine.observer import Observer
-from rejoinder.engine.options import GRADE, MERGE, REPLAY, ChosenPair, RunOptions, refuse_contradictions, settled
+from rejoinder.engine.options import GRADE, MERGE, REPLAY, RunOptions, refuse_contradictions, settled
 from rejoinder.engine.parts import refuse_other_run
-from rejoinder.engine.plan import plan
+from rejoinder.engine.plan import case_name_of, plan
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.retrace import recorded_conversation
 from rejoinder.engine.run_report import RunReport, derive_run, read_run
@@ -31,7 +31,7 @@ from rejoinder.engine.setup import Setup
 from rejoinder.engine.sources import RunSources, refuse_closed
 from rejoinder.engine.spent import read_spent
 from rejoinder.errors import UsageError
-from rejoinder.model import CasePlace, Receipt, Status, Suite, judge_case
+from rejoinder.model import CaseName, Receipt, Status, Suite, judge_case
 
 
 def start_run(
@@ -177,25 +177,24 @@ def resume_run(
         return execution.work(run, history, observer or Observer(), spent)
 
 
-def failed_pairs(recorded: RecordedRun) -> list[ChosenPair]:
+def failed_pairs(recorded: RecordedRun) -> list[CaseName]:
     """The cases that did not pass in a run, or did not start, each on its target. One in quarantine is none of them."""
     suites, options = recorded.copies() or recorded.suites(asks=False), recorded.options()
     report = show_run(recorded)
     day = report.run.day
-    passed: dict[CasePlace, int] = {}
+    passed: dict[CaseName, int] = {}
     """The trials of each case that passed."""
-    for key, trials in groupby(report.results, lambda result: result.case_place):
+    for name, trials in groupby(report.results, lambda result: result.case):
         every = [structs.replace(trial, turns=()) for trial in trials]
         statuses: Counter[Status] = Counter(trial.status for trial in every)
         if judge_case(statuses, every[0], day) == "passed":
-            passed[key] = statuses.total() - statuses["skipped"]
-    planned: Counter[CasePlace] = Counter()
+            passed[name] = statuses.total() - statuses["skipped"]
+    planned: Counter[CaseName] = Counter()
     for job in plan(suites, options):
-        one, case = job.prepared, job.prepared.case
-        if case.quarantine is None or case.quarantine.is_over(day):
-            planned[CasePlace(one.suite_name, case.file, case.id, one.target.name, one.variant)] += 1
-    failed = (key for key, count in planned.items() if passed.get(key, 0) < count)
-    return list(dict.fromkeys(ChosenPair(key.suite, key.id, key.target, key.variant) for key in failed))
+        quarantine = job.prepared.case.quarantine
+        if quarantine is None or quarantine.is_over(day):
+            planned[case_name_of(job.prepared)] += 1
+    return [name for name, count in planned.items() if passed.get(name, 0) < count]
 
 
 def show_run(recorded: RecordedRun) -> RunReport:

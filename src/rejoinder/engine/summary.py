@@ -300,7 +300,7 @@ class _Cases:
         self.quarantined: list[QuarantinedCase] = []
 
     def add(self, result: Result) -> None:
-        if self._first is None or result.case_place != self._first.case_place:
+        if self._first is None or result.case != self._first.case:
             self.end()
             self._first = structs.replace(result, turns=(), metadata={})
         self._statuses[result.status] += 1

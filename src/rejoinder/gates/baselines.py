@@ -13,14 +13,14 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
 
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Result
-from rejoinder.model.results import LARGEST, Count
+from rejoinder.model.results import LARGEST, CaseName, Count
 from rejoinder.run_files import RunDamaged, open_file, replace_file
 
 FORMAT = 2
@@ -29,15 +29,6 @@ LARGEST_FILE = 1 << 26
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _AGAIN = "Make it again with `rejoinder bless RUN --name NAME`."
 Amount: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST)] | Annotated[float, Meta(ge=0, le=LARGEST)]
-
-
-class CaseKey(NamedTuple):
-    """What a case is known by in two runs."""
-
-    file: str
-    id: str
-    target: str
-    variant: str
 
 
 class Trial(Struct, frozen=True):
@@ -67,8 +58,8 @@ class CaseTrials(Struct, frozen=True):
     trials: tuple[Trial, ...]
 
     @property
-    def key(self) -> CaseKey:
-        return CaseKey(self.file, self.id, self.target, self.variant or "")
+    def key(self) -> CaseName:
+        return CaseName(self.file, self.id, self.target, self.variant or "")
 
     @property
     def passed(self) -> int:
@@ -105,12 +96,11 @@ def baseline_of(
     run: str, results: Iterable[Result], suites: tuple[str, ...] = (), shared_cost: float | None = 0.0
 ) -> Baseline:
     """The verdicts of a run; a skipped conversation has none. Raises msgspec.MsgspecError for what no run has."""
-    found: dict[CaseKey, tuple[tuple[str, ...], list[Trial]]] = {}
+    found: dict[CaseName, tuple[tuple[str, ...], list[Trial]]] = {}
     for result in results:
         if result.status == "skipped":
             continue
-        key = CaseKey(result.case_file, result.id, result.target, result.variant or "")
-        found.setdefault(key, (result.tags, []))[1].append(_trial(result))
+        found.setdefault(result.case, (result.tags, []))[1].append(_trial(result))
     cases = [
         CaseTrials(*key[:3], key.variant or None, tags, tuple(sorted(trials, key=lambda trial: trial.trial)))
         for key, (tags, trials) in sorted(found.items())

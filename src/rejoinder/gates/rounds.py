@@ -13,17 +13,16 @@ from msgspec import structs
 
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.options import RunOptions
-from rejoinder.engine.plan import plan
+from rejoinder.engine.plan import case_name_of, plan
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.run import resume_run, start_run
 from rejoinder.engine.run_report import RunReport
 from rejoinder.errors import UsageError
-from rejoinder.gates.baselines import Baseline, CaseKey, baseline_file, read_baseline
+from rejoinder.gates.baselines import Baseline, baseline_file, read_baseline
 from rejoinder.gates.looks import look_at
 from rejoinder.gates.verbs import verdicts_of
 from rejoinder.model import Suite
 from rejoinder.model.figures import Look
-from rejoinder.model.results import case_file
 
 
 class Watcher:
@@ -113,9 +112,7 @@ def _refuse_others(suites: list[Suite], options: RunOptions, before: Baseline) -
         )
     known = {case.key for case in before.cases if case.trials}
     jobs = [job.prepared for job in plan(suites, options.changed(repeat=1)) if job.trial == 1]
-    keys = {
-        CaseKey(case_file(one.suite_file, one.case.file), one.case.id, one.target.name, one.variant) for one in jobs
-    }
+    keys = {case_name_of(one) for one in jobs}
     own = next((one.case for one in jobs if (one.case.repeat or 1) > 1), None)
     if own is not None:
         raise UsageError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, field
@@ -18,17 +18,8 @@ from rejoinder.model.figures import (
     NetRecoveryDifference,
     Noise,
 )
+from rejoinder.model.results import CaseName
 from rejoinder.model.runs import RunStatus
-
-
-class CaseName(NamedTuple):
-    """What a case is known by in a run: never by its id alone, and never by the name of its suite."""
-
-    file: str
-    id: str
-    target: str
-    variant: str
-
 
 CaseState = Literal["passed", "failed", "error", "flaky"]
 """`flaky`: some of its trials passed."""

@@ -269,11 +269,12 @@ class ForkedFrom(Struct, frozen=True):
     turns: Count
 
 
-class CasePlace(NamedTuple):
-    """What all trials of a case on one target have in common."""
+class CaseName(NamedTuple):
+    """What a case on one target is known by, in a run and in others: never by its id alone, and never by the name of
+    its suite, which another suite may have as well."""
 
-    suite: str
     file: str
+    """As `case_file` says."""
     id: str
     target: str
     variant: str
@@ -333,8 +334,9 @@ class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     quarantine: Quarantine | None = None
 
     @property
-    def case_place(self) -> CasePlace:
-        return CasePlace(self.suite, self.file, self.id, self.target, self.variant or "")
+    def case(self) -> CaseName:
+        """What all its trials have in common."""
+        return CaseName(self.case_file, self.id, self.target, self.variant or "")
 
     @property
     def case_file(self) -> str:

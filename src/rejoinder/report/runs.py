@@ -110,7 +110,7 @@ class Tried(Struct, frozen=True, kw_only=True):
 
 def tried_cases(run: Run) -> Iterator[Tried]:
     """Trials of a case stand one after the other, so one case at a time is in memory, and few of its conversations."""
-    for _, trials in groupby(run.results, lambda result: result.case_place):
+    for _, trials in groupby(run.results, lambda result: result.case):
         yield _join(trials, run.run.day)
 
 
