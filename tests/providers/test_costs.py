@@ -13,6 +13,8 @@ import pytest
 
 import rejoinder
 from rejoinder.errors import RejoinderError
+from rejoinder.model import Price, Target, Usage
+from rejoinder.providers.price_list import PriceList, foreseen_price
 from rejoinder.testing import Answer, FakeServer, Fault, Received, with_judge
 from tests.kit import Project, Raw, codes, is_time, journal_of, run_folders, scripted, spec
 
@@ -318,6 +320,7 @@ OVERRIDES: dict[str, tuple[dict[str, Raw], Raw, float]] = {
     "free": ({"vllm/*": {"input": 0, "output": 0}}, {"provider": "vllm", "model": "m"}, 0.0),
     "somebody-else-s": ({"gpt-5-nano": OWN}, {"provider": "openai", "model": "gpt-5-mini"}, 0.00045),
     "deployment": ({"azure/mine": OWN}, {"provider": "azure", "model": "mine"}, 0.002),
+    "deployment-as-such": ({"azure/mine": OWN}, {"provider": "azure", "deployment": "mine"}, 0.002),
     "mock": ({"it": {"input": 0, "output": 1000}}, {"provider": "mock", "response": "yes"}, 0.001),
 }
 
@@ -331,6 +334,38 @@ def test_the_project_s_prices_win(name: str, project: Project, serve: Any) -> No
     summary = run(project, {"targets": [{"name": "it", **target}], "evals": [case()]})["summary"]
     assert summary["cost"] == about(cost)
     assert summary["unpriced"] == {}
+
+
+FORESEEN: dict[str, tuple[Target, dict[str, Price], tuple[float, float] | None]] = {
+    "deployment": (Target(name="it", provider="azure", settings={"deploymentName": "gpt-4o-mini"}), {}, (0.15, 0.6)),
+    "a model beats it": (
+        Target(name="it", provider="azure", settings={"deployment": "d", "model": "gpt-4o-mini"}),
+        {},
+        (0.15, 0.6),
+    ),
+    "unknown": (Target(name="it", provider="azure", settings={"deployment": "d"}), {}, None),
+    "on this machine": (Target(name="it", provider="scripted", settings={}), {}, (0.0, 0.0)),
+    "on this machine, with a price": (
+        Target(name="it", provider="scripted", settings={}),
+        {"it": Price(input=1, output=2)},
+        (1.0, 2.0),
+    ),
+    "a server of one's own": (Target(name="it", provider="vllm", settings={"model": "m"}), {}, None),
+}
+
+
+@pytest.mark.parametrize("name", FORESEEN)
+def test_a_price_is_known_before_the_first_call(name: str) -> None:
+    target, prices, wanted = FORESEEN[name]
+    found = foreseen_price(target, Usage(1000, 1000), PriceList(prices))
+    assert (None if found is None else (1000 * found.input, 1000 * found.output)) == (wanted and pytest.approx(wanted))
+
+
+def test_a_dry_run_knows_the_price_of_a_deployment(project: Project) -> None:
+    target = {"name": "it", "provider": "azure", "endpoint": "https://x", "deployment": "gpt-4o-mini", "max_tokens": 9}
+    project.write("evals.yaml", {"targets": [target], "evals": [case()]})
+    found = project.run_json("run", "evals.yaml", "--dry-run")["targets"]["it"]
+    assert 0 < found["least_usd"] < found["most_usd"]
 
 
 def test_cached_tokens_have_a_price_of_their_own_where_it_is_given(project: Project, serve: Any) -> None:

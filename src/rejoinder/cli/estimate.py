@@ -116,18 +116,13 @@ class _Bounds:
 
     def _priced(self, name: str) -> Callable[[Usage], float | None]:
         """What tokens of a target cost; None where no price is known."""
-        from rejoinder.providers.price_list import PriceList
+        from rejoinder.providers.price_list import PriceList, foreseen_price
 
         suite, target = self._named(name)
-        prices, model = PriceList(suite.prices), normalize_keys(target.settings).get("model")
+        prices = PriceList(suite.prices)
 
         def cost(usage: Usage) -> float | None:
-            if not info_of(target.provider).billed and not suite.prices:
-                return 0.0 if info_of(target.provider).local else None
-            try:
-                found = prices.cost(target.provider, model, usage, target=target.name)
-            except (ArithmeticError, ImportError, LookupError, TypeError, ValueError):
-                return None
+            found = foreseen_price(target, usage, prices)
             return None if found is None else found.total
 
         return cost

@@ -19,7 +19,6 @@ from rejoinder.cli.output import echo, echo_lines, form_for, show_problems, writ
 from rejoinder.engine.options import RunOptions, Selection, Trust
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite, Target, Usage
-from rejoinder.providers import info_of
 from rejoinder.providers.settings import normalize_keys
 from rejoinder.report.words import Commands, seconds
 from rejoinder.spelling import did_you_mean, list_words
@@ -215,14 +214,9 @@ def _problem(probe: Probe, project: Suite) -> str:
 
 def _price(target: Target, model: str | None, project: Suite) -> tuple[float, float] | None:
     """Dollars for a million tokens that are sent, and that come back, in a short call; None where it is not known."""
-    from rejoinder.providers.price_list import PriceList
+    from rejoinder.providers.price_list import PriceList, foreseen_price
 
-    if info_of(target.provider).local and not project.prices:
-        return 0.0, 0.0
-    try:
-        found = PriceList(project.prices).cost(target.provider, model, Usage(1000, 1000), target=target.name)
-    except (ArithmeticError, ImportError, LookupError, TypeError, ValueError):
-        return None
+    found = foreseen_price(target, Usage(1000, 1000), PriceList(project.prices), model=model)
     return None if found is None else (1000 * found.input, 1000 * found.output)
 
 

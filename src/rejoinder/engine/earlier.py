@@ -13,8 +13,9 @@ from rejoinder.engine.plan import Place, name_of
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.results import read_results
 from rejoinder.engine.secrets import Mask
-from rejoinder.engine.target_identity import asked_model, written_model
+from rejoinder.engine.target_identity import asked_model
 from rejoinder.model import Suite, Target
+from rejoinder.providers.settings import model_of
 
 
 class EarlierRuns(Struct, frozen=True):
@@ -30,7 +31,9 @@ class EarlierRuns(Struct, frozen=True):
     def changed_models(self, targets: Iterable[tuple[Suite, Target]], mask: Mask) -> set[str]:
         """The targets that name their model by a variable, and ask for another one now."""
         then = self.models()
-        now = {target.name: asked_model(suite, target) for suite, target in targets if "${{" in written_model(target)}
+        now = {
+            target.name: asked_model(suite, target) for suite, target in targets if "${{" in (model_of(target) or "")
+        }
         return {name for name, model in now.items() if model and then.get(name) not in (None, mask.hide_text(model))}
 
     def skipped(self, suites: Iterable[Suite]) -> set[Place]:

@@ -18,9 +18,10 @@ from rejoinder.engine.journal import Told
 from rejoinder.engine.plan import Job, Place, file_of, place_of, plan
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.retrace import retrace
-from rejoinder.engine.target_identity import identity_settings, written_model
+from rejoinder.engine.target_identity import identity_settings
 from rejoinder.errors import RejoinderError
 from rejoinder.model import ChatMessage, Target
+from rejoinder.providers.settings import model_of
 
 MOST_OTHERS = 100
 """Conversations that are searched for a similar call, where neither case nor content points to one."""
@@ -62,7 +63,7 @@ class NearestCall:
         models = EarlierRuns((self._recorded,)).models()
 
         def model_then(call: Call) -> str:
-            model = written_model(call.target) if call.target is not None else ""
+            model = (model_of(call.target) if call.target is not None else None) or ""
             return model if "${{" not in model else models.get(call.request.target) or ""
 
         try:

@@ -78,7 +78,7 @@ async def try_target(
         if row_of(target.provider).runs_code:
             targets.lend_environment([project])
         opened = targets.open(project, target)
-        request = _question(target, opened.model_name, embeds=target.name in embedders)
+        request = _question(target, opened.model, embeds=target.name in embedders)
         started = time.perf_counter()
         reply = await ask_within(opened.timeout_s, opened.provider, request)
     except Exception as error:

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from rejoinder.engine.options import RunOptions, settled
 from rejoinder.engine.plan import Survey, pairs, survey_plan
 from rejoinder.engine.secrets import Mask
-from rejoinder.engine.target_identity import written_model
 from rejoinder.engine.targets import OpenTarget, OpenTargets, add_traceback, known_secrets, refuse_unbounded
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import Reply, Suite, Target
+from rejoinder.providers.settings import model_of
 from rejoinder.roles import targets_used_by_checks
 
 
@@ -71,9 +71,9 @@ class Setup:
         """The model that a target asks for; `earlier`: what it asked for in earlier runs, which are not called now."""
         opened = self.targets.find(suite, target) if self.opens_targets else None
         if opened is None:  # it is not called, so its variables need not be set
-            model = written_model(target)
-            return earlier.get(target.name, model or None) if not model or "${{" in model else model
-        return None if opened.model_name is None else self.mask.hide_text(opened.model_name)
+            model = model_of(target)
+            return earlier.get(target.name, model) if not model or "${{" in model else model
+        return None if opened.model is None else self.mask.hide_text(opened.model)
 
     def priced(self, suite: Suite, target: Target, reply: Reply) -> Reply:
         """A recorded reply that had no known price when it was recorded, and may have one now."""
@@ -84,7 +84,7 @@ class Setup:
         """A run has one model for each target. Raises UsageError where a variable that names it has another value."""
         names = Counter(target.name for _, target in self.survey.targets)
         for suite, target in self.survey.targets if self.opens_targets else ():
-            written, model = written_model(target), then.get(target.name)
+            written, model = model_of(target) or "", then.get(target.name)
             # A receipt has one model for each name.
             if names[target.name] > 1 or model is None or "${{" not in written or not self.targets.find(suite, target):
                 continue

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite, Target
-from rejoinder.providers.settings import normalize_keys
+from rejoinder.providers.settings import model_of
 
 _NO_MATTER = re.compile(r"api_?key|headers|timeout_?seconds|max_?retries|retry_?\w+|workers", re.IGNORECASE)
 """Settings that change how a target is asked, and not what it answers."""
@@ -26,15 +26,9 @@ def identity_settings(target: Target) -> dict[str, Any]:
     return {name: value for name, value in target.settings.items() if not _NO_MATTER.fullmatch(name)}
 
 
-def written_model(target: Target) -> str:
-    """The model or deployment that a target asks for, as it is written; it may hold a `${{ VAR }}`."""
-    settings = normalize_keys(target.settings)
-    return str(settings.get("model") or settings.get("deployment") or "")
-
-
 def asked_model(suite: Suite, target: Target) -> str:
     """The model that a target asks for, as it goes out; empty where that depends on a variable that is not set."""
-    model = written_model(target)
+    model = model_of(target) or ""
     if "${{" not in model:
         return model
     from rejoinder.project import read_environment

@@ -26,7 +26,7 @@ from rejoinder.model.providers import row_of
 from rejoinder.project import Environment, Loan
 from rejoinder.providers import Provider, ProviderError, info_of, is_plugin, open_provider
 from rejoinder.providers.base import PredictsUsage
-from rejoinder.providers.settings import normalize_keys
+from rejoinder.providers.settings import model_of, normalize_keys
 from rejoinder.providers.shared import Exchange
 from rejoinder.spelling import list_words
 from rejoinder.user_code import FunctionFault
@@ -78,7 +78,8 @@ class OpenTarget:
         self.state = TargetState()
         self.retries = read_retries(settings, options.pace.max_retries)
         self.timeout_s = _timeout(target, options.pace.timeout_s)
-        self.model: str | None = settings.get("model")
+        self.model = model_of(ready)
+        """The model or deployment that is called."""
         self.slots = asyncio.Semaphore(target.workers) if target.workers else None
         """How many calls it takes at once. As a candidate it is limited by whole conversations already; judges, rivals
         and embeddings are called from within those of others, several at a time."""
@@ -92,12 +93,6 @@ class OpenTarget:
         """True if its tokens count against a budget."""
         return self.info.counted
 
-    @property
-    def model_name(self) -> str | None:
-        """The model or deployment that is called."""
-        name = self.model or normalize_keys(self.ready.settings).get("deployment")
-        return None if name is None else str(name)
-
     @cached_property
     def _prices(self) -> PriceList:
         from rejoinder.providers.price_list import PriceList
@@ -107,12 +102,10 @@ class OpenTarget:
     def cost(self, usage: Usage, reported: str | None = None) -> Cost | None:
         """What tokens cost; None where no price is known. `reported`: the model that the reply names."""
         if not self.is_billed and not self.suite.prices:
-            return None
-        place = self.target.provider, self.model, usage
-        try:
-            return self._prices.cost(*place, reported_model=reported, target=self.target.name)
-        except (ArithmeticError, ImportError, LookupError, TypeError, ValueError):
-            return None  # a paid reply is not lost because its price cannot be found
+            return None  # and no table of prices is loaded
+        from rejoinder.providers.price_list import price_of
+
+        return price_of(self.target, usage, self._prices, model=self.model, reported=reported)
 
     def priced(self, reply: Reply) -> Reply:
         """The reply with its cost, where a price is known."""
@@ -345,7 +338,7 @@ def refuse_unbounded(opened: Iterable[OpenTarget], embedders: Collection[Target]
             )
         if in_usd and one.cost(Usage(1, 0 if embeds else 1)) is None:
             raise UsageError(
-                f"the price of `{target.provider}/{one.model_name or target.name}` is unknown, so no budget in dollars"
+                f"the price of `{target.provider}/{one.model or target.name}` is unknown, so no budget in dollars"
                 " can include it",
                 "Set it under `prices` in .rejoinder/config.yaml (dollars for a million tokens), for example"
                 f" prices: {{{target.name}: {{input: 1, output: 3}}}}, or set a budget in tokens alone"

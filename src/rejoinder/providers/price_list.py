@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from rejoinder.model.calls import Cost, Price, Usage
+from rejoinder.model.suite import Target
 from rejoinder.price_table import TABLES, find_model
+from rejoinder.providers.registry import info_of
+from rejoinder.providers.settings import model_of
 
 if TYPE_CHECKING:
     from rejoinder.price_table.entries import PricedModel
@@ -25,6 +28,8 @@ class PriceList:
 
     def __init__(self, overrides: Mapping[str, Price] | None = None, *, clock: Callable[[], datetime] | None = None):
         self._overrides = Overrides(overrides or {})
+        self.has_own = bool(overrides)
+        """Has the project prices of its own?"""
         self._clock = clock or utc_now
         self._models: dict[tuple[str, str], PricedModel | None] = {}
 
@@ -70,6 +75,25 @@ class PriceList:
             found = find_model(SOURCES[provider].table, name)
             self._models[key] = found if found is not None and found.periods else None
         return self._models[key]
+
+
+def price_of(
+    target: Target, usage: Usage, prices: PriceList, *, model: str | None = None, reported: str | None = None
+) -> Cost | None:
+    """What tokens of a target cost; None where no price is known, or where it cannot be found: a paid reply is not lost
+    because of that. `model`: what it asks for, unless that is as written; `reported`: the model that a reply names."""
+    asked = model or model_of(target)
+    try:
+        return prices.cost(target.provider, asked, usage, reported_model=reported, target=target.name)
+    except (ArithmeticError, ImportError, LookupError, TypeError, ValueError):
+        return None
+
+
+def foreseen_price(target: Target, usage: Usage, prices: PriceList, *, model: str | None = None) -> Cost | None:
+    """The same before any call: what runs on this machine costs nothing, unless the project has a price for it."""
+    if info_of(target.provider).local and not prices.has_own:
+        return Cost(0.0, 0.0)
+    return price_of(target, usage, prices, model=model)
 
 
 class Overrides:

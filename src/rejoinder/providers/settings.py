@@ -32,6 +32,13 @@ def normalize_keys(settings: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
+def model_of(target: Target) -> str | None:
+    """The model or deployment that a target asks for, as it is written; it may hold a `${{ VAR }}`."""
+    settings = normalize_keys(target.settings)
+    name = settings.get("model") or settings.get("deployment")
+    return str(name) if name else None
+
+
 _BELOW_ZERO = frozenset({"seed", "thinking_budget"})
 """Whole numbers that may be below zero; Gemini has -1 for a budget of its own choice."""
 
