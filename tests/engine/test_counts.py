@@ -148,6 +148,24 @@ def test_several_targets_have_no_common_rate(project: Project) -> None:
     assert "pass rate" not in project.run("show", code=None)
 
 
+def test_a_target_of_which_nothing_was_tested_has_no_rate(project: Project) -> None:
+    """Neither beside a good one nor alone, and the list of runs says so; most errors are as bad on a screen."""
+    cases = [case(name, YES) for name in "abc"]
+    dead, ill = scripted("dead", {"error": "down"}), scripted("ill", "yes")
+    ill["replies"] = {"a": ["yes"], "b": [{"error": "down"}], "c": [{"error": "down"}]}
+    selection = Selection(targets=("it", "dead", "ill"))
+    groups = play(project, cases, scripted("it", "yes"), dead, ill, selection=selection).summary.by_target
+    assert [one.errors for one in groups.values()] == [0, 3, 2]
+    assert [one.has_rate for one in groups.values()] == [True, False, False]
+    gone = groups["dead"]
+    assert (gone.rates, gone.pass_rate, gone.pass_rate_interval, gone.pass_rate_method) == (None,) * 4
+    assert groups["ill"].pass_rate == pytest.approx(1 / 3)
+    summary = play(project, cases, dead).summary
+    assert (summary.rates, summary.pass_rate, summary.has_rate) == (None, None, False)
+    assert "no rate: 3 of 3 had an error" in project.run("show", "--verbose", code=None)
+    assert "   -   " in project.run("runs").splitlines()[1]
+
+
 def test_each_of_several_targets_has_its_own_figures(project: Project) -> None:
     checks = [{"match": "yes", "metric": "m"}, follow("Sure?", YES)]
     targets = scripted("it", "no", "yes"), scripted("other", "yes")

@@ -126,8 +126,9 @@ class _Counts:
 
     def figures(self, *, pooled: bool = False) -> dict[str, Any]:
         """The fields that `Summary` and `TargetSummary` share. `pooled`: several targets, or variants, have no
-        common rate."""
-        rates = None if pooled else self.trials.rates()
+        common rate. Where all conversations ended in an error there is none either: nothing was tested."""
+        untested = self.statuses["error"] > 0 and not self.statuses["passed"] + self.statuses["failed"]
+        rates = None if pooled or untested else self.trials.rates()
         eventual = rates.eventual if rates is not None else None
         return {
             "passed": self.statuses["passed"],

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from rejoinder.model.results import Count, Number
-from rejoinder.model.runs import RunStatus
+from rejoinder.model.runs import RunStatus, mostly_errors
 
 ListedStatus: TypeAlias = RunStatus | Literal["damaged"]
 Outcome: TypeAlias = ListedStatus | Literal["passed", "failed"]
@@ -50,6 +50,10 @@ class RowFigures(Struct, frozen=True, kw_only=True):
     duration_s: Number
     exit_code: Annotated[int, Meta(ge=0, le=255)]
 
+    @property
+    def is_mostly_errors(self) -> bool:
+        return mostly_errors(self.errors, self.passed + self.failed + self.errors)
+
 
 class RunRow(Struct, frozen=True, kw_only=True):
     """A run, or new grades of one, in a list."""
@@ -84,7 +88,9 @@ class RunRow(Struct, frozen=True, kw_only=True):
     def rate(self) -> float | None:
         """The pass rate of a run that came to its end, where it has one."""
         summary = self.summary
-        return None if summary is None or self.status != "completed" or summary.unfinished else summary.pass_rate
+        if summary is None or self.status != "completed" or summary.unfinished or summary.is_mostly_errors:
+            return None
+        return summary.pass_rate
 
     @property
     def cost(self) -> float | None:

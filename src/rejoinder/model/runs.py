@@ -269,6 +269,11 @@ class Metric(Struct, frozen=True, kw_only=True):
     max: Number | None = None
 
 
+def mostly_errors(errors: int, finished: int) -> bool:
+    """Did more than half of the conversations end in an error? Then a rate would be one of errors."""
+    return 2 * errors > finished
+
+
 class TargetSummary(Struct, frozen=True, kw_only=True):
     total: Count
     passed: Count
@@ -290,6 +295,11 @@ class TargetSummary(Struct, frozen=True, kw_only=True):
     repeats: Repeats | None = None
     score: Scores | None = None
     metrics: dict[str, Metric] = field(default_factory=dict[str, Metric])
+
+    @property
+    def has_rate(self) -> bool:
+        """Is there a rate to show? Not of several targets or variants at once, and not where most are errors."""
+        return self.pass_rate is not None and not mostly_errors(self.errors, self.total - self.skipped)
 
 
 class JudgeSummary(Struct, frozen=True, kw_only=True):
@@ -348,7 +358,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     recovery_cost: Number | None = None
     """What follow-ups cost; None where a part of it is unknown."""
     rates: Rates | None = None
-    """None with several targets or variants: a rate of two models is a rate of neither."""
+    """None with several targets or variants: a rate of two models is a rate of neither. None where every conversation
+    ended in an error, too: nothing was tested."""
     net_recovery: NetRecovery | None = None
     repeats: Repeats | None = None
     by_case: CaseVerdicts = CaseVerdicts()
@@ -377,6 +388,11 @@ class Summary(Struct, frozen=True, kw_only=True):
         return self.passed + self.failed + self.errors
 
     @property
+    def has_rate(self) -> bool:
+        """Is there a rate to show? As for a target."""
+        return self.pass_rate is not None and not mostly_errors(self.errors, self.finished)
+
+    @property
     def decided(self) -> int:
         """The conversations that were to decide something."""
         return self.total - self.apart
@@ -385,10 +401,3 @@ class Summary(Struct, frozen=True, kw_only=True):
     def has_repeats(self) -> bool:
         """Were cases tried more than once?"""
         return self.finished > self.by_case.passed + self.by_case.failed
-
-    @property
-    def cost_per_recovery(self) -> float | None:
-        """What follow-ups cost for each conversation that recovered; None where nothing did."""
-        if self.recovery_cost is None or not self.recovered:
-            return None
-        return self.recovery_cost / self.recovered

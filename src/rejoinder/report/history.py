@@ -117,7 +117,10 @@ def _counted(row: RunRow) -> RowFigures | None:
 
 
 def _rate(row: RunRow, _page: Page, _form: Form) -> Line:
-    return EMPTY if row.rate is None else line((percent(row.rate, 0), "name"))
+    if row.rate is not None:
+        return line((percent(row.rate, 0), "name"))
+    counted = _counted(row)
+    return line(("-", "quiet")) if counted is not None and counted.is_mostly_errors else EMPTY
 
 
 def _recovered(row: RunRow, _page: Page, _form: Form) -> Line:

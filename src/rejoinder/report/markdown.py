@@ -143,13 +143,13 @@ def _cell(text: str) -> str:
 
 
 def _figures(target: TargetSummary) -> tuple[str, ...]:
-    interval = target.pass_rate_interval
+    rate, interval = (target.pass_rate, target.pass_rate_interval) if target.has_rate else (None, None)
     return (
         f"{target.passed:,} of {target.total:,}",
         f"{target.first_try:,}",
         f"{target.failed:,}",
         f"{target.errors:,}",
-        "" if target.pass_rate is None else f"{target.pass_rate:.1%}",
+        "no rate" if rate is None else f"{rate:.1%}",
         "" if interval is None else f"{interval[0]:.1%} to {interval[1]:.1%}",
         "" if target.cost is None else _dollars(target.cost),
     )

@@ -125,6 +125,9 @@ def _rates(run: Receipt, summary: Summary) -> Iterator[str]:
     """The pass rate, and what it is not a rate of."""
     words, rates = _selection(run, summary), summary.rates
     stopped = run.reported.fail_fast and summary.skipped > 0
+    if summary.finished and not summary.passed + summary.failed:
+        yield _line("pass rate", f"no rate: {summary.errors:,} of {summary.finished:,} had an error")
+        return
     if rates is None or rates.eventual.rate is None or stopped:
         if words is not None:
             yield _line("pass rate", words)
@@ -329,7 +332,7 @@ def _target_row(name: str, target: TargetSummary) -> tuple[str, str, str, str, s
     return (
         name,
         f"{target.passed}/{target.total - target.skipped}",
-        "-" if target.pass_rate is None else f"{target.pass_rate:.0%} ({low:.0%} to {high:.0%})",
+        f"{target.pass_rate:.0%} ({low:.0%} to {high:.0%})" if target.has_rate else "no rate",
         str(target.first_try),
         str(target.errors),
         f"{target.usage.total_tokens:,}",
