@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from rejoinder.errors import UsageError
 from rejoinder.gates.baselines import Baseline, CaseTrials, Trial
+from rejoinder.gates.changes import count_changes
 from rejoinder.gates.looks import look_at
 from rejoinder.gates.rules import decide, read_fail_under, read_rule
+from rejoinder.model import CaseChanges
 from rejoinder.model.figures import RuleResult
 from tests.kit import bounded
 
@@ -159,15 +162,34 @@ def test_a_very_long_name_is_cut() -> None:
 
 
 def test_a_case_is_the_same_by_file_id_target_and_variant() -> None:
+    """Where a run has several targets or variants: a lone one is compared with a lone one."""
     [case] = cases_of(1, 0)
+    further = CaseTrials("third.yaml", case.id, "third", "third", (), case.trials)
     for other in (
         CaseTrials("other.yaml", case.id, case.target, None, (), case.trials),
         CaseTrials(case.file, case.id, "other", None, (), case.trials),
         CaseTrials(case.file, case.id, case.target, "terse", (), case.trials),
     ):
-        found = decided("no-regression", verdicts_of(case), verdicts_of(other))
+        found = decided("no-regression", verdicts_of(case), verdicts_of(other, further))
         assert found.verdict == "cannot-tell"
         assert found.reason.startswith("cannot tell: no case is in both runs")
+
+
+def test_a_lone_target_is_compared_with_another_lone_one_and_the_answer_says_so() -> None:
+    before, now = cases_of(50, 0, target="good"), cases_of(0, 50, target="bad")
+    found = decided("no-regression", verdicts_of(*now), verdicts_of(*before))
+    assert found.verdict == "fail"
+    assert found.reason.endswith("; another target: good before, bad now")
+    assert count_changes(verdicts_of(*before), verdicts_of(*now)) == CaseChanges(worse=50)
+    terse = tuple(structs.replace(case, variant="terse") for case in before)
+    found = decided("no-regression", verdicts_of(*terse), verdicts_of(*before))
+    assert found.verdict == "pass" and found.reason.endswith("; another variant: none before, terse now")
+
+
+def test_the_target_of_a_run_is_not_taken_for_one_of_several() -> None:
+    before = *cases_of(5, 0, target="a"), *cases_of(5, 0, target="b")
+    found = decided("no-regression", verdicts_of(*cases_of(5, 0, target="c")), verdicts_of(*before))
+    assert found.reason.startswith("cannot tell: no case is in both runs") and "another target" not in found.reason
 
 
 def test_each_target_has_to_keep_a_rule_and_the_cost_is_that_of_all() -> None:

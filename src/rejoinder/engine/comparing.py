@@ -18,6 +18,7 @@ from rejoinder.engine.run_report import RunReport
 from rejoinder.engine.verify import sound_run
 from rejoinder.errors import UsageError
 from rejoinder.model import Receipt
+from rejoinder.model.cases import lone_names
 from rejoinder.model.comparisons import ComparedRun, RunComparison
 from rejoinder.run_files import RunDamaged
 
@@ -83,14 +84,9 @@ def compare_recorded(runs: Sequence[RecordedRun], wanted: Wanted = USUAL) -> lis
 
 def compare_reports(a: RunReport, b: RunReport, wanted: Wanted = USUAL) -> RunComparison:
     """Where each run asked one target, and not the same, these are compared with each other; likewise variants."""
-    targets = _lone(list(a.summary.by_target), list(b.summary.by_target))
-    variants = _lone(list(a.summary.by_variant) or [""], list(b.summary.by_variant) or [""])
+    targets = lone_names(list(a.summary.by_target), list(b.summary.by_target))
+    variants = lone_names(list(a.summary.by_variant) or [""], list(b.summary.by_variant) or [""])
     return _compare(_Chosen(a, targets[0], variants[0]), _Chosen(b, targets[1], variants[1]), wanted)
-
-
-def _lone(in_a: list[str], in_b: list[str]) -> tuple[str, str] | tuple[None, None]:
-    """The one name of each run, where they are not the same."""
-    return (in_a[0], in_b[0]) if len(in_a) == len(in_b) == 1 and in_a != in_b else (None, None)
 
 
 class Part(Struct, frozen=True):

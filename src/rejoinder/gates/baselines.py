@@ -13,13 +13,14 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Result
+from rejoinder.model.cases import lone_names
 from rejoinder.model.results import LARGEST, CaseName, Count
 from rejoinder.run_files import RunDamaged, open_file, replace_file
 
@@ -90,6 +91,27 @@ class Baseline(Struct, frozen=True):
     @property
     def trials(self) -> Iterator[Trial]:
         return (trial for case in self.cases for trial in case.trials)
+
+
+class Matched(NamedTuple):
+    """A baseline whose cases have the names that they have in a run, and what was renamed for that."""
+
+    baseline: Baseline
+    notes: tuple[str, ...]
+
+
+def matched_to(now: Baseline, before: Baseline) -> Matched:
+    """Where each of two runs asked one target, and not the same, these are compared with each other, as `compare` does:
+    a changed model is what a gate is for. Likewise variants."""
+    cases, notes = before.cases, list[str]()
+    for field in ("target", "variant"):
+        names = [list(dict.fromkeys(getattr(case, field) or "" for case in one.cases)) for one in (before, now)]
+        was, name = lone_names(*names)
+        if was is not None and name is not None:
+            renamed = {field: name if field == "target" else name or None}
+            cases = tuple(structs.replace(case, **renamed) for case in cases)
+            notes.append(f"another {field}: {was or 'none'} before, {name or 'none'} now")
+    return Matched(structs.replace(before, cases=cases) if notes else before, tuple(notes))
 
 
 def baseline_of(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rejoinder.gates.baselines import Baseline, CaseTrials
+from rejoinder.gates.baselines import Baseline, CaseTrials, matched_to
 from rejoinder.model import CaseChanges
 
 
 def count_changes(before: Baseline, now: Baseline) -> CaseChanges:
     """Each case by its own trials alone: what all of them say together is for `gates.rules` to decide."""
-    earlier = {case.key: case for case in before.cases if case.trials}
+    earlier = {case.key: case for case in matched_to(now, before).baseline.cases if case.trials}
     present = {case.key: case for case in now.cases if case.trials}
     found = Counter(_change(earlier[key], case) for key, case in present.items() if key in earlier)
     new, missing = len(present.keys() - earlier.keys()), len(earlier.keys() - present.keys())

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from msgspec import Struct, structs
 
 from rejoinder.errors import UsageError
-from rejoinder.gates.baselines import Baseline, CaseTrials
+from rejoinder.gates.baselines import Baseline, CaseTrials, matched_to
 from rejoinder.gates.looks import look_at
 from rejoinder.model.figures import GateResult, GroupComparison, Rate, RuleResult
 from rejoinder.spelling import did_you_mean, list_words
@@ -263,9 +263,10 @@ class _Regressions:
         self, rules: Iterable[Rule], now: Baseline, before: Baseline | None, rounds_against: str | None
     ) -> None:
         self._now = now
-        self._before = before
+        self._before, self._notes = (None, ()) if before is None else matched_to(now, before)
         self._rounds_against = rounds_against
-        self._earlier = {} if before is None else {case.key: case for case in before.cases if case.trials}
+        earlier = () if self._before is None else self._before.cases
+        self._earlier = {case.key: case for case in earlier if case.trials}
         tags = {rule.tag for rule in rules if rule.measure == NO_REGRESSION}
         self._compared = self._compare({None} & tags, least=0) | self._compare(tags - {None}, least=LEAST_OF_GROUP)
 
@@ -289,7 +290,7 @@ class _Regressions:
         else:
             groups = {name: one for (tag, name), one in self._compared.items() if tag == rule.tag}
             found = _worst(rule, {name: self._decide(rule, one) for name, one in groups.items()})
-        notes = [found.reason, self._left_out(rule.tag)]
+        notes = [found.reason, *self._notes, self._left_out(rule.tag)]
         if self._rounds_against not in (None, self._before and self._before.run):
             notes.insert(1, "its repeats ended by another baseline")
         return structs.replace(found, reason="; ".join(note for note in notes if note))

@@ -19,6 +19,7 @@ from rejoinder.gates.baselines import (
     baseline_file,
     baseline_names,
     baseline_of,
+    matched_to,
     read_baseline,
     write_baseline,
 )
@@ -102,10 +103,8 @@ def _put_to(report: RunReport, rules: Sequence[Rule], against: Baseline | None) 
 
 def _had_only_failed(now: Baseline, before: Baseline) -> bool:
     """Were the cases of a run chosen because they failed? They can only become better."""
-    chosen = {case.key for case in now.cases}
-    return any(case.passed for case in before.cases) and not any(
-        case.passed for case in before.cases if case.key in chosen
-    )
+    chosen, earlier = {case.key for case in now.cases}, matched_to(now, before).baseline.cases
+    return any(case.passed for case in earlier) and not any(case.passed for case in earlier if case.key in chosen)
 
 
 def _of_a_part(found: GateResult, chosen: ChosenCases) -> GateResult:

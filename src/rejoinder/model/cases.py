@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -36,6 +36,12 @@ def passes_together(passed: int, trials: int, needed: tuple[int, int] | None = N
     Where there were more or fewer trials than that, the share counts. No trial passes nothing."""
     least, of = needed or (1, 1)
     return trials > 0 and passed * of >= least * trials
+
+
+def lone_names(in_a: Sequence[str], in_b: Sequence[str]) -> tuple[str, str] | tuple[None, None]:
+    """The one target, or variant, of each of two runs, where they are not the same: they are compared with each
+    other."""
+    return (in_a[0], in_b[0]) if len(in_a) == len(in_b) == 1 and in_a[0] != in_b[0] else (None, None)
 
 
 class CaseChanges(Struct, frozen=True):
