@@ -33,7 +33,7 @@ from rejoinder.engine.run_report import RunReport
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Suite
 from rejoinder.model.comparisons import RunComparison
-from rejoinder.model.figures import GateResult
+from rejoinder.model.figures import MARGIN, GateResult
 from rejoinder.review import load_suites
 from rejoinder.suite import find_files
 
@@ -146,7 +146,7 @@ def show(run: Run = None, *, trust_folder: bool = False) -> RunReport:
     return _outside_loop(lambda: engine.show_run(recorded))
 
 
-def compare(a: Run = None, b: Run = None, *, margin: float = 0.1, trust_folder: bool = False) -> RunComparison:
+def compare(a: Run = None, b: Run = None, *, margin: float = MARGIN, trust_folder: bool = False) -> RunComparison:
     """Run `b` against run `a`, case by case. Without both, the last two runs of the same suites; without `b`, `a` and
     the latest. `margin`: what counts as no difference. Nothing is run, sent or written."""
     from rejoinder.engine.comparing import Wanted, compare_recorded, runs_to_compare
@@ -155,14 +155,14 @@ def compare(a: Run = None, b: Run = None, *, margin: float = 0.1, trust_folder: 
     return _outside_loop(lambda: compare_recorded(runs_to_compare(named, trust=trust_folder), Wanted(margin))[0])
 
 
-def compare_targets(run: Run = None, *, margin: float = 0.1, trust_folder: bool = False) -> list[RunComparison]:
+def compare_targets(run: Run = None, *, margin: float = MARGIN, trust_folder: bool = False) -> list[RunComparison]:
     """Each target of a run against its first, case by case. Nothing is run, sent or written."""
     from rejoinder.engine.comparing import TARGETS
 
     return _compare_parts(run, TARGETS, margin, trust_folder)
 
 
-def compare_variants(run: Run = None, *, margin: float = 0.1, trust_folder: bool = False) -> list[RunComparison]:
+def compare_variants(run: Run = None, *, margin: float = MARGIN, trust_folder: bool = False) -> list[RunComparison]:
     """Each variant of a run against its first, case by case. Nothing is run, sent or written."""
     from rejoinder.engine.comparing import VARIANTS
 

@@ -23,11 +23,10 @@ from rejoinder.model.comparisons import (
     RunComparison,
     TargetComparison,
 )
-from rejoinder.model.figures import FlipRate, GroupComparison, Noise
+from rejoinder.model.figures import MARGIN, FlipRate, GroupComparison, Noise
 from rejoinder.model.results import CaseName
 from rejoinder.stats.comparison import (
     LEAST_OF_GROUP,
-    MARGIN,
     Pair,
     Trials,
     changes_of,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import isfinite
-from pathlib import PurePath
 from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
@@ -20,13 +19,14 @@ from rejoinder.errors import UsageError
 from rejoinder.model import Receipt
 from rejoinder.model.cases import lone_names
 from rejoinder.model.comparisons import ComparedRun, RunComparison
+from rejoinder.model.figures import MARGIN
 from rejoinder.run_files import RunDamaged
 
 
 class Wanted(Struct, frozen=True):
     """How runs are compared."""
 
-    margin: float = 0.1
+    margin: float = MARGIN
     """What counts as no difference."""
     shown: int = 50
     """Of so many cases that broke, and that were fixed, replies are kept."""
@@ -177,7 +177,7 @@ def _described(found: ComparedRun, report: RunReport) -> ComparedRun:
     run = report.run
     return structs.replace(
         found,
-        suites=tuple(suite.name or PurePath(suite.path).name for suite in run.suites),
+        suites=tuple(suite.title for suite in run.suites),
         status=run.status,
         started_at=run.started_at,
         unfinished=max(0, report.summary.unfinished),

@@ -24,7 +24,7 @@ import re
 import time
 from collections.abc import Generator, Iterable
 from datetime import UTC, datetime
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -33,7 +33,6 @@ from rejoinder.engine.crash_points import reached
 from rejoinder.errors import RejoinderError, UsageError, reason_of
 from rejoinder.locks import lock_within
 from rejoinder.model import Receipt, Summary
-from rejoinder.model.runs import SuiteOfRun
 from rejoinder.run_files import (
     RunDamaged,
     open_file,
@@ -333,12 +332,7 @@ def listed_receipt(run: RunFolder) -> Receipt | None:
 
 def _suite_names(run: RunFolder) -> list[str]:
     receipt = listed_receipt(run)
-    return [] if receipt is None else [suite_name(suite) for suite in receipt.suites]
-
-
-def suite_name(suite: SuiteOfRun) -> str:
-    """What lists call a suite: its own name, or that of its file."""
-    return suite.name or PurePath(suite.path).name
+    return [] if receipt is None else [suite.title for suite in receipt.suites]
 
 
 def remove_run(root: Path, run: RunFolder) -> None:

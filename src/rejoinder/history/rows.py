@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from rejoinder.engine.folder import RunFolder, suite_name
+from rejoinder.engine.folder import RunFolder
 from rejoinder.history.notes import FILE as NOTES
 from rejoinder.history.notes import read_notes
 from rejoinder.model import Receipt, Summary
@@ -40,7 +40,7 @@ def make_row(run: RunFolder) -> RunRow:
         status=receipt.status,
         started_at=_short(receipt.started_at),
         finished_at=_short(receipt.finished_at),
-        suites=_names(suite_name(suite) for suite in receipt.suites),
+        suites=_names(suite.title for suite in receipt.suites),
         targets=_names(target.name for target in receipt.targets),
         models=_names(f"{target.provider}/{target.model}" for target in receipt.targets if target.model),
         planned=receipt.planned,

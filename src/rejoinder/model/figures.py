@@ -7,6 +7,8 @@ from typing import Literal
 from msgspec import Struct
 
 Interval = tuple[float, float]
+MARGIN = 0.1
+"""A difference of two rates that counts as none, unless it is said."""
 RatioMethod = Literal["ratio of clusters, t", "ratio of clusters, t, two made-up cases"]
 RateMethod = Literal["wilson", "effective wilson"]
 
@@ -130,7 +132,7 @@ class Comparison(Struct, frozen=True):
     cases_needed: int | None
     """About as many cases in all would tell, if further ones go as these do; only where it cannot be told."""
     method: str | None
-    margin: float = 0.1
+    margin: float = MARGIN
     """What counts as no difference."""
     cases: int = 0
     differing: int = 0

@@ -7,6 +7,7 @@ wrote the file.
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -24,6 +25,11 @@ class SuiteOfRun(Struct, frozen=True, omit_defaults=True):
     name: str | None
     files: dict[str, str] = {}
     """The files that hold texts of the suite, each with the SHA-256 of its text."""
+
+    @property
+    def title(self) -> str:
+        """What lists and reports call it: its own name, or that of its file."""
+        return self.name or PurePath(self.path).name
 
 
 class TargetOfRun(Struct, frozen=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import PurePath
 
 from rejoinder.model import Receipt, Result, Summary, TurnResult, UsageResult
 from rejoinder.model.figures import NetRecovery, Rate
@@ -34,7 +33,7 @@ MOST_JUDGES = 5
 
 
 def write_summary(run: Receipt, summary: Summary) -> Iterator[str]:
-    names = ", ".join(dict.fromkeys(suite.name or PurePath(suite.path).name for suite in run.suites))
+    names = ", ".join(dict.fromkeys(suite.title for suite in run.suites))
     targets = ", ".join(summary.by_target) or ", ".join(target.name for target in run.targets)
     chosen = "" if run.chosen is None else f", {run.chosen}"
     yield f"{names} on {targets}: {count(summary.total, 'conversation')}{chosen}"

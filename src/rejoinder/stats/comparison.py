@@ -14,14 +14,21 @@ from math import fsum, gcd, inf, lcm, sqrt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rejoinder.model.figures import CaseChange, Comparison, ComparisonVerdict, GroupComparison, Interval, SignFlip
+from rejoinder.model.figures import (
+    MARGIN,
+    CaseChange,
+    Comparison,
+    ComparisonVerdict,
+    GroupComparison,
+    Interval,
+    SignFlip,
+)
 from rejoinder.stats.distributions import fisher_one_sided, holm, normal_above, t_quantile
 from rejoinder.stats.intervals import around
 from rejoinder.stats.rates import rate_of
 from rejoinder.stats.sums import sum_of
 
 LEVEL = 0.05
-MARGIN = 0.10
 FEW_DIFFERING = 5
 """Fewer cases that differ cannot show how much cases differ."""
 MOST_CASES = 100_000

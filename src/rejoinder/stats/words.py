@@ -38,9 +38,9 @@ def _number(rate: float, digits: int) -> str:
     return text
 
 
-def points(difference: float, digits: int = 0) -> str:
+def points(difference: float) -> str:
     """A difference of two rates: `-20 points`, `+1 point`."""
-    text = f"{100 * difference:+.{digits}f}"
+    text = f"{100 * difference:+.0f}"
     number = "0" if float(text) == 0 else text
     return f"{number} {'point' if number in ('+1', '-1') else 'points'}"
 
