@@ -166,7 +166,8 @@ def write_groups(what: str, groups: dict[str, TargetSummary], form: Form, *, has
     each = list(groups.values())
     rates = [group.rates.eventual if group.rates is not None else None for group in each]
     shares = [
-        "" if rate is None or rate.rate is None else percent(rate.rate, rate.cases, rate.interval) for rate in rates
+        percent(rate.rate, rate.cases, rate.interval) if rate is not None and rate.rate is not None and has_rate else ""
+        for rate, has_rate in zip(rates, (group.has_rate for group in each), strict=True)
     ]
     bounds = [
         interval(group.pass_rate_interval) if share and group.pass_rate_interval else "no rate"
