@@ -115,6 +115,24 @@ def test_words_that_are_no_command(project: Project, arguments: list[str], wante
     assert command.startswith(f"  {wanted}   ")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "same"),
+    [
+        ([], ["--help"]),
+        (["judge"], ["judge", "--help"]),
+        (["var"], ["var", "--help"]),
+        (["secret"], ["secret", "--help"]),
+        (["help"], ["--help"]),
+        (["help", "run"], ["run", "--help"]),
+        (["help", "runs", "tag"], ["runs", "tag", "--help"]),
+    ],
+)
+def test_help_is_shown_to_one_who_names_no_command(project: Project, arguments: list[str], same: list[str]) -> None:
+    result = project.invoke(*arguments)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == project.run(*same) and len(result.stdout.splitlines()) > 4
+
+
 @pytest.mark.parametrize("arguments", [["run", "--limit", "none"], ["show", "--sort", "x"], ["fork"], ["--zz"]])
 def test_a_mistake_has_no_usage_block(project: Project, arguments: list[str]) -> None:
     result = project.invoke(*arguments)

@@ -49,6 +49,8 @@ COMMANDS = {
 ALIASES = {"eval": "run"}
 """AgentV's names of commands. They work, and `--help` does not list them."""
 
+_NO_COMMAND: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
+"""What click raises for a group without a command; 8.1 shows the help by itself."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
@@ -69,6 +71,8 @@ class LazyGroup(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
+        if args[:1] == ["help"]:  # `help run` is `run --help`
+            args = [*args[1:], "--help"]
         given = list(args)
         try:
             context = super().make_context(info_name, args, parent, **extra)
@@ -92,6 +96,12 @@ class LazyGroup(click.Group):
 
 
 def _explained(error: click.UsageError, given: list[str]) -> click.UsageError:
+    """A group without a command is no mistake: it shows its help."""
+    if error.ctx is not None and isinstance(error, _NO_COMMAND):
+        from rejoinder.cli.output import echo_text
+
+        echo_text(error.ctx.get_help())
+        error.ctx.exit()
     from rejoinder.cli.mistakes import explain
 
     return explain(error, given)
