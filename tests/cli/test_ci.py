@@ -26,8 +26,10 @@ def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_a_server_it_writes_what_is_asked_for(project: Project) -> None:
     run(project, SUITE)
-    assert project.run("ci") == ""
-    assert project.run("ci", "--comment", "comment.md", "--name", "nightly") == ""
+    nothing = project.invoke("ci")
+    assert (nothing.exit_code, nothing.stdout) == (0, "")
+    assert nothing.stderr.startswith("no build server is known here") and len(nothing.stderr.splitlines()) == 1
+    assert project.invoke("ci", "--comment", "comment.md", "--name", "nightly").output == ""
     text = (project.folder / "comment.md").read_text(encoding="utf-8")
     assert text.startswith("<!-- rejoinder-report:nightly -->\n## rejoinder: 1 of 2 passed")
 

@@ -37,9 +37,11 @@ def command(run: str | None, comment: Path | None, name: str, against: str | Non
     try:
         if comment is not None:
             comment.write_text(github.sticky_text(report, name, found), encoding="utf-8", newline="\n")
-        _write_for_github(report, found, recorded.root)
+        is_told = _write_for_github(report, found, recorded.root)
     except OSError as error:
         raise UsageError(f"{error.filename} cannot be written: {reason_of(error)}") from None
+    if comment is None and found is None and not is_told:
+        echo("no build server is known here, so nothing is written; --comment FILE writes a comment", err=True)
     if found is not None:
         echo(f"{github.compared(found.changes)} against {found.name}", github.gate_words(found.gate))
 
@@ -54,8 +56,8 @@ def _compare(report: RunReport, name: str, root: Path) -> github.Against:
     return github.Against(name, count_changes(before, verdicts_of(report)), gate)
 
 
-def _write_for_github(report: RunReport, against: github.Against | None, root: Path) -> None:
-    """What the variables of GitHub ask for."""
+def _write_for_github(report: RunReport, against: github.Against | None, root: Path) -> bool:
+    """What the variables of GitHub ask for. Do they ask for anything?"""
     if path := os.environ.get("GITHUB_STEP_SUMMARY"):
         github.write_step_summary(report, Path(path), against)
     if path := os.environ.get("GITHUB_OUTPUT"):
@@ -64,6 +66,7 @@ def _write_for_github(report: RunReport, against: github.Against | None, root: P
     if os.environ.get("GITHUB_ACTIONS"):
         lines = github.write_annotations(report, folder=_folder_in_repository(root))
         write_machine(f"{line}\n" for line in lines)
+    return any(os.environ.get(name) for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", "GITHUB_ACTIONS"))
 
 
 def _folder_in_repository(root: Path) -> str:
