@@ -35,7 +35,7 @@ def pair_of(suite: Suite, case: Case, target_name: str | None) -> Pair:
     if target is None:
         [fault] = check_target(target_name, suite.targets)
         known = f"; the targets are {', '.join(suite.targets)}" if suite.targets else ""
-        raise UsageError(fault.message, f"A model is named as provider/model{known}.")
+        raise UsageError(fault.message, None if fault.lists_known else f"A model is named as provider/model{known}.")
     case = for_target(case, target)
     asked = _with_settings(suite, target, case.variant) if case.variant else target
     judge_name = case.judge_target or target.judge_target or suite.judge_target

@@ -529,6 +529,14 @@ def test_a_choice_that_makes_no_sense_is_refused(name: str, project: Project, mo
     assert not list((project.folder / ".rejoinder").glob("runs/*/run.json"))
 
 
+@pytest.mark.parametrize(("name", "meant"), [("gud", "good"), ("zzz", None)])
+def test_a_name_that_is_no_target_is_answered_once(project: Project, name: str, meant: str | None) -> None:
+    project.write("evals.yaml", {**SUITE, "targets": [scripted("good", "yes"), scripted("bad", "no")]})
+    said = refusal(project, "run", "evals.yaml", "-m", name)
+    assert said.count("the targets are good, bad") == 1 == said.count("provider/model")
+    assert (f"did you mean `{meant}`?" in said) == (meant is not None)
+
+
 def test_warnings_are_shown_once_with_a_pattern_as_without(project: Project) -> None:
     write_targets(project, scripted("demo", "yes"))
     project.write("evals.yaml", {"evals": [{"prompt": "@[User]: hm", "checks": [{"match": "*"}]}]})

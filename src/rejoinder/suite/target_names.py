@@ -37,6 +37,8 @@ class TargetFault(Struct, frozen=True):
     name: str
     instead: str | None = None
     """The name that is right."""
+    lists_known: bool = False
+    """Does the message say which targets there are?"""
 
     def problem(self, source: Source | CasePlace, at: str) -> Problem:
         problem = source.problem(self.code, at, self.message, severity=severity_of(self.code))
@@ -66,16 +68,20 @@ def _unknown_target(name: str, targets: Mapping[str, Target]) -> TargetFault:
     near, vendor = nearest(name, targets), None
     if near is None and (vendor := vendor_of(name)):
         near = f"{vendor}/{name}"
+    near = near or nearest(name, targets, likeness=0.5)  # there are few, so a distant one may be meant, too
+    lists_known = False
     hint = f"did you mean `{near}`?"
     provider = PROVIDER_NAMES.get(name.partition("/")[0].lower(), "")
     if near is None and "/" in name and (needed := needed_besides_model(provider)):
         hint = f"a target with provider `{provider}` needs `{needed}`, so it has to be defined under `targets`"
     elif near is None and targets:
+        lists_known = True
         hint = f"a model can be named as provider/model, and the targets are {', '.join(targets)}"
     elif near is None:
         hint = "name a model as openai/gpt-5-mini, or define targets in .rejoinder/targets.yaml"
     # Another target is another model: only a name that is surely meant is written into the line.
-    return TargetFault("unknown-target", f"there is no target `{name}`; {hint}", name, near if vendor else None)
+    message = f"there is no target `{name}`; {hint}"
+    return TargetFault("unknown-target", message, name, near if vendor else None, lists_known)
 
 
 def _unknown_provider(name: str, provider: str) -> TargetFault:
