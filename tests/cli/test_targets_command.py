@@ -141,10 +141,10 @@ def test_targets_of_all_files_are_merged_and_later_ones_win(project: Project) ->
         },
     )
     rows = list_of(project)
-    assert [rows[name]["model"] for name in ("from-0", "from-1")] == [".rejoinder/targets.yaml"] * 2
+    assert [rows[name]["model"] for name in ("from-0", "from-1")] == ["suite", ".rejoinder/targets.yaml"]
     assert "from-2" not in rows
     rows = list_of(project, "--targets", "more.yaml")
-    assert {rows[f"from-{number}"]["model"] for number in range(3)} == {"more.yaml"}
+    assert [rows[f"from-{number}"]["model"] for number in range(3)] == ["suite", "more.yaml", "more.yaml"]
     assert {rows[f"only-{number}"]["file"] for number in range(3)} == {
         ".agentv/targets.yaml",
         ".rejoinder/targets.yaml",
@@ -153,6 +153,14 @@ def test_targets_of_all_files_are_merged_and_later_ones_win(project: Project) ->
     rows = list_of(project, "--targets", "more.yaml", "--suite", "evals.yaml")
     assert [rows[f"from-{number}"]["model"] for number in range(3)] == ["suite", "more.yaml", "more.yaml"]
     assert rows["from-0"]["file"] == "evals.yaml"
+
+
+def test_a_suite_with_mistakes_hides_no_targets_of_the_project(project: Project) -> None:
+    write_targets(project, scripted("demo", "yes"))
+    project.write("evals.yaml", {"targets": [scripted("own", "yes")], "evals": [{"prompt": "q", "cheks": []}]})
+    result = project.invoke("targets")
+    assert result.exit_code == 0 and result.stdout.startswith("demo ")
+    assert "evals.yaml has mistakes" in result.stderr
 
 
 def test_a_suite_s_own_target_that_lacks_something_is_listed_and_not_refused(project: Project) -> None:

@@ -11,18 +11,19 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import structs
 
 from rejoinder.cli.grouping import format_option, grouped, targets_option
 from rejoinder.cli.loading import load_project_or_exit
 from rejoinder.cli.options import TRUST
 from rejoinder.cli.output import echo, echo_lines, form_for, show_problems, write_data
 from rejoinder.engine.options import RunOptions, Selection, Trust
-from rejoinder.errors import UsageError
+from rejoinder.errors import SuiteError, UsageError
 from rejoinder.model import Suite, Target, Usage
 from rejoinder.providers.settings import normalize_keys
 from rejoinder.report.words import Commands, seconds
 from rejoinder.spelling import did_you_mean, list_words
-from rejoinder.suite import resolve
+from rejoinder.suite import find_files, resolve
 
 if TYPE_CHECKING:
     from rejoinder.engine.probe import Probe
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
 
 _TOKENS = ("input_tokens", "output_tokens")
 _suite_option = click.option(
-    "--suite", "suite_file", type=click.Path(path_type=Path), help="Include the targets that this suite brings itself."
+    "--suite",
+    "suite_file",
+    type=click.Path(path_type=Path),
+    help="Include the targets of this suite.  [default: the suite of the working directory]",
 )
 
 
@@ -40,7 +44,7 @@ _suite_option = click.option(
 @format_option
 @click.pass_context
 def command(ctx: click.Context, targets_file: Path | None, suite_file: Path | None, form: str) -> None:
-    """List the project's targets, and what each lacks to be asked. Nothing is sent."""
+    """List the targets of the project and of its suite, and what each lacks to be asked. Nothing is sent."""
     ctx.obj = (targets_file, suite_file)
     if ctx.invoked_subcommand is not None:
         return
@@ -80,7 +84,7 @@ def check(
 
     A target that is for embeddings is asked for a vector.
 
-    NAME is a target or provider/model; without any, every target of the project is asked. Exit code 3 when one does
+    NAME is a target or provider/model; without any, every target is asked. Exit code 3 when one does
     not answer.
     """
     import asyncio
@@ -107,29 +111,44 @@ def check(
 
 
 def _read_project(targets_file: Path | None, suite_file: Path | None) -> Suite:
-    """The project's targets, and those of a suite where one is named."""
+    """The project's targets, and those of a suite: the one that is named, or those that `run` finds by itself."""
     if suite_file is not None:
-        from rejoinder.engine.loading import load_options
-        from rejoinder.errors import SuiteError
-        from rejoinder.review import load_suites
-
-        # With a target from outside, what the suite's own lacks is no mistake of the suite: the list is to show it.
-        file = str(targets_file.resolve()) if targets_file else None
-        options = RunOptions(selection=Selection(targets=("scripted/none",), targets_file=file))
         try:
-            [suite], _ = load_suites([suite_file], load_options(options))
+            [suite] = _load([suite_file], targets_file)
         except SuiteError as error:
             show_problems(error.problems, err=True)
             sys.exit(2)
         return suite
-    return load_project_or_exit(targets_file)
+    project = load_project_or_exit(targets_file)
+    try:
+        files, _ = find_files(())
+    except UsageError:
+        return project
+    try:
+        suites = _load(files, targets_file)
+    except SuiteError:
+        named = files[0] if len(files) == 1 else "a suite"
+        echo(f"{named} has mistakes, so its targets are not known; `rejoinder validate` shows them", err=True)
+        return project
+    targets = {name: target for suite in (project, *reversed(suites)) for name, target in suite.targets.items()}
+    return structs.replace(suites[0], targets=targets)
+
+
+def _load(files: list[Path], targets_file: Path | None) -> list[Suite]:
+    from rejoinder.engine.loading import load_options
+    from rejoinder.review import load_suites
+
+    # With a target from outside, what the suite's own lacks is no mistake of the suite: the list is to show it.
+    file = str(targets_file.resolve()) if targets_file else None
+    options = RunOptions(selection=Selection(targets=("scripted/none",), targets_file=file))
+    return load_suites(files, load_options(options))[0]
 
 
 def _find(name: str, project: Suite) -> Target:
     target = resolve(name, project.targets)
     if target is None:
         hint = f"The targets are {', '.join(project.targets)}." if project.targets else ""
-        hint += " Targets that a suite brings itself are found with --suite FILE."
+        hint += " Targets of a suite elsewhere are found with --suite FILE."
         raise UsageError(f"there is no target `{name}`{did_you_mean(name, project.targets)}", hint.strip())
     return target
 
