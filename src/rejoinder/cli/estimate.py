@@ -48,6 +48,18 @@ def show_estimate(suites: list[Suite], options: RunOptions, form: str) -> None:
     echo_lines(write_estimate(foreseen, form_for(sys.stdout), quiet=look().quiet))
 
 
+def most_of(suites: list[Suite], options: RunOptions) -> tuple[float | None, int | None]:
+    """The dollars and tokens of a run at most; None where nothing bounds them, or a price is not known."""
+    found, bounds = estimate(suites, options), _Bounds(suites, options)
+    candidates = found.targets.items() if options.answers.asks_candidates else ()
+    asked = [*(bounds.of_target(*one) for one in candidates), *(bounds.of_judge(*one) for one in found.judges.items())]
+    costs, tokens = [one.cost[1] for one in asked], [bounds.all_tokens(one) for one in asked]
+    return (
+        None if None in costs else sum(cost for cost in costs if cost is not None),
+        None if None in tokens else sum(number for number in tokens if number is not None),
+    )
+
+
 def _next_commands(found: Foreseen, given: Sequence[str]) -> Commands:
     """The same command, with a budget that is enough for all of it; with bounds for what has none."""
     words = [quote(word) for word in given]
@@ -97,6 +109,11 @@ class _Bounds:
             tokens=(one.least_input_tokens, sent),
             cost=(self._priced(name)(Usage(one.least_input_tokens, 0)), self._most(name, sent, one.most_calls)),
         )
+
+    def all_tokens(self, asked: Asked) -> int | None:
+        """What is sent to a target and comes back, at most."""
+        sent, longest = asked.tokens[1] if asked.tokens else None, self._longest(asked.name)
+        return None if sent is None or longest is None else sent + longest * asked.calls[1]
 
     def _most(self, name: str, sent: int | None, calls: int) -> float | None:
         longest, cost = self._longest(name), self._priced(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from shlex import quote
+from shlex import join, quote
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -13,16 +13,16 @@ from msgspec import Struct, structs
 
 from rejoinder.cli.grouping import grouped
 from rejoinder.cli.output import echo, echo_lines, form_for, look, look_options, write_machine
+from rejoinder.cli.proposals import case_again, check_target, failed_again, more_budget, run_words
 from rejoinder.engine.own_files import files_of, refuse_own_file
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.run_report import RunReport
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Result
-from rejoinder.model.runs import BudgetUse
 from rejoinder.project import find_root
 from rejoinder.report.conversation import signs_for, write_conversation
 from rejoinder.report.formats import FORMATS, name_format, write_results
-from rejoinder.report.words import Commands, count, rounded_up
+from rejoinder.report.words import Commands, count
 
 if TYPE_CHECKING:
     from rejoinder.gates.rules import Rule
@@ -204,26 +204,30 @@ def next_commands(report: RunReport) -> Commands:
     if run.status in ("budget", "interrupted") or (not summary.errors and again):
         return again
     if summary.errors:
-        named = len(run.given_up) == 1 and run.given_up[0].target.isprintable()
-        if not summary.passed and not summary.failed and named:
-            return ((f"rejoinder targets check {quote(run.given_up[0].target)}", "try one call"), *again)
-        return again
+        named = len(run.given_up) == 1 and not summary.passed and not summary.failed
+        tried = check_target(report, run.given_up[0].target) if named else None
+        return ((tried, "try one call"), *again) if tried is not None else again
     failed = next((result for result in report.results if result.status == "failed"), None)
-    if failed is None:
-        return ()
+    return _after_failure(report, failed) if failed is not None else ()
+
+
+def _after_failure(report: RunReport, failed: Result) -> Commands:
+    summary, name = report.summary, run_words(report)
     if not failed.id.isprintable():  # such a command cannot be pasted
-        return (("rejoinder show --failed", "the whole conversations"),)
-    trial = f" --trial {failed.trial}" if summary.has_repeats else ""
-    case = f"rejoinder show --case {quote(failed.id)}{trial}"
+        return ((join(("rejoinder", "show", *name, "--failed")), "the whole conversations"),)
+    trial = ("--trial", str(failed.trial)) if summary.has_repeats else ()
+    case = join(("rejoinder", "show", *name, "--case", failed.id, *trial))
     for groups, option in ((summary.by_target, "--targets"), (summary.by_variant, "--variants")):
         if len(groups) > 1:
-            return ((case, "its conversations"), (f"rejoinder compare last {option}", "is the difference real?"))
+            compared = join(("rejoinder", "compare", *(name or ("last",)), option))
+            return ((case, "its conversations"), (compared, "is the difference real?"))
     shown = (case, "the whole conversation")
     if summary.decided == 1:
-        return (shown, (f"rejoinder run --case {quote(failed.id)} --repeat 5", "is it chance?"))
-    number, of = (summary.by_case.failed, " cases") if summary.has_repeats else (summary.failed, "")
-    these = "this one again" if number == 1 else f"these {number:,}{of} again"
-    return (shown, ("rejoinder run --failed", these))
+        again, why = case_again(report, failed, "--repeat", "5"), "is it chance?"
+    else:
+        number, of = (summary.by_case.failed, " cases") if summary.has_repeats else (summary.failed, "")
+        again, why = failed_again(report), "this one again" if number == 1 else f"these {number:,}{of} again"
+    return (shown, (again, why)) if again is not None else (shown,)
 
 
 def _resuming(report: RunReport) -> Commands:
@@ -233,14 +237,21 @@ def _resuming(report: RunReport) -> Commands:
         return ()
     resume = f"rejoinder resume {quote(report.folder.id)}"
     left = summary.skipped + max(0, summary.unfinished)
-    rest = f"the other {left:,}; nothing is asked twice" if left else "go on"
+    rest = f"the other {left:,}; {_asked_twice(run.in_doubt)}" if left else "go on"
     if run.status == "budget" and run.budget is not None:
-        return ((" ".join([resume, *_more_budget(run.budget)]), rest),)
+        return ((" ".join([resume, *more_budget(report, run.budget)]), rest),)
     if run.replay_of or run.reported.replay:
         return ()
     if summary.errors:
         return ((f"{resume} --retry-errors", f"the {count(summary.errors, 'error')} again"),)
     return ((resume, rest),) if run.status != "completed" or summary.unfinished else ()
+
+
+def _asked_twice(in_doubt: int) -> str:
+    """What is asked again of a run that is resumed: only calls whose answers were not recorded."""
+    if not in_doubt:
+        return "nothing is asked twice"
+    return "the cut off call is asked again" if in_doubt == 1 else f"the {in_doubt:,} cut off calls are asked again"
 
 
 def _is_own(report: RunReport) -> bool:
@@ -254,13 +265,3 @@ def relative(path: Path) -> str:
         return str(path.relative_to(Path.cwd()))
     except ValueError:
         return str(path)
-
-
-def _more_budget(budget: BudgetUse) -> Iterable[str]:
-    """Options that give a run twice as much, or what the next call needs where that is more."""
-    usd, tokens = budget.needed
-    if budget.usd is not None:
-        wanted = max(2 * budget.usd, budget.spent_usd + usd)
-        yield f"--budget-usd {rounded_up(wanted, 3)}"
-    if budget.tokens is not None:
-        yield f"--budget-tokens {max(2 * budget.tokens, budget.spent_tokens + tokens)}"
