@@ -74,6 +74,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/journal.py
 	$(BIN)/python benchmarks/masking.py
 	$(BIN)/python benchmarks/http_client.py
+	$(BIN)/python benchmarks/watch.py
 
 clean:
 	rm -rf $(VENV) .venv-* dist build .pytest_cache .ruff_cache .hypothesis

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from rejoinder.cli import watch
 from tests.kit import PATIENCE_S, Project, command_line, wait_until
 
 pytestmark = pytest.mark.slow
@@ -70,8 +71,7 @@ def test_what_a_change_touches_is_run_again(two_suites: Watching, project: Proje
     assert "2 passed" in two_suites.wait_for("waiting for a change", 1)
     project.write("two.yaml", SUITE.format(name="two", wanted="no"))
     text = two_suites.wait_for("waiting for a change", 2)
-    assert "two.yaml: something changed" in text
-    again = text.partition("something changed")[2]
+    again = text.partition("\ntwo.yaml changed\n")[2]
     assert "two.yaml on script, 1 case" in again
     assert "1 failed" in again
     assert "one.yaml" not in again
@@ -80,9 +80,10 @@ def test_what_a_change_touches_is_run_again(two_suites: Watching, project: Proje
 def test_a_suite_that_breaks_is_told_and_waited_for(two_suites: Watching, project: Project) -> None:
     two_suites.wait_for("waiting for a change", 1)
     project.write("one.yaml", "evals: [{prompt: hi, cheks: []}]\n")
-    two_suites.wait_for("unknown-key", 1)
+    two_suites.wait_for("waiting for a change", 2)
+    assert "unknown-key" in two_suites.wait_for("one.yaml changed", 1)
     project.write("one.yaml", SUITE.format(name="mended", wanted="yes"))
-    assert "Traceback" not in two_suites.wait_for("waiting for a change", 2)
+    assert "Traceback" not in two_suites.wait_for("waiting for a change", 3)
 
 
 PLAIN = "targets: [{name: script, provider: scripted, replies: [yes it is], judge: [1, 1, 1]}]\ntarget: script\n"
@@ -198,7 +199,8 @@ def test_whatever_a_suite_depends_on_is_watched_and_counts_as_it_is(
     for name, text in one.changed.items():
         project.write(place(name), text)
     text = child.wait_for("waiting for a change", 2)
-    assert one.says in text.partition("something changed")[2]
+    [changed] = one.changed
+    assert one.says in text.partition(f"\n{place(changed).lstrip('/')} changed\n")[2]
     assert "Traceback" not in text
 
 
@@ -214,6 +216,13 @@ def test_a_module_that_breaks_is_waited_for(project: Project, watching: Callable
     child.wait_for("waiting for a change", 3)
     project.write("own/checks.py", "def mine(context): return True\n")
     assert child.wait_for("waiting for a change", 4).count("1 passed") == 2
+
+
+def test_files_are_named_as_seen_from_here(project: Project) -> None:
+    here = project.folder
+    assert watch._named({here / "prompts/warm.md"}) == "prompts/warm.md"
+    assert watch._named({here / "b", here / "a"}) == "a and b"
+    assert watch._named({here / str(number) for number in range(5)}) == "0, 1, 2 and 2 more"
 
 
 def test_ctrl_c_ends_it(two_suites: Watching) -> None:

@@ -17,9 +17,15 @@ from rejoinder.model import Code, Custom, Problem, PythonCheck, Suite, walk_leve
 from rejoinder.model.providers import row_of
 from rejoinder.project import env_folders, folders_above, recording_files
 from rejoinder.review import load_suites
+from rejoinder.spelling import list_words
 from rejoinder.user_code import folder_for, forget_modules, is_source, script_words
 
-EVERY_S = 0.5
+EVERY_S = 0.1
+SHARE = 9
+"""Where looking takes long, it is waited so many times as long in between."""
+SETTLED_S = 0.1
+"""What is still being written is not read yet."""
+MOST_NAMED = 3
 INTERRUPTED = 130
 _CONFIGURATION = ("config.yaml", "config.yml", "targets.yaml", "targets.yml", "checks.py")
 _BESIDE = ("*.jsonl", "*.ndjson", "*.csv", "*.py", "*.md")
@@ -67,6 +73,11 @@ class Watched:
     def look(self) -> Times:
         return {path: _written(path) for path in (*self._read, *self._code, *self._around())}
 
+    def changed(self) -> set[Path]:
+        """The files that were written, came or went since it was looked last."""
+        before, self.seen = self.seen, self.look()
+        return {path for path in {*before, *self.seen} if before.get(path) != self.seen.get(path)}
+
     def _around(self) -> Iterator[Path]:
         """What may come to be there, or is not read by us."""
         folder, root = Path(self.suite.path).parent, Path(self.suite.root)
@@ -88,22 +99,31 @@ def watch(suites: list[Suite], options: RunOptions, run: Callable[[list[Suite]],
             one.settle()  # before the run: what changes meanwhile is run again
         if ready:
             _run(ready, run)
-        touched = _wait_for_change(known)
-        names = ", ".join(Path(one.suite.path).name for one in touched)
-        echo("", f"{names}: something changed; Ctrl-C ends", "", err=True)
+        echo("waiting for a change; Ctrl-C ends", err=True)
+        touched, files = _wait_for_change(known)
+        echo("", f"{_named(files)} changed", "", err=True)
 
 
-def _wait_for_change(known: list[Watched]) -> list[Watched]:
+def _wait_for_change(known: list[Watched]) -> tuple[list[Watched], set[Path]]:
+    """The suites that a change touches, and the changed files."""
+    pause = EVERY_S
+    found: dict[int, set[Path]] = {}
     while True:
-        time.sleep(EVERY_S)
-        touched: list[Watched] = []
-        for one in known:
-            now = one.look()
-            if now != one.seen:
-                one.seen = now
-                touched.append(one)
-        if touched:
-            return touched
+        time.sleep(pause)
+        begun = time.monotonic()
+        now = {number: files for number, one in enumerate(known) if (files := one.changed())}
+        if found and not now:
+            return [known[number] for number in sorted(found)], set[Path]().union(*found.values())
+        found |= {number: files | found.get(number, set()) for number, files in now.items()}
+        pause = SETTLED_S if found else max(EVERY_S, SHARE * (time.monotonic() - begun))
+
+
+def _named(files: set[Path]) -> str:
+    """Files as seen from here."""
+    here = Path.cwd()
+    names = sorted(str(path.relative_to(here)) if path.is_relative_to(here) else str(path) for path in files)
+    more = [f"{len(names) - MOST_NAMED:,} more"] if len(names) > MOST_NAMED else []
+    return list_words([*names[:MOST_NAMED], *more])
 
 
 def _load(one: Watched, *, warn: bool) -> bool:
@@ -118,16 +138,12 @@ def _load(one: Watched, *, warn: bool) -> bool:
 
 
 def _run(suites: list[Watched], run: Callable[[list[Suite]], int]) -> None:
-    code: int | None = None
     try:
-        code = run([one.suite for one in suites])
+        if run([one.suite for one in suites]) == INTERRUPTED:
+            sys.exit(INTERRUPTED)
     except RejoinderError as error:
         show_error(error)
-    if code == INTERRUPTED:
-        sys.exit(code)
     _forget_code(suites)
-    if code is not None:
-        echo("waiting for a change; Ctrl-C ends", err=True)
 
 
 def _forget_code(suites: list[Watched]) -> None:
