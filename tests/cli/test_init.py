@@ -12,7 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from rejoinder.cli.init import _ask
 from rejoinder.providers import local
 from rejoinder.providers.local_weights import get_weights
 from rejoinder.testing import FakeServer
@@ -120,17 +122,40 @@ def test_an_http_service_in_the_form_of_openai(project: Project) -> None:
 
 @pytest.mark.slow
 def test_a_model(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    with FakeServer("On Monday.") as server:
+    with FakeServer("It is H2O.") as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
         monkeypatch.setenv("OPENAI_API_KEY", "any")
         lines = begin(project, "--model", "openai/gpt-5-mini")
         assert not any(line.startswith("First:") for line in lines)
-        assert results(project) == {"greeting": "first try", "hours": "first try", "order": "failed"}
+        assert results(project) == {"water": "first try", "dog": "first try", "product": "failed"}
 
 
-def test_a_model_without_a_key_says_which_one_it_needs(project: Project) -> None:
+def test_a_model_without_a_key_says_which_one_it_needs(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = begin(project, "--model", "anthropic/claude-haiku-4-5")
     assert lines[-2].startswith("First: Set ANTHROPIC_API_KEY in the environment or in a .env file")
+    assert lines[-2].endswith("or write `api_key: ${{ VARIABLE }}`.")
+    path = project.folder / "evals.yaml"
+    path.write_text(path.read_text().replace("# api_key: ${{ VARIABLE }}", "api_key: ${{ MY_KEY }}"))
+    monkeypatch.setenv("MY_KEY", "any")
+    [target] = project.run_json("targets")
+    assert (target["name"], target["ready"]) == ("anthropic/claude-haiku-4-5", True)
+
+
+@pytest.mark.parametrize(
+    ("typed", "chosen", "says"),
+    [
+        ("x\n5\n\n", ("scripted", True), ("'x' is none of them; type 1, 2, 3 or 4", "'5' is none of them")),
+        ("3\nlocalhost:8000\nhttp://a/b\n", ("url", "http://a/b"), ("begins with neither", "https://localhost:8000")),
+        ("1\ngpt-5-mini\nopenai/gpt-5\n", ("model", "openai/gpt-5"), ("did you mean `openai/gpt-5-mini`?",)),
+    ],
+)
+def test_an_answer_that_is_wrong_is_asked_for_again(
+    project: Project, typed: str, chosen: tuple[str, str | bool], says: tuple[str, ...]
+) -> None:
+    with CliRunner().isolation(typed) as streams:
+        assert _ask("scripted", project.folder) == chosen
+        said = streams[0].getvalue().decode()
+    assert all(words in said for words in says) and "integer" not in said
 
 
 @pytest.mark.slow

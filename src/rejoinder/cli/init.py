@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from rejoinder.cli.output import echo
 from rejoinder.errors import UsageError, reason_of
-from rejoinder.suite import schema_for
+from rejoinder.suite import check_target, resolve, schema_for
 
 SUITE = "evals.yaml"
 
@@ -58,7 +58,7 @@ def command(folder: Path, yes: bool, **given: Any) -> None:
         raise UsageError("one thing can be tested to begin with", "Further targets are added in the suite.")
     kind, value = (chosen[0], given[chosen[0]]) if chosen else _nothing_yet()
     if not chosen and not yes and sys.stdin.isatty():
-        kind, value = _ask(kind)
+        kind, value = _ask(kind, folder)
     start = _STARTS[kind](str(value), folder)
     is_new = _put(folder / SUITE, start.suite)
     if start.code is not None:
@@ -78,7 +78,7 @@ def _nothing_yet() -> tuple[str, bool]:
     return ("local" if is_installed() else "scripted"), True
 
 
-def _ask(nothing: str) -> tuple[str, str | bool]:
+def _ask(nothing: str, folder: Path) -> tuple[str, str | bool]:
     """What is to be tested, in the user's words. `nothing`: what it is for one who has nothing yet."""
     example = "a small model on this machine" if nothing == "local" else "replies from a list"
     echo(
@@ -88,7 +88,7 @@ def _ask(nothing: str) -> tuple[str, str | bool]:
         "  3  an HTTP service",
         f"  4  nothing yet: {example} will do",
     )
-    answer = click.prompt("Number", type=click.IntRange(1, 4), default=4)
+    answer = click.prompt("Number", default="4", value_proc=_one_of_four)
     if answer == 4:
         return nothing, True
     kind, question, default = (
@@ -96,18 +96,38 @@ def _ask(nothing: str) -> tuple[str, str | bool]:
         ("call", "Function", "bot:reply"),
         ("url", "Address", "http://localhost:8000/chat"),
     )[answer - 1]
-    return kind, click.prompt(question, default=default)
+
+    def tested(text: str) -> str:
+        try:
+            _STARTS[kind](text, folder)
+        except UsageError as error:
+            raise click.UsageError("; ".join(filter(None, (error.message, error.hint)))) from None
+        return text
+
+    return kind, click.prompt(question, default=default, value_proc=tested)
+
+
+def _one_of_four(text: str) -> int:
+    """What is refused is asked for again."""
+    if text.strip() not in ("1", "2", "3", "4"):
+        raise click.UsageError(f"{text.strip()!r} is none of them; type 1, 2, 3 or 4")
+    return int(text)
 
 
 # What can be tested
 
 
 def _model(name: str, folder: Path) -> Start:  # noqa: ARG001 - the same for all of them
-    from rejoinder.suite.target_names import check_target
-
-    if faults := check_target(name, {}):
+    target, faults = resolve(name, {}), check_target(name, {})
+    if target is None or faults:
         raise UsageError(faults[0].message)
-    return Start(name)
+    lines = (
+        f"  - name: {_quoted(name)}",
+        f"    provider: {target.provider}",
+        *(f"    {setting}: {_quoted(str(value))}" for setting, value in target.settings.items()),
+        "    # api_key: ${{ VARIABLE }} # where the key is in another variable than usual",
+    )
+    return Start(name, lines, cases="model.yaml")
 
 
 def _python(call: str, folder: Path) -> Start:
@@ -179,7 +199,6 @@ def _lack(file: Path, name: str) -> str | None:
     from rejoinder.engine.probe import find_lack
     from rejoinder.errors import SuiteError
     from rejoinder.review import load_suites
-    from rejoinder.suite.targets import resolve
 
     invalidate_caches()  # a module that was just written is found
     try:
