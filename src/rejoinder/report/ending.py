@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from pathlib import PurePath
 
 from msgspec import Struct
 
@@ -269,7 +268,7 @@ def _strips(run: Run, found: Found, form: Form) -> Iterator[Line]:
 def _facts(run: Run, form: Form) -> Iterator[Line]:
     """Suite, target, cases, time, tokens, cost and run. Tokens leave first where there is too little room."""
     receipt, summary = run.run, run.summary
-    suites = ", ".join(dict.fromkeys(safe(suite.name or PurePath(suite.path).name) for suite in receipt.suites))
+    suites = ", ".join(dict.fromkeys(safe(suite.title) for suite in receipt.suites))
     targets = list(summary.by_target) or [target.name for target in receipt.targets]
     on = [Piece(" on "), Piece(safe(targets[0]), "name")] if len(targets) == 1 else []
     on += [Piece(f", {safe(name)}") for name in summary.by_variant if len(summary.by_variant) == 1]
