@@ -10,12 +10,11 @@ from shlex import join
 
 from rejoinder.cli.again import files_again
 from rejoinder.engine.folder import locate_run
-from rejoinder.engine.options import ChosenPair, RunOptions
+from rejoinder.engine.options import RunOptions
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.run_report import RunReport
 from rejoinder.errors import RejoinderError
 from rejoinder.model import Result
-from rejoinder.model.results import CasePlace
 from rejoinder.model.runs import BudgetUse, Receipt
 from rejoinder.project import find_root
 from rejoinder.report.words import rounded_up
@@ -87,19 +86,16 @@ def more_budget(report: RunReport, budget: BudgetUse) -> Iterator[str]:
 def _most_of_rest(report: RunReport) -> tuple[float | None, int | None]:
     """Dollars and tokens of the conversations that have not ended, at most; None where that cannot be told."""
     from rejoinder.cli.estimate import most_of
-    from rejoinder.engine.plan import plan
+    from rejoinder.engine.plan import case_name_of, plan
 
     if (recorded := _recorded(report)) is None:
         return None, None
-    ended = Counter(result.case_place for result in report.results if result.status != "skipped")
+    ended = Counter(result.case for result in report.results if result.status != "skipped")
     try:
         suites, options = recorded.suites(asks=False), recorded.options()
-        planned: Counter[CasePlace] = Counter()
-        for job in plan(suites, options):
-            one, case = job.prepared, job.prepared.case
-            planned[CasePlace(one.suite_name, case.file, case.id, one.target.name, one.variant)] += 1
-        rest = [ChosenPair(key.suite, key.id, key.target, key.variant) for key in planned - ended]
-        return most_of(suites, options.changed(pairs=tuple(rest))) if rest else (0.0, 0)
+        planned = Counter(case_name_of(job.prepared) for job in plan(suites, options))
+        rest = tuple(planned - ended)
+        return most_of(suites, options.changed(pairs=rest)) if rest else (0.0, 0)
     except RejoinderError:  # it has changed since, or is not to be trusted
         return None, None
 
