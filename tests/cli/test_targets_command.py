@@ -577,7 +577,7 @@ def test_a_comparison_has_a_line_a_target(project: Project, monkeypatch: pytest.
     assert list(by_target) == names
     figures = [[by_target[name][key] for key in ("total", "passed", "first_try", "errors")] for name in names]
     assert figures == [[2, 2, 2, 0], [2, 2, 0, 0], [2, 0, 0, 2]]
-    assert [by_target[name]["pass_rate"] for name in names] == [1, 1, 0]
+    assert [by_target[name]["pass_rate"] for name in names] == [1, 1, None]
     assert [by_target[name]["usage"]["total_tokens"] for name in names] == [2200, 4400, 0]
     costs = [2 * (1000 * 0.25 + 100 * 2) / 1e6, 4 * (1000 * 0.15 + 100 * 0.6) / 1e6]
     assert [by_target[name]["cost"] for name in names] == [pytest.approx(cost) for cost in costs] + [None]
@@ -588,7 +588,7 @@ def test_a_comparison_has_a_line_a_target(project: Project, monkeypatch: pytest.
     assert [row[0] for row in rows] == names
     assert [row[1] for row in rows] == ["2", "2", "0"]
     assert [row[-3] for row in rows[:2]] == ["$0.0009", "$0.00084"]
-    assert rows[2][-2:] == ["66", "0"], "neither a cost nor a time"
+    assert rows[2][-3:] == ["no", "rate", "0"], "neither a cost nor a time"
 
 
 def test_one_target_needs_no_table(project: Project) -> None:

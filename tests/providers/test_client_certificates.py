@@ -212,6 +212,7 @@ def test_a_missing_file_is_found_before_the_run(project: Project, monkeypatch: p
         assert errors[0]["path"] == f"targets[0].{at}"
         assert "missing.pem` for `client_cert` in " in errors[0]["message"]
         assert "missing.pem" in project.invoke("run", "evals.yaml").output
+    (project.folder / "evals.yaml").unlink()
     project.write(".rejoinder/targets.yaml", {"targets": [{**target, "client_cert": "missing.pem"}]})
     assert "missing.pem` for `client_cert` in " in project.run("targets")
 
