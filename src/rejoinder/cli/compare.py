@@ -17,7 +17,8 @@ from rejoinder.errors import UsageError
 from rejoinder.gates.verbs import blessed_run
 from rejoinder.model.comparisons import RunComparison
 from rejoinder.project import find_root
-from rejoinder.report.comparison import write_comparison, write_comparisons_json, write_verdict
+from rejoinder.report.comparison import write_comparison, write_verdict
+from rejoinder.report.comparison_json import write_comparisons_json
 from rejoinder.report.styled import EMPTY
 
 MOST_SHOWN = 1000

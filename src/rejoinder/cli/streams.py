@@ -60,7 +60,7 @@ def guard_streams() -> None:
     show it must not end the program."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # it was closed before we began: nobody reads it
+        if stream is None:  # it was closed before we began
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - as long as the process
             continue
         if not isinstance(stream, io.TextIOWrapper) or stream is not getattr(sys, f"__{name}__"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice, zip_longest
 from shlex import quote
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from msgspec import Struct, structs
 
@@ -28,7 +28,6 @@ from rejoinder.model.figures import (
     Rate,
 )
 from rejoinder.report.failure import reply_rows
-from rejoinder.report.inert import to_json
 from rejoinder.report.styled import (
     EMPTY,
     PLAIN,
@@ -125,49 +124,6 @@ def sum_up(found: RunComparison, form: Form = PLAIN) -> str:
     names = [", ".join(map(_short, side.variants or side.targets)) for side in (found.b, found.a)]
     headline = "".join(piece.text for piece in _headline(found, _count_flips(found), form))
     return f"{' against '.join(names)}: {headline}"
-
-
-def write_comparisons_json(comparisons: Sequence[RunComparison]) -> Iterator[str]:
-    """One comparison is a document; several are a list of them. Flips may be many: they are written one by one."""
-    if len(comparisons) == 1:
-        yield from _write_json(comparisons[0])
-        yield "\n"
-        return
-    yield '{"comparisons": [\n'
-    for place, one in enumerate(comparisons):
-        yield ",\n" if place else ""
-        yield from _write_json(one)
-    yield "\n]}\n"
-
-
-def _write_json(found: RunComparison) -> Iterator[str]:
-    for place, (name, value) in enumerate(found.parts().items()):
-        yield f'{"," if place else "{"}\n  "{name}": '
-        if isinstance(value, Iterator | tuple):
-            yield from _list_json(cast("Iterable[object]", value), "\n    ", "\n  ")
-        elif isinstance(value, dict):
-            yield from _object_json(cast("dict[str, object]", value))
-        else:
-            yield to_json(value)
-    yield "\n}"
-
-
-def _object_json(value: dict[str, object]) -> Iterator[str]:
-    for place, (name, entry) in enumerate(value.items()):
-        yield f'{"," if place else "{"}"{name}":'
-        if isinstance(entry, Iterator):
-            yield from _list_json(cast("Iterable[object]", entry))
-        else:
-            yield to_json(entry)
-    yield "}"
-
-
-def _list_json(entries: Iterable[object], before: str = "", end: str = "") -> Iterator[str]:
-    """Each entry by itself, with these spaces before it, and before the end of the list."""
-    number = 0
-    for number, entry in enumerate(entries, 1):
-        yield f"{',' if number > 1 else '['}{before}{to_json(entry)}"
-    yield f"{end}]" if number else "[]"
 
 
 _WORDS = {
