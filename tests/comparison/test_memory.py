@@ -16,7 +16,8 @@ from rejoinder.comparison import Side, compare_sides, table
 from rejoinder.engine.summary import summarise
 from rejoinder.errors import RejoinderError
 from rejoinder.model import Result
-from rejoinder.report.comparison import write_comparison, write_comparisons_json
+from rejoinder.report.comparison import write_comparison
+from rejoinder.report.comparison_json import write_comparisons_json
 from tests.comparison.sides import one
 from tests.report.exports import check, receipt, turn
 
