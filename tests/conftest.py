@@ -97,7 +97,7 @@ def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.chdir(tmp_path)
-    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "CI", "REJOINDER_PLAIN"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / ".rejoinder").mkdir()
     return Project(tmp_path)
