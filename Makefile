@@ -19,11 +19,11 @@ demo: $(DEMO)
 	@.venv-demo/bin/python scripts/demo.py
 
 # Lint, types and the quick tests: those not marked slow, of parametrised ones the first case, of properties twenty
-# examples. The types are checked beside the tests: together they take less than a minute on two cores.
-check: lint imports compiled
-	@$(BIN)/pyright >$(VENV)/types.log 2>&1 & types=$$!; \
+# examples. Lint and types are checked beside the tests: together they take less than a minute on two cores.
+check: compiled
+	@($(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && $(BIN)/pyright) >$(VENV)/check.log 2>&1 & rest=$$!; \
 	  MOST_EXAMPLES=20 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --first 1 --hypothesis-profile=quick -m "not slow and not long"; tests=$$?; \
-	  wait $$types || { cat $(VENV)/types.log; tests=1; }; \
+	  wait $$rest || { cat $(VENV)/check.log; tests=1; }; \
 	  [ $$tests = 0 ] || exit $$tests
 	@echo "Left to make test: further cases of parametrised tests, and what is marked slow in:"
 	@grep -rlE "mark\.slow" tests --include="test_*.py" | sort | paste -sd " " | fold -s -w 118

@@ -140,6 +140,7 @@ def test_grade_keeps_the_limits_of_the_run(project: Project) -> None:
     assert rejoinder.grade(first, limits=Limits(budget_tokens=7)).run.options["budget_tokens"] == 7
 
 
+@pytest.mark.slow
 def test_every_verb_can_be_observed(first: rejoinder.RunReport) -> None:
     class Counting(Observer):
         planned = 0

@@ -178,6 +178,7 @@ def corrected_lines(text: str) -> list[str]:
 # Labels
 
 
+@pytest.mark.slow
 def test_labels_as_csv_and_as_jsonl_say_the_same(project: Project, serve: Callable[..., FakeServer]) -> None:
     """Quotes, commas, lines, letters of all kinds, cells that are empty, and a mark at the beginning of the file."""
     server = serve()
@@ -354,6 +355,7 @@ def test_several_judges_are_listed_with_their_digests(project: Project) -> None:
     assert all(len(digest) == 16 and int(digest, 16) >= 0 for digest, _ in lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wanted", "kind"),
     [
@@ -457,6 +459,7 @@ def test_another_target_judges(project: Project, serve: Callable[..., FakeServer
     assert refused(project, "--target", "jugde").message == "there is no target `jugde`; did you mean `judge`?"
 
 
+@pytest.mark.slow
 def test_who_judges_is_found_as_in_a_run(project: Project, serve: Callable[..., FakeServer]) -> None:
     """The check's target, the case's, the candidate's own judge, the suite's, the project's, else the candidate."""
     serve()
@@ -542,6 +545,7 @@ def of_cases(*cases: Raw, **more: Any) -> Raw:
 VARIED = "id,reply,label,criteria\na,right,pass,Names Rome\nb,wrong,fail,Names Paris\n"
 
 
+@pytest.mark.slow
 def test_criteria_with_variables_come_from_the_labels(project: Project, serve: Callable[..., FakeServer]) -> None:
     server = serve()
     check = {"llm_judge": {"criteria": "Names {{ city }}"}}
@@ -689,6 +693,7 @@ def test_the_judge_is_shown_what_it_is_shown_in_a_run(
     assert server.requests[0].body["messages"] == [system, user]
 
 
+@pytest.mark.slow
 def test_a_comparison_needs_the_other_reply(project: Project, serve: Callable[..., FakeServer]) -> None:
     server = serve(prefers_first)
     header = ("reply", "label", "other", "reference")
@@ -837,6 +842,7 @@ def alpha_of(rows: Sequence[Sequence[bool]]) -> float:
     return 1 - observed / expected
 
 
+@pytest.mark.slow
 def test_self_consistency_over_repeats(project: Project, serve: Callable[..., FakeServer]) -> None:
     """The judge says of each reply what the reply spells, one letter at a time."""
     seen: Counter[str] = Counter()
@@ -1109,6 +1115,7 @@ def test_what_a_passport_says(project: Project, serve: Callable[..., FakeServer]
     assert found["judge_usage"]["total_tokens"] > 0
 
 
+@pytest.mark.slow
 def test_a_run_prints_the_passport_beside_the_judges_scores(project: Project, serve: Callable[..., FakeServer]) -> None:
     serve()
     project.write("evals.yaml", suite_with())
@@ -1227,6 +1234,7 @@ DAMAGES: dict[str, Callable[[str], str | bytes]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_damaged_passport_is_none(project: Project, serve: Callable[..., FakeServer], name: str) -> None:
     serve()
@@ -1242,6 +1250,7 @@ def test_a_damaged_passport_is_none(project: Project, serve: Callable[..., FakeS
     assert run(project)["summary"]["judges"][0]["passport"] is not None
 
 
+@pytest.mark.slow
 def test_a_folder_in_the_place_of_a_passport_is_none(project: Project, serve: Callable[..., FakeServer]) -> None:
     server = serve()
     project.write("evals.yaml", suite_with())
@@ -1474,6 +1483,7 @@ def test_the_budget_of_a_suite_holds_for_the_test_of_its_judge(
     assert len(server.requests) == 10
 
 
+@pytest.mark.slow
 def test_only_a_test_of_the_same_judge_and_labels_is_gone_on_with(
     project: Project, serve: Callable[..., FakeServer]
 ) -> None:

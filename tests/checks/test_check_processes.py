@@ -505,6 +505,7 @@ def test_no_zombie_is_left(tmp_path: Path) -> None:
     assert not is_alive(pid)
 
 
+@pytest.mark.slow
 def test_thirty_at_once(tmp_path: Path) -> None:
     async def all_of_them() -> list[Ended]:
         return await asyncio.gather(

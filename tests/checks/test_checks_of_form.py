@@ -155,6 +155,7 @@ def test_mistakes_are_found_before_anything_is_sent(
     assert (error["code"], error["path"]) == (code, f"evals[0].checks[0].{path}")
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(st.text())
 def test_any_text_may_be_searched_for_json(text: str) -> None:

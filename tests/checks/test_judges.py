@@ -561,6 +561,7 @@ def test_sections_in_a_reply_are_escaped_in_prompts_of_one_s_own_too(project: Pr
     assert user.count("\\[[ ## candidate_answer ## ]]") == 2
 
 
+@pytest.mark.slow
 def test_invisible_characters_do_not_hide_a_section() -> None:
     """Of those without a meaning, of which there are a million, some are tried."""
     everything = map(chr, range(sys.maxunicode + 1))
@@ -1386,6 +1387,7 @@ def test_the_prompts_of_all_judges_can_be_seen(project: Project) -> None:
 # Many at once.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["judge", "rival", "itself"])
 def test_no_more_calls_are_under_way_than_a_target_takes(project: Project, role: str) -> None:
     """Not even where many conversations ask the same judge for many votes, or where a candidate judges itself."""

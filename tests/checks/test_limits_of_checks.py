@@ -151,6 +151,7 @@ def nested(depth: int, leaf: Any) -> Any:
     return {"op": "o9", "left": nested(depth - 1, leaf), "right": 1} if depth else leaf
 
 
+@pytest.mark.slow
 def test_alternatives_that_multiply_with_the_depth_of_a_reply_end_in_time(project: Project) -> None:
     """Ten ways into each of twenty levels: every place is looked at once, and the ways are not written out."""
     assert judge(project, expressions(10), nested(20, 1))["status"] == "passed"

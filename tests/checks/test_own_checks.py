@@ -135,6 +135,7 @@ def test_scripts_as_checks(project: Project) -> None:
     assert found["words"]["check"] == "code"
 
 
+@pytest.mark.slow
 def test_a_script_runs_in_the_suites_folder(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     tell = 'cat > /dev/null; printf \'{"passed": true, "reason": "%s"}\' "$(pwd -P)"'
     for folder in ("deep/er/inner", "scripts", "deep/tools", "elsewhere/here", "deep/er/below"):
@@ -362,6 +363,7 @@ FAILING = {
 }
 
 
+@pytest.mark.slow
 @spec("P26")
 def test_a_script_that_gives_no_verdict_is_an_error_that_says_why(project: Project) -> None:
     limits = {"hang": 0.5}
@@ -628,6 +630,7 @@ def test_a_script_may_write_files_that_its_command_names(project: Project) -> No
     assert [lines_of(project.folder / f"{name}.log") for name in checks] == [["x", "y"], ["x", "y"]]
 
 
+@pytest.mark.slow
 def test_equal_checks_and_repeats_are_each_run(project: Project) -> None:
     check = {"code": "cat > /dev/null; echo x >> runs; echo true"}
     project.write("evals.yaml", make_suite([{"id": "a", "prompt": "What?", "checks": [check, check]}]))
@@ -1130,6 +1133,7 @@ def test_what_functions_print_is_kept_out_of_the_results(project: Project, start
         assert words in child.err.text
 
 
+@pytest.mark.slow
 def test_standard_output_is_given_back_whatever_happens() -> None:
     """Also where several runs share it, and in whatever order they end. What is captured is left alone."""
     program = """
@@ -1547,6 +1551,7 @@ def test_a_webhook_is_sent_what_a_script_is_told(project: Project, hook: Hook) -
     assert json.loads(body) == json.loads((project.folder / "told.json").read_bytes())
 
 
+@pytest.mark.slow
 def test_a_webhook_may_answer_at_length(project: Project, hook: Hook) -> None:
     words = "so viele Wörter " * 100_000
     hook.answers["/long"] = (200, json.dumps({"passed": True, "reason": words}).encode())

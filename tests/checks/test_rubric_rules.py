@@ -142,6 +142,7 @@ def test_an_evaluator_of_type_rubric_needs_its_criteria(project: Project) -> Non
     assert (error["code"], error["path"]) == ("missing-field", "evals[0].evaluators[0].rubrics")
 
 
+@pytest.mark.slow
 @spec("P38")
 def test_a_code_judge_is_a_script(project: Project) -> None:
     script = ["python3", "-c", "print('{\"score\": 1}')"]

@@ -217,6 +217,7 @@ def say_case(received: Received) -> str:
     return f"Reply {int(received.body['messages'][-1]['content'].split()[1].strip('!')) % 5}."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "10"])
 def test_equal_texts_are_embedded_once_in_a_run(project: Project, workers: str) -> None:
     """However many conversations need them, and however many at once."""

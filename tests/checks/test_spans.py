@@ -118,6 +118,7 @@ def test_span_of_a_regular_expression_is_its_match(reply: str, pattern: str) -> 
     assert texts_of(verdict, reply) == ([match[0]] if match and match[0] else [])
 
 
+@pytest.mark.slow
 @spec("P39")
 @given(
     value=st.dictionaries(st.text("ab", max_size=2), st.integers() | st.text("xß\n", max_size=3), max_size=3),

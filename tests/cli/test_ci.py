@@ -47,6 +47,7 @@ def test_on_github_it_writes_summary_outputs_and_annotations(
     assert "failed=1\n" in (project.folder / "GITHUB_OUTPUT").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_it_says_how_a_run_stands_against_a_baseline_or_a_run(project: Project) -> None:
     before = run(project, {**SUITE, "evals": [*SUITE["evals"], case("gone")]})
     project.run("bless", "last", "--name", "main")

@@ -54,6 +54,7 @@ def run_broken(project: Project, broken: int, *arguments: str, content: Raw | No
     return project.run_json("run", f"{name}.yaml", *arguments, code=None)["run"]["id"]
 
 
+@pytest.mark.slow
 def test_the_last_two_runs_are_compared(project: Project) -> None:
     run_broken(project, 3)
     a, b = run_broken(project, 0), run_broken(project, 8)
@@ -76,6 +77,7 @@ def test_the_last_two_runs_are_compared(project: Project) -> None:
     assert first["moment"]["replies"] == ["yes 0", "no \x1b[2J"]
 
 
+@pytest.mark.slow
 def test_swapped_runs_swap_the_verdict_and_the_exit_code(project: Project) -> None:
     a, b = run_broken(project, 0), run_broken(project, 8)
     there, back = project.run_json("compare", a, b, code=1), project.run_json("compare", b, a, code=0)
@@ -88,6 +90,7 @@ def test_swapped_runs_swap_the_verdict_and_the_exit_code(project: Project) -> No
     ]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_told_is_an_error_only_if_it_is_to_be(project: Project) -> None:
     run_broken(project, 0)
     run_broken(project, 2)
@@ -97,12 +100,14 @@ def test_what_cannot_be_told_is_an_error_only_if_it_is_to_be(project: Project) -
     assert "about 30 more cases like these would" in shown.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_equal_runs_show_no_difference_beyond_the_margin(project: Project) -> None:
     run_broken(project, 0, content=suite(*range(40)))
     run_broken(project, 0)
     assert "No difference beyond 25 points." in project.run("compare", "--strict", "--margin", "25")
 
 
+@pytest.mark.slow
 def test_one_run_is_compared_with_the_latest_of_its_suites(project: Project) -> None:
     first = run_broken(project, 0)
     second = run_broken(project, 0)
@@ -113,6 +118,7 @@ def test_one_run_is_compared_with_the_latest_of_its_suites(project: Project) -> 
     assert "no other run of the suites" in refusal(project, "compare")
 
 
+@pytest.mark.slow
 def test_a_run_of_only_what_had_failed_is_passed_over(project: Project) -> None:
     a, b = run_broken(project, 0), run_broken(project, 8)
     project.run("run", "--failed", code=None)
@@ -124,6 +130,7 @@ def test_without_any_run_it_says_how_to_start_one(project: Project) -> None:
     assert "there are no runs" in refusal(project, "compare")
 
 
+@pytest.mark.slow
 def test_further_runs_are_compared_with_the_first(project: Project) -> None:
     ids = [run_broken(project, broken) for broken in (0, 8, 0)]
     found = project.run_json("compare", *ids, code=1)["comparisons"]
@@ -160,6 +167,7 @@ def test_runs_of_one_target_each_compare_the_targets(project: Project) -> None:
     assert "asked one target" in refusal(project, "compare", "--targets")
 
 
+@pytest.mark.slow
 def test_added_missing_and_renamed_cases_are_said_apart(project: Project) -> None:
     before = suite(*range(4))
     run_broken(project, 0, content=before)
@@ -175,6 +183,7 @@ def test_added_missing_and_renamed_cases_are_said_apart(project: Project) -> Non
     assert "renamed and compared: c1 (evals.yaml) is renamed (evals.yaml)" in shown
 
 
+@pytest.mark.slow
 def test_both_replies_are_shown_inert(project: Project) -> None:
     run_broken(project, 0)
     run_broken(project, 8)
@@ -195,6 +204,7 @@ def test_an_unfinished_run_says_so(project: Project) -> None:
     assert "1 conversation, 3 unfinished, budget" in shown and "only in A: c1, c2, c3" in shown
 
 
+@pytest.mark.slow
 def test_errors_that_decide_are_named(project: Project) -> None:
     checks = {"match": "yes"}
     for replies in (["yes"], {f"c{n}": ["yes"] for n in range(12)} | {"*": [{"error": "the line is dead"}]}):
@@ -207,6 +217,7 @@ def test_errors_that_decide_are_named(project: Project) -> None:
     assert "B 8 of 20 (100" in shown and "cannot tell: errors decide" in shown.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_cases_that_were_chosen_because_they_failed_tell_nothing(project: Project) -> None:
     first = run_broken(project, 8)
     project.write("broken.txt", "0")
@@ -219,6 +230,7 @@ def test_cases_that_were_chosen_because_they_failed_tell_nothing(project: Projec
     assert project.run_json("compare", first, third)["verdict"] == "better"
 
 
+@pytest.mark.slow
 def test_a_damaged_run_that_was_not_named_stands_in_no_way(project: Project) -> None:
     first, broken, second = (run_broken(project, 0) for _ in range(3))
     receipt = project.folder / ".rejoinder/runs" / broken / "run.json"
@@ -244,6 +256,7 @@ def test_a_reader_that_closes_the_pipe_ends_nothing(project: Project) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (1, b"{\n", b"")
 
 
+@pytest.mark.slow
 def test_votes_of_judges_tell_their_noise(project: Project) -> None:
     judge = {"name": "judge", "provider": "scripted", "replies": ["x"], "judge": [0.9, 0.7, 0.8, 0.6]}
     content = {
@@ -283,6 +296,7 @@ EDITS: dict[str, tuple[str, Edit]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "change"), EDITS.values(), ids=EDITS.keys())
 def test_a_damaged_run_ends_with_3(project: Project, name: str, change: Edit) -> None:
     a, b = run_broken(project, 0, "--repeat", "3"), run_broken(project, 0, "--repeat", "3")
@@ -295,6 +309,7 @@ def test_a_damaged_run_ends_with_3(project: Project, name: str, change: Edit) ->
 # From Python
 
 
+@pytest.mark.slow
 def test_compare_is_a_function(project: Project) -> None:
     run_broken(project, 0)
     run_broken(project, 8)
@@ -308,6 +323,7 @@ def test_compare_is_a_function(project: Project) -> None:
         rejoinder.compare("nothing")
 
 
+@pytest.mark.slow
 def test_a_baseline_stands_for_its_run(project: Project) -> None:
     first, second = run_broken(project, 0), run_broken(project, 8)
     project.run("bless", first, "--name", "main")

@@ -154,6 +154,7 @@ def test_options_of_a_collector_go_together(project: Project, arguments: tuple[s
     assert "--endpoint" in refusal_of(project, "export", *arguments)
 
 
+@pytest.mark.slow
 def test_spans_are_sent_to_a_collector(project: Project) -> None:
     run(project, SUITE)
     with Collector().open() as collector:

@@ -70,6 +70,7 @@ def test_the_same_case_of_another_suite_is_not_meant(project: Project) -> None:
     assert [result["suite"] for result in project.run_json("run", "--failed", code=1)["results"]] == ["b"]
 
 
+@pytest.mark.slow
 def test_suites_of_one_name_with_the_same_cases_stay_two(project: Project) -> None:
     """In the summary, at the end of a run, in a comparison, in a gate and in what is run again."""
     project.write("rows.csv", "id\nsame\n")

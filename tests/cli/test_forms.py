@@ -86,6 +86,7 @@ def half(*replies: str) -> Raw:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("terminal")
 def test_every_screen_has_words_alone_where_they_are_wanted(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     run(project, half("yes"))

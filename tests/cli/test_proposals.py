@@ -94,6 +94,7 @@ def test_a_dead_target_of_a_suite_is_found(project: Project, file: str) -> None:
     assert row["name"] == "dead"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", ["--budget-tokens", "--budget-usd"])
 @pytest.mark.parametrize("follow_up", [False, True])
 def test_the_proposed_budget_is_enough_for_all_the_rest(project: Project, budget: str, follow_up: bool) -> None:

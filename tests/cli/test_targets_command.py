@@ -408,6 +408,7 @@ def models(monkeypatch: pytest.MonkeyPatch) -> Any:
         yield server
 
 
+@pytest.mark.slow
 @spec("V5", "V8")
 def test_a_pattern_stands_for_models_whose_provider_has_a_key(project: Project, models: FakeServer) -> None:
     assert len(match_models(["*/gpt-5-mini"])) > 1, "others offer it, too"
@@ -449,6 +450,7 @@ def test_a_pattern_is_narrowed_by_price_and_provider(
     assert {request.body["model"] for request in models.requests} == {name.partition("/")[2] for name in expected}
 
 
+@pytest.mark.slow
 @spec("V5")
 def test_all_is_every_model_that_can_be_asked(project: Project, models: FakeServer) -> None:
     expected = match_models(["all"], providers=["openai"], quartiles=[2])
@@ -469,6 +471,7 @@ def test_models_that_the_project_prices_itself_are_matched(project: Project, mod
     assert asked(project, "-m", "openai/ft:*") == ["openai/ft:mine"]
 
 
+@pytest.mark.slow
 @spec("V7")
 def test_more_than_five_models_need_consent(project: Project, models: FakeServer) -> None:
     found = match_models(["openai/gpt-5*"])
@@ -600,6 +603,7 @@ def test_one_target_needs_no_table(project: Project) -> None:
 # The command line wins
 
 
+@pytest.mark.slow
 @spec("P28", "V6")
 @pytest.mark.parametrize("option", ["-m", "--target", "pattern"])
 def test_the_command_s_target_wins_over_every_other(
@@ -626,6 +630,7 @@ def test_the_command_s_target_wins_over_every_other(
     assert asked(project, suite=SUITE) == ["project"]
 
 
+@pytest.mark.slow
 @spec("P28")
 def test_the_command_s_system_prompt_wins_over_every_other(project: Project) -> None:
     def systems(suite: Raw, *arguments: str) -> list[str]:

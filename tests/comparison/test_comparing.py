@@ -265,6 +265,7 @@ def test_other_words_of_the_same_verdict_are_counted() -> None:
     assert compared([one("a", "p"), one("b", "p")], [reworded, one("b", "p")]).same_words == 1
 
 
+@pytest.mark.slow
 def test_the_same_words_of_other_trials_are_other_words() -> None:
     def trials(case: str, *replies: str) -> list[Result]:
         return [one(case, "p", trial, turns=(turn(reply),)) for trial, reply in enumerate(replies, 1)]
@@ -317,6 +318,7 @@ def negate(figure: Any) -> None:
 DELTAS = ("cost", "latency_s", "tokens")
 
 
+@pytest.mark.slow
 @given(outcomes, outcomes)
 @bounded(150)
 def test_swapped_runs_give_the_mirrored_comparison(a: dict[str, str], b: dict[str, str]) -> None:
@@ -348,6 +350,7 @@ def assert_close(got: Any, expected: Any) -> None:
         assert got == expected
 
 
+@pytest.mark.slow
 @given(outcomes, st.randoms(use_true_random=False))
 @bounded(50)
 def test_the_order_of_results_does_not_matter(a: dict[str, str], random: Any) -> None:

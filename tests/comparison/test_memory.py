@@ -55,6 +55,7 @@ def peak_of(cases: int, *, in_order: bool) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_order", [True, False])
 def test_memory_does_not_grow_with_cases(in_order: bool) -> None:
     """A third of the cases flip; out of order, a third of them has other names, too."""
@@ -64,6 +65,7 @@ def test_memory_does_not_grow_with_cases(in_order: bool) -> None:
     assert grown < BOUND, f"{grown:.0f} bytes for each further case"
 
 
+@pytest.mark.slow
 def test_counting_a_run_does_not_grow_with_cases() -> None:
     def peak(cases: int) -> int:
         run, results = receipt(planned=cases), Cases(cases, breaks=3)

@@ -141,6 +141,7 @@ def test_the_cap_holds_when_calls_fail_time_out_break_and_are_refused(seed: int,
         assert server.usd <= more["run"]["budget"]["spent_usd"] + SLACK <= 2 * budget + 2 * SLACK
 
 
+@pytest.mark.slow
 def test_a_budget_that_suffices_is_no_hindrance(priced: Project, server: PaidServer) -> None:
     content = make_suite(server.fake.url, 8, embeds=True)
     free = run(priced, content, code=None)
@@ -163,6 +164,7 @@ def test_a_budget_that_does_not_suffice_for_the_first_call_sends_nothing(priced:
     assert server.keys == []
 
 
+@pytest.mark.slow
 @spec("B11")
 def test_the_user_is_told_how_to_go_on(priced: Project, server: PaidServer) -> None:
     priced.write("evals.yaml", make_suite(server.fake.url, 30))
@@ -207,6 +209,7 @@ def test_a_run_that_is_given_more_goes_on_and_asks_nothing_twice(priced: Project
     assert comparable(document) == comparable(whole)
 
 
+@pytest.mark.slow
 @spec("B11")
 def test_a_run_that_is_given_no_more_stops_at_once_again(priced: Project, server: PaidServer) -> None:
     content = one_case(server.fake.url)
@@ -223,6 +226,7 @@ def test_a_run_that_is_given_no_more_stops_at_once_again(priced: Project, server
         assert comparable(again)["results"] == comparable(document)["results"]
 
 
+@pytest.mark.slow
 def test_a_budget_may_come_later(priced: Project, server: PaidServer) -> None:
     """What was spent before there was one counts as well."""
     content = make_suite(server.fake.url, 10)
@@ -318,6 +322,7 @@ def test_a_price_that_came_later_counts_for_what_was_asked_before(project: Proje
     assert stopped["run"]["budget"]["spent_usd"] == pytest.approx(spent)
 
 
+@pytest.mark.slow
 def test_the_parts_of_a_merged_run_have_spent(priced: Project, server: PaidServer) -> None:
     content = make_suite(server.fake.url, 12)
     parts = [run(priced, content, "--shard", f"{n}/2", "--budget-usd", "0.01", code=None) for n in (1, 2)]
@@ -581,6 +586,7 @@ def wired(name: str, url: str, **more: Any) -> Raw:
     return {"targets": [{"name": "it", **target, **where, **more}], "evals": [case]}
 
 
+@pytest.mark.slow
 @spec("B11")
 @pytest.mark.parametrize("name", WIRES)
 def test_the_longest_reply_is_sent_to_every_api(name: str, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -692,6 +698,7 @@ def test_the_most_is_never_below_what_bytes_make(name: str, tmp_path: Path) -> N
     asyncio.run(target.provider.close())
 
 
+@pytest.mark.slow
 @given(text=TEXT)
 @settings(max_examples=60, deadline=None)
 def test_the_most_of_a_vector_has_no_reply_in_it(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -704,6 +711,7 @@ def test_the_most_of_a_vector_has_no_reply_in_it(text: str, tmp_path_factory: py
 RATE = st.floats(0, 100)
 
 
+@pytest.mark.slow
 @spec("B11", "R66")
 @given(
     price=st.builds(Price, input=RATE, output=RATE, cached=st.none() | RATE, cache_write=st.none() | RATE),

@@ -108,6 +108,7 @@ def everything(project: Project) -> bytes:
 # What is asked again, and what is not
 
 
+@pytest.mark.slow
 @spec("A19", "A21", "B14")
 def test_a_second_run_is_answered_from_the_cache_with_equal_results(project: Project, server: FakeServer) -> None:
     cases = [
@@ -198,6 +199,7 @@ def test_settings_that_do_not_affect_answers_keep_the_cache(change: str, project
     assert len(server.requests) == 1
 
 
+@pytest.mark.slow
 def test_command_options_that_do_not_affect_answers_keep_the_cache(project: Project, server: FakeServer) -> None:
     run(project, suite(server), "--workers", "3")
     more = ("--workers", "1", "--timeout", "9", "--max-retries", "0", "--include", "messages", "--limit", "1")
@@ -389,6 +391,7 @@ def make_older(project: Project, seconds: float) -> None:
     store.close()
 
 
+@pytest.mark.slow
 @spec("A19")
 def test_an_answer_that_is_too_old_is_asked_for_again(project: Project, server: FakeServer) -> None:
     run(project, suite(server))

@@ -336,6 +336,7 @@ def test_two_suites_of_one_name_do_not_meet(project: Project) -> None:
 # Secrets.
 
 
+@pytest.mark.slow
 def test_no_secret_is_in_a_cassette_and_it_plays_all_the_same(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -458,6 +459,7 @@ def test_a_failure_is_recorded_with_its_attempts(project: Project) -> None:
     assert plain(replay(project, code=3)) == plain(first)
 
 
+@pytest.mark.slow
 def test_checks_of_ones_own_run_again(project: Project, module: Callable[[str], str]) -> None:
     """They are part of what is tested, so they say what they say now."""
     name = module("calls = []\ndef either(context):\n    calls.append(1)\n    return len(calls) == 1\n")
@@ -489,6 +491,7 @@ server.serve_forever()
 """
 
 
+@pytest.mark.slow
 def test_webhooks_are_answered_from_the_cassette(project: Project) -> None:
     """With what they were sent, but for what is another on each machine: so another reply is not graded by them."""
     project.write("files/team.instructions.md", "Be polite.")
@@ -522,6 +525,7 @@ def test_webhooks_are_answered_from_the_cassette(project: Project) -> None:
 # What is not needed any more.
 
 
+@pytest.mark.slow
 def test_stale_recordings_are_named(project: Project) -> None:
     first = record(project, SIMPLE, "--repeat", "2", code=0)
     assert "stale" not in replay(project, "--repeat", "2", code=0)["run"]
@@ -697,6 +701,7 @@ def test_options_that_contradict_each_other_are_refused(project: Project) -> Non
     assert (result.exit_code, "there is no folder nowhere" in result.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_run_from_cassettes_is_a_run_like_any_other(project: Project) -> None:
     first = record(project, SIMPLE, code=0)
     again = replay(project, code=0)
@@ -735,6 +740,7 @@ def test_a_folder_in_which_nothing_may_be_written_can_be_played_from(project: Pr
 REPLAYING = {"name": "recorded", "provider": "replay", "cassettes": "cassettes"}
 
 
+@pytest.mark.slow
 def test_a_target_may_answer_from_cassettes(project: Project) -> None:
     """As candidate under another name, with retries and errors as they were; what it does not have is an error."""
     suite = json.loads(json.dumps(SIMPLE))

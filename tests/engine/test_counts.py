@@ -34,6 +34,7 @@ def answer(request):
 """
 
 
+@pytest.mark.slow
 @spec("P45")
 @pytest.mark.parametrize(
     ("names", "low", "high"), [(["always"] * 20, 0.8203, 1.0), (["always"] * 19 + ["often"], 0.8667, 0.9993)]
@@ -427,6 +428,7 @@ def test_a_deaf_model_is_not_said_to_listen_and_one_that_listens_is(project: Pro
     assert "listens (answered back once 100%" in project.run("show", "--verbose", code=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, {"control": "afresh"}])
 def test_a_deaf_model_with_many_chances_is_not_said_to_listen(project: Project, more: Raw) -> None:
     """Asked three times more it is right by chance more often than asked afresh once: the first follow-up counts."""
@@ -524,6 +526,7 @@ def test_a_failure_beside_one_with_a_control_is_counted(project: Project) -> Non
     assert (compared.a.failures, compared.a.uncontrolled) == (1, 1)
 
 
+@pytest.mark.slow
 def test_what_is_in_quarantine_decides_no_gate_and_no_comparison(project: Project) -> None:
     def played(flaky: str) -> rejoinder.RunReport:
         replies = {f"c{n}": ["yes"] for n in range(9)} | {"flaky": [flaky]}
@@ -539,6 +542,7 @@ def test_what_is_in_quarantine_decides_no_gate_and_no_comparison(project: Projec
     assert project.invoke("verify", bad.run.id).exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_comparison_uses_the_control_of_both_runs(project: Project) -> None:
     project.write("own.py", DEAF)
     runs = [play(project, recovering(20, control="afresh"), python(name)) for name in ("deaf", "listens")]

@@ -97,6 +97,7 @@ def test_one_limiter_slows_both_processes_down(project: Project, suite: Raw) -> 
     assert limit.refused == 3
 
 
+@pytest.mark.slow
 def test_jobs_of_data_sets_are_found_by_reference(project: Project) -> None:
     project.write("rows.jsonl", "".join(json.dumps({"id": f"r{n}", "topic": "x" * 5000}) + "\n" for n in range(40)))
     file = project.write(

@@ -161,6 +161,7 @@ def test_cases_without_names_are_known_by_their_words(project: Project) -> None:
     assert [part - {"New"} for part in after] == before
 
 
+@pytest.mark.slow
 def test_a_limit_counts_cases_of_the_whole(project: Project, model: Model) -> None:
     project.write("evals.yaml", suite(model, *many(12)))
     parts = shards(project, 3, "--limit", "7")
@@ -217,6 +218,7 @@ def test_all_parts_together_are_the_whole(project: Project, model: Model) -> Non
     assert not model.asked
 
 
+@pytest.mark.slow
 def test_what_no_part_has_is_left_open_and_only_that_is_asked(project: Project, model: Model) -> None:
     project.write("evals.yaml", suite(model, *RICH))
     whole = run(project)
@@ -238,6 +240,7 @@ def _case_of(request: Received) -> str:
     return next(message["content"] for message in request.body["messages"] if message["role"] == "user")
 
 
+@pytest.mark.slow
 def test_cases_with_the_same_words_are_not_lost(project: Project, model: Model) -> None:
     """They are told apart by their order in the whole, so no part may have one of them alone."""
     project.write(".rejoinder/targets.yaml", {"targets": suite(model)["targets"]})
@@ -268,6 +271,7 @@ def test_a_failure_in_one_part_does_not_hide_an_answer_in_another(project: Proje
         assert came_to(merge(project, *order, code=0)) == came_to(good)
 
 
+@pytest.mark.slow
 def test_parts_of_another_machine_are_merged_here(project: Project, model: Model, tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.mkdir()
@@ -290,6 +294,7 @@ def test_parts_of_another_machine_are_merged_here(project: Project, model: Model
     assert not model.asked
 
 
+@pytest.mark.slow
 def test_what_is_no_part_of_the_same_is_refused(project: Project, model: Model) -> None:
     project.write("evals.yaml", suite(model, *many(2)))
     project.write("others.yaml", suite(model, *many(2)))
@@ -416,6 +421,7 @@ def test_parts_that_asked_different_models_are_refused(
 # What did not pass
 
 
+@pytest.mark.slow
 def test_what_did_not_pass_is_run_again_and_nothing_else(project: Project, model: Model) -> None:
     bad = {"contains": "never"}
     broken = {"llm_judge": {"criteria": "?", "target": "silent"}}

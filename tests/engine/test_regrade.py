@@ -313,6 +313,7 @@ def test_conversations_that_were_skipped_stay_skipped(project: Project, talker: 
     assert (statuses(now), now["changes"], talker.asked) == (statuses(first), [], [])
 
 
+@pytest.mark.slow
 def test_grading_under_a_budget_says_how_to_go_on(project: Project, talker: Talker) -> None:
     cases = [case(name, {"contains": "answer"}) for name in "abcd"]
     first = run(project, suite(talker, *cases), code=0)
@@ -365,6 +366,7 @@ def test_new_grades_that_were_cut_off_are_resumed_without_asking_candidates(proj
     assert said(document) == said(first)
 
 
+@pytest.mark.slow
 def test_a_judge_that_was_not_there_can_be_asked_again(project: Project, talker: Talker) -> None:
     run(project, suite(talker, case("a", {"contains": "answer"})), code=0)
     content = suite(talker, case("a", JUDGED))
@@ -431,6 +433,7 @@ def test_what_was_skipped_is_skipped_by_the_checks_of_another_file(project: Proj
 # Another course from a turn on
 
 
+@pytest.mark.slow
 def test_a_conversation_is_taken_up_at_every_turn(project: Project, talker: Talker) -> None:
     content = suite(talker, case("a", *chain("Sure?", "Really?", "Last word?")), case("b", {"contains": "answer"}))
     first = run(project, content, code=1)
@@ -513,6 +516,7 @@ def test_trials_and_targets_all_begin_with_the_same_turns(project: Project, talk
     assert len({turns[2] for turns in said(forked)}) == 6
 
 
+@pytest.mark.slow
 def test_each_target_of_a_run_has_a_conversation_of_its_own(project: Project, talker: Talker) -> None:
     content = suite(talker, case("a", *chain("Sure?")))
     first = run(project, content, "--target", "it", "--target", "other", code=1)
@@ -524,6 +528,7 @@ def test_each_target_of_a_run_has_a_conversation_of_its_own(project: Project, ta
         assert said(forked)[0][0] == said(first)[place][0]
 
 
+@pytest.mark.slow
 def test_judges_of_the_turns_before_are_told_apart(project: Project, talker: Talker) -> None:
     """Judges are asked at the same time, and some are asked again. Who comes first is an accident, and must not decide
     whose answer is whose."""
@@ -557,6 +562,7 @@ def test_cases_with_the_same_words_have_their_own_conversations(project: Project
         assert len(talker.asked) == 1
 
 
+@pytest.mark.slow
 def test_a_fork_is_a_run_like_any_other(project: Project, talker: Talker, recorded: Raw) -> None:
     forked = fork(project, recorded, 2, "--prompt", "Are you joking?")
     talker.fake.reset()
@@ -574,6 +580,7 @@ def test_a_fork_is_a_run_like_any_other(project: Project, talker: Talker, record
     assert talker.asked == []
 
 
+@pytest.mark.slow
 def test_a_fork_of_a_fork_keeps_what_was_said_there(project: Project, talker: Talker, recorded: Raw) -> None:
     forked = fork(project, recorded, 2, "--prompt", "Are you joking?", "--system", "Be brief.")
     talker.fake.reset()

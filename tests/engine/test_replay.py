@@ -87,6 +87,7 @@ async def reply(request):
 """
 
 
+@pytest.mark.slow
 def test_votes_that_were_asked_for_again_keep_their_places_however_long_each_took(
     project: Project, module: Callable[[str], str]
 ) -> None:
@@ -291,6 +292,7 @@ def place(result: Raw) -> tuple[str, str, int]:
     return result["id"], result["target"], result["trial"]
 
 
+@pytest.mark.slow
 def test_what_resume_asked_plays_as_well(project: Project, module: Callable[[str], str]) -> None:
     name = module(
         "calls = []\n"
@@ -320,6 +322,7 @@ def edited(*path: Any, to: Any) -> Raw:
     return suite
 
 
+@pytest.mark.slow
 def test_a_replayed_run_can_be_shown_and_taken_up_like_any_other(project: Project) -> None:
     project.write("evals.yaml", SIMPLE)
     first = play(project, "run", "evals.yaml")
@@ -463,6 +466,7 @@ def test_a_new_case_is_missed_and_named(project: Project) -> None:
     assert "has no recording for turn 1 of `it`" in by_case(play(project, "replay", code=3))["four"]["error"]["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["model", "temperature"])
 def test_another_model_or_setting_is_missed_and_said(
     project: Project, served: Raw, monkeypatch: pytest.MonkeyPatch, setting: str
@@ -528,6 +532,7 @@ def test_a_long_difference_is_cut_and_found_quickly(project: Project) -> None:
     assert results["long"]["error"]["message"].endswith("\n Here it is.\n-Really.\n+Not really.")
 
 
+@pytest.mark.slow
 def test_scripts_that_changed_run_again_and_others_do_not(project: Project) -> None:
     """What is done on this machine is no call: where it is another script, it has to say what it says now."""
     script = "import json, pathlib, sys\npathlib.Path('ran').open('a').write('x')\nprint(json.dumps({'score': %s}))\n"
@@ -562,6 +567,7 @@ def test_a_suite_that_is_gone_plays_from_the_run_itself(project: Project) -> Non
     assert essence(play(project, "replay", code=0)) == essence(first)
 
 
+@pytest.mark.slow
 def test_a_secret_in_a_prompt_plays_and_stays_secret(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Recorded under its name, put back to be compared, and hidden where a difference is shown."""
     monkeypatch.setenv("REJOINDER_SECRET_CODE", "7eC0ffee51b6A9d2")

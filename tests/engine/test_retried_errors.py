@@ -50,6 +50,7 @@ def asked(project: Project) -> list[str]:
     return lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rubbish", ["what a nice answer", '{"passed": true}', '{"better": "maybe"}'])
 def test_only_an_unreadable_judge_is_asked_again(
     project: Project, monkeypatch: pytest.MonkeyPatch, rubbish: str

@@ -1169,6 +1169,7 @@ def test_the_bar(passed: int, failed: int, plus: int, project: Project) -> None:
 # Recorded runs
 
 
+@pytest.mark.slow
 def test_show_gives_the_same_document(project: Project) -> None:
     document = run(project, MIXED, "--include", "messages")
     identity, folder = document["run"]["id"], document["run"]["folder"]

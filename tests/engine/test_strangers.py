@@ -257,6 +257,7 @@ def test_new_grades_of_a_foreign_folder_lie_in_the_project_and_can_be_resumed_by
     assert tree(folder) == before
 
 
+@pytest.mark.slow
 @pytest.mark.spec("P40")
 @pytest.mark.parametrize("command", ["resume", "replay", "grade"])
 def test_no_code_is_decided_by_the_command(command: str, desk: Desk) -> None:
@@ -297,6 +298,7 @@ def test_a_folder_from_elsewhere_does_not_choose_whom_to_ask_or_what_to_say(
     assert "--trust" in refusal(desk, "resume", str(folder))
 
 
+@pytest.mark.slow
 @pytest.mark.spec("P40")
 def test_a_journal_from_elsewhere_cannot_name_a_secret_and_have_it_sent(desk: Desk, stranger: Stranger) -> None:
     with FakeServer() as candidate, FakeServer(lambda request: Answer('{"score": 1, "reasoning": "fine"}')) as judge:

@@ -55,6 +55,7 @@ def test_patterns_match_from_the_project_root_and_from_the_repository_root(tree:
         assert "Be brief." in shown(tree, pattern, "prompts/p.md")["guidelines"]
 
 
+@pytest.mark.slow
 @spec("P31")
 def test_code_evaluators_get_such_a_file_as_a_guideline(tree: Project) -> None:
     script = "import json,sys; d=json.load(sys.stdin); print(json.dumps({'score': len(d['guideline_paths'])}))"

@@ -48,6 +48,7 @@ def test_text_and_files_are_separated_by_a_blank_line_and_texts_by_a_newline(sni
     assert reference(snippets, texts) == "one\ntwo"
 
 
+@pytest.mark.slow
 @spec("P33")
 def test_code_evaluators_get_the_boundaries_too(snippets: Project) -> None:
     script = (

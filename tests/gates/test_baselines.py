@@ -66,6 +66,7 @@ def test_the_same_run_gives_the_same_bytes_and_no_reply_is_in_them(project: Proj
     assert len(first.splitlines()) == 6 + 2 + 2  # a line for each case
 
 
+@pytest.mark.slow
 def test_costs_and_errors_of_trials_are_kept(project: Project) -> None:
     with FakeServer(Answer("yes", input_tokens=1000, output_tokens=100)) as server:
         priced = behind(server, "gpt-4o-mini", max_retries=0)
@@ -183,6 +184,7 @@ def test_a_baseline_of_another_format_says_so(project: Project) -> None:
     assert error.exit_code == 3
 
 
+@pytest.mark.slow
 def test_what_is_too_large_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "main.json"
     with path.open("wb") as stream:
@@ -217,6 +219,7 @@ cases = st.lists(
 baselines = st.builds(Baseline, st.just(FORMAT), names, st.lists(names, max_size=2).map(tuple), amounts, cases)
 
 
+@pytest.mark.slow
 @given(baselines)
 @bounded(50)
 def test_what_is_written_is_read_back(baseline: Baseline) -> None:
@@ -249,6 +252,7 @@ mutations = st.tuples(
 )
 
 
+@pytest.mark.slow
 @given(baselines, mutations)
 @bounded(150)
 def test_a_changed_baseline_is_read_or_refused_in_words(baseline: Baseline, mutation: Any) -> None:

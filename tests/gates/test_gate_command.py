@@ -49,6 +49,7 @@ def test_a_run_may_stand_for_a_baseline(project: Project) -> None:
     assert project.run_json("gate", "--against", folder, code=1)["verdict"] == "fail"
 
 
+@pytest.mark.slow
 def test_the_gate_of_several_rules_in_words(project: Project) -> None:
     first = run_of(project, answers(26, 4))
     project.run("bless")
@@ -94,6 +95,7 @@ def test_what_is_in_quarantine_is_named(project: Project) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_terminal_is_told_what_to_type_next(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     first = run_of(project, answers(5))
     project.run("bless")
@@ -142,6 +144,7 @@ def test_a_run_that_its_budget_ended_cannot_be_told(project: Project) -> None:
     assert found["reason"].endswith("of 2: no rate yet")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [("--limit", "3"), ("--case", "c001"), ("--failed-from", "last"), ("--shard", "1/3")]
 )
@@ -217,6 +220,7 @@ def test_exit_codes_of_the_real_command(project: Project) -> None:
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.slow
 def test_a_run_is_not_compared_with_itself(project: Project) -> None:
     run_of(project, answers(50))
     project.run("bless")
@@ -225,6 +229,7 @@ def test_a_run_is_not_compared_with_itself(project: Project) -> None:
         assert "it is compared with itself" in rule["reason"]
 
 
+@pytest.mark.slow
 def test_cases_that_were_run_again_because_they_failed_tell_nothing(project: Project) -> None:
     run_of(project, answers(20, 20))
     project.run("bless")

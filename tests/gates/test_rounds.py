@@ -71,6 +71,7 @@ def test_rounds_end_as_soon_as_they_tell(
     assert records["asked"] == records["told"] == len(told_in(only_run(project.folder)))  # no call was made twice
 
 
+@pytest.mark.slow
 def test_there_are_no_more_rounds_than_the_baseline_has_repeats(project: Project) -> None:
     bless(project, answers(6), repeats=3)
     document = run(project, suite_of(answers(6)), *AUTO)

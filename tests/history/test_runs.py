@@ -210,6 +210,7 @@ def test_a_date_without_a_time_is_the_whole_day(project: Project) -> None:
 # Names of runs
 
 
+@pytest.mark.slow
 def test_commands_take_names_of_runs(project: Project) -> None:
     first, second, third = started(project, "yes"), started(project, "no", name="rivers"), started(project, "yes")
 
@@ -227,6 +228,7 @@ def test_commands_take_names_of_runs(project: Project) -> None:
 # Tags, notes and deleting
 
 
+@pytest.mark.slow
 def test_tags_and_notes_lie_in_the_folder_and_are_found(project: Project) -> None:
     first, second = started(project, "yes"), started(project, "yes")
     project.run("runs", "tag", first, "good", "v1.2")

@@ -212,6 +212,7 @@ def test_the_environment_wins_over_saved_secrets(project: Project, monkeypatch: 
     assert SECRET not in sent[1]
 
 
+@pytest.mark.slow
 def test_a_saved_secret_is_sent_and_stands_nowhere(project: Project) -> None:
     """Neither in a file below the project nor in what commands print, though the model repeats it."""
     set_secret("door.code")
@@ -265,6 +266,7 @@ def test_a_run_can_be_resumed_with_the_saved_secret_and_not_without(project: Pro
     assert "there is no secret `token`; `rejoinder secret set token` saves one" in str(error)
 
 
+@pytest.mark.slow
 def test_a_prompt_asks_for_the_value_without_showing_it(project: Project, home: Path) -> None:
     """On a terminal the value is typed, and the terminal shows nothing of it."""
     pty = pytest.importorskip("pty")

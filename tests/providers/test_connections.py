@@ -106,6 +106,7 @@ def test_a_socks_proxy_is_refused_in_words(
 # TLS
 
 
+@pytest.mark.slow
 def test_the_system_is_asked_which_certificates_it_trusts(
     project: Project, authority: trustme.CA, server_tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:

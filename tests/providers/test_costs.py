@@ -159,6 +159,7 @@ def chance(seed: int) -> Callable[[Received], Answer | Fault]:
     return reply
 
 
+@pytest.mark.slow
 @spec("R66", "P27")
 @pytest.mark.parametrize("seed", range(4))
 def test_totals_are_the_sums_of_the_journal(seed: int, project: Project, serve: Any) -> None:

@@ -460,6 +460,7 @@ def test_texts_with_the_same_words_are_near_each_other(lab: Lab, api: str) -> No
     assert far < 0.3 < near < 0.95
 
 
+@pytest.mark.slow
 def test_the_clients_read_both_encodings(lab: Lab) -> None:
     for client, model in (("openai", "m"), ("azure", "deployed"), ("azure_v1", "deployed")):
         embeddings = lab.client(client).embeddings
@@ -587,6 +588,7 @@ def test_azure_needs_no_model_in_the_body_of_a_deployment(lab: Lab) -> None:
     assert (status, answer["model"], answer["data"][0]["embedding"]) == (200, "mine", embed("A text"))
 
 
+@pytest.mark.slow
 def test_the_fields_known_here_are_all_that_the_client_knows() -> None:
     """A client that learns a new field makes this test fail, and not the tests of users who use the field."""
     from google.genai import types

@@ -477,6 +477,7 @@ def test_an_expired_key_is_told_once_by_a_real_command(project: Project) -> None
     assert "rejoinder resume" in out
 
 
+@pytest.mark.slow
 def test_another_target_goes_on(project: Project) -> None:
     with FakeServer(expired) as server:
         other = {"name": "other", **openai(server), "model": "good"}
@@ -882,6 +883,7 @@ def test_any_service_with_no_reply(kind: Any, project: Project) -> None:
         assert_final(project, server, run_one(project, generic(server)), type="bad-response", status=200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", NONSENSE, ids=lambda body: repr(body[:20]))
 def test_whatever_any_service_answers_is_no_bug(body: bytes, project: Project) -> None:
     with FakeServer(status(200, body=body)) as server:

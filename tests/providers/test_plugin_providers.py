@@ -95,6 +95,7 @@ def test_a_broken_provider_is_named_before_anything_is_sent(
     assert "rejoinder/" not in ran.err  # the package's own frames, and none of ours
 
 
+@pytest.mark.slow
 def test_a_broken_provider_does_not_disturb_other_providers(tmp_path: Path, package: Path) -> None:
     (package / "parrots.py").write_text(PLUGIN.replace("def broken", "def broken(:"))
     ran = rejoinder(tmp_path, package, "mock", "run")

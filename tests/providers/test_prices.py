@@ -285,6 +285,7 @@ def test_a_fetched_table_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
 # The list of models.
 
 
+@pytest.mark.slow
 @spec("V8", "V18")
 def test_quartiles() -> None:
     models = known_models()
@@ -303,6 +304,7 @@ def test_quartiles() -> None:
     assert by_id["openai/gpt-4o-mini"].quartile in (1, 2)
 
 
+@pytest.mark.slow
 @spec("V18")
 def test_known_models_can_be_priced_under_the_name_they_are_listed_by() -> None:
     models, prices = known_models(), PriceList()
@@ -351,6 +353,7 @@ def test_overrides_in_the_list() -> None:
     assert all(by_id[name] == plain[name] for name in set(plain) - changed)
 
 
+@pytest.mark.slow
 @spec("V5", "V8")
 def test_patterns_of_models() -> None:
     fives = match_models(["openai/gpt-5*"])
@@ -372,6 +375,7 @@ def test_patterns_of_models() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_provider_has_its_other_names_in_patterns_and_filters() -> None:
     gemini = match_models(["gemini/*"])
     assert match_models(["google/*"]) == match_models(["Google-Gemini/*"]) == gemini

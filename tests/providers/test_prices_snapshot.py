@@ -75,6 +75,7 @@ def price_of_gpt_4o(prices: PriceTable) -> object:
 # What it says.
 
 
+@pytest.mark.slow
 def test_it_is_made_once_and_says_what_the_package_says(path: Path, reads: list[str]) -> None:
     assert read_snapshot() is None
     first, second = PriceTable(), PriceTable()

@@ -624,6 +624,7 @@ def server_that_hangs_up() -> Iterator[str]:
         thread.join(PATIENCE_S)
 
 
+@pytest.mark.slow
 def test_connections_that_are_closed_behind_our_back_lose_nothing(project: Project) -> None:
     with server_that_hangs_up() as url:
         target = {"name": "model", "provider": "openai", "model": "gpt-5-mini", "base_url": url}

@@ -102,6 +102,7 @@ def run(tmp_path: Path, site: Path, provider: str, *words: str) -> subprocess.Co
     )
 
 
+@pytest.mark.slow
 def test_a_plugin_says_what_it_is(tmp_path: Path, site: Path) -> None:
     source = "import msgspec, rejoinder.providers as p; print(msgspec.json.encode(p.info_of('meaning')).decode())"
     document = json.loads(run(tmp_path, site, "meaning", "-c", source).stdout)

@@ -67,6 +67,7 @@ def test_paraphrases_are_nearer_than_unrelated_texts(text: str, paraphrase: str,
     assert cosine(vector, far) < 0.4
 
 
+@pytest.mark.slow
 def test_vectors_are_those_of_the_package() -> None:
     import numpy
 
@@ -152,6 +153,7 @@ def test_a_broken_package_ends_the_target(monkeypatch: pytest.MonkeyPatch) -> No
     assert caught.value.ends_target
 
 
+@pytest.mark.slow
 def test_loading_leaves_the_root_logger_and_the_event_loop_alone() -> None:
     wordllama._load_model.cache_clear()
     before = logging.getLogger().handlers[:], logging.getLogger().level

@@ -28,6 +28,7 @@ def halved() -> RunComparison:
     return compared(results({f"c{n}": "p" for n in range(30)}), results({f"c{n}": "pf"[n % 2] for n in range(30)}))
 
 
+@pytest.mark.slow
 @given(hostile_texts, st.integers(40, 200), st.booleans())
 @bounded(60)
 def test_texts_of_others_stay_in_their_lines(text: str, width: int, symbols: bool) -> None:
@@ -73,6 +74,7 @@ def test_the_table_of_a_narrow_screen_leaves_columns_out() -> None:
         assert all(line.endswith("worse") and "-50" in line for line in rows)
 
 
+@pytest.mark.slow
 def test_the_counts_of_both_runs_leave_together() -> None:
     found = halved()
     for width in range(60, 120):

@@ -259,6 +259,7 @@ def test_a_reply_takes_five_rows_at_most(reply: str) -> None:
 MARKS = "\u0301" * 30_000
 
 
+@pytest.mark.slow
 def test_accents_without_letters_fill_rows_and_take_no_time() -> None:
     case = structs.replace(lost("a"), turns=(turn(MARKS, passed=False, checks=(check(False, reason=MARKS),)),))
     for lines in (shown(case, width=60), piped(case)):
@@ -279,6 +280,7 @@ def test_a_long_error_is_cut() -> None:
         assert sum(map(len, lines)) < 5_000
 
 
+@pytest.mark.slow
 def test_very_many_places_in_a_reply_take_no_time() -> None:
     bad = check(False, spans=tuple((n, n + 1) for n in range(20_000)))
     shown(structs.replace(lost("a"), turns=(turn("a\n" * 10_000, passed=False, checks=(bad,)),)))

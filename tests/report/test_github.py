@@ -53,6 +53,7 @@ def test_more_annotations_than_github_shows_are_counted() -> None:
     assert read(lines[-1])[2].startswith("15 more cases")
 
 
+@pytest.mark.slow
 @bounded(200)
 @given(hostile_texts)
 def test_no_text_leaves_its_annotation(text: str) -> None:

@@ -87,6 +87,7 @@ def test_a_text_is_code_whatever_it_says(text: str) -> None:
     assert token.type == "code_inline"
 
 
+@pytest.mark.slow
 @bounded(100)
 @given(hostile_texts)
 def test_no_text_changes_the_structure(text: str) -> None:

@@ -164,6 +164,7 @@ def test_a_run_without_results_is_read(name: str) -> None:
     assert (read(text) if text else []) == []
 
 
+@pytest.mark.slow
 @bounded(100)
 @given(hostile_texts)
 def test_no_text_breaks_the_document(text: str) -> None:

@@ -43,6 +43,7 @@ def test_what_was_said_is_sent_where_it_is_asked_for() -> None:
     assert b"gen_ai.input.messages" in gzip.decompress(collector.taken[0].body)
 
 
+@pytest.mark.slow
 def test_a_large_run_is_sent_in_parts() -> None:
     run = made_run(result(f"case-{number}", turn("x" * 20_000)) for number in range(100))
     with Collector().open() as collector:
@@ -135,6 +136,7 @@ def dripping(beginning: bytes, drop: bytes) -> Iterator[int]:
             thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("beginning", "drop"),
     [

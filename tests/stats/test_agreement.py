@@ -200,6 +200,7 @@ def test_kappa_does_not_mind_names(table: Confusion) -> None:
     assert turned(table).agreement == table.agreement
 
 
+@pytest.mark.slow
 def test_the_kappa_interval_covers() -> None:
     chance = random.Random(20240501)
     shares = [0.62, 0.08, 0.08, 0.22]
@@ -598,6 +599,7 @@ def test_a_clustered_rate_lies_in_its_interval(values: list[list[bool]]) -> None
     assert mirrored.interval == pytest.approx((1 - high, 1 - low), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_the_clustered_interval_covers_where_the_naive_one_does_not() -> None:
     chance = random.Random(71)
     covered, naive, rounds = 0, 0, 1500

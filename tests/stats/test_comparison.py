@@ -225,6 +225,7 @@ def test_swapped_runs_give_the_mirrored_answer(pairs: Pairs) -> None:
     assert there.interval[0] < there.interval[1], "never certain"
 
 
+@pytest.mark.slow
 @bounded(100)
 @given(some_pairs)
 def test_a_verdict_has_its_evidence(pairs: Pairs) -> None:
@@ -351,6 +352,7 @@ def verdicts(seed: int, rounds: int, cases: int, trials: int, drop: float) -> li
     return [compare_runs(drawn(draw, cases, trials, drop)) for _ in range(rounds)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cases", "trials"), [(20, 1), (20, 3), (50, 1), (50, 3)])
 def test_null_suites_raise_few_alarms(cases: int, trials: int) -> None:
     found = verdicts(22, 400, cases, trials, 0.0)
@@ -372,6 +374,7 @@ def test_the_interval_of_a_difference_covers(drop: float, cases: int, trials: in
     assert held / len(found) >= 0.92
 
 
+@pytest.mark.slow
 def test_a_drop_of_the_margin_is_seldom_called_none() -> None:
     found = verdicts(25, 300, 50, 5, 0.125)
     assert sum(one.verdict == "no-difference" for one in found) / len(found) <= 0.06

@@ -121,6 +121,7 @@ def test_a_look_is_a_rule() -> None:
     assert verdicts == ["fail", "pass", "cannot-tell"]
 
 
+@pytest.mark.slow
 def test_the_gate_seldom_fails_equal_runs_and_seldom_passes_a_drop() -> None:
     draw = Draw(81)
     failed = passed = 0

@@ -150,6 +150,7 @@ def answer(request):
 """
 
 
+@pytest.mark.slow
 def test_the_leaderboard_of_tau_bench_in_a_run(project: Project) -> None:
     """The same outcomes as replies: what the summary says of the run."""
     project.write("own.py", REPLAYED.format(passes=", ".join(map(str, AIRLINE))))

@@ -129,6 +129,7 @@ def test_the_order_of_cases_does_not_matter(counts: Counts, chance: object) -> N
     assert rate_of(sorted(counts)) == rate_of(counts)
 
 
+@pytest.mark.slow
 @bounded(100)
 @given(counts_of_cases.filter(lambda counts: sum(trials > 0 for _, trials in counts) > 1))
 def test_the_standard_error_is_that_of_a_ratio_of_clusters(counts: Counts) -> None:

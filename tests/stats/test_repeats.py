@@ -191,6 +191,7 @@ def planted(
     return rows
 
 
+@pytest.mark.slow
 def test_planted_noise_is_found() -> None:
     chance = random.Random(34)
     found = [judge_noise(planted(chance, (20, 3, 3), (0.15, 0.2, 0.3))) for _ in range(200)]

@@ -101,6 +101,7 @@ def played(draw: Draw, cases: int, drop: float) -> tuple[str, int]:
     raise AssertionError("the last look always tells")
 
 
+@pytest.mark.slow
 def test_no_change_raises_few_alarms_and_saves_rounds() -> None:
     draw = Draw(72)
     found = [played(draw, 50, 0.0) for _ in range(300)]
@@ -108,6 +109,7 @@ def test_no_change_raises_few_alarms_and_saves_rounds() -> None:
     assert sum(rounds for _, rounds in found) / 3000 <= 0.65
 
 
+@pytest.mark.slow
 def test_a_planted_drop_of_ten_points_is_found_early() -> None:
     draw = Draw(73)
     found = [played(draw, 50, 0.125) for _ in range(200)]

@@ -51,6 +51,7 @@ trials = st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 2)).map(
 )
 
 
+@pytest.mark.slow
 @bounded(100)
 @given(st.lists(st.tuples(trials, trials), max_size=40))
 def test_equal_cases_can_be_counted(pairs: list[tuple[Trials, Trials]]) -> None:

@@ -89,6 +89,7 @@ def test_an_alias_inside_what_it_names_is_refused(project: Project) -> None:
     assert refused(project, f"x-a: &a\n  <<: *a\n{GOOD}")["code"] == "too-many-aliases"
 
 
+@pytest.mark.slow
 @spec("P22")
 @pytest.mark.parametrize("merge", ["<<: [*a{n}, *a{n}]", "<<: *a{n}, <<: *a{n}", "<<: [*a{n}], k{n}: [*a{n}]"])
 @pytest.mark.parametrize("first", ["{}", "{x-k: 1}"])
@@ -113,6 +114,7 @@ def test_deep_nesting_is_refused(project: Project, opening: str) -> None:
     assert error["code"] == ("yaml-syntax" if opening == "--- - " else "too-deep")
 
 
+@pytest.mark.slow
 @spec("P22")
 @pytest.mark.parametrize(
     "text",
@@ -204,6 +206,7 @@ def test_a_huge_attachment_is_refused_unread(project: Project) -> None:
     assert error["path"] == "evals[0].input_messages[0].content[1]"
 
 
+@pytest.mark.slow
 def test_a_huge_row_of_a_data_set_is_refused(project: Project) -> None:
     for name in ("data.jsonl", "data.csv"):
         with project.write(name, "").open("wb") as stream:
@@ -315,6 +318,7 @@ def test_a_link_in_a_circle_as_data_set_is_refused(project: Project) -> None:
     assert codes(all_errors(project)) == ["unreadable-file"]
 
 
+@pytest.mark.slow
 def test_links_in_a_circle_among_folders_are_passed_over(project: Project) -> None:
     (project.folder / "inside").symlink_to(project.folder, target_is_directory=True)
     project.write("evals.yaml", GOOD)
@@ -370,6 +374,7 @@ def test_a_pipe_is_never_waited_for(project: Project, pipe: str, suite: str | No
     outside(project, command, "evals.yaml")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there are no devices here")
 def test_a_device_is_no_attachment(project: Project) -> None:
     project.write("evals.yaml", attaching("/dev/zero"))
@@ -931,6 +936,7 @@ def test_colour_can_be_forced_and_forbidden(project: Project) -> None:
     assert shown(project, "name: a: b\n", FORCE_COLOR="1", NO_COLOR="1") == plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["json", "sarif"])
 def test_machines_get_no_colour(project: Project, form: str) -> None:
     project.write("evals.yaml", "name: a: b\n")
