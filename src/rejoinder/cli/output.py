@@ -161,11 +161,11 @@ def echo_lines(lines: Iterable[Line], *, err: bool = False) -> None:
 
     stream = sys.stderr if err else sys.stdout
     colour, screen = wants_colour(stream), is_screen(stream)
-    rows = (tuple(Piece(printable_line(piece.text), piece.role) for piece in line) for line in lines)
     if colour or screen:
+        rows = (tuple(Piece(printable_line(piece.text), piece.role) for piece in line) for line in lines)
         _print((paint(row, colour=colour) for row in rows), err=err, color=True)
     else:
-        _print(map(plain_text, rows), err=err)
+        _print((printable_line(plain_text(line)) for line in lines), err=err)
 
 
 def _print(lines: Iterable[str], *, err: bool = False, color: bool | None = None) -> None:

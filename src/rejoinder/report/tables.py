@@ -23,8 +23,25 @@ class Column(Struct, frozen=True, kw_only=True, dict=True):
     """Which column goes first where a line is too long, and with it others of the same number; 0 stays."""
 
     @cached_property
+    def sizes(self) -> list[int]:
+        """Of the cells."""
+        return list(map(width_of_line, self.cells))
+
+    @cached_property
     def width(self) -> int:
-        return max(len(self.title), max(map(width_of_line, self.cells), default=0))
+        return max(len(self.title), max(self.sizes, default=0))
+
+    def padded(self) -> Iterator[Line]:
+        """The title and the cells, all as wide as the widest."""
+        yield self._fill((Piece(self.title, "quiet"),), len(self.title))
+        for cell, size in zip(self.cells, self.sizes, strict=True):
+            yield self._fill(cell, size)
+
+    def _fill(self, cell: Line, size: int) -> Line:
+        if size == self.width:
+            return cell
+        space = Piece(" " * (self.width - size))
+        return (space, *cell) if self.right else (*cell, space)
 
     @property
     def is_empty(self) -> bool:
@@ -37,9 +54,10 @@ def write_table(columns: Sequence[Column], form: Form) -> Iterator[Line]:
     is_wide = form.width is None or (not form.is_narrow and _total(listed, WIDE_GAP) <= form.width)
     gap = WIDE_GAP if is_wide else NARROW_GAP
     kept = _fitting(listed, form.width, gap)
-    titles: list[Line] = [(Piece(column.title, "quiet"),) for column in kept]
-    for cells in (titles, *zip(*(column.cells for column in kept), strict=True)):
-        yield from _row(cells, kept, form.width, gap)
+    between = Piece(" " * gap)
+    for cells in zip(*(column.padded() for column in kept), strict=True):
+        row = _joined(cells, between)
+        yield row if form.width is None else fitted(row, form.width)
 
 
 def _fitting(columns: list[Column], width: int | None, gap: int) -> list[Column]:
@@ -64,13 +82,12 @@ def _cut(columns: list[Column], width: int, gap: int) -> list[Column]:
     return [cut_one if column is widest else column for column in columns]
 
 
-def _row(cells: Sequence[Line], columns: Sequence[Column], width: int | None, gap: int) -> Iterator[Line]:
+def _joined(cells: Sequence[Line], between: Piece) -> Line:
+    """Without blanks at its end."""
     pieces: list[Piece] = []
-    for place, (cell, column) in enumerate(zip(cells, columns, strict=True)):
-        space = Piece(" " * (column.width - width_of_line(cell)))
-        between = [Piece(" " * gap)] if place else []
-        pieces += [*between, space, *cell] if column.right else [*between, *cell, space]
+    for cell in cells:
+        pieces += cell
+        pieces.append(between)
     while pieces and not pieces[-1].text.strip():
         pieces.pop()
-    row = tuple(piece for piece in pieces if piece.text)
-    yield row if width is None else fitted(row, width)
+    return tuple(pieces)
