@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
+import os
+import pty
+import struct
 import sys
+import termios
 
 import pytest
 
-from rejoinder.cli.output import echo_lines, form_for
+from rejoinder.cli.app import cli
+from rejoinder.cli.mistakes import Mistake
+from rejoinder.cli.output import echo_lines, form_for, show_error, show_message, size_of
+from rejoinder.errors import RejoinderError, UsageError
+from rejoinder.model import Problem
+from rejoinder.report.problems import write_problem
 from rejoinder.report.styled import PLAIN, Form, line
 from tests.engine.test_variants import two
 from tests.kit import Project, Raw, case, run, scripted
@@ -67,6 +77,56 @@ def test_colours_weights_and_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     assert printed(Terminal(), monkeypatch) == f"\x1b[1m✗\x1b[0m 2 failed \x1b[2m{quiet}\x1b[0m\n"
     assert printed(io.StringIO(), monkeypatch) == f"✗ 2 failed {quiet}\n"
+
+
+LONG_PATH = "/home/somebody/" + "folder/" * 12 + "evals.yaml"
+REFUSED = UsageError(
+    f"{LONG_PATH} cannot be read, because it is a folder and not a file", f"Then type `rejoinder run {LONG_PATH} -v`."
+)
+
+
+def refusal_of(error: RejoinderError, stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(sys, "stderr", stream)
+    show_error(error)
+    return stream.getvalue().splitlines()
+
+
+def test_errors_are_wrapped_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refusal_of(REFUSED, io.StringIO(), monkeypatch) == [f"error: {REFUSED.message}", REFUSED.hint]
+    monkeypatch.setenv("COLUMNS", "40")
+    rows = refusal_of(REFUSED, Terminal(), monkeypatch)
+    assert " ".join(row.strip() for row in rows) == f"error: {REFUSED.message} {REFUSED.hint}"
+    assert [row for row in rows if len(row) > 40] == [f"  {LONG_PATH}", f"  `rejoinder run {LONG_PATH} -v`."]
+    assert rows[2] == "  cannot be read, because it is a folder"
+    monkeypatch.setenv("CI", "true")
+    assert refusal_of(REFUSED, Terminal(), monkeypatch) == [f"error: {REFUSED.message}", REFUSED.hint]
+
+
+def test_commands_for_a_mistake_are_not_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    with pytest.raises(Mistake) as mistaken:
+        cli.main(["runn", "one/folder/evals.yaml", "--verbose"], standalone_mode=False)
+    shown = io.StringIO()
+    mistaken.value.show(shown)
+    show_message(shown.getvalue())
+    assert "\n  rejoinder run one/folder/evals.yaml --verbose\n  did you mean this?\n" in stream.getvalue()
+
+
+def test_words_of_a_problem_are_not_broken() -> None:
+    problem = Problem(file="evals.yaml", line=1, column=1, code="file-not-found", message=REFUSED.message)
+    assert any(row.strip() == LONG_PATH for row in write_problem(problem, width=50))
+
+
+def test_each_stream_has_its_own_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard error is a terminal where standard output is a file."""
+    monkeypatch.delenv("COLUMNS")
+    monkeypatch.delenv("LINES", raising=False)
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 57, 0, 0))
+    with os.fdopen(theirs, "w") as terminal, os.fdopen(ours):
+        assert size_of(terminal) == (57, 30)
+    assert size_of(io.StringIO()) == (100, 24)
 
 
 # Commands that obey it

@@ -136,7 +136,7 @@ def run() -> None:
 def _show(error: RejoinderError | click.ClickException | click.Abort | KeyboardInterrupt | OSError) -> int:
     """Say why a command ended; its exit code. Of errors of the operating system only a disk that takes no more is none
     of ours."""
-    from rejoinder.cli.output import echo, echo_text, show_error
+    from rejoinder.cli.output import echo, show_error, show_message
 
     if isinstance(error, OSError):
         from rejoinder.cli.streams import LostOutput
@@ -152,5 +152,5 @@ def _show(error: RejoinderError | click.ClickException | click.Abort | KeyboardI
     else:
         message = io.StringIO()
         error.show(message)
-        echo_text(message.getvalue().removesuffix("\n"), err=True)
+        show_message(message.getvalue().removesuffix("\n"))
     return error.exit_code

@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 from rejoinder.cli.streams import is_read
 from rejoinder.errors import RejoinderError
 from rejoinder.model import Problem
-from rejoinder.report.problems import Style, plain, printable_line, write_problem
+from rejoinder.report.problems import Style, message_rows, plain, printable_line, write_problem
 from rejoinder.report.words import count
 
 if TYPE_CHECKING:
@@ -143,11 +143,19 @@ def tell_passed_over(files: Sequence[str]) -> None:
 
 def width_of(stream: TextIO) -> int:
     """The terminal's width; a file is given a hundred columns."""
-    if not stream.isatty() and "COLUMNS" not in os.environ:
-        return 100
-    import shutil
+    return size_of(stream).columns
 
-    return shutil.get_terminal_size((100, 24)).columns
+
+def size_of(stream: TextIO) -> os.terminal_size:
+    """The size that this terminal has now, unless COLUMNS and LINES say otherwise. Standard output may be a file where
+    standard error is a terminal, so each is asked itself."""
+    try:
+        now = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):
+        now = os.terminal_size((0, 0))
+    told = [os.environ.get(name, "") for name in ("COLUMNS", "LINES")]
+    columns, lines = (int(text) if text.isdecimal() else 0 for text in told)
+    return os.terminal_size((columns or now.columns or 100, lines or now.lines or 24))
 
 
 def echo(*lines: str, err: bool = False) -> None:
@@ -184,9 +192,16 @@ def echo_text(text: str, *, err: bool = False) -> None:
 
 
 def show_error(error: RejoinderError) -> None:
-    echo_text(f"error: {error.message}", err=True)
-    if error.hint:
-        echo_text(error.hint, err=True)
+    show_message(f"error: {error.message}\n{error.hint}" if error.hint else f"error: {error.message}")
+
+
+def show_message(text: str) -> None:
+    """Print on standard error why something was not done: wrapped on a terminal, and as it is elsewhere."""
+    edge = form_for(sys.stderr).edge
+    if edge is None:
+        echo_text(text, err=True)
+    else:
+        _print(message_rows(text.replace("\r\n", "\n"), edge, hanging="  "), err=True)
 
 
 def show_problems(problems: Iterable[Problem], *, err: bool = False) -> None:

@@ -260,7 +260,7 @@ def folder_failure(folder: RunFolder, error: BaseException) -> JournalError:
     else:
         reason = reason_of(error) if isinstance(error, OSError) else str(error)
         message, cause = f"the run's folder {path} cannot be written: {reason}", error
-    hint = f"Everything recorded is safe. Now {remedy_for(cause)}, then: rejoinder resume {folder.id}"
+    hint = f"Everything recorded is safe. Now {remedy_for(cause)}, then: `rejoinder resume {folder.id}`"
     return JournalError(message, hint)
 
 

@@ -98,5 +98,5 @@ def _find_folder(target: Target, folders: tuple[str, ...]) -> Path:
             return folder
     raise UsageError(
         f"target `{target.name}` replays cassettes, and there is no folder `{written}`",
-        "Record one: rejoinder run --record DIR",
+        "Record one: `rejoinder run --record DIR`",
     )

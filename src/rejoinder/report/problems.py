@@ -3,6 +3,7 @@ code hosts show beside the lines."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -23,7 +24,7 @@ def write_problem(problem: Problem, *, width: int = 100, style: Style = plain) -
     is_whole_file = problem.source is None and not problem.path and (problem.line, problem.column) == (1, 1)
     place = printable(problem.file if is_whole_file else problem.place)
     yield f"{head} {style(place, 'place')}"
-    yield from _wrap(_shorten(problem.message, 2000), width, "  ")
+    yield from message_rows(_shorten(problem.message, 2000), max(40, width), "  ", "  ")
     gutter = max(3, len(str(problem.line)))
     if problem.source is not None and problem.source.strip():
         line, before = _window(problem.source, problem.column, max(20, width - gutter - 6))
@@ -76,6 +77,9 @@ def columns_of(text: str) -> int:
     )
 
 
+_UNIT = re.compile(r"^ *rejoinder .*?(?=   |$)| *(?:`[^`]*`|[^ `]|`)+")
+"""A word of a message with the spaces before it. A command is one word: in backticks, or where a line begins."""
+
 _VISIBLE = {"\t": "\N{RIGHTWARDS ARROW}", "\xa0": "\N{MIDDLE DOT}"}
 
 
@@ -108,13 +112,18 @@ def _shorten(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-def _wrap(text: str, width: int, indent: str) -> Iterator[str]:
-    import textwrap
-
+def message_rows(text: str, width: int, indent: str = "", hanging: str = "") -> Iterator[str]:
+    """A message in rows that are broken between words, and never within a path or a command, which one copies: such a
+    word has a row of its own, however long it is. `hanging`: what stands before all rows of a line but its first."""
     for line in text.split("\n"):
-        yield from textwrap.wrap(
-            printable(line), max(40, width), initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
-        ) or [indent.rstrip()]
+        row = ""
+        for unit in _UNIT.finditer(printable(line)):
+            if not row or columns_of(row) + columns_of(unit[0]) <= width:
+                row = f"{row}{unit[0]}" if row else f"{indent}{unit[0]}"
+            else:
+                yield row
+                row = f"{hanging}{unit[0].lstrip(' ')}"
+        yield row
 
 
 def write_sarif(problems: Sequence[Problem], version: str) -> dict[str, Any]:
