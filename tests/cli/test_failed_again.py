@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -53,6 +54,35 @@ def test_a_choice_of_cases_narrows_it(shop: Project) -> None:
 def test_one_run_is_named_and_no_more(shop: Project) -> None:
     assert "give one of them" in refusal(shop, "run", "--failed", "--failed-from", "last")
     assert "there are no runs" in refusal(shop, "run", "--failed")
+
+
+def failures_of(project: Project, *arguments: str) -> tuple[str, str]:
+    """The run whose failures were run again, and what was said."""
+    result = project.invoke("run", *arguments, "--failed", "--format", "json")
+    assert result.exit_code == 1, (result.stderr, result.exception)
+    return json.loads(result.stdout)["run"]["options"]["failed_from"], result.stderr
+
+
+def test_the_latest_run_of_the_named_suites_is_meant(shop: Project) -> None:
+    first = shop.run_json("run", "suites/shop.yaml", code=1)["run"]["id"]
+    one = {"id": "other", "prompt": "q", "checks": [{"contains": "yes"}]}
+    shop.write("suites/other.yaml", {"targets": [scripted("s", "no")], "evals": [one]})
+    other = shop.run_json("run", "suites/other.yaml", code=1)["run"]["id"]
+    assert "there are no runs of suites in " in refusal(shop, "run", "suites", "--failed")
+    used, said = failures_of(shop, "suites/shop.yaml")
+    assert used == first and f"again what did not pass in run {first}: 2 on small\n" in said
+    assert failures_of(shop, "suites/other.yaml")[0] == other
+
+
+def test_a_run_that_cannot_be_used_is_passed_over(shop: Project) -> None:
+    first = shop.run_json("run", "suites/shop.yaml", code=1)["run"]["id"]
+    shop.run("fork", "last", "--case", "refund-1", "--turn", "1", "--prompt", "Please!", code=None)
+    assert failures_of(shop)[0] == first, "a fork says something else"
+    damaged = shop.folder / ".rejoinder/runs" / shop.run_json("run", "suites/shop.yaml", code=1)["run"]["id"]
+    results = (damaged / "results.jsonl").read_bytes()
+    (damaged / "results.jsonl").write_bytes(results.replace(b'"failed"', b'"passed"'))
+    used, said = failures_of(shop)
+    assert used != damaged.name and f"run {damaged.name} is damaged, and is passed over\n" in said
 
 
 def test_what_passed_everywhere_is_not_run(shop: Project) -> None:

@@ -6,16 +6,52 @@ from collections import Counter
 from pathlib import Path
 
 from rejoinder.cli.output import echo
+from rejoinder.engine.folder import list_runs, runs_folder
 from rejoinder.engine.options import RunOptions
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.run import failed_pairs
+from rejoinder.engine.verify import find_damage
+from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model.chosen_names import ChosenNames
+from rejoinder.project import find_root
 from rejoinder.report.words import count
+from rejoinder.suite import find_files
+
+
+def latest_run(paths: tuple[Path, ...], *, trust: bool) -> RecordedRun:
+    """The latest run that can be used: of exactly the suites that are named, or of any where none are. Runs that are
+    damaged or open are passed over, and named; so are forks, which said something else. Raises UsageError where there
+    is none."""
+    root = find_root(Path.cwd(), Path.cwd())
+    wanted = {file.resolve() for file in find_files(paths)[0]} if paths else None
+    for folder in reversed(list_runs(root)):
+        recorded = RecordedRun(folder, root, trust=trust)
+        try:
+            if wanted is not None and {file.resolve() for file in _files_of(recorded) if file is not None} != wanted:
+                continue
+            if recorded.stored.options.answers.fork is not None:
+                continue
+            why = "is open in another process" if folder.is_busy else "is damaged" if find_damage(recorded) else None
+        except RejoinderError:
+            why = "cannot be read"
+        if why is None:
+            return recorded
+        echo(f"run {folder.id} {why}, and is passed over", err=True)
+    named = "" if wanted is None else f" of {', '.join(map(str, paths))}"
+    raise UsageError(
+        f"there are no runs{named} in {runs_folder(root)} whose failures could be run again",
+        "Start one without --failed, or name one with --failed-from RUN; `rejoinder runs` lists them.",
+    )
+
+
+def _files_of(recorded: RecordedRun) -> list[Path | None]:
+    """The file of each suite of a run; None for one that is gone."""
+    return [recorded.suite_file(suite) for suite in recorded.stored.suites]
 
 
 def files_again(recorded: RecordedRun) -> tuple[Path, ...]:
     """The files of a run's suites; none where one of them is gone."""
-    files = [recorded.suite_file(suite) for suite in recorded.stored.suites]
+    files = _files_of(recorded)
     here = Path.cwd()
     found = [file.relative_to(here) if file.is_relative_to(here) else file for file in files if file is not None]
     return tuple(found) if len(found) == len(files) else ()

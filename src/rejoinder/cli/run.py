@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
-from rejoinder.cli.again import files_again, only_failed
+from rejoinder.cli.again import files_again, latest_run, only_failed
 from rejoinder.cli.grouping import grouped
 from rejoinder.cli.help import HelpLayout, LaidOutCommand
 from rejoinder.cli.live import live_display
@@ -57,11 +57,13 @@ class StartFrom(Struct, frozen=True, kw_only=True):
     failed_from: str | None
     trust: bool
 
-    def failed_run(self) -> RecordedRun | None:
+    def failed_run(self, paths: tuple[Path, ...]) -> RecordedRun | None:
         """The run whose failures are run again."""
         if self.failed and self.failed_from is not None:
             raise click.UsageError("--failed means the latest run, and --failed-from names one: give one of them")
-        return open_recorded(self.failed_from, trust=self.trust) if self.failed or self.failed_from else None
+        if self.failed:
+            return latest_run(paths, trust=self.trust)
+        return open_recorded(self.failed_from, trust=self.trust) if self.failed_from else None
 
 
 class Extras(Struct, frozen=True, kw_only=True):
@@ -134,7 +136,9 @@ HELP = HelpLayout(
 @grouped(
     "start",
     lambda values: StartFrom(**values),
-    failed=click.option("--failed", is_flag=True, help="Run only what did not pass in the latest run."),
+    failed=click.option(
+        "--failed", is_flag=True, help="Run only what did not pass in the latest run, of PATHS if given."
+    ),
     failed_from=click.option("--failed-from", metavar="RUN", help="Run only what did not pass in RUN."),
     trust=trust_option,
 )
@@ -177,7 +181,7 @@ def command(
     folder = extras.dump_prompts
     if folder is not None and folder.is_file():  # `--dump-prompts evals.yaml` means the suite
         paths, folder = (folder, *paths), PROMPTS_FOLDER
-    before = start.failed_run()
+    before = start.failed_run(paths)
     if before is not None:
         paths = paths or files_again(before)
     options = choice.add_to(_with_cache(options, watching=extras.watching), paths)
