@@ -47,7 +47,18 @@ class Seen:
             kept = {name: value for name, value in os.environ.items() if name not in ("CI", "COLUMNS", "NO_COLOR")}
             kept |= {"TERM": "xterm-256color", "LANG": "C.UTF-8", **environment}
             os.execve(sys.executable, [sys.executable, "-m", "rejoinder", *arguments], kept)
-        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        self._set_size(COLUMNS)
+
+    def _set_size(self, columns: int) -> None:
+        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
+
+    def make_narrower(self, columns: int) -> None:
+        """As terminals do it: a row that has no room is broken in several. pyte would cut it."""
+        rows = [row.rstrip() for row in self.screen.display[: self.screen.cursor.y]]
+        self.screen = pyte.Screen(columns, ROWS)
+        self._stream = pyte.ByteStream(self.screen)
+        self._stream.feed("".join(f"{row}\r\n" for row in rows).encode())
+        self._set_size(columns)
 
     def read(self, until: Callable[[], bool] | None = None) -> int | None:
         """Feed the screen until something holds, or to the end; then the exit code."""
@@ -82,6 +93,20 @@ def test_rows_show_how_far_it_is_and_are_gone_at_the_end(project: Project) -> No
     assert not any("in flight" in line or "━" in line for line in seen.lines), seen.lines
     assert any(line.startswith("✗ 1 failed, 5 passed of 6") for line in seen.lines)
     assert seen.lines[-1].split("   ")[0].strip() == "rejoinder run --failed"
+
+
+def test_a_terminal_that_becomes_narrower_keeps_no_old_rows(project: Project) -> None:
+    project.write("evals.yaml", suite(700))
+    seen = Seen(project, "run", "evals.yaml")
+    seen.read(lambda: seen.shows("in flight:") and seen.shows("0:01"))
+    drawn = len(seen.lines)
+    seen.make_narrower(30)
+    assert len(seen.lines) > drawn, seen.lines
+    seen.read(lambda: seen.shows("0:02"))
+    for part in ("━", "of 6", "first try", "in flight:"):
+        assert len([line for line in seen.lines if part in line]) == 1, seen.lines
+    assert seen.read() == 1
+    assert not any("in flight" in line or "━" in line for line in seen.lines), seen.lines
 
 
 def test_a_short_run_draws_nothing(project: Project) -> None:

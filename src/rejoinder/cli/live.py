@@ -10,15 +10,14 @@ import sys
 import threading
 import time
 from collections import deque
-from shutil import get_terminal_size
 from typing import TextIO
 
-from rejoinder.cli.output import is_screen, look, wants_colour, width_of
+from rejoinder.cli.output import is_screen, look, size_of, wants_colour, width_of
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.plan import Job
 from rejoinder.model import Outcome
 from rejoinder.report.problems import columns_of
-from rejoinder.report.styled import PARAGRAPH, Line, Piece, cut, fitted, line, paint, plain_text, safe
+from rejoinder.report.styled import PARAGRAPH, Line, Piece, cut, fitted, line, paint, plain_text, safe, width_of_line
 
 QUIET_S = 1.0
 """Most small runs are over before anything is drawn."""
@@ -160,12 +159,11 @@ def clock(seconds: float) -> str:
 class LiveScreen(LiveDisplay):
     """Rows at the bottom of a terminal, drawn again while something changes."""
 
-    def __init__(self, stream: TextIO, width: int, *, colour: bool) -> None:
+    def __init__(self, stream: TextIO, *, colour: bool) -> None:
         super().__init__(stream)
-        self._width = width
         self._colour = colour
-        self._drawn = 0
-        """Rows that stand on the screen now."""
+        self._drawn: list[int] = []
+        """The columns of each row that stands on the screen now."""
         self._over = threading.Event()
         self._drawing = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -208,20 +206,26 @@ class LiveScreen(LiveDisplay):
 
     def _write(self, above: list[str], rows: list[Line]) -> None:
         """One write for each frame: the rows of the last one are replaced, and what stays is put above them."""
-        up = f"\r\033[{self._drawn}A" if self._drawn else "\r"
+        up = f"\r\033[{self._rows_drawn}A" if self._drawn else "\r"
         lines = [f"\033[K{paint(row, colour=self._colour)}\n" for row in rows]
         text = "".join([up, *(f"\033[K{one}" for one in above), *lines, "\033[J"])
         if not (rows or above or self._drawn):
             return
-        self._drawn = len(rows)
+        self._drawn = list(map(width_of_line, rows))
         try:
             self._stream.write(f"\033[?2026h{text}\033[?2026l")
             self._stream.flush()
         except (OSError, ValueError):  # the terminal is gone; the run goes on
             self._over.set()
 
+    @property
+    def _rows_drawn(self) -> int:
+        """The rows of the last frame. A terminal that has become narrower since has broken the long ones in several."""
+        width = width_of(self._stream)
+        return sum(max(1, -(-columns // width)) for columns in self._drawn)
+
     def _rows(self, now: float) -> list[Line]:
-        counts, width = self._counts, self._width
+        counts, width = self._counts, width_of(self._stream)
         share = counts.done / counts.planned if counts.planned else 0.0
         behind = f"  {counts.done:,} of {counts.planned:,}   {clock(now - self._started)}{self._left(now)}"
         bar = max(0, min(BAR, width - columns_of(behind) - 3))
@@ -260,7 +264,7 @@ class LiveScreen(LiveDisplay):
         mark = Piece("!", "error") if outcome.status == "error" else Piece("✗", "fail")
         start = (mark, Piece(f" {_name(job)}  "), Piece(f"turn {max(1, len(outcome.turns))}  ", "quiet"))
         why, reply = _why(outcome)
-        room = max(10, self._width - 1 - sum(columns_of(piece.text) for piece in start))
+        room = max(10, width_of(self._stream) - 1 - width_of_line(start))
         shown = cut(why, max(10, room // 2))
         behind = cut(f"  < {reply}" if reply else "", max(4, room - columns_of(shown)))
         return (*start, Piece(shown, "reason"), Piece(behind, "quiet"))
@@ -277,6 +281,6 @@ def live_display() -> LiveDisplay:
     """Progress on standard error; with --quiet there is none."""
     if look().quiet:
         return SilentDisplay(sys.stderr)
-    if is_screen(sys.stderr) and get_terminal_size((100, 24)).lines >= LEAST_LINES:
-        return LiveScreen(sys.stderr, width_of(sys.stderr), colour=wants_colour(sys.stderr))
+    if is_screen(sys.stderr) and size_of(sys.stderr).lines >= LEAST_LINES:
+        return LiveScreen(sys.stderr, colour=wants_colour(sys.stderr))
     return LiveDisplay(sys.stderr)
