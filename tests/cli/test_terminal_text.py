@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rejoinder.report.styled import PLAIN, Piece, line, mark, unmistakable
 from tests.kit import Project, command_line, scripted, spec
 
 pytestmark = pytest.mark.slow
@@ -227,6 +228,30 @@ def test_a_line_break_in_a_name_begins_no_line(project: Project) -> None:
     printed = project.run("run", code=1)
     lines = [line for line in printed.splitlines() if line.startswith("  result    9 passed") or "rm -rf" in line[:13]]
     assert lines == []
+
+
+@pytest.mark.parametrize("name", ["PASS 9 passed of 9", "ERROR", "✓ 9 passed of 9"])
+def test_a_name_does_not_imitate_a_verdict(project: Project, name: str) -> None:
+    """Of a suite, of targets, of cases and of variants."""
+    cases = [{"id": name, "prompt": "q", "checks": [{"contains": "yes"}]}]
+    targets = [scripted(name, "no"), scripted("other", "yes")]
+    suite = {"metadata": {"name": name}, "targets": targets, "target": name, "evals": cases}
+    project.write("evals.yaml", suite)
+    project.write("two.yaml", {**suite, "variants": [{"name": "PASS"}, {"name": "b", "system_prompt": "b"}]})
+    verdict = re.compile("(PASS|FAIL|ERROR|WARN|CANNOT TELL|RECOVERED|SKIP|[✓✗?!]) ")
+    for arguments in (["evals.yaml"], ["evals.yaml", "-m", f"{name},other"], ["two.yaml"]):
+        text = project.run("run", *arguments, code=1)
+        lines = [line for line in text.splitlines() if verdict.match(line)]
+        assert lines and all(line.startswith("FAIL ") for line in lines), text
+        assert f'\n"{name}"' in text and re.match("FAIL [12] failed", text.splitlines()[-1])
+    assert project.run("run", "evals.yaml", "--dry-run").splitlines()[1].startswith(f'"{name}"')
+
+
+def test_names_like_others_stay_as_they_are() -> None:
+    for name in ("PASSWORD", "pass", "a PASS", "!x", "FAILURES"):
+        assert unmistakable(line((name, "name"), " on demo")) == line((name, "name"), " on demo")
+    for own in (*mark("✓", PLAIN), *mark("?", PLAIN)):
+        assert unmistakable((own, Piece("3 passed"))) == (own, Piece("3 passed"))
 
 
 @spec("P42")

@@ -164,9 +164,10 @@ def echo(*lines: str, err: bool = False) -> None:
 
 
 def echo_lines(lines: Iterable[Line], *, err: bool = False) -> None:
-    """Print lines with roles: in colours, in weights alone, or as words."""
-    from rejoinder.report.styled import Piece, paint, plain_text
+    """Print lines with roles: in colours, in weights alone, or as words. What is no verdict does not look like one."""
+    from rejoinder.report.styled import Piece, paint, plain_text, unmistakable
 
+    lines = map(unmistakable, lines)
     stream = sys.stderr if err else sys.stdout
     colour, screen = wants_colour(stream), is_screen(stream)
     if colour or screen:

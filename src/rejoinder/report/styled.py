@@ -6,6 +6,7 @@ made of them, so what is painted moves no cursor.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from shlex import quote, split
@@ -118,6 +119,20 @@ _WORDS = {"✗": "FAIL", "✓": "PASS", "?": "CANNOT TELL", "!": "WARN", "↻": 
 def mark(sign: str, form: Form) -> Line:
     """The mark of a line and the space after it; a word where there are no signs."""
     return (Piece(sign if form.symbols else _WORDS[sign], _MARKS[sign]), Piece(" "))
+
+
+_LIKE_A_MARK = re.compile(rf"(?:{'|'.join(_WORDS.values())}|ERROR|SKIP)(?!\w)|[{''.join(_MARKS)}] ")
+_OF_NAMES: tuple[Role, ...] = ("name", "text", "quiet", "reason", "evidence")
+"""Roles that no mark has."""
+
+
+def unmistakable(row: Line) -> Line:
+    """Where a row begins like a verdict and is none, because a name of others stands there, the name is in quotes."""
+    if not row or row[0].role not in _OF_NAMES or not _LIKE_A_MARK.match(plain_text(row)):
+        return row
+    first, *rest = row
+    text = first.text.rstrip(" ")
+    return (Piece(f'"{text}"{first.text[len(text) :]}', first.role), *rest)
 
 
 def folded(row: Line, width: int) -> Iterator[Line]:
