@@ -193,7 +193,7 @@ def test_edited_figures_are_said_and_not_exported(project: Project) -> None:
     with pytest.raises(RunDamaged):
         rejoinder.export(None, None, "a.xml")
     shown = project.invoke("show")
-    assert shown.exit_code == 0
+    assert shown.exit_code == 3
     assert "its figures disagree with the results" in shown.stderr
     assert "rejoinder verify" in shown.stderr
 

@@ -433,6 +433,17 @@ def test_a_damaged_run_is_refused_by_what_uses_it(project: Project, copy: Path, 
     assert used(project, command, copy.name) == 3
 
 
+def test_a_damaged_run_is_shown_as_one(project: Project, copy: Path) -> None:
+    figures = (copy / "summary.json").read_text()
+    assert project.invoke("show", copy.name).exit_code == 0
+    (copy / "summary.json").write_text(figures.replace('"failed": 1', '"failed": 0'))
+    for more in ((), ("--verbose",), ("--failed",), ("-q",)):
+        result = project.invoke("show", copy.name, *more)
+        assert result.exit_code == 3, more
+        assert "is damaged: its figures disagree with the results" in result.stderr
+        assert result.stdout, "what there is can be looked at"
+
+
 def verdicts_edited(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A failure made a pass, in results, summary and checksums."""
     lines = [json.loads(line) for line in (copy / "results.jsonl").read_text().splitlines()]

@@ -57,6 +57,8 @@ def command(run: str | None, zoom: Zoom, trust: bool, output: Output) -> None:
         if damage is None:
             raise  # a bug
         raise damage from None
+    if damage is not None:
+        sys.exit(damage.exit_code)
 
 
 def _write(report: RunReport, zoom: Zoom, output: Output, name: str) -> None:
