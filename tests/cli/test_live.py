@@ -139,12 +139,16 @@ def test_quiet_is_the_result_and_what_to_type_next(project: Project) -> None:
     seen = Seen(project, "run", "evals.yaml", "-q")
     assert seen.read() == 1
     assert "━".encode() not in seen.written
+    [latest] = [path.name for path in (project.folder / ".rejoinder/runs").iterdir() if path.is_dir()]
     assert [line.split("   ")[0].strip() for line in seen.lines] == [
+        f"run {latest}",
         "✗ 1 failed, 5 passed of 6",
         "rejoinder show --case case-2",
         "rejoinder run --failed",
     ]
-    assert project.run("run", "evals.yaml", "-q", code=1) == "FAIL 1 failed, 5 passed of 6, 83% (44 to 97)\n"
+    quiet = project.invoke("run", "evals.yaml", "-q")
+    assert quiet.stdout == "FAIL 1 failed, 5 passed of 6, 83% (44 to 97)\n", "it alone is on standard output"
+    assert quiet.stderr == f"run {project.run_json('show')['run']['id']}\n"
 
 
 def test_options_win_over_the_environment(project: Project) -> None:

@@ -154,6 +154,7 @@ def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
     form = form_for(sys.stdout)
     commands = next_commands(report) if form.commands else _resuming(report)
     if look().quiet:
+        echo(f"run {report.run.id}", err=True)  # the one thing that is found nowhere else
         echo_lines(write_result(report, commands, form))
         return
     if verbose:
