@@ -549,13 +549,14 @@ def test_what_has_no_bounds_is_refused(provider: str, priced: Project, server: P
         it = {
             "name": "own",
             "provider": "python",
-            "call": module("def reply(request):\n    return 'right'\n") + ":reply",
+            "call": module("def reply(request):\n    return {'text': 'right', 'cost': 0.01}\n") + ":reply",
         }
     content = {"targets": [it], "evals": [{"prompt": "A question", "checks": [{"contains": "right"}]}]}
     for budget in ("--budget-usd", "--budget-tokens"):
         error = refusal(priced, content, budget, "1", "--max-tokens", "50")
         what = "the most that a call of target `own` can cost is unknown, so no budget can include it"
         assert error.message == what
+        assert error.hint is not None and "has to know the most before" in error.hint and "`--limit 3`" in error.hint
     assert server.keys == []
 
 

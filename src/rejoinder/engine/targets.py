@@ -328,7 +328,8 @@ def refuse_unbounded(opened: Iterable[OpenTarget], embedders: Collection[Target]
         if not one.is_billed or target.provider == "http" or is_plugin(target.provider):
             raise UsageError(
                 f"the most that a call of target `{target.name}` can cost is unknown, so no budget can include it",
-                "Leave out the budget, or the target.",
+                "It tells what a call has cost when that is spent, and a budget has to know the most before. Leave out"
+                " the budget, or the target; `--limit 3` without a budget shows what a few cases cost.",
             )
         if not embeds and one.most_tokens(_anything(target))[1] is None:
             raise UsageError(
