@@ -78,6 +78,15 @@ def test_every_key_of_the_schema_is_described() -> None:
     assert walk(schema, "") == []
 
 
+def test_the_glossary_has_the_words_of_the_recovery_table() -> None:
+    _, plain = (ROOT / "tests/goldens/ending-repeats.txt").read_text(encoding="utf-8").split("=== plain\n")
+    words = re.findall(r"^([a-z ]+): (?:\d|too few)", plain, re.MULTILINE)
+    assert {"first try", "in the end", "answered back", "asked afresh", "net recovery"} == set(words)
+    text = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    known = {word for row in re.findall(r"^\| (.+?) \|", text, re.MULTILINE) for word in row.split(", ")}
+    assert set(words) <= known
+
+
 def test_pages_for_users_are_in_plain_words() -> None:
     """Words that readers stumbled over; pages about the code may have them."""
     peculiar = re.compile(r"\b(anew|nobody|somebody|whoever|so many|in earnest|in silence)\b")
