@@ -119,6 +119,32 @@ def test_a_file_of_promptfoo_is_recognised_in_one_message(project: Project) -> N
     assert project.invoke("run", "evals.yaml").exit_code == 2
 
 
+OF_AGENTV = [
+    "name: mine\nexecution: {target: llm}\ntests:\n  - id: a\n    criteria: Greets.\n    input: Hello!\n"
+    "    expected_output: Hi!\n    assertions:\n      - {type: contains-any, value: [Hi, Hello]}\n      - Is warm\n",
+    "tests:\n  - id: a\n    input:\n      - {role: user, content: Hello!}\n"
+    "    assert:\n      - {type: contains, value: Hi}\n",
+    "target: llm\nevaluate_options: {max_concurrency: 2}\nprompts: ['{{ input }}']\ntests:\n  - id: a\n"
+    "    vars: {input: Hello!}\n    assert:\n      - {type: contains, value: Hi}\n",
+]
+
+
+@pytest.mark.parametrize("text", OF_AGENTV)
+def test_a_file_of_a_later_agentv_is_recognised_in_one_message(project: Project, text: str) -> None:
+    [error] = project.errors(text)
+    assert "a later AgentV" in error["message"] and "`criteria` is `outcome`" in error["message"]
+    assert error["code"] == "unknown-key" and error["line"] == text[: text.index("tests:")].count("\n") + 1
+    assert project.invoke("run", "evals.yaml").exit_code == 2
+
+
+def test_a_suite_with_one_word_of_agentv_is_none_of_its_files(project: Project) -> None:
+    """Its words are named one by one, with the lines that are right."""
+    [error] = project.errors("tests:\n  - id: a\n    input: Hello!\n")
+    assert error["suggestion"] == "evals:"
+    messages = [one["message"] for one in project.errors("evals:\n  - {id: a, input: Hello!, criteria: Greets.}\n")]
+    assert len(messages) == 2 and not any("AgentV" in message for message in messages)
+
+
 def test_a_list_of_texts_to_contain(project: Project) -> None:
     [error] = project.errors(suite_of(checks=[{"contains": ["a", "b"]}]))
     assert "`contains_all`" in error["message"] and "`contains_any`" in error["message"]

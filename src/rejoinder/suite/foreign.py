@@ -88,6 +88,10 @@ _OF_CHECKS = {
 }
 """Checks, and types of evaluators."""
 
+_AGENTV_CASE = ("input", "criteria", "expected_output", "assert", "assertions")
+"""Keys of cases in AgentV since it has `tests`."""
+_AGENTV_SUITE = ("default_test", "evaluate_options")
+"""Keys of its files since they resemble those of promptfoo, which spells them otherwise."""
 _PROMPTFOO = ("prompts", "providers", "tests", "scenarios", "defaultTest")
 
 
@@ -143,11 +147,29 @@ def _sense(kind: str) -> set[str]:
 
 def recognise(suite: Mapping[str, Any]) -> tuple[str, str] | None:
     """The key and the words for a file that is another tool's: one message says so, and not one for each key."""
+    if {"evals", "evalcases"} & set(suite):
+        return None
+    if used := _words_of_agentv(suite):
+        return "tests", (
+            f"this is a file of a later AgentV than those that are read ({list_words([f'`{word}`' for word in used])});"
+            " here `tests` are `evals`, `input` is `prompt` (`input_messages` where it is a list), `criteria` is"
+            " `outcome`, `expected_output` is `expected_messages`, and `assert` is `checks`, where the kind of a check"
+            " is its key (`- contains: Paris`)"
+        )
     keys = [key for key in suite if key in _PROMPTFOO]
-    if len(keys) < 2 or not {"providers", "prompts"} & set(keys) or {"evals", "evalcases"} & set(suite):
+    if len(keys) < 2 or not {"providers", "prompts"} & set(keys):
         return None
     words = list_words([f"`{key}`" for key in keys])
     return keys[0], (
         f"this is a configuration of promptfoo ({words}), which is not read; here `tests` are `evals`, each with a"
         " `prompt` of its own, `assert` is `checks`, and `providers` are `targets`"
     )
+
+
+def _words_of_agentv(suite: Mapping[str, Any]) -> list[str]:
+    """The words by which a file of a later AgentV is known; none where it is no such file."""
+    tests = suite.get("tests")
+    cases: list[Any] = tests if isinstance(tests, list) else []
+    used = {key for case in cases if isinstance(case, dict) for key in case}
+    words = [word for word in _AGENTV_SUITE if word in suite] + [word for word in _AGENTV_CASE if word in used]
+    return ["tests", *words] if "tests" in suite and len(words) > 1 and "providers" not in suite else []
