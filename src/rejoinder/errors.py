@@ -150,6 +150,7 @@ WARNINGS = {
     "empty-file": "An attached file is empty.",
     "no-effect": "A key has no effect where it stands.",
     "marker-in-text": "A line of text looks like a role marker.",
+    "file-as-text": "A text is the address of a file, and is sent as it stands.",
     "unfilled-braces": "A name in double braces has no value.",
     "unknown-provider": "A provider is not known.",
     "unavailable-provider": "This version cannot run the provider.",

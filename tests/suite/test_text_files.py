@@ -183,3 +183,43 @@ def test_files_of_texts_are_watched(project: Project) -> None:
 def test_a_prompt_without_its_file_is_not_shown(project: Project) -> None:
     project.write("evals.yaml", answered(evals=[case(prompt={"file": "missing.md"})]))
     assert "missing.md" in refusal(project, "prompt")
+
+
+def test_an_address_in_place_of_a_text_is_a_warning(project: Project) -> None:
+    """It is sent as it stands."""
+    address = "file://prompts/ask.md"
+    suite = answered(
+        metadata={"system_prompt": address},
+        targets=[scripted("demo", "Yes", system_prompt=address)],
+        variants=[{"name": "a", "prompt_prefix": address}, {"name": "b"}],
+        defaults={"system_prompt": "file:///etc/prompt.txt"},
+        evals=[case("one", {"match": "*", "prompt": address, "checks": [{"match": "*"}]}, prompt=f"{address}\n")],
+    )
+    found = [one for one in project.warnings(suite) if one["code"] == "file-as-text"]
+    assert {one["path"] for one in found} == {
+        *("metadata.system_prompt", "targets[0].system_prompt", "variants[0].prompt_prefix", "defaults.system_prompt"),
+        *("evals[0].prompt", "evals[0].checks[0].prompt"),
+    }
+    [one] = [one for one in found if one["path"] == "defaults.system_prompt"]
+    assert one["message"].endswith("`system_prompt: {file: /etc/prompt.txt}`")
+    project.write(
+        ".rejoinder/targets.yaml", {"targets": [{"name": "x", "provider": "openai", "system_prompt": address}]}
+    )
+    [file] = [one for one in project.validate("evals.yaml")["files"] if "targets" in one["path"]]
+    assert "file-as-text" in codes(file["warnings"])
+
+
+@pytest.mark.parametrize(
+    "text", ["What is file://x?", "file://{{ var('x') }}", "file://", "Look at file:x", "files/x.md"]
+)
+def test_a_text_that_only_speaks_of_a_file_is_a_text(project: Project, text: str) -> None:
+    assert "file-as-text" not in codes(project.warnings(answered(evals=[case(prompt=text)], vars={"x": "y"})))
+
+
+def test_the_mended_line_can_be_pasted(project: Project) -> None:
+    project.write("ask.md", "Where is Oslo?")
+    text = "target: scripted/x\nevals:\n  - id: a\n    checks: [{match: '*'}]\n    prompt: 'file://ask.md'\n"
+    [warning] = project.warnings(text)
+    assert warning["suggestion"] == "    prompt: {file: ask.md}"
+    project.write("evals.yaml", text.replace("    prompt: 'file://ask.md'", warning["suggestion"]))
+    assert project.run_json("prompt")[0]["messages"][0]["content"] == "Where is Oslo?"

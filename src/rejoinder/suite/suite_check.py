@@ -14,6 +14,7 @@ from rejoinder.suite.pruning import ANYTHING, prune_suite, touched_keys
 from rejoinder.suite.rules import OF_SUITE, CheckRules, find_conflicts, find_conflicts_of_suite, find_faults_of_variants
 from rejoinder.suite.schema import Violation, find_unknown_schema, find_violations
 from rejoinder.suite.source import Source
+from rejoinder.suite.text_files import find_files_as_texts
 from rejoinder.suite.walk import CASE_LISTS
 
 
@@ -58,6 +59,7 @@ def check_suite(source: Source) -> CheckedSuite:
         errors += _missing_cases(raw)
     errors += _find_conflicts(raw)
     warnings = [*find_unknown_schema(raw, "suite"), *rules.warnings]
+    warnings += find_files_as_texts(raw) if "file://" in source.text else ()
     shared = [one for one in warnings if one.code == "unreachable-followup" and one.path[0] not in CASE_LISTS]
     problems = [source.violation(violation) for violation in errors]
     problems += [source.violation(warning, "warning") for warning in warnings if warning not in shared]

@@ -29,7 +29,7 @@ from rejoinder.suite.rules import find_conflicts_of_target
 from rejoinder.suite.schema import Violation, find_unknown_schema, find_violations
 from rejoinder.suite.source import Source, read_source
 from rejoinder.suite.templates import environment_names, expand_environment, sole_variable
-from rejoinder.suite.text_files import TextFiles, with_system_prompts
+from rejoinder.suite.text_files import TextFiles, find_files_as_texts, with_system_prompts
 
 _KEY_SETTINGS = frozenset({"api_key", "apiKey"})
 _OWN_FIELDS = frozenset(
@@ -179,7 +179,9 @@ def read_targets_file(path: Path, working: Path) -> tuple[Source | None, list[Pr
         return None, problems
     violations = find_violations(source.document.data, "targets")
     problems += map(source.violation, violations)
-    problems += [source.violation(fault, "warning") for fault in find_unknown_schema(source.document.data, "targets")]
+    data = source.document.data
+    warnings = [*find_unknown_schema(data, "targets"), *find_files_as_texts(data)]
+    problems += [source.violation(warning, "warning") for warning in warnings]
     return (None if violations else source), problems
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,18 @@ from typing import Any
 from rejoinder.model import file_in_project
 from rejoinder.project import FileFault, Finder, in_quotes
 from rejoinder.suite.document_paths import DocumentPath
+from rejoinder.suite.schema import Violation
 from rejoinder.suite.templates import Report
 
 NO_WORDS = "..."
 """Stands for a text whose file cannot be used: nothing else is said about it, and nothing of the suite is run."""
 _SYSTEM_PROMPTS = ("system_prompt", "systemPrompt")
+_TEXTS = (*_SYSTEM_PROMPTS, "prompt", "prompt_prefix", "prompt_suffix")
+_WITH_TEXTS = frozenset(
+    ("metadata", "defaults", "evals", "evalcases", "variants", "targets", "settings", "checks", "or", "and", "group")
+)
+"""Keys below which texts stand that may be in files."""
+_ADDRESS = re.compile(r"\s*file://(?P<path>[\w.~/][\w.~/@+-]*)\s*")
 
 ReadWords = Callable[[dict[str, Any], DocumentPath], str]
 """The text of a `{file: PATH}` that stands at a place."""
@@ -48,6 +56,21 @@ class TextFiles:
 def in_file(report: Report, written: str) -> Report:
     """Says of each fault in which file it is: its place is where the suite names the file."""
     return lambda code, message: report(code, f"{message} (in {in_quotes(written)})")
+
+
+def find_files_as_texts(value: Any, path: DocumentPath = ()) -> Iterator[Violation]:
+    """Warnings about texts that are the address of a file, as other tools write it: they are sent as they stand."""
+    if isinstance(value, list):
+        for place, item in enumerate(value):
+            yield from find_files_as_texts(item, (*path, place))
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key in _WITH_TEXTS:
+                yield from find_files_as_texts(item, (*path, key))
+            elif key in _TEXTS and isinstance(item, str) and (address := _ADDRESS.fullmatch(item)) is not None:
+                instead = f"{{file: {address['path']}}}"
+                message = f"`{item.strip()}` is sent as it stands; what the file holds is sent with `{key}: {instead}`"
+                yield Violation("file-as-text", (*path, key), message, instead=instead)
 
 
 def with_system_prompts(targets: Any, path: DocumentPath, read: ReadWords) -> Any:
