@@ -70,7 +70,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/conversations.py
 	$(BIN)/python benchmarks/thousand.py
 	$(BIN)/python benchmarks/memory.py
-	$(BIN)/python benchmarks/compare.py --export json --export csv --export inspect
+	$(BIN)/python benchmarks/compare.py --export json --export csv --export inspect --export eval --export yaml
 	$(BIN)/python benchmarks/journal.py
 	$(BIN)/python benchmarks/masking.py
 	$(BIN)/python benchmarks/http_client.py

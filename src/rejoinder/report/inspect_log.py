@@ -1,8 +1,7 @@
 """A log of Inspect, so that `inspect view` and Inspect's own readers open a run.
 
 A case is a sample and a trial is an epoch. Inspect has two forms: one JSON document, and an archive with a file for
-each sample (`.eval`), which it opens without reading all of it. The list of files of an archive is in memory until its
-end, some hundred bytes for each.
+each sample (`.eval`), which it opens without reading all of it.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from rejoinder.model.runs import Rates, RunStatus
 from rejoinder.report.inert import shorten, to_json, visible
 from rejoinder.report.runs import Run, bounded, duration_of, milliseconds
 from rejoinder.report.transcript import reasons_of
+from rejoinder.report.zip_writer import ZipWriter
 
 LOG_VERSION = 2
 LONGEST_ID = 200
@@ -59,33 +59,25 @@ def write(run: Run) -> Iterator[str]:
 
 
 def write_archive(run: Run, stream: BinaryIO) -> None:
-    """The file `.eval`: samples one by one, then their list, then the header."""
-    from zipfile import ZIP_DEFLATED, ZipFile
-
+    """The file `.eval`: samples one by one, then their list, then the header. Raises OSError."""
     header = _header(run)
-    with ZipFile(stream, "w", ZIP_DEFLATED) as archive:
+    with ZipWriter(stream) as archive:
         start = {key: header[key] for key in ("version", "eval", "plan")}
-        archive.writestr(_entry("_journal/start.json"), to_json(start))
+        archive.add("_journal/start.json", [to_json(start).encode()])
         for result in run.results:
             sample = _sample(run, result)
             name = f"samples/{sample['id']}_epoch_{sample['epoch']}.json"
-            if name not in archive.NameToInfo:  # twice in a damaged run only
-                archive.writestr(_entry(name), to_json(sample))
-        with archive.open(_entry("summaries.json"), "w", force_zip64=True) as listed:
-            separator = b"["
-            for result in run.results:
-                listed.write(separator + to_json(_brief(_sample(run, result))).encode())
-                separator = b",\n"
-            listed.write(b"[]" if separator == b"[" else b"]")
-        archive.writestr(_entry("header.json"), to_json(header))
+            archive.add(name, [to_json(sample).encode()])  # a name is there twice in a damaged run only
+        archive.add("summaries.json", _briefs(run))
+        archive.add("header.json", [to_json(header).encode()])
 
 
-def _entry(name: str) -> Any:
-    from zipfile import ZIP_DEFLATED, ZipInfo
-
-    entry = ZipInfo(name)
-    entry.compress_type = ZIP_DEFLATED
-    return entry
+def _briefs(run: Run) -> Iterator[bytes]:
+    separator = b"["
+    for result in run.results:
+        yield separator + to_json(_brief(_sample(run, result))).encode()
+        separator = b",\n"
+    yield b"[]" if separator == b"[" else b"]"
 
 
 def _header(run: Run) -> Data:
