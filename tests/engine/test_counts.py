@@ -9,10 +9,12 @@ from msgspec import structs
 
 import rejoinder
 from rejoinder import Pace, Selection
-from rejoinder.model import CaseStatus, Quarantine, Status, judge_case, passes_together
+from rejoinder.engine.counts import MOST_OPEN
+from rejoinder.engine.summary import summarise
+from rejoinder.model import CaseStatus, Quarantine, Result, Status, judge_case, passes_together
 from rejoinder.testing import Answer, FakeServer, Received, is_judging, judge
 from tests.kit import Project, Raw, behind, case, follow, run, scripted, spec
-from tests.report.exports import result
+from tests.report.exports import made_run, result
 
 YES = {"match": "yes"}
 
@@ -64,6 +66,22 @@ def test_cases_are_known_by_file_and_id(project: Project) -> None:
         ("a/evals.yaml", "y", 1.0),
     ]
     assert {one.file for one in summary.score.worst} == {"b/evals.yaml"}
+
+
+def test_cases_that_are_closed_on_the_way_count_as_those_that_stay_open() -> None:
+    """However many there are, and whatever becomes of their trials."""
+    made: list[Result] = []
+    for number in range(2 * MOST_OPEN + 7):
+        scores = (1.0, number % 7 / 7, None)[: 1 + number % 3]
+        states: list[Status] = ["error" if one is None else "passed" if one > 0.5 else "failed" for one in scores]
+        for trial, (score, status) in enumerate(zip(scores, states, strict=True), 1):
+            ended = {"status": status, "passed": status == "passed", "score": score, "trial": trial}
+            made.append(structs.replace(result(f"case-{number}"), number=number, **ended))
+    receipt = structs.replace(made_run(made).run, planned=len(made))
+    on_the_way, at_the_end = summarise(made, receipt), summarise(iter(made), receipt)
+    assert on_the_way == at_the_end
+    assert (on_the_way.cases, on_the_way.total) == (2 * MOST_OPEN + 7, len(made))
+    assert [one.id for one in on_the_way.score.best] == ["case-0", "case-3", "case-6"]
 
 
 def test_judges_and_metrics_count_first_replies(project: Project) -> None:

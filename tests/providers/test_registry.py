@@ -142,3 +142,16 @@ def test_what_is_no_vector_is_an_error_that_names_the_plugin(tmp_path: Path, sit
 def test_validation_does_not_load_a_plugin(tmp_path: Path, site: Path) -> None:
     ran = run(tmp_path, site, "silent", "-m", "rejoinder", "validate", "evals.yaml")
     assert (ran.returncode, "loaded" in ran.stdout + ran.stderr) == (0, False)
+
+
+def test_a_wire_format_is_imported_when_a_target_speaks_it() -> None:
+    script = """
+import sys
+from rejoinder.model import Target
+from rejoinder.providers import open_provider
+from rejoinder.providers.shared import Exchange
+open_provider(Target(name="x", provider="openai", settings={"model": "m"}), (), {"OPENAI_API_KEY": "none"}, Exchange())
+print(*(name for name in ("openai_chat", "anthropic", "gemini") if f"rejoinder.providers.{name}" in sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["openai_chat"]

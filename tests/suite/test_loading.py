@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 import rejoinder
-from rejoinder.model import Quote
+from rejoinder.model import Case, Quote
 from rejoinder.project.dotenv import parse_env
 from rejoinder.project.files import Finder
+from rejoinder.suite import case_collector
 from tests.kit import Project, codes, scripted, spec
 
 OUTCOME = {"outcome": "o"}
@@ -210,6 +212,21 @@ def test_rows_of_a_jsonl_file_are_cases(project: Project) -> None:
         patterns = [getattr(case.level.items[0].check, "pattern", "own") for case in cases]
         assert patterns == ["*Rome*", "*Lima*", "own"]
     assert [one["question"] for one in project.prompts(suite)] == ["Italy?", "Own Peru", "Japan?"]
+
+
+@pytest.mark.parametrize("in_memory", [0, 1_000, 1 << 20])
+def test_cases_of_a_data_set_are_the_same_in_memory_and_on_the_disk(
+    in_memory: int, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(case_collector, "IN_MEMORY", in_memory)
+    project.write("rows.jsonl", "\n".join(json.dumps({"n": n, "metadata": {"x": [n, 1.0, None]}}) for n in range(9)))
+    project.write("evals.yaml", {"cases": "rows.jsonl", "defaults": {"prompt": "{{ n }}?", **OUTCOME}})
+    loaded = rejoinder.load("evals.yaml").cases
+    assert isinstance(loaded, case_collector.CaseStore)
+    on_disk = [msgspec.json.decode(line, type=Case) for line in loaded.lines()]
+    for _ in range(2):
+        assert list(loaded) == on_disk
+    assert [case.metadata["x"][0] for case in on_disk] == list(range(9))
 
 
 def test_rows_of_a_csv_file(project: Project) -> None:

@@ -1,8 +1,8 @@
 """Counts of conversations by case: what rates, net recovery and scores are computed from.
 
 Trials of one case, and the replies of several targets to it, say less than as many cases, so every figure knows the
-cases behind it. The results of a case stand side by side in a run. When the next case begins it is closed: equal cases
-are counted from then on, and memory does not grow with them but for a number of each score, time and judge's cost.
+cases behind it. The results of a case stand side by side in a run. Some cases later it is closed: equal cases are
+counted from then on, and memory does not grow with them but for a number of each score, time and judge's cost.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from heapq import nlargest, nsmallest
 from rejoinder.model import Result
 from rejoinder.model.figures import NetRecovery, PassK, Rate
 from rejoinder.model.runs import OfK, Rates, Recovery, Repeats, ScoredCase, Scores
-from rejoinder.model.trials import NO_TRIALS, TrialCounts, count_trial
+from rejoinder.model.trials import TrialCounts
 from rejoinder.stats import rate_of
 from rejoinder.stats.sums import ExactSum
 
 BINS = 5
 MOST_RANKED = 3
+MOST_OPEN = 100
+"""Cases that are closed together."""
 MOST_NAMED = 20
 """Cases that are named where they have too few trials, as in `stats.repeats`."""
 MOST_K = 100
@@ -47,7 +49,7 @@ class OpenCases:
 
     def ends_with(self, result: Result) -> bool:
         """Are the open cases to be closed before this result?"""
-        return bool(self._numbers) and not self._stay and _place(result) not in self._numbers
+        return len(self._numbers) >= MOST_OPEN and not self._stay and _place(result) not in self._numbers
 
     def number(self, result: Result) -> int:
         place = _place(result)
@@ -98,8 +100,9 @@ class Trials:
         self._named: dict[int, list[tuple[int, str]]] = {}
         """The first cases with so many trials, by number and id."""
 
-    def add(self, case: int, result: Result) -> None:
-        self._open[case] = self._open.get(case, NO_TRIALS).plus(count_trial(result))
+    def add(self, case: int, counted: TrialCounts) -> None:
+        before = self._open.get(case)
+        self._open[case] = counted if before is None else before.plus(counted)
 
     def close(self, places: Mapping[int, tuple[str, str]]) -> None:
         for case, counts in sorted(self._open.items()):
@@ -244,7 +247,11 @@ class CaseScores:
         self._values.extend(total / scored for _, total, scored, _ in ended)
         self._scored += sum(scored for _, _, scored, _ in ended)
         ranked = [ScoredCase(name, total / (scored + errors), file) for (file, name), total, scored, errors in ended]
-        self._best = nlargest(MOST_RANKED, [*self._best, *ranked], key=_score)
+        if len(self._best) == MOST_RANKED:  # of equal ones the first stay
+            won = [case for case in ranked if case.score > self._best[-1].score]
+        else:
+            won = ranked
+        self._best = nlargest(MOST_RANKED, [*self._best, *won], key=_score) if won else self._best
         lost = [case for case in ranked if case.score < 1]
         self._worst = nsmallest(MOST_RANKED, [*self._worst, *lost], key=_score) if lost else self._worst
 

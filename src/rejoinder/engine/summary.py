@@ -7,7 +7,7 @@ ties and sums. Equal runs have equal summaries. Memory does not grow by the resu
 from __future__ import annotations
 
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import fsum, sqrt
@@ -17,7 +17,7 @@ from msgspec import structs
 
 from rejoinder.engine.counts import NO_SCORES, CaseScores, FollowUps, OpenCases, OutOfOrder, Share, Trials
 from rejoinder.engine.results import add_costs
-from rejoinder.model import CheckResult, Receipt, Result, Status, Summary, judge_case
+from rejoinder.model import CaseName, CheckResult, Receipt, Result, Status, Summary, judge_case
 from rejoinder.model.results import NO_USAGE_RESULT
 from rejoinder.model.runs import (
     CaseVerdicts,
@@ -29,6 +29,7 @@ from rejoinder.model.runs import (
     RunStatus,
     TargetSummary,
 )
+from rejoinder.model.trials import TrialCounts, count_trial
 from rejoinder.stats.sums import ExactSum
 
 if TYPE_CHECKING:
@@ -109,11 +110,11 @@ class _Counts:
         self.usage = NO_USAGE_RESULT
         self.costs = _Costs()
 
-    def count(self, result: Result, case: int) -> None:
+    def count(self, result: Result, case: int, counted: TrialCounts) -> None:
         self.statuses[result.status] += 1
         self.first_try += result.first_try
         if result.status != "skipped":
-            self.trials.add(case, result)
+            self.trials.add(case, counted)
 
     def close(self, places: Mapping[int, tuple[str, str]]) -> None:
         """The open cases have no further result."""
@@ -198,6 +199,8 @@ class _Metrics:
             self._open.setdefault(case, {}).setdefault(name, []).append(check.score)
 
     def close(self) -> None:
+        if not self._open and not self._silent:
+            return
         for case, metrics in sorted(self._open.items()):
             silent = self._silent.pop(case, 0)
             for name, scores in metrics.items():
@@ -296,14 +299,15 @@ class _Cases:
     def __init__(self, today: str) -> None:
         self._today = today
         self._first: Result | None = None
+        self._name: CaseName | None = None
         self._statuses: Counter[Status] = Counter()
-        self.verdicts = CaseVerdicts()
+        self._passed = self._failed = 0
         self.quarantined: list[QuarantinedCase] = []
 
     def add(self, result: Result) -> None:
-        if self._first is None or result.case != self._first.case:
+        if (name := result.case) != self._name:
             self.end()
-            self._first = structs.replace(result, turns=(), metadata={})
+            self._first, self._name = result, name
         self._statuses[result.status] += 1
 
     def end(self) -> None:
@@ -312,7 +316,7 @@ class _Cases:
         trials = statuses.total() - statuses["skipped"]
         if first is None or not trials:
             return
-        status, before = judge_case(statuses, first, self._today), self.verdicts
+        status = judge_case(statuses, first, self._today)
         if first.quarantine is not None:
             until, reason = first.quarantine.until, first.quarantine.reason
             passed, errors, active = statuses["passed"], statuses["error"], status == "apart"
@@ -320,9 +324,13 @@ class _Cases:
                 QuarantinedCase(first.id, first.file, first.target, until, reason, passed, trials, errors, active)
             )
         if status == "passed":
-            self.verdicts = structs.replace(before, passed=before.passed + 1)
+            self._passed += 1
         elif status != "apart":
-            self.verdicts = structs.replace(before, failed=before.failed + 1)
+            self._failed += 1
+
+    @property
+    def verdicts(self) -> CaseVerdicts:
+        return CaseVerdicts(self._passed, self._failed)
 
 
 class _Tally(_Counts):
@@ -332,8 +340,8 @@ class _Tally(_Counts):
         super().__init__()
         self._open = cases
         self._spending = _Spending()
-        self._targets: dict[str, _TargetTally] = {}
-        self._variants: dict[str, _TargetTally] = {}
+        self._targets: defaultdict[str, _TargetTally] = defaultdict(_TargetTally)
+        self._variants: defaultdict[str, _TargetTally] = defaultdict(_TargetTally)
         self._asked: set[tuple[str, str | None]] = set()
         """Targets with the variants that they answered."""
         self._judges = _Judges()
@@ -346,9 +354,9 @@ class _Tally(_Counts):
             self._close()
         case = self._open.number(result)
         self._asked.add((result.target, result.variant))
-        tallies = [self._targets.setdefault(result.target, _TargetTally())]
+        tallies = [self._targets[result.target]]
         if result.variant is not None:
-            tallies.append(self._variants.setdefault(result.variant, _TargetTally()))
+            tallies.append(self._variants[result.variant])
         self.spend(result)
         for tally in tallies:
             tally.spend(result)
@@ -357,9 +365,10 @@ class _Tally(_Counts):
         if not result.counts_on(self._today):
             self._apart += 1
             return
-        self.count(result, case)
+        counted = count_trial(result)
+        self.count(result, case, counted)
         for tally in tallies:
-            tally.add(result, case)
+            tally.add(result, case, counted)
         self._judges.add(result, case)
 
     def _close(self) -> None:
@@ -455,8 +464,8 @@ class _TargetTally(_Counts):
         self._seconds = array("d")
         """The duration of each reply of a model."""
 
-    def add(self, result: Result, case: int) -> None:
-        self.count(result, case)
+    def add(self, result: Result, case: int, counted: TrialCounts) -> None:
+        self.count(result, case, counted)
         self.follow_ups.add(case, result)
         self._scores.add(case, result)
         self._metrics.add(result, case)

@@ -356,10 +356,10 @@ def _load_prices_aside() -> None:
     """Load the price table while the first answer is on its way."""
     from threading import Thread
 
-    Thread(target=load_prices, name="rejoinder-prices", daemon=True).start()
+    Thread(target=_load_prices, name="rejoinder-prices", daemon=True).start()
 
 
-def load_prices() -> None:
+def _load_prices() -> None:
     with contextlib.suppress(ImportError, OSError):  # a lookup reports it
         from rejoinder.price_table import load_table
 

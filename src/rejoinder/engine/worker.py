@@ -26,15 +26,11 @@ from rejoinder.engine.player import Player, PlayError
 from rejoinder.engine.results import ResultWriter, make_result, without_shifted_spans
 from rejoinder.engine.setup import Setup
 from rejoinder.engine.sources import RunSources
-from rejoinder.engine.targets import load_prices
 from rejoinder.errors import CassetteError, lacks_descriptors, reason_of, remedy_for
 from rejoinder.model import Failure, Outcome, Target, Trouble
 from rejoinder.model.runs import LimiterResult
 from rejoinder.roles import targets_used_by_checks
 from rejoinder.user_code import FunctionFault, redirect_user_output
-
-MANY = 200
-"""From this many conversations on, the price table is loaded before the first call (about 0.1 s)."""
 
 
 class Ending(Struct, frozen=True):
@@ -102,8 +98,6 @@ class Worker:
             live.stop()
             self._observer.stopping()
 
-        if self.setup.survey.planned >= MANY and any(opened.is_billed for opened in self.setup.targets):
-            load_prices()  # among many calls in flight it would delay all of them
         try:
             with Interrupts(finish, lambda: self._save(journal)) as interrupts, redirect_user_output():
                 failure = await self._play_all(sources.for_run(live, journal, history), sources)

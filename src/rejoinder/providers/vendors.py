@@ -1,6 +1,7 @@
 """Who speaks which wire format, where, and with which key: the openers of all providers that answer over HTTP.
 
-A setting of the target wins, then the environment (with `.env` files), then the vendor's own address.
+A setting of the target wins, then the environment (with `.env` files), then the vendor's own address. The module of a
+wire format is imported when a target speaks it.
 """
 
 from __future__ import annotations
@@ -17,12 +18,7 @@ from rejoinder.model.providers import row_of
 from rejoinder.project import CERTIFICATE_SETTING as SETTING
 from rejoinder.project import certificate_files, find_certificate
 from rejoinder.project import explain_missing_certificate as explain_missing
-from rejoinder.providers.anthropic import VERSION, AnthropicMessages
-from rejoinder.providers.gemini import GeminiContent, GeminiEmbeddings
-from rejoinder.providers.http import TemplatedHttp
 from rejoinder.providers.http_api import EMPTY, ApiProvider, Wire, Wires
-from rejoinder.providers.openai_chat import OpenAiChat, OpenAiEmbeddings
-from rejoinder.providers.openai_responses import OpenAiResponses
 from rejoinder.providers.settings import Settings
 from rejoinder.providers.shared import Exchange
 from rejoinder.providers.tls import ClientCertificate
@@ -127,6 +123,8 @@ class _Opening:
         self.key_name: str | None = None
 
     def chat(self) -> ApiProvider:
+        from rejoinder.providers.openai_chat import OpenAiChat, OpenAiEmbeddings
+
         vendor, settings = _CHAT_VENDORS[self.name], self.settings
         address, key = self._address(vendor), self._key(vendor)
         model, extra = settings.needed("model"), settings.mapping("extra_body")
@@ -136,6 +134,8 @@ class _Opening:
             headers["OpenAI-Organization"] = organization
         if settings.text("api") == "responses":
             sampling = settings.sampling("seed", "stop", "thinking_budget", why="the responses API")
+            from rejoinder.providers.openai_responses import OpenAiResponses
+
             wire: Wire = OpenAiResponses(f"{address}/responses", model, sampling, extra)
         else:
             sampling = settings.sampling("thinking_budget", why="the chat completions API")
@@ -145,6 +145,8 @@ class _Opening:
         return self._provider(wire, address, key, headers, embeddings)
 
     def azure(self) -> ApiProvider:
+        from rejoinder.providers.openai_chat import OpenAiChat, OpenAiEmbeddings
+
         settings = self.settings
         endpoint = settings.text("endpoint") or settings.from_environment(_AZURE.addresses)
         if endpoint is None:
@@ -166,6 +168,8 @@ class _Opening:
         return self._provider(wire, address, key, {"api-key": key}, embeddings)
 
     def anthropic(self) -> ApiProvider:
+        from rejoinder.providers.anthropic import VERSION, AnthropicMessages
+
         settings = self.settings
         address, key = self._address(_ANTHROPIC).removesuffix("/v1"), self._key(_ANTHROPIC)
         model = settings.text("model") or settings.needed("deployment")
@@ -179,6 +183,8 @@ class _Opening:
         return self._provider(wire, address, key, headers)
 
     def gemini(self) -> ApiProvider:
+        from rejoinder.providers.gemini import GeminiContent, GeminiEmbeddings
+
         settings = self.settings
         address, key = self._address(_GEMINI).removesuffix("/v1beta"), self._key(_GEMINI)
         model = settings.text("model") or settings.text("deployment") or GEMINI_MODEL
@@ -189,6 +195,8 @@ class _Opening:
         return self._provider(wire, address, key, {"x-goog-api-key": key} if key else {}, embeddings)
 
     def http(self) -> ApiProvider:
+        from rejoinder.providers.http import TemplatedHttp
+
         wire = TemplatedHttp(self.settings)
         return self._provider(wire, self.settings.needed("url"), None, {}, own_headers=False)
 

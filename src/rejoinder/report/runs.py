@@ -125,9 +125,10 @@ def _join(trials: Iterator[Result], day: str) -> Tried:
     for result in chain((first,), trials):
         statuses[result.status] = statuses.get(result.status, 0) + 1
         firsts.setdefault(result.status, result)
-        duration_s += duration_of(result)
+        taken_s = duration_of(result)
+        duration_s += taken_s
         if len(listed) < MOST_LISTED:
-            listed.append(Trial(result.trial, result.status, duration_of(result), result.recovered))
+            listed.append(Trial(result.trial, result.status, taken_s, result.recovered))
         turns += len(result.turns)
         cost = None if cost is None or result.cost is None else cost + result.cost
         if result.status == "failed" and statuses["failed"] == 1:

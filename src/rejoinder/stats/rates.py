@@ -6,6 +6,7 @@ cases can tell it, the worst is assumed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import fsum, sqrt
 
@@ -18,7 +19,7 @@ def rate_of(counts: Iterable[tuple[int, int]], errors: int = 0) -> Rate:
 
     Wilson's over cases where each counts once, and over the trials of a case alone; else the effective Wilson interval
     (`spread_of`). `errors` says how many of the trials ended in an error; they are among the trials, not passed.
-    The counts are read once and not kept.
+    The counts are read once, and only different ones are kept.
     """
     sums = _Sums(counts)
     rate = share(sums.passed, sums.trials)
@@ -45,16 +46,16 @@ class _Sums:
         self.cases = self.passed = self.trials = 0
         self._squares = self._products = self._sizes = 0
         self._failing = self._passing = 0
-        for passed, trials in counts:
+        for (passed, trials), cases in Counter(counts).items():
             if trials:
-                self.cases += 1
-                self.passed += passed
-                self.trials += trials
-                self._squares += passed * passed
-                self._products += passed * trials
-                self._sizes += trials * trials
-                self._failing += passed < trials
-                self._passing += passed > 0
+                self.cases += cases
+                self.passed += cases * passed
+                self.trials += cases * trials
+                self._squares += cases * passed * passed
+                self._products += cases * passed * trials
+                self._sizes += cases * trials * trials
+                self._failing += cases * (passed < trials)
+                self._passing += cases * (passed > 0)
 
     def spread(self) -> Spread:
         n, passed = self.trials, self.passed
