@@ -79,12 +79,65 @@ def rules_of_check(kind: type[Check]) -> Rules:
     return {**rules, "x-check": True}
 
 
+BESIDE_A_CHECK = ("name", "weight", "required", "threshold", "metric", "with")
+INNER: Rules = {"$ref": "#/$defs/checkItem"}
+
+
+def conversation_item(names: Iterable[str]) -> Rules:
+    """What an item of `conversation_checks` may have: every check, and when a check has to hold."""
+    return {name: {"$ref": f"#/$defs/checkItem/properties/{name}"} for name in names} | {
+        "on": {
+            "description": "What the check looks at: the last reply, or all that was said.",
+            "enum": ["last", "transcript"],
+        },
+        "always": {"description": "Every reply has to pass this check.", **INNER, "x-check": True},
+        "never": {"description": "No reply may pass this check.", **INNER, "x-check": True},
+        "by_turn": {
+            "description": "A reply has to pass this check, at this turn or before.",
+            "type": "object",
+            "properties": {
+                "turn": {"description": "The last turn that counts.", "type": "integer", "minimum": 1},
+                "check": {"description": "The check.", **INNER},
+            },
+            "required": ["turn", "check"],
+            **MAPPING,
+            "x-check": True,
+        },
+        "after": _two("Once a reply passes `when`, a later one has to pass `then`.", "when", "then"),
+        "before": _two("A reply has to pass `first` before one passes `second`.", "first", "second"),
+        "turns": {
+            "description": "The first and the last turn that count; all of them unless given.",
+            "type": "array",
+            "items": {"type": "integer", "minimum": 1},
+            "minItems": 2,
+            "maxItems": 2,
+        },
+        "replies": {
+            "description": "Which replies count: all, or only the last one of each planned turn (final).",
+            "enum": ["all", "final"],
+        },
+    }
+
+
+def _two(description: str, *keys: str) -> Rules:
+    properties = {key: {"description": "A check.", **INNER} for key in keys}
+    return {
+        "description": description,
+        "type": "object",
+        "properties": properties,
+        "required": list(keys),
+        **MAPPING,
+        "x-check": True,
+    }
+
+
 def schema_with_checks(text: str) -> str:
     """The schema's text with the checks as they are declared; everything else stays."""
     document = json.loads(text)
     item = document["$defs"]["checkItem"]
     beside = {key: rules for key, rules in item["properties"].items() if "x-check" not in rules}
     item["properties"] = {name: rules_of_check(kind) for name, kind in CHECKS.items()} | beside
+    document["$defs"]["conversationItem"]["properties"] = conversation_item([*CHECKS, *BESIDE_A_CHECK])
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import structs
 
 from rejoinder.engine import run as engine
-from rejoinder.engine.conversation import Fork
+from rejoinder.engine.effects import Fork
 from rejoinder.engine.interrupts import Deadline, passed_on
 from rejoinder.engine.loading import load_options
 from rejoinder.engine.observer import Observer

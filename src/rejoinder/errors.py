@@ -129,6 +129,8 @@ ERRORS = {
     "followup-too-deep": "Follow-ups are nested more than five deep.",
     "legacy-checks-map": "`checks` is a mapping, as in old files.",
     "bad-role": "A message has a role that does not exist.",
+    "unknown-turn": "A planned turn quotes a turn that is not there yet.",
+    "no-user-words": "The last message of a planned turn is not the user's.",
     "conflicting-keys": "Two keys say the same thing.",
     "duplicate-id": "An id or a name is used twice.",
     "file-not-found": "A file does not exist.",
@@ -147,6 +149,10 @@ UNFILLED = FROM_OUTSIDE | {"missing-variable"}
 
 WARNINGS = {
     "unreachable-followup": "A follow-up can never be sent.",
+    "answer-in-followup": "A follow-up holds the answer that it asks for.",
+    "unreachable-turn": "A planned turn can never be said.",
+    "unused-extract": "A value is taken out of a reply, and no later turn says it.",
+    "user-without-stop": "Nothing but the number of turns ends a simulated user.",
     "empty-file": "An attached file is empty.",
     "no-effect": "A key has no effect where it stands.",
     "marker-in-text": "A line of text looks like a role marker.",

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from rejoinder import roles
 from rejoinder.errors import MissingKey, RejoinderError, Severity, UsageError
-from rejoinder.model import AnyCheck, Case, Problem, Suite, Target, walk_level
+from rejoinder.model import AnyCheck, Case, Problem, Suite, Target, walk_case
 from rejoinder.model.checks import Code, Compare, Judged, PythonCheck, Semantic
 from rejoinder.model.providers import row_of
 from rejoinder.providers import is_available, is_plugin
@@ -54,7 +54,7 @@ class Readiness:
         place = CasePlace(case.at, built.source, source)
         if case.target is None and self._without_target is None and built.touched.isdisjoint(("execution", ANYTHING)):
             self._without_target = case.id
-        checks = [check for check in walk_level(case.level) if self._is_new(check, case)]
+        checks = [check for check in walk_case(case) if self._is_new(check, case)]
         if case.target is not None and (checks or case.target not in self._asked):
             self._note_asked(case, suite)
         folders = (str(Path(suite.path).parent), suite.root)
@@ -87,7 +87,7 @@ class Readiness:
             pair = roles.pair_of(suite, case, case.target)
         except UsageError:
             return  # a name that is wrong, which loading has said
-        for target in (pair.target, *roles.targets_used_by_checks(pair)):
+        for target in (pair.target, *roles.other_targets(pair)):
             self._asked.setdefault(target.name, target)
 
 

@@ -20,7 +20,7 @@ from rejoinder.formatting import (
 )
 from rejoinder.formatting.prompt import needs_markers
 from rejoinder.formatting.turns import Turn, has_marker_line, take_turns
-from rejoinder.model import Case, Compare, Diagnostic, FilePart, Formatting, OtherPart, Problem, Suite, walk_level
+from rejoinder.model import Case, Compare, Diagnostic, FilePart, Formatting, OtherPart, Problem, Suite, walk_case
 from rejoinder.project import in_quotes
 from rejoinder.suite import ANYTHING, Built, CasePlace, Loaded, LoadOptions, Source, read_suite
 
@@ -78,7 +78,7 @@ def review_case(built: Built, source: Source, suite: Suite) -> Iterator[Problem]
     if case is None or built.explains("expected_messages"):
         return
     reference = reference_answer(expected_messages(case, suite.formatting))
-    for check in walk_level(case.level):
+    for check in walk_case(case):
         if isinstance(check, Compare) and not check.other_target and not other_answer(check, reference).strip():
             message = "nothing to compare with: add `reply` or `reply_of`, or `expected_messages` to the case"
             yield CasePlace(case.at, built.source, source).problem("missing-field", check.at, message)

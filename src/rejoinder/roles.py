@@ -8,7 +8,7 @@ from functools import cache
 from msgspec import Struct, structs
 
 from rejoinder.errors import UsageError
-from rejoinder.model import Case, Compare, Judged, Semantic, Suite, Target, for_target, walk_level
+from rejoinder.model import Case, Compare, Judged, Semantic, Suite, Target, for_target, walk_case
 from rejoinder.model.providers import list_providers
 from rejoinder.providers import info_of, is_available, wordllama
 from rejoinder.providers.settings import normalize_keys
@@ -123,14 +123,22 @@ def judge_for(pair: Pair, name: str | None) -> Target | None:
 
 def judges_of(pair: Pair) -> Iterator[Target]:
     """The targets of every judge of the case, in follow-ups too."""
-    for check in walk_level(pair.case.level):
+    for check in walk_case(pair.case):
         if isinstance(check, Judged) and (judge := judge_for(pair, check.target)) is not None:
             yield judge
 
 
-def targets_used_by_checks(pair: Pair, *, vectors: bool = True) -> Iterator[Target]:
-    """Every target that the checks of a case may ask, the judges among them; `vectors`: for embeddings, too."""
-    for check in walk_level(pair.case.level):
+def user_of(pair: Pair) -> Target | None:
+    """The target that plays the simulated user of a case, if there is one."""
+    return find_target(pair.suite, pair.case.user.target) if pair.case.user is not None else None
+
+
+def other_targets(pair: Pair, *, vectors: bool = True) -> Iterator[Target]:
+    """Every target that a conversation may ask beside the candidate: that of a simulated user, and those of checks,
+    the judges among them; `vectors`: for embeddings, too."""
+    if (user := user_of(pair)) is not None:
+        yield user
+    for check in walk_case(pair.case):
         targets = (
             judge_for(pair, check.target) if isinstance(check, Judged) else None,
             find_target(pair.suite, check.other_target) if isinstance(check, Compare) and check.other_target else None,

@@ -341,7 +341,7 @@ def test_a_group_of_every_turn_goes_along_without_its_follow_ups(project: Projec
 
 
 def test_what_failed_in_a_group_can_be_quoted(project: Project) -> None:
-    check = {**group(YES, {**NO, "name": "number"}, at_least=2, name="both"), **again("Failed: {{ failed }}")}
+    check = {**group(YES, {**NO, "name": "number"}, at_least=2, name="both"), **again("Failed: {{ failed(answer) }}")}
     assert prompts(run_case(project, check, replies=["42", REPLY])) == ["Failed: both: 1 of 2 passed, and 2 are needed"]
 
 

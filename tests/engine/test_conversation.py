@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 
 import rejoinder
 from rejoinder.checks import Context, grade
-from rejoinder.engine.conversation import Ask, Opening, converse
+from rejoinder.engine.conversation import converse
+from rejoinder.engine.effects import Ask, Grade, Opening
 from rejoinder.errors import SuiteError
 from rejoinder.formatting import format_case
 from rejoinder.model import ChatMessage, Failure, Outcome, Prompt, Reply
@@ -104,6 +105,7 @@ def have(case: Raw, replies: Callable[[int], Reply | Failure], judge: Judge, sui
                     assert effect.turn == len(sent)
                     effect = conversation.send(replies(effect.turn))
                     continue
+                assert isinstance(effect, Grade)
                 context = Context(one, effect.reply, effect.turn, _Port(effect.turn))
                 effect = conversation.send(await grade(effect.checks, context))
         except StopIteration as stop:
@@ -448,16 +450,23 @@ def test_a_quoted_reply_is_not_read_again() -> None:
     assert had.prompts[1] == "{{ response(1) }} {{ failed }}"
 
 
-@spec("P15")
-def test_follow_ups_may_say_what_failed() -> None:
-    tree = [
-        match("a"),
-        match("b"),
-        match("c", name="has a c"),
-        {"or": [match("d"), match("e")]},
-        follow("Wrong:\n{{ failed }}", match("b")),
+WANTS = [match("a"), match("b"), match("c", name="has a c"), {"or": [match("d"), match("e")]}]
+
+
+@spec("P15", "P43")
+def test_follow_ups_may_say_what_failed_without_what_was_wanted() -> None:
+    had = talk([*WANTS, follow("Wrong:\n{{ failed }}", match("b"))], "a", "b")
+    assert had.prompts[1].splitlines() == [
+        "Wrong:",
+        "match: it does not match",
+        "has a c: it does not match",
+        "or: none of several checks passes",
     ]
-    had = talk(tree, "a", "b")
+
+
+@spec("P43")
+def test_follow_ups_may_say_what_was_wanted_where_they_ask_for_it() -> None:
+    had = talk([*WANTS, follow("Wrong:\n{{ failed(answer) }}", match("b"))], "a", "b")
     lines = had.prompts[1].splitlines()
     assert lines[0] == "Wrong:" and len(lines) == 4
     for line, words in zip(lines[1:], ["match *b*", "has a c", "or"], strict=True):

@@ -106,7 +106,7 @@ def test_the_document_has_all_its_keys(project: Project) -> None:
         assert set(result["usage"]) >= USAGE_KEYS
         assert set(result["raw_request"]) == {"question", "guidelines", "chat_prompt"}
         for number, turn in enumerate(result["turns"], 1):
-            assert TURN_KEYS <= set(turn) <= TURN_KEYS | {"asked_by", "started_at", "waited_s"}
+            assert TURN_KEYS <= set(turn) <= TURN_KEYS | {"asked_by", "started_at", "waited_s", "step", "name"}
             assert turn["turn"] == number
             assert set(turn["usage"]) >= USAGE_KEYS
             for check in turn["checks"]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from rejoinder.checks import CheckFault, Post, Work
 from rejoinder.engine.calls import Attempts, Call, NoAnswer, Source, Tape
-from rejoinder.engine.conversation import Stop
+from rejoinder.engine.effects import Stop
 from rejoinder.engine.embeddings import Embeddings
 from rejoinder.engine.executor import LocalExecutor, Perform
 from rejoinder.engine.journal import Told

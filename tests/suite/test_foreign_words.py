@@ -19,8 +19,7 @@ def suite_of(**case: Any) -> dict[str, Any]:
     ("key", "value", "wanted", "never"),
     [
         ("assert", [{"type": "contains", "value": "x"}], "`checks`", "dataset"),
-        ("mode", "conversation", "follow-ups", "model"),
-        ("turns", [{"input": "a"}], "follow-ups", "max_turns"),
+        ("conversation", [{"input": "a"}], "`turns`", "conversation_id"),
         ("expected", "Paris", "`checks: [{contains: Paris}]`", "expected_outcome"),
         ("expected_output", "Paris", "`checks: [{contains: ...}]`", "expected_outcome"),
         ("criteria", "Is polite.", "`outcome`", "did you mean"),

@@ -20,7 +20,7 @@ from rejoinder.model import (
     Suite,
     Target,
     kind_of,
-    walk_level,
+    walk_case,
 )
 from rejoinder.model.passports import describe_judge
 from rejoinder.roles import find_target, pair_of
@@ -71,7 +71,7 @@ def find_judge(suites: Iterable[Suite], name: str | None) -> FoundJudge:
     known: dict[str, FoundJudge] = {}
     for suite in suites:
         for case in suite.cases:
-            for judge in (one for one in walk_level(case.level) if isinstance(one, Judged)):
+            for judge in (one for one in walk_case(case) if isinstance(one, Judged)):
                 one = known.setdefault(judge_digest(judge), FoundJudge(judge, case, suite, set(), set(), set()))
                 one.names.update(filter(None, _names(judge)))
                 one.asked.add(_asked(judge, case))

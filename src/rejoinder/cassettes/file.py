@@ -26,7 +26,7 @@ LONGEST_NAME = 60
 """Bytes of a name in the name of a file; a file system takes 255 for the whole."""
 AT_ONCE_S = 0.0001
 """No model is as quick as this, and no server."""
-Kind: TypeAlias = Literal["candidate", "judge", "other", "embedding", "work"]
+Kind: TypeAlias = Literal["candidate", "judge", "other", "embedding", "work", "user"]
 Change: TypeAlias = Callable[[str], str]
 """Puts names in the place of secrets, or secrets in the place of their names."""
 

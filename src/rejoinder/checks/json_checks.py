@@ -14,10 +14,10 @@ from msgspec import Struct, structs
 
 from rejoinder.checks.base import Context, error_verdict, scored_verdict, verdict
 from rejoinder.checks.json_text import Found, equal_as_json, find_json, read_json
-from rejoinder.checks.patterns import BoundedPattern
+from rejoinder.checks.patterns import BoundedPattern, PatternTimeout, search
 from rejoinder.checks.registry import grade_plain, grades
 from rejoinder.json_schemas import Expansion, compile_schema
-from rejoinder.model import ContainsJson, IsJson, JsonPath, JsonSchema, Reply, Verdict
+from rejoinder.model import ContainsJson, Extract, IsJson, JsonPath, JsonSchema, Reply, Verdict
 
 MOST_FOUND = 10_000
 """Values at a path; one with several `..` may find far more of them."""
@@ -142,6 +142,42 @@ def grade_json_path(check: JsonPath, context: Context) -> Verdict:
         return error_verdict(check, shown, "what is there is nested too deeply to be recorded")
 
 
+@grades(Extract)
+def grade_extract(check: Extract, context: Context) -> Verdict:
+    """What later turns may say of this reply: the first value at a path, or what a pattern finds."""
+    shown = check.path or check.pattern
+    try:
+        value = _extracted(check, context.reply.text)
+    except PatternTimeout as timeout:
+        return error_verdict(check, shown, str(timeout))
+    except TooFar:
+        reason = f"{check.path} takes more than {MOST_STEPS} steps through this reply; make it simpler"
+        return error_verdict(check, shown, reason)
+    except Exception as error:  # whatever a path makes of a reply, it is no bug of ours
+        return error_verdict(check, shown, f"the path cannot be followed: {error.args[0] if error.args else error!r}")
+    if value is None:
+        return scored_verdict(check, shown, False, f"nothing is found for `{check.variable}`", name=check.variable)
+    reason = f"`{check.variable}` is {_quote(value)}"
+    return scored_verdict(check, shown, True, reason, name=check.variable, found=value)
+
+
+def _extracted(check: Extract, reply: str) -> str | None:
+    if check.pattern is not None:
+        match = search(check.pattern, "", reply)
+        return None if match is None else match[1] if match.re.groups and match[1] is not None else match[0]
+    json = find_json(reply)
+    values = follow(check.path or "$", json.data, 1) if json.readable else []
+    return None if not values else _as_text(values[0])
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _quote(text: str) -> str:
+    return repr(text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}...")
+
+
 def _grade_values(check: JsonPath, shown: str | None, values: list[Any], context: Context) -> Verdict:
     if not values:
         return verdict(check, shown, False, f"there is nothing at {check.path}")
@@ -159,8 +195,7 @@ def _grade_inner(check: JsonPath, values: list[Any], context: Context) -> Verdic
     assert check.check is not None
     inner: Verdict | None = None
     for value in values:
-        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        reply = Reply(text, context.reply.usage)
+        reply = Reply(_as_text(value), context.reply.usage)
         verdicts = grade_plain((check.check,), structs.replace(context, reply=reply))
         if verdicts is None:
             return error_verdict(check, None, "a check inside `json_path` can only look at the value")

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from rejoinder.checks.base import Context
-from rejoinder.model import Check, Level, Verdict, kind_of, parts_of
+from rejoinder.model import Case, Check, Verdict, kind_of, parts_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 _PLAIN: dict[type[Check], Callable[[Any, Context], Verdict]] = {}
@@ -62,8 +62,11 @@ def _plain(kind: type[Check]) -> Callable[[Any, Context], Verdict] | None:
     return function
 
 
-def is_plain(level: Level) -> bool:
-    """Has a level nothing but checks that look at the reply, and no follow-up?"""
+def is_plain(case: Case) -> bool:
+    """Has a case one turn, nothing but checks that look at its reply, and no follow-up?"""
+    level = case.level
+    if case.plan is not None or case.user is not None or case.conversation_checks:
+        return False
     return all(item.follow_up is None and item.check is not None and _plain(type(item.check)) for item in level.items)
 
 

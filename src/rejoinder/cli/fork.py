@@ -20,7 +20,7 @@ from rejoinder.cli.options import (
 )
 from rejoinder.cli.output import echo
 from rejoinder.cli.results import Output, exit_with, output_options
-from rejoinder.engine.conversation import Fork
+from rejoinder.engine.effects import Fork
 from rejoinder.engine.options import RunOptions
 from rejoinder.engine.recorded import open_recorded
 from rejoinder.engine.run import fork_run

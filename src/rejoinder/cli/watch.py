@@ -13,7 +13,7 @@ from rejoinder.cli.output import echo, show_error, show_problems
 from rejoinder.engine.loading import load_options
 from rejoinder.engine.options import RunOptions
 from rejoinder.errors import RejoinderError, SuiteError
-from rejoinder.model import Code, Custom, Problem, PythonCheck, Suite, walk_level
+from rejoinder.model import Code, Custom, Problem, PythonCheck, Suite, walk_case
 from rejoinder.model.providers import row_of
 from rejoinder.project import env_folders, folders_above, recording_files
 from rejoinder.review import load_suites
@@ -162,7 +162,7 @@ def code_of(suite: Suite) -> tuple[bool, set[Path]]:
     functions = [str(one.settings.get("call")) for one in suite.targets.values() if row_of(one.provider).runs_code]
     files: set[Path] = set()
     runs = bool(functions)
-    for check in (check for case in suite.cases for check in walk_level(case.level)):
+    for check in (check for case in suite.cases for check in walk_case(case)):
         runs = runs or isinstance(check, Code | PythonCheck | Custom)
         if isinstance(check, PythonCheck):
             functions.append(check.call)

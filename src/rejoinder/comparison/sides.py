@@ -58,9 +58,11 @@ class Tally(NamedTuple):
     tags: str = ""
     skipped: int = 0
     trials: int = 0
-    """This and the next eight are those of `TrialCounts`."""
+    """This and the next ten are those of `TrialCounts`."""
     passed: int = 0
     first: int = 0
+    gained: int = 0
+    opened: int = 0
     errors: int = 0
     failed: int = 0
     recovered: int = 0

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from rejoinder.checks import Post, Work
 from rejoinder.engine.calls import Call, Source, Tape
-from rejoinder.engine.conversation import Stop
+from rejoinder.engine.effects import Stop
 from rejoinder.engine.journal import Journal, Told
 from rejoinder.engine.plan import Place, place_of
 from rejoinder.errors import RejoinderError
@@ -114,7 +114,8 @@ class FailIfMissing:
 
 
 class EndIfMissing:
-    """A conversation ends where the candidate has no recorded answer. One that was skipped is skipped again."""
+    """A conversation ends where the candidate, or its user, has no recorded answer. One that was skipped is skipped
+    again."""
 
     asks = False
 
@@ -122,7 +123,7 @@ class EndIfMissing:
         self._skipped = skipped
 
     async def answer(self, call: Call) -> Stop | None:
-        if call.kind != "candidate" or place_of(call.job) in self._skipped:
+        if call.kind not in ("candidate", "user") or place_of(call.job) in self._skipped:
             return None
         return Stop(f"turn {call.request.turn} was not recorded")
 

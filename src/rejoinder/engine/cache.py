@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from rejoinder.engine.calls import Call, Source
-from rejoinder.engine.conversation import Stop
+from rejoinder.engine.effects import Stop
 from rejoinder.engine.journal import History, Told
 from rejoinder.engine.results import add_costs
 from rejoinder.engine.seal import code_of

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 from msgspec import Struct
 
 from rejoinder.checks import Post, Work
-from rejoinder.engine.conversation import Stop
+from rejoinder.engine.effects import Stop
 from rejoinder.engine.journal import Told
 from rejoinder.engine.plan import Job
 from rejoinder.engine.target_identity import asked_model

@@ -153,7 +153,7 @@ def recording_of(call: Call, model_of: ModelOf) -> Recording:
     """A call as cassettes have it: its kind, target, model and content."""
     request = call.request
     return Recording(
-        asked=_KINDS.get(call.kind, call.kind),  # pyright: ignore[reportArgumentType] - users and tools come later
+        asked=_KINDS.get(call.kind, call.kind),  # pyright: ignore[reportArgumentType] - tools come later
         of=request.target,
         model=model_of(call),
         turn=request.turn,

@@ -1,104 +1,77 @@
 """The rules of a conversation, and nothing else.
 
-A conversation is a generator: it yields what it needs (`Ask` a provider, `Grade` a reply) and is sent what came of it.
-It cannot sleep, read a file or know what a provider is, so it can be run again with recorded answers: resuming and
-replaying are this same code with another source of answers.
+A conversation is a generator: it yields what it needs (`engine/effects.py`: ask the candidate, ask a simulated user,
+grade a reply) and is sent what came of it. It cannot sleep, read a file or know what a provider is, so it can be run
+again with recorded answers: resuming and replaying are this same code with another source of answers.
 
-    Ask    is answered by a Reply, by a Failure, which ends the conversation as `error`, or by Stop
-    Grade  is answered by the verdicts on the level's checks, in order
+It is made of steps. A step is a turn and the follow-ups that answer back to it (`_answer_back`). A case without a plan
+has one; a plan has several; a simulated user thinks of each next turn. At the end come the checks of the whole.
 
 Guarantees: a reply enters the history as it came, an empty one too, and a failed call leaves nothing there; request n
-is request 1 and what was said since, never formatted again; the first level whose checks all pass ends it.
+is request 1 and what was said since, never formatted again (but for `window_size`, which shows the last turns only);
+the first level whose checks all pass ends its step, unless a follow-up doubts right replies, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from typing import TypeAlias
+from collections.abc import Generator, Iterable
+from itertools import zip_longest
+from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Struct, structs
 
+from rejoinder.engine.effects import Answer, Ask, Conversation, Effect, Fork, Grade, Opening, Simulate, Stop
+from rejoinder.engine.levels import (
+    all_of,
+    applicable_follow_ups,
+    check_trouble,
+    level_score,
+    level_state,
+    persistent_items,
+    what_failed,
+)
+from rejoinder.engine.over_time import OVER_TIME, over_verdict
 from rejoinder.model import (
     NO_RECORDING,
-    And,
+    NOT_AUDITED,
+    TEXT_CHECKS,
     AnyCheck,
     AskedBy,
     ChatMessage,
-    Control,
+    ConversationCheck,
     Failure,
     FollowUp,
-    FollowUps,
-    Group,
     Item,
     Level,
-    Or,
     Outcome,
+    Plan,
     Quote,
     Reply,
+    Spoilt,
     State,
+    Step,
+    StepResult,
+    StepStatus,
+    StoppedBy,
     Trouble,
     Turn,
+    User,
+    UserAudit,
+    UserOutcome,
     Verdict,
+    Words,
     reaches,
+    walk_level,
     weighted_mean,
 )
 
 MOST_TURNS_OF_ALL = 20
 """With `followups: all` the tree can be wide, so there is a limit even where the author sets none."""
 
-
-class Stop(Struct, frozen=True):
-    """No answer will come: the conversation ends with the turns that it has."""
-
-    reason: str = ""
-
-
-class Fork(Struct, frozen=True, kw_only=True):
-    """From this turn on the conversation differs: another prompt, or other instructions."""
-
-    turn: int
-    prompt: str | None = None
-    system: str | None = None
-    run: str = ""
-    """The run whose conversation is taken up."""
-    folder: str = ""
-    """Where that run lies."""
-
-
-class Opening(Struct, frozen=True):
-    """How a conversation starts, and the rules it keeps to."""
-
-    question: str
-    messages: tuple[ChatMessage, ...]
-    level: Level
-    followups: FollowUps = "first"
-    max_turns: int | None = None
-    fork: Fork | None = None
-    control: Control | None = None
-
-
-class Ask(Struct, frozen=True, gc=False):
-    turn: int
-    messages: tuple[ChatMessage, ...]
-    afresh: bool = False
-    """Asked beside the conversation, as a control: nothing of it is said in the conversation."""
-
-
-class Grade(Struct, frozen=True, gc=False):
-    turn: int
-    checks: tuple[AnyCheck, ...]
-    reply: Reply
-    messages: tuple[ChatMessage, ...]
-    """What the candidate was sent."""
-    prompts: tuple[str, ...]
-    """What was said to the candidate after the opening, up to this turn."""
-    replies: tuple[str, ...]
-    """What it answered, this turn's reply last."""
-
-
-Effect: TypeAlias = Ask | Grade
-Answer: TypeAlias = Reply | Failure | Stop | tuple[Verdict, ...]
-Conversation: TypeAlias = Generator[Effect, Answer, Outcome]
+_T = TypeVar("_T")
+_Part: TypeAlias = Generator[Effect, Answer, _T]
+_Rest: TypeAlias = dict[str, Any]
+"""Fields of the outcome beyond its turns."""
 
 
 class _Next(Struct, frozen=True, gc=False):
@@ -109,88 +82,503 @@ class _Next(Struct, frozen=True, gc=False):
     asked_by: AskedBy
 
 
-def converse(opening: Opening) -> Conversation:
-    """Have a conversation: send, grade, answer back, until a level passes or nothing is left to say. With a control the
-    first turn is asked once more, beside the conversation, where a follow-up is sent because it failed."""
-    controls: list[Turn] = []
-    outcome = yield from _converse(opening, controls)
-    return structs.replace(outcome, control=controls[0]) if controls else outcome
+class _Stopped(Exception):
+    """No answer will come any more."""
 
 
-def _converse(opening: Opening, controls: list[Turn]) -> Conversation:
-    limit = opening.max_turns or (MOST_TURNS_OF_ALL if opening.followups == "all" else None)
-    persistent = persistent_items(opening.level)
-    history, turns = list(opening.messages), list[Turn]()
-    replies, prompts = list[str](), list[str]()
-    waiting: list[_Next] = []
-    level, prompt, depth, asked_by = opening.level, opening.question, 0, None
+class _Ended(Struct, frozen=True, gc=False):
+    """How a step ended."""
+
+    status: State
     score: float | None = None
-    while True:
-        number = len(turns) + 1
-        if opening.fork is not None and number == opening.fork.turn:
-            prompt = _take_fork(history, prompt, opening.fork)
-            prompts[-1:] = [prompt] if prompts else []  # judges see what the candidate was sent
-        sent = tuple(history)
-        reply = yield Ask(number, sent)
-        if isinstance(reply, Stop) and turns:
-            return Outcome(status="failed", turns=tuple(turns), score=score)
-        if isinstance(reply, Stop):
-            reply = Failure(NO_RECORDING, reply.reason)
-        if isinstance(reply, Failure):
-            turn = Turn(turn=number, depth=depth, prompt=prompt, passed=False, messages=sent, asked_by=asked_by)
-            turns.append(turn)
-            return _error(turns, Trouble(type=reply.type, message=reply.message, status=reply.status, turn=number))
-        assert isinstance(reply, Reply)
-        replies.append(reply.text)
-        checks = tuple([item.check for item in level.items if item.check is not None])
-        verdicts = yield Grade(number, checks, reply, sent, tuple(prompts), tuple(replies))
-        assert isinstance(verdicts, tuple)
-        state = level_state(level, checks, verdicts)
-        turns.append(
+    trouble: Trouble | None = None
+    stopped: bool = False
+    """Will no answer come any more?"""
+
+
+class _Asked(Struct, frozen=True, gc=False):
+    """A turn that was put to the candidate; no reply where the call failed."""
+
+    number: int
+    sent: tuple[ChatMessage, ...]
+    prompt: str
+    reply: Reply | None
+    failure: Failure | None = None
+
+
+class _Cause(Struct, frozen=True, gc=False):
+    """Why a turn is taken."""
+
+    step: int | None = None
+    name: str | None = None
+    depth: int = 0
+    asked_by: AskedBy | None = None
+    follow_up: FollowUp | None = None
+    simulated: bool = False
+
+
+class _Talk:
+    """What was said so far."""
+
+    def __init__(self, opening: Opening) -> None:
+        self.opening = opening
+        self.opened = ""
+        """The first words, where a simulated user thought of them."""
+        self.prompt = opening.question
+        """What the next turn is called by."""
+        self.turns: list[Turn] = []
+        self.replies: list[str] = []
+        self.prompts: list[str] = []
+        """What was said after the opening."""
+        self.control: Turn | None = None
+        self.known: dict[Quote, str] = {}
+        """What may be quoted by name: values that were extracted, and the last reply of each step."""
+        self._history = list(opening.messages)
+        self._starts = [0]
+        """Where in the history the words of each turn begin."""
+
+    def say(self, messages: Iterable[ChatMessage], prompt: str) -> None:
+        """Say something: after the last reply, or first."""
+        if self.replies:
+            self._starts.append(len(self._history))
+            self.prompts.append(prompt)
+        else:
+            self.opened = prompt
+        self._history += messages
+        self.prompt = prompt
+
+    def next_ask(self, window: int | None) -> Ask:
+        """The next turn: all that was said, or the system's words and the last turns."""
+        number, fork = len(self.replies) + 1, self.opening.fork
+        if fork is not None and number == fork.turn:
+            self.prompt = _take_fork(self._history, self.prompt, fork)
+            self.prompts[-1:] = [self.prompt] if self.prompts else []  # judges see what the candidate was sent
+        new = len(self._history) - self._starts[-1]
+        if window is None or window >= len(self._starts):
+            return Ask(number, tuple(self._history), new=new)
+        start = self._starts[-window]
+        system = (one for one in self._history[:start] if one.role == "system")
+        return Ask(number, (*system, *self._history[start:]), new=new, window=window)
+
+    def hear(self, reply: Reply) -> None:
+        self.replies.append(reply.text)
+        self._history.append(ChatMessage("assistant", reply.text))
+
+    def add_turn(self, asked: _Asked, cause: _Cause, state: State, verdicts: tuple[Verdict, ...] = ()) -> None:
+        sent_by = cause.follow_up
+        self.turns.append(
             Turn(
-                turn=number,
-                depth=depth,
-                prompt=prompt,
+                turn=asked.number,
+                depth=cause.depth,
+                prompt=asked.prompt,
                 passed=state == "passed",
-                reply=reply,
+                reply=asked.reply,
                 verdicts=verdicts,
-                messages=sent,
-                asked_by=asked_by,
+                messages=asked.sent,
+                asked_by=cause.asked_by,
+                step=cause.step,
+                name=cause.name,
+                hint=sent_by.hint if sent_by is not None else None,
+                doubts=sent_by is not None and sent_by.ask == "always",
+                simulated=cause.simulated,
             )
         )
-        score = level_score(checks, verdicts)
-        if state == "passed":
-            return Outcome(status="passed", turns=tuple(turns), score=score, succeeded_on_turn=number)
+
+    def fill(self, pieces: tuple[str | Quote, ...], verdicts: tuple[Verdict, ...] = ()) -> str:
+        """Words with what they quote."""
+        if len(pieces) == 1 and isinstance(pieces[0], str):
+            return pieces[0]
+        return "".join(piece if isinstance(piece, str) else self._quoted(piece, verdicts) for piece in pieces)
+
+    def _quoted(self, quote: Quote, verdicts: tuple[Verdict, ...]) -> str:
+        if quote.name:
+            return self.known.get(quote, "")
+        if quote.what != "response":
+            return "\n".join(what_failed(verdicts, with_answers=quote.what == "answer"))
+        if quote.turn is None:
+            return self.replies[-1] if self.replies else ""
+        return self.replies[quote.turn - 1] if 1 <= quote.turn <= len(self.replies) else ""
+
+
+def converse(opening: Opening) -> Conversation:
+    """Have a conversation: send, grade, answer back, until a level passes or nothing is left to say; then the next
+    planned turn, or the next words of a simulated user; at the end what is checked over the whole. With a control the
+    first turn is asked once more, beside the conversation, where a follow-up is sent because it failed."""
+    talk = _Talk(opening)
+    rest: _Rest = {}
+    """Fields of the outcome that most conversations lack."""
+    try:
+        if opening.user is not None:
+            ended = yield from _with_user(talk, opening.user, rest)
+        elif opening.plan is not None:
+            ended = yield from _by_plan(talk, opening.plan, rest)
+        else:
+            ended = yield from _answer_back(talk, Step(at="", level=opening.level), _Cause())
+        if opening.conversation_checks and ended.status != "error":
+            ended = yield from _check_whole(talk, ended, rest)
+    except _Stopped:
+        ended = _Ended("failed")
+    if talk.control is not None:
+        rest["control"] = talk.control
+    turns = tuple(talk.turns)
+    if ended.status == "error":
+        return Outcome(status="error", turns=turns, error=ended.trouble, **rest)
+    on_turn = len(turns) if ended.status == "passed" else None
+    return Outcome(status=ended.status, turns=turns, score=ended.score, succeeded_on_turn=on_turn, **rest)
+
+
+def _ask(talk: _Talk, window: int | None = None) -> _Part[_Asked]:
+    """Put the next turn to the candidate."""
+    ask = talk.next_ask(window)
+    reply = yield ask
+    if isinstance(reply, Stop):
+        if talk.turns:
+            raise _Stopped
+        reply = Failure(NO_RECORDING, reply.reason)
+    if isinstance(reply, Failure):
+        return _Asked(ask.turn, ask.messages, talk.prompt, None, reply)
+    assert isinstance(reply, Reply)
+    talk.hear(reply)
+    return _Asked(ask.turn, ask.messages, talk.prompt, reply)
+
+
+def _grade(
+    talk: _Talk, asked: _Asked, checks: tuple[AnyCheck, ...], expected: str | None = None
+) -> _Part[tuple[Verdict, ...]]:
+    if not checks:
+        return ()
+    assert asked.reply is not None
+    said = tuple(talk.prompts[: asked.number - 1]), tuple(talk.replies)
+    return _verdicts((yield Grade(asked.number, checks, asked.reply, asked.sent, *said, expected, talk.opened)))
+
+
+def _verdicts(answer: Answer) -> tuple[Verdict, ...]:
+    if isinstance(answer, Stop):
+        raise _Stopped
+    assert isinstance(answer, tuple)
+    return answer
+
+
+def _answer_back(talk: _Talk, step: Step, cause: _Cause, asked: _Asked | None = None) -> _Part[_Ended]:
+    """A turn, and follow-ups until a reply passes or nothing is left to say. `asked`: the turn, if it was taken."""
+    opening = talk.opening
+    limit = opening.max_turns or (len(talk.turns) + MOST_TURNS_OF_ALL if opening.followups == "all" else None)
+    persistent = persistent_items(step.level)
+    extracts = tuple([Item(check) for check in step.extracts])
+    level = Level(step.level.items + extracts, step.level.threshold) if extracts else step.level
+    waiting: list[_Next] = []
+    score: float | None = None
+    while True:
+        try:
+            asked = asked or (yield from _ask(talk, step.window_size))
+        except _Stopped:
+            return _Ended("failed", score, stopped=True)
+        if asked.failure is not None:
+            return _broken_off(talk, asked, asked.failure, cause)
+        number = asked.number
+        checks = tuple([item.check for item in level.items if item.check is not None])
+        verdicts = yield from _grade(talk, asked, checks, step.expected)
+        state = level_state(level, checks, verdicts)
+        talk.add_turn(asked, cause, state, verdicts)
+        asked, score = None, level_score(checks, verdicts)
+        _remember(talk, step, verdicts)
         if state == "error":
-            return _error(turns, _check_trouble(verdicts, number))
+            return _Ended("error", trouble=check_trouble(verdicts, number))
         applicable = [
-            _Next(follow_up, depth + 1, AskedBy(number, check))
-            for follow_up, check in applicable_follow_ups(level, verdicts)
+            _Next(follow_up, cause.depth + 1, AskedBy(number, check))
+            for follow_up, check in applicable_follow_ups(level, verdicts, passed=state == "passed")
         ]
-        waiting = applicable[:1] if opening.followups == "first" else applicable + waiting
+        if opening.followups == "first":
+            waiting = applicable[:1]
+        else:
+            waiting = applicable + [one for one in waiting if state == "failed" or one.follow_up.ask == "always"]
         if not waiting or (limit is not None and number >= limit):
-            return Outcome(status="failed", turns=tuple(turns), score=score)
-        if number == 1 and opening.control is not None and opening.fork is None:
-            controls += yield from _ask_afresh(opening)
-        follow_up, depth, asked_by = waiting[0].follow_up, waiting[0].depth, waiting[0].asked_by
-        waiting = waiting[1:]
-        prompt = say(follow_up, replies, verdicts)
-        level = Level(persistent + follow_up.level.items, follow_up.level.threshold)
-        history += [ChatMessage("assistant", reply.text), ChatMessage("user", prompt)]
-        prompts.append(prompt)
+            return _Ended(state, score)
+        if number == 1 and state == "failed" and opening.control is not None and opening.fork is None:
+            talk.control = yield from _ask_afresh(opening, step)
+        sent = waiting.pop(0)
+        cause = _Cause(cause.step, cause.name, sent.depth, sent.asked_by, sent.follow_up)
+        prompt = talk.fill(sent.follow_up.prompt, verdicts)
+        level = Level(persistent + sent.follow_up.level.items + extracts, sent.follow_up.level.threshold)
+        talk.say((ChatMessage("user", prompt),), prompt)
 
 
-def _ask_afresh(opening: Opening) -> Generator[Effect, Answer, list[Turn]]:
-    """The first turn in a new conversation; empty where no reply came."""
+def _remember(talk: _Talk, step: Step, verdicts: tuple[Verdict, ...]) -> None:
+    """What later turns may quote."""
+    for verdict in verdicts if step.extracts else ():
+        if verdict.found is not None and verdict.name:
+            talk.known[Quote("extracted", name=verdict.name)] = verdict.found
+    if step.name:
+        talk.known[Quote("response", name=step.name)] = talk.replies[-1]
+
+
+def _broken_off(talk: _Talk, asked: _Asked, failure: Failure, cause: _Cause) -> _Ended:
+    """The candidate gave no reply."""
+    talk.add_turn(asked, cause, "error")
+    return _Ended("error", trouble=_trouble_of(failure, asked.number))
+
+
+def _trouble_of(failure: Failure, turn: int, who: str = "") -> Trouble:
+    return Trouble(type=failure.type, message=f"{who}{failure.message}", status=failure.status, turn=turn)
+
+
+def _ask_afresh(opening: Opening, step: Step) -> _Part[Turn | None]:
+    """The first turn in a new conversation; None where no reply came."""
     reply = yield Ask(1, opening.messages, afresh=True)
     if not isinstance(reply, Reply):
-        return []
-    checks = tuple(item.check for item in opening.level.items if item.check is not None)
-    verdicts = yield Grade(1, checks, reply, opening.messages, (), (reply.text,))
-    assert isinstance(verdicts, tuple)
-    passed = level_state(opening.level, checks, verdicts) == "passed"
+        return None
+    checks = tuple(item.check for item in step.level.items if item.check is not None)
+    verdicts = _verdicts((yield Grade(1, checks, reply, opening.messages, (), (reply.text,), step.expected)))
+    passed = level_state(step.level, checks, verdicts) == "passed"
     turn = Turn(turn=1, depth=0, prompt=opening.question, passed=passed, reply=reply, verdicts=verdicts)
-    return [structs.replace(turn, messages=opening.messages)]
+    return structs.replace(turn, messages=opening.messages)
+
+
+# Plans
+
+
+def _by_plan(talk: _Talk, plan: Plan, rest: _Rest) -> _Part[_Ended]:
+    """One planned turn after the other."""
+    results: list[StepResult] = []
+    ended, limit = _Ended("passed"), talk.opening.max_turns
+    try:
+        for number, step in enumerate(plan.steps, 1):
+            if limit is not None and len(talk.turns) >= limit:
+                break
+            if number > 1:
+                messages = [ChatMessage(words.role, talk.fill(_texts(words))) for words in step.says]
+                talk.say(messages, messages[-1].content)
+            before = len(talk.turns)
+            ended = yield from _answer_back(talk, step, _Cause(number, step.name or None))
+            if ended.stopped and len(talk.turns) == before:
+                break
+            results.append(StepResult(number, step.name or None, _status(ended, talk.turns[before:]), ended.score))
+            if ended.status == "error" or (ended.status == "failed" and (ended.stopped or plan.on_failure == "stop")):
+                break
+    except _Stopped:
+        ended = _Ended("failed", stopped=True)
+    for number, step in enumerate(plan.steps[len(results) :], len(results) + 1):
+        results.append(StepResult(number, step.name or None, "skipped", 0.0 if step.level.items else None))
+    rest["steps"] = tuple(results)
+    if ended.status == "error":
+        return ended
+    score = _aggregate(plan, results)
+    if plan.pass_steps == "all":
+        passed = all(one.status in ("passed", "recovered") for one in results)
+    else:
+        passed = score is not None and reaches(score, plan.threshold)
+    return _Ended("passed" if passed and not ended.stopped else "failed", score)
+
+
+def _texts(words: Words) -> tuple[str | Quote, ...]:
+    return tuple(piece for piece in words.pieces if isinstance(piece, str | Quote))
+
+
+def _status(ended: _Ended, turns: list[Turn]) -> StepStatus:
+    return "recovered" if ended.status == "passed" and not turns[0].passed else ended.status
+
+
+def _aggregate(plan: Plan, results: list[StepResult]) -> float | None:
+    """The score of a plan, from those of the steps that have checks."""
+    scores = [float(one.score) for one in results if one.score is not None]
+    if not scores:
+        return None
+    if plan.aggregation == "mean":
+        return weighted_mean([(1.0, score) for score in scores])
+    return min(scores) if plan.aggregation == "min" else max(scores)
+
+
+# Simulated users
+
+
+def _with_user(talk: _Talk, user: User, rest: _Rest) -> _Part[_Ended]:
+    """The user and the candidate take turns, until the goal is reached, the user says its word, or the limit is."""
+    told = _Told()
+    try:
+        ended = yield from _take_turns(talk, user, told)
+        if told.spoilt is None and ended.status != "error":
+            yield from _audit(talk, user, told)
+    finally:
+        spoilt = NOT_AUDITED if told.spoilt is None and not _is_audited(told) else told.spoilt
+        rest["user"] = UserOutcome(tuple(told.words), told.stopped_by, spoilt, told.audit)
+    return ended
+
+
+class _Told:
+    """What a simulated user said, and what is found about it."""
+
+    def __init__(self) -> None:
+        self.words: list[Reply] = []
+        self.stopped_by: StoppedBy | None = None
+        self.spoilt: Spoilt | None = None
+        self.audit: tuple[Verdict, ...] = ()
+
+
+def _take_turns(talk: _Talk, user: User, told: _Told) -> _Part[_Ended]:
+    opening, kept = talk.opening, Level(persistent_items(talk.opening.level))
+    checks = tuple(item.check for item in kept.items if item.check is not None)
+    words: Reply | Failure | Stop | None = None
+    if not user.opening:
+        words = yield from _simulate(talk, user, told)
+        if not isinstance(words, Reply):
+            failure = words if isinstance(words, Failure) else Failure(NO_RECORDING, words.reason)
+            talk.add_turn(_Asked(1, (), "", None), _Cause(simulated=True), "error")
+            return _Ended("error", trouble=_trouble_of(failure, 1, _THE_USER))
+    while True:
+        cause = _Cause(simulated=isinstance(words, Reply))
+        asked = yield from _ask(talk)
+        if asked.failure is not None:
+            return _broken_off(talk, asked, asked.failure, cause)
+        if user.reached is not None and (yield from _grade(talk, asked, (user.reached,)))[0].passed:
+            told.stopped_by = "goal"
+        elif asked.number >= user.max_turns:
+            told.stopped_by = "limit"
+        else:
+            words = yield from _simulate(talk, user, told)
+        if told.stopped_by is not None or isinstance(words, Stop):
+            return (yield from _answer_back(talk, Step(at="", level=opening.level), cause, asked))
+        verdicts = yield from _grade(talk, asked, checks)
+        state = level_state(kept, checks, verdicts)
+        talk.add_turn(asked, cause, state, verdicts)
+        if state == "error":
+            return _Ended("error", trouble=check_trouble(verdicts, asked.number))
+        if isinstance(words, Failure):
+            return _Ended("error", trouble=_trouble_of(words, asked.number, _THE_USER))
+
+
+_THE_USER = "the simulated user: "
+
+
+def _simulate(talk: _Talk, user: User, told: _Told) -> _Part[Reply | Failure | Stop]:
+    """The user says its next words, unless it says the one by which it ends. At a fork they are those put in their
+    place."""
+    number, fork = len(talk.replies) + 1, talk.opening.fork
+    if fork is not None and fork.turn == number and fork.prompt is not None:
+        words = Reply(fork.prompt)
+    else:
+        opened = user.opening or talk.opened
+        said = (opened, *talk.prompts) if opened else ()
+        words = yield Simulate(max(1, number - 1), said, tuple(talk.replies))
+        assert not isinstance(words, tuple)
+        if isinstance(words, Reply) and not words.text.strip():
+            told.words.append(words)
+            words = Failure("user", "it said nothing")
+    if not isinstance(words, Reply):
+        return words
+    told.words.append(words)
+    if user.stop is not None and user.stop in words.text:
+        told.stopped_by = "word"
+        return words
+    told.spoilt = told.spoilt or (yield from _find_leak(talk, user, words.text))
+    talk.say((ChatMessage("user", words.text),), words.text)
+    return words
+
+
+def _find_leak(talk: _Talk, user: User, words: str) -> _Part[Spoilt | None]:
+    """Did the user say what the candidate has to find out? Not where it was told so under `knows`, or in its opening,
+    and not where the candidate had said it."""
+    turn = len(talk.replies) + 1
+    for text in (user.goal, user.persona):
+        if (told := repeats(words, text)) is not None:
+            return Spoilt("leak", turn, f"it repeats its instructions: {told}")
+    given = tuple(check for check in walk_level(talk.opening.level) if isinstance(check, TEXT_CHECKS))
+    given = yield from _passed_by(talk, given, words)
+    for text in (f"{user.opening}\n{user.knows}", *talk.replies):
+        known = yield from _passed_by(talk, given, text)
+        given = tuple(check for check in given if check not in known)
+    return Spoilt("leak", turn, f"it gives the answer away: {_shorten(words)}") if given else None
+
+
+def _passed_by(talk: _Talk, checks: tuple[AnyCheck, ...], text: str) -> _Part[tuple[AnyCheck, ...]]:
+    """Those of the checks that a text passes."""
+    verdicts = yield from _grade(talk, _Asked(max(1, len(talk.replies)), (), "", Reply(text)), checks)
+    return tuple(check for check, verdict in zip(checks, verdicts, strict=True) if verdict.passed)
+
+
+LEAST_REPEATED = 8
+"""So many words in a row of its instructions are no accident."""
+
+
+def repeats(words: str, instructions: str) -> str | None:
+    """What a text repeats of instructions, word for word; None where that may be an accident."""
+    said, told = words.casefold().split(), instructions.casefold().split()
+    rows = {tuple(said[place : place + LEAST_REPEATED]) for place in range(len(said) - LEAST_REPEATED + 1)}
+    for place in range(len(told) - LEAST_REPEATED + 1):
+        if tuple(told[place : place + LEAST_REPEATED]) in rows:
+            return " ".join(instructions.split()[place : place + LEAST_REPEATED])
+    return None
+
+
+def _shorten(text: str, most: int = 200) -> str:
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+def _audit(talk: _Talk, user: User, told: _Told) -> _Part[None]:
+    """Ask the judge whether the user kept to its role."""
+    last = talk.turns[-1]
+    if user.audit is None or not told.words or last.reply is None:
+        return
+    asked = _Asked(last.turn, last.messages, last.prompt, last.reply)
+    told.audit = yield from _grade(talk, asked, (UserAudit(user=user, target=user.audit, at=user.at),))
+    verdict = told.audit[0]
+    if verdict.state == "failed":
+        kind = "role" if verdict.kind == "role" else "contradiction"
+        told.spoilt = Spoilt(kind, int(verdict.value or 1), verdict.reason)
+
+
+def _is_audited(told: _Told) -> bool:
+    return bool(told.audit) and told.audit[0].state != "error"
+
+
+# Checks of the whole
+
+
+def _check_whole(talk: _Talk, ended: _Ended, rest: _Rest) -> _Part[_Ended]:
+    verdicts: list[Verdict] = []
+    for over in talk.opening.conversation_checks:
+        verdicts.append((yield from _check_over(talk, over)))
+    rest["conversation_checks"] = found = tuple(verdicts)
+    state = all_of(found)
+    if state == "failed" or ended.status == "failed":
+        return _Ended("failed", ended.score)
+    if state == "error":
+        return _Ended("error", trouble=check_trouble(found, len(talk.turns)))
+    scores = [
+        (over.weight, one.score or 0.0) for over, one in zip(talk.opening.conversation_checks, found, strict=True)
+    ]
+    return _Ended("passed", weighted_mean(scores) if ended.score is None else ended.score)
+
+
+def _check_over(talk: _Talk, over: ConversationCheck) -> _Part[Verdict]:
+    turns = talk.turns
+    if over.over in ("last", "transcript"):
+        again = _grade_again(talk, turns[-1], over.checks, whole=over.over == "transcript")
+        [verdict] = _verdicts((yield again))
+        return verdict
+    by_place = dict(enumerate(_last_of_steps(turns) if over.final else turns, 1))
+    first, last = over.turns or (1, len(turns))
+    rule = OVER_TIME[over.over]([place for place in by_place if first <= place <= last], over.turn)
+    said: list[tuple[int, Verdict]] = []
+    try:
+        place, which = next(rule)
+        while True:
+            [verdict] = _verdicts((yield _grade_again(talk, by_place[place], (over.checks[which],))))
+            said.append((place, verdict))
+            place, which = rule.send(verdict.state)
+    except StopIteration as stop:
+        return over_verdict(over, stop.value, said)
+
+
+def _last_of_steps(turns: list[Turn]) -> list[Turn]:
+    """The last turn of each step; each turn of a simulated user is one."""
+    return [turn for turn, after in zip_longest(turns, turns[1:]) if after is None or after.depth == 0]
+
+
+def _grade_again(talk: _Talk, turn: Turn, checks: tuple[AnyCheck, ...], *, whole: bool = False) -> Grade:
+    """A turn that was judged, by other checks."""
+    assert turn.reply is not None
+    said = tuple(talk.prompts[: turn.turn - 1]), tuple(talk.replies[: turn.turn])
+    return Grade(turn.turn, checks, turn.reply, turn.messages, *said, None, talk.opened, whole)
 
 
 def _take_fork(history: list[ChatMessage], prompt: str, fork: Fork) -> str:
@@ -203,114 +591,3 @@ def _take_fork(history: list[ChatMessage], prompt: str, fork: Fork) -> str:
     last = max(place for place, message in enumerate(history) if message.role == "user")
     history[last] = ChatMessage("user", fork.prompt)
     return fork.prompt
-
-
-def level_state(level: Level, checks: tuple[AnyCheck, ...], verdicts: tuple[Verdict, ...]) -> State:
-    """All checks have to pass; with a threshold the weighted mean has to reach it and no required one may fail. Checks
-    in error make the level one, unless it comes to the same whatever they are worth."""
-    if level.threshold is None:
-        return _all(verdicts)
-    required = tuple(verdict for check, verdict in zip(checks, verdicts, strict=True) if check.required)
-    if _all(required) == "failed":
-        return "failed"
-    least, most = level_score(checks, verdicts, 0.0), level_score(checks, verdicts, 1.0)
-    if least is None or most is None or not reaches(most, level.threshold):
-        return "failed"
-    if all(verdict.state == "error" for verdict in verdicts):
-        return "error"  # even where nothing is enough: there would be no score
-    return "passed" if reaches(least, level.threshold) and _all(required) == "passed" else "error"
-
-
-def level_score(
-    checks: tuple[AnyCheck, ...], verdicts: tuple[Verdict, ...], unknown: float | None = None
-) -> float | None:
-    """The weighted mean of the scores that there are; those that are not there may be worth something, too."""
-    scores = [unknown if verdict.score is None else verdict.score for verdict in verdicts]
-    return weighted_mean(
-        [(check.weight, score) for check, score in zip(checks, scores, strict=True) if score is not None]
-    )
-
-
-CheckPath: TypeAlias = tuple[int, ...]
-"""The place of a check among a turn's checks, as an index path."""
-
-
-def applicable_follow_ups(level: Level, verdicts: tuple[Verdict, ...]) -> list[tuple[FollowUp, CheckPath]]:
-    """The follow-ups of a failed level that may be sent, in document order, each with the check whose failure sends it:
-    its own check, or the first failed one of its list; the list itself where only its threshold failed."""
-    return list(_collect(level.items, verdicts, ()))
-
-
-def _collect(
-    items: tuple[Item, ...], verdicts: tuple[Verdict, ...], path: CheckPath
-) -> Iterator[tuple[FollowUp, CheckPath]]:
-    """`items` are those of a list that failed; a follow-up without a check of its own applies to the whole list."""
-    first = next(((*path, place) for place, verdict in enumerate(verdicts) if verdict.state == "failed"), path)
-    position = -1
-    for item in items:
-        check, place = item.check, first
-        if check is not None:
-            position += 1
-            place = *path, position
-            verdict = verdicts[position]
-            if verdict.state != "failed":
-                continue
-            if isinstance(check, Or | And | Group):
-                yield from _collect(check.items, verdict.children, (*path, position))
-        if item.follow_up is not None:
-            yield item.follow_up, place
-
-
-def persistent_items(level: Level) -> tuple[Item, ...]:
-    """Checks of every turn go along without their follow-ups, which belong to the first level."""
-    checks = (item.check for item in level.items if item.check is not None and item.check.every_turn)
-    return tuple(Item(_without_follow_ups(check)) for check in checks)
-
-
-def _without_follow_ups(check: AnyCheck) -> AnyCheck:
-    if not isinstance(check, Or | And | Group):
-        return check
-    inner = tuple(Item(_without_follow_ups(item.check)) for item in check.items if item.check is not None)
-    return structs.replace(check, items=inner)
-
-
-def say(follow_up: FollowUp, replies: list[str], verdicts: tuple[Verdict, ...]) -> str:
-    """The words of a follow-up, with what it quotes."""
-    pieces = follow_up.prompt
-    if len(pieces) == 1 and isinstance(pieces[0], str):
-        return pieces[0]
-    return "".join(piece if isinstance(piece, str) else _quoted(piece, replies, verdicts) for piece in pieces)
-
-
-def _quoted(quote: Quote, replies: list[str], verdicts: tuple[Verdict, ...]) -> str:
-    if quote.what == "failed":
-        return "\n".join(_reasons(verdicts))
-    if quote.turn is None:
-        return replies[-1]
-    return replies[quote.turn - 1] if 1 <= quote.turn <= len(replies) else ""
-
-
-def _reasons(verdicts: tuple[Verdict, ...]) -> Iterator[str]:
-    for verdict in verdicts:
-        if verdict.state == "failed":
-            yield f"{verdict.name or verdict.check}: {verdict.reason}"
-
-
-def _all(verdicts: tuple[Verdict, ...]) -> State:
-    """A list: one that failed decides; else one in error does."""
-    state: State = "passed"
-    for verdict in verdicts:
-        if verdict.state == "failed":
-            return "failed"
-        if verdict.state == "error":
-            state = "error"
-    return state
-
-
-def _check_trouble(verdicts: tuple[Verdict, ...], turn: int) -> Trouble:
-    verdict = next(verdict for verdict in verdicts if verdict.state == "error")
-    return Trouble(type="check", message=f"{verdict.check}: {verdict.reason}", turn=turn)
-
-
-def _error(turns: list[Turn], trouble: Trouble) -> Outcome:
-    return Outcome(status="error", turns=tuple(turns), error=trouble)

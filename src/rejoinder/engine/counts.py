@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest, nsmallest
 
-from rejoinder.model import Result
+from rejoinder.model import Result, TurnResult
 from rejoinder.model.figures import NetRecovery, PassK, Rate
 from rejoinder.model.runs import OfK, Rates, Recovery, Repeats, ScoredCase, Scores
 from rejoinder.model.trials import TrialCounts
@@ -121,7 +121,7 @@ class Trials:
         return Rates(
             rate_of(((one.first, one.trials) for one in self._closed.elements()), errors),
             rate_of(self._eventual().elements(), errors),
-            rate_of((one.passed - one.first, one.trials) for one in self._closed.elements()),
+            rate_of((one.gained, one.trials) for one in self._closed.elements()),
         )
 
     def _eventual(self) -> Counter[tuple[int, int]]:
@@ -172,6 +172,12 @@ def _as_rate(found: PassK) -> Rate:
     return Rate(found.rate, found.passed, found.of, found.cases, found.interval, found.method)
 
 
+def was_right_before(turn: TurnResult, turns: Sequence[TurnResult]) -> bool:
+    """Was the reply right that a follow-up was sent to? Then it doubts, and nothing can recover."""
+    asked = turn.asked_by
+    return asked is not None and 1 <= asked.turn <= len(turns) and turns[asked.turn - 1].passed
+
+
 class FollowUps:
     """What became of conversations after their first follow-up, their second, and so on, in the order sent."""
 
@@ -184,16 +190,18 @@ class FollowUps:
         self.unpriced = False
 
     def add(self, case: int, result: Result) -> None:
-        sent = [turn for turn in result.turns if turn.depth]
-        for number, turn in enumerate(sent, 1):
-            is_last = turn is result.turns[-1]
+        number = 0
+        for turn in result.turns:
+            number = number + 1 if turn.depth else 0
+            if not turn.depth or was_right_before(turn, result.turns):
+                continue
+            is_error = turn is result.turns[-1] and result.status == "error"
             share = self._shares.setdefault(number, Share())
             counts = self._sent.setdefault(number, [0, 0, 0])
-            recovered = is_last and result.passed
-            share.add(case, recovered)
+            share.add(case, turn.passed)
             counts[0] += 1
-            counts[1] += recovered
-            counts[2] += is_last and result.status == "error"
+            counts[1] += turn.passed
+            counts[2] += is_error
             self.tokens += turn.usage.total_tokens
             if turn.cost is not None:
                 self.cost.add(turn.cost)

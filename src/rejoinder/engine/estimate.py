@@ -8,20 +8,25 @@ from typing import TypeAlias
 
 from msgspec import Struct, field, structs
 
-from rejoinder.engine.conversation import MOST_TURNS_OF_ALL, Opening, persistent_items
+from rejoinder.engine.conversation import MOST_TURNS_OF_ALL
+from rejoinder.engine.effects import Opening
+from rejoinder.engine.levels import persistent_items
 from rejoinder.engine.options import RunOptions
 from rejoinder.engine.plan import Prepared, plan
-from rejoinder.formatting import find_judges, format_judge_prompt
+from rejoinder.formatting import find_judges, format_judge_prompt, format_user
 from rejoinder.model import (
     AnyCheck,
     Compare,
+    Item,
     Judged,
     Level,
+    LlmJudge,
+    Rubric,
     Semantic,
     Suite,
     follow_ups_of,
+    walk_case,
     walk_check,
-    walk_level,
 )
 from rejoinder.roles import find_embedder, judge_for
 
@@ -90,21 +95,23 @@ def estimate(suites: list[Suite], options: RunOptions) -> Estimate:
     for _, jobs in groupby(plan(suites, options), key=lambda job: id(job.prepared)):
         of_case = list(jobs)
         prepared, trials = of_case[0].prepared, len(of_case)
-        least, most = _asked_at(prepared.case.level, _asked_by), _most(prepared, _asked_by)
+        least, most = _least(prepared.opening, _asked_by), _most(prepared, _asked_by)
         target = total.targets.setdefault(prepared.target.name, TargetEstimate())
         total.conversations += trials
         target.cases += 1
         target.conversations += trials
-        target.least_calls += trials
+        target.least_calls += trials * least.turns
         target.most_calls += trials * most.turns
         target.most_replies_sent += trials * (most.turns * (most.turns - 1) // 2)
         first = sum(len(message.content) for message in prepared.opening.messages) // CHARACTERS_A_TOKEN + 1
-        target.least_input_tokens += trials * first
+        target.least_input_tokens += trials * first * least.turns
         target.most_input_tokens += trials * (first * most.turns + _said_again(prepared.case.level, most.turns))
         judges = total.judge_calls
         total.judge_calls = judges[0] + trials * least.judges, judges[1] + trials * most.judges
         for name in _asked_for_checks(prepared):
             _add_judge(total.judges.setdefault(name, JudgeEstimate()), name, prepared, trials)
+        if prepared.case.user is not None:
+            _add_user(total.judges.setdefault(prepared.case.user.target, JudgeEstimate()), prepared, trials)
         expected.update(_expected(prepared))
         # Equal texts are embedded once, and a reply may be the expected text, word for word.
         total.embedding_calls = len(expected), total.embedding_calls[1] + trials * most.embeddings
@@ -125,7 +132,49 @@ def _most(prepared: Prepared, asked: Asked) -> Effort:
     return _most_of_turns(opening, asked) + control
 
 
+def _least(opening: Opening, asked: Asked) -> Effort:
+    """What a conversation asks for where every reply passes at once; a simulated user may end it after the first."""
+    steps = (opening.level,) if opening.plan is None else tuple(step.level for step in opening.plan.steps)
+    turns = sum((_asked_at(level, asked) for level in steps), Effort())
+    return sum((_asked_at(Level((Item(over.checks[-1]),)), asked) for over in opening.conversation_checks), turns)
+
+
 def _most_of_turns(opening: Opening, asked: Asked) -> Effort:
+    """All turns, and what is asked about the whole of them."""
+    if opening.plan is not None:
+        steps = [_most_of_step(structs.replace(opening, level=step.level), asked) for step in opening.plan.steps]
+        most = sum(steps, Effort())
+    elif opening.user is not None:
+        kept = _asked_at(Level(persistent_items(opening.level)), asked)
+        reached = Item(opening.user.reached)
+        each = kept + structs.replace(_asked_at(Level((reached,)), asked), turns=0)
+        most = _times(each, opening.user.max_turns - 1) + _most_of_step(opening, asked)
+    else:
+        most = _most_of_step(opening, asked)
+    for over in opening.conversation_checks:
+        whole = _asked_at(Level(tuple(map(Item, over.checks))), asked)
+        often = 1 if over.over in ("last", "transcript") else most.turns
+        most += structs.replace(_times(whole, often), turns=0)
+    return most
+
+
+def _times(effort: Effort, often: int) -> Effort:
+    return Effort(*(often * getattr(effort, name) for name in Effort.__struct_fields__))
+
+
+def _add_user(user: JudgeEstimate, prepared: Prepared, trials: int) -> None:
+    """The calls of a simulated user: none where the first reply ends it, and one a turn at most."""
+    assert prepared.case.user is not None
+    most = prepared.case.user.max_turns - (1 if prepared.case.user.opening else 0)
+    told = sum(len(message.content) for message in format_user(prepared.case.user, (), ())) // CHARACTERS_A_TOKEN
+    user.least_calls += trials * prepared.has_simulated_opening
+    user.most_calls += trials * most
+    user.most_input_tokens += trials * most * told
+    candidate = prepared.target.name
+    user.replies_shown[candidate] = user.replies_shown.get(candidate, 0) + trials * most * (most + 1) // 2
+
+
+def _most_of_step(opening: Opening, asked: Asked) -> Effort:
     kept = structs.replace(_asked_at(Level(persistent_items(opening.level)), asked), turns=0)
     if opening.followups == "first":
         return _longest(opening.level, kept, opening.max_turns, asked)
@@ -187,7 +236,7 @@ def _rival(check: AnyCheck) -> str | None:
 
 def _asked_for_checks(prepared: Prepared) -> list[str]:
     """The targets that the checks of a case ask, for a verdict or for a reply to compare with."""
-    judged = [check for check in walk_level(prepared.case.level) if isinstance(check, Judged)]
+    judged = [check for check in walk_case(prepared.case) if isinstance(check, Judged)]
     names = [name for check in judged for name in (_judge(check, prepared), _rival(check)) if name is not None]
     return list(dict.fromkeys(names))
 
@@ -199,11 +248,11 @@ def _add_judge(judge: JudgeEstimate, name: str, prepared: Prepared, trials: int)
 
     level, candidate = prepared.case.level, prepared.target.name
     most, turns = trials * _most(prepared, asked).judges, _most(prepared, _asked_by).turns
-    judge.least_calls += trials * _asked_at(level, asked).judges
+    judge.least_calls += trials * _least(prepared.opening, asked).judges
     judge.most_calls += most
     first = [check for check in find_judges(level) if _judge(check, prepared) == name]
     judge.least_input_tokens += trials * sum(_votes(check) * _shown(check, prepared) for check in first)
-    every = [check for check in walk_level(level) if isinstance(check, Judged)]
+    every = [check for check in walk_case(prepared.case) if isinstance(check, LlmJudge | Rubric | Compare)]
     longest = max((_shown(check, prepared) for check in every if _judge(check, prepared) == name), default=0)
     judge.most_input_tokens += most * (longest + _longest_prompt(level) * (turns - 1))
     judge.replies_shown[candidate] = judge.replies_shown.get(candidate, 0) + most * turns

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from rejoinder.engine.conversation import Fork
+from rejoinder.engine.effects import Fork
 from rejoinder.errors import UsageError
 from rejoinder.model import ALL_KINDS, Kind, Suite
 from rejoinder.model.results import LARGEST, CaseName
@@ -111,7 +111,7 @@ class Answers(Struct, frozen=True, kw_only=True):
 
 
 REPLAY = Answers(asks=frozenset({"work"}), otherwise="explain")
-GRADE = Answers(asks=ALL_KINDS - {"candidate"}, otherwise="end")
+GRADE = Answers(asks=ALL_KINDS - {"candidate", "user"}, otherwise="end")
 MERGE = Answers(asks=frozenset())
 
 

@@ -13,11 +13,11 @@ import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.checks import is_plain
-from rejoinder.engine.conversation import Fork, Opening
+from rejoinder.engine.effects import Fork, Opening
 from rejoinder.engine.options import RunOptions, Selection
 from rejoinder.engine.target_identity import identity_of
 from rejoinder.errors import UsageError
-from rejoinder.formatting import format_case
+from rejoinder.formatting import format_case, format_plan
 from rejoinder.model import (
     Case,
     Custom,
@@ -30,14 +30,14 @@ from rejoinder.model import (
     TextPart,
     file_in_project,
     title_of,
-    walk_level,
+    walk_case,
 )
 from rejoinder.model.chosen_names import ChosenNames, chosen_names
 from rejoinder.model.providers import row_of
 from rejoinder.model.results import CaseName, case_file
 from rejoinder.model.runs import ChosenCases
 from rejoinder.providers import is_plugin
-from rejoinder.roles import Pair, find_embedding_fault, find_provider_fault, judges_of, pair_of, targets_used_by_checks
+from rejoinder.roles import Pair, find_embedding_fault, find_provider_fault, judges_of, other_targets, pair_of
 from rejoinder.spelling import did_you_mean
 
 DEFAULT_WORKERS = 10
@@ -63,6 +63,11 @@ class Prepared(Pair, frozen=True):
     def variant(self) -> str:
         """The variant of the suite that the case is put in, if there is any."""
         return self.case.variant
+
+    @property
+    def has_simulated_opening(self) -> bool:
+        """Does a simulated user think of the first words?"""
+        return self.case.user is not None and not self.case.user.opening
 
     @property
     def suite_file(self) -> str:
@@ -231,14 +236,14 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
         count += trials_of(pair.case, options)
         is_next, last = _is_next(pair.suite, pair.case, last)
         chosen += is_next
-        if _called(pair.suite, pair.target) in speaking and is_plain(pair.case.level):
+        if _called(pair.suite, pair.target) in speaking and is_plain(pair.case):
             continue  # as nearly all rows of a large data set
-        others = list(targets_used_by_checks(pair))
+        others = list(other_targets(pair))
         _refuse(pair, others, no_code=options.trust.no_code)
         if pair.suite.path not in coded and _runs_python(pair, others):
             coded[pair.suite.path] = pair.suite
         judges_itself = judges_itself or pair.target.name in (judge.name for judge in judges_of(pair))
-        texts = (pair.target, *targets_used_by_checks(pair, vectors=False))
+        texts = (pair.target, *other_targets(pair, vectors=False))
         speaking.update(_called(pair.suite, target) for target in texts)
         for target in (pair.target, *others):
             _, known = found.setdefault(_called(pair.suite, target), (pair.suite, target))
@@ -253,7 +258,7 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
 def _runs_python(pair: Pair, others: list[Target]) -> bool:
     """Does a conversation run Python code of the project or of a package?"""
     own = any(row_of(one.provider).runs_code or is_plugin(one.provider) for one in (pair.target, *others))
-    return own or any(isinstance(check, PythonCheck | Custom) for check in walk_level(pair.case.level))
+    return own or any(isinstance(check, PythonCheck | Custom) for check in walk_case(pair.case))
 
 
 class _Wanted:
@@ -314,7 +319,15 @@ def prepare(pair: Pair, suite_name: str, target_identity: bytes) -> Prepared:
     suite, case, target = pair.suite, pair.case, pair.target
     prompt = format_case(case, suite.formatting, target.mode)
     opening = Opening(
-        prompt.question, prompt.messages, case.level, case.followups, case.max_turns, control=case.control
+        prompt.question,
+        prompt.messages,
+        case.level,
+        case.followups,
+        case.max_turns,
+        control=case.control,
+        plan=None if case.plan is None else format_plan(case.plan, suite.formatting),
+        user=case.user,
+        conversation_checks=case.conversation_checks,
     )
     digest = _digest(case, target_identity, prompt)
     return Prepared(suite, case, target, pair.judge, suite_name, prompt, opening, digest, title_of(case))
@@ -370,7 +383,7 @@ def _refuse(pair: Pair, others: list[Target], *, no_code: bool) -> None:
             raise fault
         if no_code and row_of(one.provider).runs_code:
             raise UsageError(f"target `{one.name}` runs code of the project, and --no-code refuses that")
-    for check in walk_level(case.level):
+    for check in walk_case(case):
         if no_code and check.runs_code:
             raise UsageError(f"case `{case.id}` runs code of the project, and --no-code refuses that")
         if isinstance(check, Semantic) and (fault := find_embedding_fault(pair.suite, case.id, check)) is not None:

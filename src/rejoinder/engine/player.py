@@ -9,20 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
 from hashlib import blake2b
+from itertools import zip_longest
 from pathlib import Path
+from typing import Literal
 
 from msgspec import structs
 
 from rejoinder.checks import Context, Post, Work, grade, grade_plain
 from rejoinder.engine.calls import Attempts, Call, Counter, NoAnswer, Source, Tape, place_in_turn
-from rejoinder.engine.conversation import Ask, Grade, Stop, converse
+from rejoinder.engine.conversation import converse
+from rejoinder.engine.effects import Ask, Effect, Grade, Simulate, Stop
 from rejoinder.engine.embeddings import Embeddings
 from rejoinder.engine.journal import JournalError, Told
 from rejoinder.engine.plan import Job, Prepared
 from rejoinder.engine.target_identity import identity_of
-from rejoinder.formatting import format_case, gather_evidence
+from rejoinder.formatting import format_case, format_user, gather_evidence
 from rejoinder.model import (
     NO_RECORDING,
+    Case,
     ChatMessage,
     Evidence,
     Failure,
@@ -80,12 +84,25 @@ class Player:
         effect = next(conversation)
         try:
             while True:
-                answer = await (self._ask(effect) if isinstance(effect, Ask) else self._grade(effect))
+                answer = await self._answer_to(effect)
                 effect = conversation.send(answer)
                 if self._missing:  # a check of this turn has no verdict, so how it would have gone on is unknown
                     effect = conversation.send(Stop())
         except StopIteration as stop:
             return _missed(stop.value, self._missing) if self._missing else stop.value
+
+    def _answer_to(self, effect: Effect) -> Awaitable[Reply | Failure | Stop | tuple[Verdict, ...]]:
+        if isinstance(effect, Ask):
+            return self._ask(effect)
+        return self._grade(effect) if isinstance(effect, Grade) else self._simulate(effect)
+
+    async def _simulate(self, effect: Simulate) -> Reply | Failure | Stop:
+        user = self.job.prepared.case.user
+        target = None if user is None else find_target(self.job.prepared.suite, user.target)
+        if user is None or target is None:
+            return await _no_target(None if user is None else user.target)
+        messages = format_user(user, effect.prompts, effect.replies)
+        return await self._answer(self.call_of_target("user", target, effect.turn, messages))
 
     async def _ask(self, ask: Ask) -> Reply | Failure | Stop:
         self.turn = ask.turn
@@ -95,8 +112,11 @@ class Player:
         fork = self.job.prepared.opening.fork
         if fork is not None and fork.system is not None and fork.turn == ask.turn:
             _add(self._state, fork.system)
-        if ask.turn > 1:
-            _add(self._state, ask.messages[-1].content)
+        if ask.turn > 1 or self.job.prepared.has_simulated_opening:
+            for message in ask.messages[-ask.new :]:
+                _add(self._state, message.content)
+        if ask.window is not None:
+            _add(self._state, f"the last {ask.window} turns")
         key = Key("candidate", self._state.hexdigest())
         answer = await self._answer(self._call(key, self.job.prepared.target, ask.turn, messages=ask.messages))
         if isinstance(answer, Reply):
@@ -104,7 +124,10 @@ class Player:
         return answer
 
     async def _grade(self, effect: Grade) -> tuple[Verdict, ...]:
-        context = Context(self.job.prepared.case, effect.reply, effect.turn, _Port(self, effect))
+        reply = effect.reply
+        if effect.whole:
+            reply = structs.replace(reply, text=transcript_of(self.job.prepared, effect))
+        context = Context(self.job.prepared.case, reply, effect.turn, _Port(self, effect))
         verdicts = grade_plain(effect.checks, context)
         return verdicts if verdicts is not None else await grade(effect.checks, context)
 
@@ -246,12 +269,12 @@ class _Port:
         return str(Path(suite.path).parent), suite.root
 
     def question(self) -> Prompt:
-        return question_at(self._player.job.prepared, self._effect.prompts, self._effect.replies)
+        return question_at(self._player.job.prepared, self._effect)
 
     def evidence(self) -> Evidence:
         job, effect = self._player.job, self._effect
         prepared = job.prepared
-        asked = (prepared.opening.question, *effect.prompts)
+        asked = (effect.opened or prepared.opening.question, *effect.prompts)
         said = tuple(Said(turn, *pair) for turn, pair in enumerate(zip(asked, effect.replies, strict=True), 1))
         facts = (prepared.case, self.question(), said, effect.reply, prepared.suite.formatting)
         return gather_evidence(*facts, target=prepared.target.name, trial=job.trial)
@@ -324,12 +347,33 @@ async def _no_target(target: str | None) -> Failure:
     return Failure("target", f"there is no target `{target}`")
 
 
-def question_at(prepared: Prepared, prompts: tuple[str, ...], replies: tuple[str, ...]) -> Prompt:
-    """The conversation before the last reply, as judges see it: turn 1 as it was sent, later ones as a transcript."""
-    if not prompts:
-        return prepared.prompt
-    said: list[Message] = []
-    for reply, prompt in zip(replies, prompts, strict=False):
-        said += [Message("assistant", (TextPart(reply, ""),), ""), Message("user", (TextPart(prompt, ""),), "")]
-    case = structs.replace(prepared.case, messages=(*prepared.case.messages, *said))
-    return structs.replace(format_case(case, prepared.suite.formatting, prepared.target.mode), later=True)
+def question_at(prepared: Prepared, effect: Grade) -> Prompt:
+    """The conversation before the reply that is graded, as judges see it: turn 1 as it was sent, later ones as a
+    transcript. A planned turn may have a reference answer of its own."""
+    if effect.whole or not (effect.prompts or effect.opened):
+        prompt = prepared.prompt
+    else:
+        case = _case_with(prepared, effect, effect.replies[:-1])
+        prompt = structs.replace(format_case(case, prepared.suite.formatting, prepared.target.mode), later=True)
+    if effect.expected is None:
+        return prompt
+    expected = (ChatMessage("assistant", effect.expected),)
+    return structs.replace(prompt, expected_messages=expected, reference_answer=effect.expected)
+
+
+def transcript_of(prepared: Prepared, effect: Grade) -> str:
+    """All that was said, the last reply included."""
+    case = _case_with(prepared, effect, effect.replies)
+    return format_case(case, prepared.suite.formatting, prepared.target.mode).question
+
+
+def _case_with(prepared: Prepared, effect: Grade, replies: tuple[str, ...]) -> Case:
+    """The case with what was said since its first words."""
+    said = [_message("user", effect.opened)] if effect.opened else []
+    for reply, prompt in zip_longest(replies, effect.prompts):
+        said += [_message("assistant", reply), *([] if prompt is None else [_message("user", prompt)])]
+    return structs.replace(prepared.case, messages=(*prepared.case.messages, *said))
+
+
+def _message(role: Literal["user", "assistant"], text: str) -> Message:
+    return Message(role, (TextPart(text, ""),), "")

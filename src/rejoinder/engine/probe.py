@@ -13,7 +13,7 @@ from rejoinder.engine.options import RunOptions
 from rejoinder.engine.secrets import Mask
 from rejoinder.engine.targets import OpenTargets
 from rejoinder.errors import MissingKey, RejoinderError, UsageError
-from rejoinder.model import ChatMessage, Reply, Request, Semantic, Suite, Target, walk_level
+from rejoinder.model import ChatMessage, Reply, Request, Semantic, Suite, Target, walk_case
 from rejoinder.model.providers import row_of
 from rejoinder.project import read_environment
 from rejoinder.project.dotenv import env_files
@@ -62,7 +62,7 @@ def find_left_out(target: Target, project: Suite) -> dict[str, str]:
 
 def find_embedders(project: Suite) -> frozenset[str]:
     """The targets that a project or a suite has for vectors, by name. No model gives both vectors and answers."""
-    compared = (check for case in project.cases for check in walk_level(case.level) if isinstance(check, Semantic))
+    compared = (check for case in project.cases for check in walk_case(case) if isinstance(check, Semantic))
     return frozenset(name for name in (project.embedding_target, *(check.target for check in compared)) if name)
 
 

@@ -32,6 +32,9 @@ from rejoinder.model import (
     TurnResult,
     Usage,
     UsageResult,
+    User,
+    UserOutcome,
+    UserResult,
     Verdict,
 )
 from rejoinder.model.providers import row_of
@@ -48,6 +51,10 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
     spent = turns if outcome.control is None else (*turns, outcome.control)
     judged = [verdict for turn in spent for verdict in _leaves(turn.verdicts) if verdict.judged] if explained else []
     deciding = list(_leaves(turns[-1].verdicts)) if explained else []
+    if outcome.conversation_checks or outcome.user is not None:
+        whole = [*_leaves(outcome.conversation_checks)]
+        deciding += whole
+        judged += [one for one in (*whole, *(outcome.user.audit if outcome.user is not None else ())) if one.judged]
     fork, turn_results = prepared.opening.fork, _turn_results(turns, prepared.target, include_messages)
     return Result(
         suite=prepared.suite_name,
@@ -85,6 +92,21 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
         control=None if outcome.control is None else _turn_result(outcome.control, prepared.target, None),
         needed=case.needed,
         quarantine=case.quarantine,
+        steps=outcome.steps,
+        conversation_checks=tuple(map(_check_result, outcome.conversation_checks)),
+        user=None if outcome.user is None or case.user is None else _user_result(outcome.user, case.user),
+        condition=case.condition,
+    )
+
+
+def _user_result(told: UserOutcome, user: User) -> UserResult:
+    return UserResult(
+        turns=len(told.replies) + bool(user.opening),
+        stopped_by=told.stopped_by,
+        spoilt=told.spoilt,
+        usage=_usage_result([reply.usage for reply in told.replies]),
+        cost=add_costs([reply.cost for reply in told.replies]),
+        target=user.target,
     )
 
 
@@ -180,6 +202,11 @@ def _turn_result(turn: Turn, target: Target, sent: SentMessages | None) -> TurnR
         started_at=_time(reply.started_at),
         retries=reply.retries,
         waited_s=reply.waited_s,
+        step=turn.step,
+        name=turn.name,
+        hint=turn.hint,
+        doubts=turn.doubts,
+        simulated=turn.simulated,
     )
 
 
@@ -241,13 +268,16 @@ def without_shifted_spans(result: Result, mask: Mask) -> Result:
     """The result without the spans of replies that are stored with the name of a secret in its place."""
     if not mask:
         return result
+    shifted = {turn.turn for turn in result.turns if turn.response and mask.hide_text(turn.response) != turn.response}
+    if not shifted:
+        return result
     turns = tuple(
-        structs.replace(turn, checks=tuple(map(_without_spans, turn.checks)))
-        if turn.response and mask.hide_text(turn.response) != turn.response
-        else turn
+        structs.replace(turn, checks=tuple(map(_without_spans, turn.checks))) if turn.turn in shifted else turn
         for turn in result.turns
     )
-    return structs.replace(result, turns=turns)
+    return structs.replace(
+        result, turns=turns, conversation_checks=tuple(map(_without_spans, result.conversation_checks))
+    )
 
 
 def _without_spans(check: CheckResult) -> CheckResult:

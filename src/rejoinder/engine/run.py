@@ -15,8 +15,8 @@ from msgspec import structs
 
 from rejoinder.engine.budget import NOTHING
 from rejoinder.engine.calls import Tape
-from rejoinder.engine.conversation import Fork
 from rejoinder.engine.earlier import EarlierRuns, find_earlier
+from rejoinder.engine.effects import Fork
 from rejoinder.engine.execution import Execution, Origin, start
 from rejoinder.engine.executor import Executor
 from rejoinder.engine.folder import RunBusy, runs_folder

@@ -12,7 +12,7 @@ from rejoinder.engine.targets import OpenTarget, OpenTargets, add_traceback, kno
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import Reply, Suite, Target
 from rejoinder.providers.settings import model_of
-from rejoinder.roles import targets_used_by_checks
+from rejoinder.roles import other_targets
 
 
 class Setup:
@@ -52,7 +52,7 @@ class Setup:
             besides = {
                 (pair.suite.path, target.name)
                 for pair in pairs(self.suites, self.options.selection)
-                for target in targets_used_by_checks(pair)
+                for target in other_targets(pair)
             }
             called = [opened for opened in called if (opened.suite.path, opened.target.name) in besides]
             self.closed = {place: error for place, error in self.closed.items() if place in besides}

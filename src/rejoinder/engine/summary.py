@@ -105,7 +105,7 @@ class _Counts:
 
     def __init__(self) -> None:
         self.statuses: Counter[str] = Counter()
-        self.first_try = 0
+        self.first_try = self.recovered = 0
         self.trials = Trials()
         self.usage = NO_USAGE_RESULT
         self.costs = _Costs()
@@ -113,6 +113,7 @@ class _Counts:
     def count(self, result: Result, case: int, counted: TrialCounts) -> None:
         self.statuses[result.status] += 1
         self.first_try += result.first_try
+        self.recovered += result.recovered
         if result.status != "skipped":
             self.trials.add(case, counted)
 
@@ -392,7 +393,7 @@ class _Tally(_Counts):
             total=run.planned,
             unfinished=unfinished,
             apart=self._apart,
-            recovered=self.statuses["passed"] - self.first_try,
+            recovered=self.recovered,
             score=(None if only is None else only.score) or NO_SCORES,
             recovery=() if only is None else only.recovery,
             recovery_tokens=sum(one.tokens for one in follow_ups),

@@ -29,7 +29,7 @@ from rejoinder.engine.sources import RunSources
 from rejoinder.errors import CassetteError, lacks_descriptors, reason_of, remedy_for
 from rejoinder.model import Failure, Outcome, Target, Trouble
 from rejoinder.model.runs import LimiterResult
-from rejoinder.roles import targets_used_by_checks
+from rejoinder.roles import other_targets
 from rejoinder.user_code import FunctionFault, redirect_user_output
 
 
@@ -181,9 +181,7 @@ class Worker:
         targets, prepared = self.setup.targets, job.prepared
         if not self.setup.opens_targets or not targets.endings():
             return False
-        opened = (
-            targets.find(prepared.suite, target) for target in (prepared.target, *targets_used_by_checks(prepared))
-        )
+        opened = (targets.find(prepared.suite, target) for target in (prepared.target, *other_targets(prepared)))
         return any(target is not None and target.state.ended is not None for target in opened)
 
     async def _skip_rest(self, recorded: tuple[Source, ...]) -> None:

@@ -3,3 +3,5 @@
 from rejoinder.formatting.globs import *
 from rejoinder.formatting.judge import *
 from rejoinder.formatting.prompt import *
+from rejoinder.formatting.steps import *
+from rejoinder.formatting.users import *

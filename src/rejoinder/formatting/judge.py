@@ -17,6 +17,7 @@ from itertools import chain, pairwise
 import msgspec
 
 from rejoinder.formatting.globs import is_guideline_file
+from rejoinder.formatting.users import AUDIT_SYSTEM_TEXT
 from rejoinder.model import (
     Case,
     ChatMessage,
@@ -153,7 +154,8 @@ def other_answer(judge: Compare, reference: str) -> str:
 def judge_digest(judge: Judged) -> str:
     """The instructions of a judge without what it is shown: the same for every case of a suite."""
     asked = (judge.written, judge.votes, judge.combine, judge.threshold)
-    return blake2b(msgspec.json.encode((_PROMPTS[type(judge)], asked)), digest_size=8).hexdigest()
+    prompts = _PROMPTS.get(type(judge), AUDIT_SYSTEM_TEXT)
+    return blake2b(msgspec.json.encode((prompts, asked)), digest_size=8).hexdigest()
 
 
 def gather_evidence(

@@ -10,6 +10,7 @@ from rejoinder.model.checks import *
 from rejoinder.model.evidence import *
 from rejoinder.model.formats import *
 from rejoinder.model.messages import *
+from rejoinder.model.plans import *
 from rejoinder.model.problems import *
 from rejoinder.model.results import *
 from rejoinder.model.runs import *

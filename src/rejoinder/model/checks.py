@@ -45,6 +45,8 @@ class Check(Struct, frozen=True, kw_only=True):
     """Does it run code of the user's on this machine?"""
     rules: ClassVar[dict[str, Any]] = {}
     """What its JSON Schema has to say beyond its fields."""
+    fault: ClassVar[str] = "it does not pass"
+    """How a reply falls short of it, without what was wanted: what `{{ failed }}` says."""
 
     name: str | None = None
     weight: float = 1.0
@@ -61,24 +63,28 @@ class Match(Check, frozen=True, tag="match"):
     letter case does not matter; without stars the whole reply has to be equal. A pattern that starts with `.*` or `^`
     is a regular expression. `\*` is a literal star."""
 
+    fault = "it does not match"
     pattern: Pattern
 
 
 class NotMatch(Check, frozen=True, tag="not_match"):
     """The reply must not match this pattern (the same rules as `match`)."""
 
+    fault = "it matches what it must not match"
     pattern: Pattern
 
 
 class Contains(Check, frozen=True, tag="contains"):
     """The reply has to contain this text, in the same letter case."""
 
+    fault = "a text is missing"
     text: Word
 
 
 class IContains(Check, frozen=True, tag="icontains"):
     """The reply has to contain this text, in any letter case."""
 
+    fault = "a text is missing"
     text: Word
 
 
@@ -89,48 +95,56 @@ _AllOf: TypeAlias = Annotated[tuple[Annotated[Word, "A text that has to occur."]
 class ContainsAny(Check, frozen=True, tag="contains_any"):
     """The reply has to contain at least one of these texts."""
 
+    fault = "it has none of the texts that it may have"
     texts: _AnyOf
 
 
 class ContainsAll(Check, frozen=True, tag="contains_all"):
     """The reply has to contain all of these texts."""
 
+    fault = "a text is missing"
     texts: _AllOf
 
 
 class IContainsAny(Check, frozen=True, tag="icontains_any"):
     """The reply has to contain at least one of these texts, in any letter case."""
 
+    fault = "it has none of the texts that it may have"
     texts: _AnyOf
 
 
 class IContainsAll(Check, frozen=True, tag="icontains_all"):
     """The reply has to contain all of these texts, in any letter case."""
 
+    fault = "a text is missing"
     texts: _AllOf
 
 
 class StartsWith(Check, frozen=True, tag="starts_with"):
     """The reply has to start with this text."""
 
+    fault = "it starts differently"
     text: Word
 
 
 class EndsWith(Check, frozen=True, tag="ends_with"):
     """The reply has to end with this text."""
 
+    fault = "it ends differently"
     text: Word
 
 
 class Equals(Check, frozen=True, tag="equals"):
     """The reply, stripped at both ends, has to be exactly this text."""
 
+    fault = "it is different"
     text: AnyWord
 
 
 class Regex(Check, frozen=True, tag="regex"):
     """A regular expression that has to be found in the reply. Letter case matters unless a flag says otherwise."""
 
+    fault = "a pattern is not found"
     alone = "pattern"
     pattern: Annotated[Text, "The regular expression.", EMPTY_PATTERN]
     flags: Annotated[
@@ -145,54 +159,63 @@ class Regex(Check, frozen=True, tag="regex"):
 class MinTokens(Check, frozen=True, tag="min_tokens"):
     """The least number of output tokens that the reply may have."""
 
+    fault = "it is too short"
     limit: Count
 
 
 class MaxTokens(Check, frozen=True, tag="max_tokens"):
     """The most output tokens that the reply may have."""
 
+    fault = "it is too long"
     limit: Count
 
 
 class MinWords(Check, frozen=True, tag="min_words"):
     """The least number of words that the reply may have."""
 
+    fault = "it is too short"
     limit: Count
 
 
 class MaxWords(Check, frozen=True, tag="max_words"):
     """The most words that the reply may have."""
 
+    fault = "it is too long"
     limit: Count
 
 
 class Latency(Check, frozen=True, tag="latency"):
     """The most seconds that the reply may take."""
 
+    fault = "it took too long"
     limit: Seconds
 
 
 class MaxCost(Check, frozen=True, tag="cost"):
     """The most US dollars that the reply may cost."""
 
+    fault = "it cost too much"
     limit: Annotated[float, Meta(ge=0)]
 
 
 class IsJson(Check, frozen=True, tag="is_json"):
     """The whole reply has to be JSON; with false it must not be."""
 
+    fault = "the JSON is not as wanted"
     wanted: bool = True
 
 
 class ContainsJson(Check, frozen=True, tag="contains_json"):
     """The reply has to contain a JSON object or list, in a code block or in prose; with false it must not."""
 
+    fault = "the JSON is not as wanted"
     wanted: bool = True
 
 
 class JsonSchema(Check, frozen=True, tag="json_schema"):
     """The JSON in the reply has to satisfy this JSON Schema, or the one in this file."""
 
+    fault = "the JSON does not fit its schema"
     document: Annotated[str, Meta(extra_json_schema={"type": ["object", "string"], "minLength": 1})]
     """The schema as JSON text."""
 
@@ -200,6 +223,7 @@ class JsonSchema(Check, frozen=True, tag="json_schema"):
 class JsonPath(Check, frozen=True, tag="json_path"):
     """Something has to be found at this path (RFC 9535) in the JSON of the reply."""
 
+    fault = "the JSON does not hold what it has to"
     alone = "path"
     path: Annotated[Text, "The path, such as $.items[0].name.", EMPTY_PATTERN]
     expected: Annotated[JsonText | None, Key("equals"), "The value that has to stand there."] = None
@@ -209,6 +233,7 @@ class JsonPath(Check, frozen=True, tag="json_path"):
 class Levenshtein(Check, frozen=True, tag="levenshtein"):
     """The reply may differ from a text by so many characters."""
 
+    fault = "it differs too much"
     expected: Annotated[Text, "The text.", EMPTY_PATTERN]
     most: Annotated[Count, Key("max"), "The most characters to insert, delete or replace."]
 
@@ -216,6 +241,7 @@ class Levenshtein(Check, frozen=True, tag="levenshtein"):
 class Likeness(Check, frozen=True, kw_only=True):
     """What the checks share that compare letters and words."""
 
+    fault = "it is not like what is wanted"
     expected: Annotated[Patterns, "What the reply should be like: one text, or several of which one is enough."]
     threshold: Annotated[Share, "The least likeness, from 0 to 1."]  # type: ignore[reportGeneralTypeIssues] - needed here
 
@@ -231,12 +257,14 @@ class Similar(Likeness, frozen=True, kw_only=True, tag="similar"):
 class IsRefusal(Check, frozen=True, tag="is_refusal"):
     """The reply has to be a refusal; with false it must not be."""
 
+    fault = "whether it refuses is not as wanted"
     wanted: bool = True
 
 
 class FinishReason(Check, frozen=True, tag="finish_reason"):
     """Why the reply ended: stop, length, tool_calls, content_filter or refusal; a list allows several."""
 
+    fault = "it ended for another reason"
     reasons: Names
 
 
@@ -252,6 +280,7 @@ class WantedCall(Struct, frozen=True):
 class ToolCalls(Check, frozen=True, tag="tool_calls"):
     """The tools that the reply has to call: a list of calls in their order, or a mapping that says more."""
 
+    fault = "the calls of tools are not as wanted"
     alone = "calls"
     calls: Annotated[
         tuple[WantedCall, ...], "The calls that are expected.", Meta(extra_json_schema={"minItems": 1})
@@ -273,6 +302,7 @@ class ToolCalls(Check, frozen=True, tag="tool_calls"):
 class Semantic(Check, frozen=True, tag="semantic"):
     """The reply has to mean the same as an expected text, by the similarity of embeddings."""
 
+    fault = "it means something else"
     expected: Annotated[Patterns, "What the reply should mean: one text, or several of which one is enough."]
     threshold: Annotated[  # type: ignore[reportGeneralTypeIssues] - without a default: it is needed here
         Share, "The least similarity that counts as the same meaning, from 0 to 1."
@@ -322,6 +352,7 @@ class Judged(Check, frozen=True, kw_only=True):
 class LlmJudge(Judged, frozen=True, tag="llm_judge"):
     """A model judges the reply."""
 
+    fault = "the judge does not accept it"
     rules = {"if": {"not": {"required": ["prompt"]}}, "then": {"required": ["criteria"]}}
     criteria: Annotated[Prose | None, "What the judge is asked about the reply."] = None
     prompt: Annotated[
@@ -357,6 +388,7 @@ class Criterion(Struct, frozen=True, kw_only=True):
 class Rubric(Judged, frozen=True, kw_only=True, tag="rubric"):
     """A model judges the reply by each criterion of a list."""
 
+    fault = "the judge does not accept it"
     alone = "criteria"
     criteria: Annotated[tuple[Criterion, ...], "The criteria.", Meta(extra_json_schema={"minItems": 1})]
 
@@ -369,6 +401,7 @@ class Rubric(Judged, frozen=True, kw_only=True, tag="rubric"):
 class Compare(Judged, frozen=True, tag="compare"):
     """The reply has to be at least as good as another one; a model compares them in both orders."""
 
+    fault = "another reply is better"
     other: Annotated[
         Prose | None,
         Key("reply"),
@@ -445,18 +478,21 @@ class Custom(Check, frozen=True, tag="check"):
 class Or(Check, frozen=True, tag="or"):
     """At least one of these checks has to pass. A nested prompt in here is sent when all of them failed."""
 
+    fault = "none of several checks passes"
     items: tuple[Item, ...]
 
 
 class And(Check, frozen=True, tag="and"):
     """All of these checks have to pass."""
 
+    fault = "one of several checks fails"
     items: tuple[Item, ...]
 
 
 class Group(Check, frozen=True, tag="group"):
     """So many of these checks have to pass, or their mean has to reach the `threshold` beside the group."""
 
+    fault = "too few of several checks pass"
     items: Annotated[tuple[Item, ...], Key("checks"), "The checks of the group."]
     at_least: Annotated[PositiveCount | None, "How many of them have to pass."] = None
 
@@ -464,6 +500,7 @@ class Group(Check, frozen=True, tag="group"):
 class Not(Check, frozen=True, tag="not"):
     """This check has to fail."""
 
+    fault = "it does what it must not do"
     check: AnyCheck
 
 
@@ -482,11 +519,19 @@ class Level(Struct, frozen=True):
 
 
 class Quote(Struct, frozen=True, tag="quote"):
-    """A place in a follow-up where earlier words are put in: a reply, or what failed and why."""
+    """A place in the words of a later turn where something of the conversation is put in: a reply, what failed (with
+    what was wanted, or without), or a value that was extracted."""
 
-    what: Literal["response", "failed"]
+    what: Literal["response", "failed", "answer", "extracted"]
     turn: int | None = None
     """Which reply; None is the last one."""
+    name: str = ""
+    """Of a reply: the step whose last one it is. Else the name of what was extracted."""
+
+
+Hint: TypeAlias = Literal["look", "wrong", "kind", "answer"]
+"""How much a follow-up gives away: look again; it is wrong; what kind of fault; the answer."""
+Asks: TypeAlias = Literal["failed", "always"]
 
 
 class FollowUp(Struct, frozen=True):
@@ -499,6 +544,9 @@ class FollowUp(Struct, frozen=True):
     prompt: tuple[str | Quote, ...]
     level: Level
     at: str
+    hint: Hint | None = None
+    ask: Asks = "failed"
+    """`always`: a right reply is doubted, too."""
 
 
 def kind_of(check: type[Check] | Check) -> str:
@@ -512,6 +560,26 @@ CHECKS: dict[str, type[Check]] = {
     if isinstance(value, type) and issubclass(value, Check) and kind_of(value)
 }
 """Every kind of check by its key in a suite."""
+TEXT_CHECKS = (
+    Match,
+    Contains,
+    IContains,
+    ContainsAny,
+    ContainsAll,
+    IContainsAny,
+    IContainsAll,
+    StartsWith,
+    EndsWith,
+    Equals,
+    Regex,
+)
+"""Checks that words pass which hold the answer."""
+
+
+def way_of_failing(kind: str) -> str:
+    """How a reply falls short of a kind of check, without what was wanted."""
+    return CHECKS.get(kind, Check).fault
+
 
 if TYPE_CHECKING:
     AnyCheck: TypeAlias = Check

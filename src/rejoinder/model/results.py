@@ -14,7 +14,9 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 from msgspec import Meta, Struct, field
 
 from rejoinder.model.calls import NO_USAGE, Cost, Reply, Usage
+from rejoinder.model.checks import Hint
 from rejoinder.model.messages import ChatMessage, Diagnostic, RawRequest, ToolCall
+from rejoinder.model.plans import Condition
 from rejoinder.model.suite import Quarantine
 
 # Bounds of numbers in files of a run folder: it may come from elsewhere, and a report adds and divides them.
@@ -89,6 +91,8 @@ class Verdict(Struct, frozen=True, gc=False):
     """The least score that passes, where the score is not 0 or 1."""
     votes: tuple[float, ...] = ()
     """The scores of the single votes, where there were several."""
+    found: str | None = None
+    """What was extracted from the reply."""
 
     @property
     def passed(self) -> bool:
@@ -114,6 +118,15 @@ class Turn(Struct, frozen=True, gc=False, kw_only=True):
     messages: tuple[ChatMessage, ...] = ()
     """The list that was sent."""
     asked_by: AskedBy | None = None
+    step: int | None = None
+    """The planned turn that it is, or answers back to, from 1; None without a plan."""
+    name: str | None = None
+    """The name of that step."""
+    hint: Hint | None = None
+    doubts: bool = False
+    """Was it sent whether the reply before was right or wrong (`ask: always`)?"""
+    simulated: bool = False
+    """Did a simulated user think of its words?"""
 
     @property
     def response(self) -> str | None:
@@ -133,6 +146,39 @@ class Trouble(Struct, frozen=True, kw_only=True):
     status: int | None = None
 
 
+StepStatus: TypeAlias = Literal["passed", "recovered", "failed", "error", "skipped"]
+
+
+class StepResult(Struct, frozen=True, gc=False):
+    """What became of a planned turn and its follow-ups."""
+
+    step: Count
+    name: str | None
+    status: StepStatus
+    score: Number | None
+
+
+class Spoilt(Struct, frozen=True, gc=False):
+    """What a simulated user did wrong: it gave the answer away, fell out of its role or contradicted itself."""
+
+    kind: Literal["leak", "role", "contradiction"]
+    turn: Count
+    evidence: str
+
+
+NOT_AUDITED: Literal["not audited"] = "not audited"
+StoppedBy: TypeAlias = Literal["goal", "word", "limit"]
+
+
+class UserOutcome(Struct, frozen=True, gc=False):
+    """What a simulated user said and how it ended; `stopped_by` is None where the conversation broke off."""
+
+    replies: tuple[Reply, ...]
+    stopped_by: StoppedBy | None = None
+    spoilt: Spoilt | Literal["not audited"] | None = None
+    audit: tuple[Verdict, ...] = ()
+
+
 class Outcome(Struct, frozen=True, gc=False, kw_only=True):
     """How a conversation ended."""
 
@@ -143,11 +189,16 @@ class Outcome(Struct, frozen=True, gc=False, kw_only=True):
     error: Trouble | None = None
     control: Turn | None = None
     """The first turn, asked again in a new conversation."""
+    steps: tuple[StepResult, ...] = ()
+    conversation_checks: tuple[Verdict, ...] = ()
+    user: UserOutcome | None = None
 
     @property
     def has_undecided_judge(self) -> bool:
         """True if a judge was called and came to no verdict."""
         verdicts = [verdict for turn in self.turns for verdict in turn.verdicts]
+        verdicts += self.conversation_checks
+        verdicts += self.user.audit if self.user is not None else ()
         while verdicts:
             verdict = verdicts.pop()
             if verdict.state == "error" and verdict.judged:
@@ -253,6 +304,30 @@ class TurnResult(Struct, frozen=True, gc=False, omit_defaults=True):
     started_at: str | None = None
     retries: Count = 0
     waited_s: Real = 0.0
+    step: Count | None = field(default_factory=lambda: None)  # a factory's value is written as well
+    """The planned turn that it is, or answers back to, from 1; null without a plan."""
+    name: str | None = field(default_factory=lambda: None)
+    """The name of that step."""
+    hint: Hint | None = None
+    """How much the follow-up gives away."""
+    doubts: bool = False
+    """Was it sent whether the reply before was right or wrong (`ask: always`)?"""
+    simulated: bool = False
+    """Did a simulated user think of its words?"""
+
+
+class UserResult(Struct, frozen=True, gc=False):
+    """The simulated user of a conversation."""
+
+    turns: Count
+    """How often it spoke, its opening included."""
+    stopped_by: StoppedBy | None
+    """By its goal, by its own word or at the limit; null where the conversation broke off."""
+    spoilt: Spoilt | Literal["not audited"] | None
+    """What it did wrong; null where an audit found nothing."""
+    usage: UsageResult
+    cost: Real | None
+    target: str
 
 
 class ErrorResult(Struct, frozen=True, omit_defaults=True):
@@ -332,6 +407,13 @@ class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     needed: tuple[Count, Count] | None = None
     """(4, 5) where four of five trials of the case have to pass."""
     quarantine: Quarantine | None = None
+    steps: tuple[StepResult, ...] = ()
+    """Each planned turn, in order."""
+    conversation_checks: tuple[CheckResult, ...] = ()
+    """What checks say of the whole conversation."""
+    user: UserResult | None = None
+    condition: Condition | None = None
+    """Of a sharded task: how it was put."""
 
     @property
     def case(self) -> CaseName:
@@ -343,13 +425,27 @@ class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
         return case_file(self.suite_file, self.file)
 
     def counts_on(self, day: str) -> bool:
-        """False while its case is in quarantine: it is run and shown, and decides nothing."""
-        return self.quarantine is None or self.quarantine.is_over(day)
+        """False while its case is in quarantine, or where a simulated user has spoilt it: it is run and shown, and
+        decides nothing."""
+        return not self.is_spoilt and (self.quarantine is None or self.quarantine.is_over(day))
+
+    @property
+    def is_spoilt(self) -> bool:
+        return self.user is not None and isinstance(self.user.spoilt, Spoilt)
 
     @property
     def first_try(self) -> bool:
-        """Did it pass without being answered back?"""
-        return self.passed and not self.was_answered_back
+        """Would it have passed without being answered back? Where right replies are doubted too, the first reply says
+        so, and the last one whether it passed."""
+        if not self.was_answered_back:
+            return self.passed
+        planned = [turn.passed for turn in self.turns if not turn.depth]
+        return all(planned) and len(planned) == max(1, len(self.steps))
+
+    @property
+    def caved(self) -> bool:
+        """Was it right, until it was doubted?"""
+        return self.status == "failed" and self.first_try
 
     @property
     def was_answered_back(self) -> bool:
@@ -368,9 +464,15 @@ class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
 
     @property
     def recovered_at_once(self) -> bool:
-        """Did it pass after the first follow-up? Only that is compared with asking afresh, which happens once: who
-        is asked again and again is right by chance sooner or later."""
-        return self.passed and sum([turn.depth > 0 for turn in self.turns]) == 1
+        """Was the first turn wrong, and right after its first follow-up? Only that is compared with asking afresh,
+        which happens once: who is asked again and again is right by chance sooner or later."""
+        return self.failed_at_once and self.turns[1].passed
+
+    @property
+    def failed_at_once(self) -> bool:
+        """Was the first turn wrong, and answered back? What is said later depends on what was said before, so it cannot
+        be asked afresh."""
+        return len(self.turns) > 1 and not self.turns[0].passed and self.turns[1].depth > 0
 
     @property
     def reply_times(self) -> tuple[float, ...]:
@@ -382,11 +484,13 @@ class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
         """Dollars of the conversation and its judges; `cost` is without judges. None where a part has no known price.
         Targets on this machine have none and cost nothing; others without a price are named in their turns."""
         unknown = any(turn.unpriced is not None for turn in self.turns)
+        unknown = unknown or (self.user is not None and self.user.cost is None and self.user.usage.total_tokens > 0)
         if unknown or (self.judge_cost is None and self.judge_usage.total_tokens):
             return None
-        return (self.cost or 0.0) + (self.judge_cost or 0.0)
+        user_cost = self.user.cost if self.user is not None else None
+        return (self.cost or 0.0) + (self.judge_cost or 0.0) + (user_cost or 0.0)
 
     @property
     def deciding_checks(self) -> tuple[CheckResult, ...]:
-        """The checks of the last turn."""
-        return self.turns[-1].checks if self.turns else ()
+        """The checks of the last turn, and those of the whole conversation."""
+        return (*(self.turns[-1].checks if self.turns else ()), *self.conversation_checks)

@@ -13,6 +13,7 @@ from rejoinder.model.calls import Price
 from rejoinder.model.checks import Level
 from rejoinder.model.formats import Formatting, Mode
 from rejoinder.model.messages import Message, Part, TextPart
+from rejoinder.model.plans import Condition, ConversationCheck, Plan, User
 from rejoinder.model.providers import row_of
 
 FollowUps: TypeAlias = Literal["first", "all"]
@@ -62,7 +63,14 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: str
     messages: tuple[Message, ...]
     level: Level
-    """Level 0: the suite's checks, the case's checks, then its evaluators."""
+    """Level 0, of the first turn: the suite's checks, the case's checks, then its evaluators."""
+    plan: Plan | None = None
+    """The planned turns, the first among them."""
+    user: User | None = None
+    """Who thinks of the words after the first; `level` is then what the last reply has to satisfy."""
+    conversation_checks: tuple[ConversationCheck, ...] = ()
+    condition: Condition | None = None
+    """Of a sharded task: how it is put."""
     number: int = 0
     """Its place among the suite's cases, from 1."""
     id_written: bool = False

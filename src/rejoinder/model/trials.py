@@ -13,10 +13,14 @@ class TrialCounts(NamedTuple):
     trials: int = 0
     passed: int = 0
     first: int = 0
-    """Those that passed on the first try."""
+    """Those that passed on the first try; where right replies are doubted, they may have failed in the end."""
+    gained: int = 0
+    """Those that passed, and not on the first try."""
+    opened: int = 0
+    """Those whose first turn passed: the whole conversation, unless it is planned."""
     errors: int = 0
     failed: int = 0
-    """First tries that failed and got a follow-up, and those of them that passed after the first one:"""
+    """First turns that failed and got a follow-up, and those of them that passed after the first one:"""
     recovered: int = 0
     controlled: int = 0
     """The same, where the first turn was also asked afresh:"""
@@ -35,13 +39,15 @@ def count_trial(result: Result) -> TrialCounts:
     """What one result counts."""
     if result.status == "skipped":
         return NO_TRIALS
-    is_answered_back = any(turn.depth for turn in result.turns)
+    is_answered_back = result.failed_at_once
     at_once = is_answered_back and result.recovered_at_once
     control = result.control if is_answered_back and result.has_control else None
     return TrialCounts(
         trials=1,
         passed=int(result.passed),
-        first=int(result.passed and not is_answered_back),
+        first=int(result.first_try),
+        gained=int(result.recovered),
+        opened=int(bool(result.turns) and result.turns[0].passed),
         errors=int(result.status == "error"),
         failed=int(is_answered_back),
         recovered=int(at_once),

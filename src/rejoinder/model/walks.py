@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rejoinder.model.checks import And, AnyCheck, FollowUp, Group, Item, Level, Not, Or
+from rejoinder.model.plans import UserAudit
+from rejoinder.model.suite import Case
 
 
 def parts_of(check: AnyCheck) -> Iterator[AnyCheck]:
@@ -48,3 +50,22 @@ def walk_level(level: Level) -> Iterator[AnyCheck]:
             yield from walk_check(item.check)
     for follow_up in follow_ups_of(level):
         yield from walk_level(follow_up.level)
+
+
+def levels_of(case: Case) -> tuple[Level, ...]:
+    """The levels of a case's planned turns; of one without a plan there is one."""
+    return (case.level,) if case.plan is None else tuple(step.level for step in case.plan.steps)
+
+
+def walk_case(case: Case) -> Iterator[AnyCheck]:
+    """Every check of a case: of all its turns and follow-ups, of the whole conversation, and those that end it."""
+    for level in levels_of(case):
+        yield from walk_level(level)
+    for over in case.conversation_checks:
+        for check in over.checks:
+            yield from walk_check(check)
+    if case.user is not None:
+        if case.user.reached is not None:
+            yield from walk_check(case.user.reached)
+        if case.user.audit is not None:
+            yield UserAudit(user=case.user, target=case.user.audit, at=case.user.at)

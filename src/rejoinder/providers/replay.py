@@ -67,7 +67,9 @@ class ReplayProvider:
         pass
 
     def _wanted(self, request: Request) -> Recording:
-        kind: Kind = "embedding" if request.embed is not None else "judge" if request.judging else "candidate"
+        kind: Kind = "embedding" if request.embed is not None else "candidate"
+        if request.kind in ("judge", "user"):
+            kind = request.kind
         return Recording(
             asked=kind, of=self._of, turn=request.turn, messages=request.messages, text=request.embed or ""
         )

@@ -57,9 +57,9 @@ class Tries(Struct, frozen=True):
 def tries_of(counts: TrialCounts) -> Tries:
     """Cases are many and their counts few: equal ones are one value."""
     if not counts.controlled:
-        return Tries(counts.trials, counts.first, counts.failed, counts.recovered)
+        return Tries(counts.trials, counts.opened, counts.failed, counts.recovered)
     apart = counts.failed - counts.controlled
-    return Tries(counts.trials, counts.first, counts.controlled, counts.against, counts.afresh, apart)
+    return Tries(counts.trials, counts.opened, counts.controlled, counts.against, counts.afresh, apart)
 
 
 def net_recovery(tries: Iterable[Tries] | Mapping[Tries, int]) -> NetRecovery:

@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.errors import UNFILLED, Severity, severity_of
-from rejoinder.model import Case, Problem, Quarantine
-from rejoinder.model.checks import JUDGE_VARIABLES, Item, JudgeVariable, Level, LlmJudge, Quote
+from rejoinder.model import Case, Condition, Problem, Quarantine, levels_of
+from rejoinder.model.checks import JUDGE_VARIABLES, Item, JudgeVariable, LlmJudge, Quote
 from rejoinder.model.messages import FilePart, Message, OtherPart, Part, TextPart, ToolCall
 from rejoinder.project import FileFault, in_quotes, known_checks
 from rejoinder.spelling import nearest
@@ -24,6 +24,7 @@ from rejoinder.suite import templates
 from rejoinder.suite.checks import read_evaluators, read_items, read_rubrics
 from rejoinder.suite.context import SuiteContext
 from rejoinder.suite.document_paths import read_path
+from rejoinder.suite.plans import look_for_unreachable, opening_words, read_course
 from rejoinder.suite.source import CasePlace, RowSource, Source
 from rejoinder.suite.text_files import NO_WORDS, in_file
 
@@ -49,6 +50,8 @@ class Draft(Struct, frozen=True):
     problems: list[Problem]
     touched: set[str]
     """The keys that were refused, or `*`."""
+    condition: Condition | None = None
+    """Of a sharded task: how it is put. Its id ends with it."""
 
     @property
     def line(self) -> int:
@@ -72,10 +75,16 @@ class CaseBuilder:
 
     def build(self, default_id: CaseId, number: int) -> Case:
         own = self._optional("id")
-        case = self._case(CaseId(own, written=True) if own else default_id, number)
-        if not case.messages:
-            self.texts.problem("missing-field", f"{case.at}.prompt", "a case needs a `prompt` or `input_messages`")
-        if not case.level.items and self.defaults.grading_known and not self.context.options.only_format:
+        case_id = CaseId(own, written=True) if own else default_id
+        if self.draft.condition is not None:
+            case_id = CaseId(f"{case_id.text}/{self.draft.condition}", case_id.written)
+        case = self._case(case_id, number)
+        if not case.messages and case.user is None:
+            message = "a case needs a `prompt`, `input_messages`, `turns` or a `user`"
+            self.texts.problem("missing-field", f"{case.at}.prompt", message)
+        look_for_unreachable(case, self.texts)
+        graded = any(level.items for level in levels_of(case)) or case.conversation_checks
+        if not graded and self.defaults.grading_known and not self.context.options.only_format:
             message = (
                 "nothing grades this case, so it would pass whatever the reply is; add `checks`, an `outcome` or"
                 " evaluators"
@@ -87,6 +96,7 @@ class CaseBuilder:
         data, defaults, variant = self.data, self.defaults, self.context.variant
         outcome_key = "outcome" if "outcome" in data else "expected_outcome"
         prefix = _of_variant("prompt_prefix", self.texts)
+        course = read_course(data, self._items(outcome_key), defaults, self._at, self.texts)
         return Case(
             id=case_id.text,
             at=self.draft.place.at,
@@ -98,7 +108,11 @@ class CaseBuilder:
             messages=_with_prefix(self._messages(), prefix),
             variant="" if variant is None else variant.name,
             prompt_prefix=prefix,
-            level=Level(self._items(outcome_key), data.get("threshold")),
+            level=course.level,
+            plan=course.plan,
+            user=course.user,
+            conversation_checks=course.whole,
+            condition=self.draft.condition,
             name=self._optional("name"),
             outcome=self._optional(outcome_key),
             expected_messages=self._message_list("expected_messages"),
@@ -158,9 +172,14 @@ class CaseBuilder:
         return self.defaults.evaluators, "execution.evaluators"
 
     def _messages(self) -> tuple[Message, ...]:
-        if "prompt" not in self.data:
-            return self._message_list("input_messages")
-        return _read_prompt(self.data["prompt"], self._at("prompt"), self.texts)
+        data = self.data
+        if "prompt" in data:
+            return _read_prompt(data["prompt"], self._at("prompt"), self.texts)
+        said = self._message_list("input_messages")
+        for words, at in opening_words(data, self._at, self.texts):
+            read = _read_messages if isinstance(words, list) else _read_prompt
+            said += read(words, at, self.texts)
+        return said
 
     def _message_list(self, key: str) -> tuple[Message, ...]:
         return _read_messages(self.data[key], self._at(key), self.texts) if key in self.data else ()
@@ -318,6 +337,16 @@ class CaseTexts:
         self.context = context
         self.finder = context.finder
         self.problems = CaseProblems(place, context.options.missing)
+        self._quotable = templates.REPLIES_ALONE
+
+    def quoting(self, quotable: templates.Quotable) -> None:
+        self._quotable = quotable
+
+    def message(self, value: dict[str, Any], at: str) -> Message:
+        return _message(value, at, self)
+
+    def warn(self, code: str, at: str, message: str) -> None:
+        self.problems.add(code, at, message, "warning")
 
     def problem(self, code: str, at: str, message: str) -> None:
         if code == "conflicting-keys" and self.problems.has_error_at(at):
@@ -352,7 +381,7 @@ class CaseTexts:
 
     def follow_up(self, value: Any, at: str) -> tuple[str | Quote, ...]:
         written, report = self._written_words(value, at)
-        pieces = templates.expand_follow_up(written, self.scope, report)
+        pieces = templates.expand_follow_up(written, self.scope, report, self._quotable)
         if not any(isinstance(piece, Quote) or piece.strip() for piece in pieces):
             self.problem("empty-prompt", at, "this prompt is empty once its variables are filled in")
         return pieces

@@ -73,28 +73,29 @@ def _each(read: ValueReader, values: Iterable[Any], at: str, texts: Texts) -> tu
 
 
 def _read_item(item: dict[str, Any], at: str, texts: Texts) -> Item:
-    check = _read_check(item, at, texts)
+    check = read_check(item, at, texts)
     follow_up = None
     if "prompt" in item:
         threshold = item.get("threshold") if check is None else None
         level = Level(read_items(item["checks"], f"{at}.checks", texts), threshold)
-        follow_up = FollowUp(texts.follow_up(item["prompt"], f"{at}.prompt"), level, f"{at}.prompt")
+        words, place = texts.follow_up(item["prompt"], f"{at}.prompt"), f"{at}.prompt"
+        follow_up = FollowUp(words, level, place, item.get("hint"), item.get("ask", "failed"))
     return Item(check, follow_up)
 
 
-def _read_check(item: dict[str, Any], at: str, texts: Texts) -> Check | None:
+def read_check(item: dict[str, Any], at: str, texts: Texts) -> Check | None:
     """The check of an item; None where it is a follow-up alone."""
     for key, value in item.items():
         if key in CHECKS:
             place = f"{at}.{key}"
-            check = _read_as(CHECKS[key], value, place, texts, _shared_of(item, at, place, texts))
+            check = _read_as(CHECKS[key], value, place, texts, shared_of(item, at, place, texts))
             if isinstance(check, kinds.Custom) and "with" in item:
                 check = structs.replace(check, arguments=texts.tree(item["with"], f"{at}.with"))
             return check
     return None
 
 
-def _shared_of(item: dict[str, Any], at: str, place: str, texts: Texts) -> dict[str, Any]:
+def shared_of(item: dict[str, Any], at: str, place: str, texts: Texts) -> dict[str, Any]:
     """What stands beside a check."""
     beside = {key: item[key] for key in Check.__struct_fields__ if key in item}
     read = {key: texts.text(it, f"{at}.{key}") if isinstance(it, str) else it for key, it in beside.items()}
@@ -127,7 +128,7 @@ def _value_reader(field: Field) -> ValueReader:
     if members and members[0] in _LISTS:
         return _LISTS[members[0]]
     if isinstance(field.type, list):  # a check of any kind
-        return _read_check
+        return read_check
     if origin is dict:
         return lambda value, at, texts: texts.tree(value, at)
     if field.type in (int, float):
@@ -176,7 +177,7 @@ def _read_command(value: str | list[str], at: str, texts: Texts) -> tuple[str, .
 def _match(kind: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
     check = _read_fields(kind, value, at, texts, shared)
     if isinstance(check, kinds.Match | kinds.NotMatch) and check.pattern.startswith((".*", "^")):
-        _compile(check.pattern, at, texts)
+        compile_pattern(check.pattern, at, texts)
     return check
 
 
@@ -185,7 +186,7 @@ def _regex(_: type[Check], value: Any, at: str, texts: Texts, shared: Shared) ->
     place = f"{at}.pattern" if inner else at
     pattern = texts.text(value["pattern"] if inner else value, place)
     flags = value.get("flags", "") if inner else None
-    _compile(pattern, place, texts, flags or "")
+    compile_pattern(pattern, place, texts, flags or "")
     return kinds.Regex(pattern=pattern, flags=flags, **shared)
 
 
@@ -206,15 +207,15 @@ def _json_schema(_: type[Check], value: Any, at: str, texts: Texts, shared: Shar
 
 def _json_path(_: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
     path = texts.text(value if isinstance(value, str) else value["path"], at)
-    _compile_path(path, at, texts)
+    compile_path(path, at, texts)
     if isinstance(value, str):
         return kinds.JsonPath(path=path, **shared)
     expected = _read_json(value["equals"], f"{at}.equals", texts) if "equals" in value else None
-    check = _read_check(value["check"], f"{at}.check", texts) if "check" in value else None
+    check = read_check(value["check"], f"{at}.check", texts) if "check" in value else None
     return kinds.JsonPath(path=path, expected=expected, check=check, **shared)
 
 
-def _compile_path(path: str, at: str, texts: Texts) -> None:
+def compile_path(path: str, at: str, texts: Texts) -> None:
     from jsonpath import JSONPathEnvironment
 
     from rejoinder.pattern_size import refuse_endless
@@ -368,7 +369,7 @@ def read_evaluators(evaluators: list[Any], at: str, texts: Texts) -> tuple[Item,
 
 def _evaluator(evaluator: dict[str, Any], at: str, texts: Texts) -> Check:
     """An evaluator of AgentV's is a check in another order of words."""
-    shared = _shared_of(evaluator, at, at, texts)
+    shared = shared_of(evaluator, at, at, texts)
     kind = kinds.Rubric if "rubrics" in evaluator else _EVALUATORS[evaluator["type"]]
     if kind is not kinds.Rubric:
         return _read_as(kind, evaluator, at, texts, shared)
@@ -385,7 +386,7 @@ def read_rubrics(rubrics: list[Any], at: str, texts: Texts) -> tuple[Item, ...]:
     return (Item(_rubric(kinds.Rubric, rubrics, at, texts, {"at": at})),)
 
 
-def _compile(pattern: str, at: str, texts: Texts, flags: str = "") -> None:
+def compile_pattern(pattern: str, at: str, texts: Texts, flags: str = "") -> None:
     """Refuse an expression that the engine which will run it cannot read."""
     import regex
 

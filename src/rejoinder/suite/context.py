@@ -53,6 +53,9 @@ class CaseDefaults(Struct, frozen=True, kw_only=True):
     followups: FollowUps
     max_turns: int | None
     control: Control | None
+    ready_followups: str | None
+    conversation_checks: list[Any]
+    """As they are written, like `checks`."""
     tags: tuple[str, ...]
     checks: Any
     """As they are written; each case has its own variables."""

@@ -31,9 +31,6 @@ def advise_nearest(word: str, names: Iterable[str], likeness: float = 0.6) -> Ad
 
 
 _CHECKS = Advice("what a reply has to satisfy stands in `checks`, with a check for each item: `- contains: Paris`")
-_TURNS = Advice(
-    "a conversation goes on with follow-ups: a `prompt` and `checks` beside a check are sent when the check fails"
-)
 _EXPECTED = Advice(
     "say what the reply has to satisfy: `checks: [{contains: ...}]` or `checks: [{equals: ...}]`; a reference answer"
     " for judges is `expected_messages`"
@@ -49,8 +46,7 @@ _OF_CASES = {
     **dict.fromkeys(("assert", "asserts", "assertions"), _CHECKS),
     **dict.fromkeys(("expected", "expect", "expected_output", "ideal", "answer", "output"), _EXPECTED),
     "criteria": _JUDGED,
-    **dict.fromkeys(("turns", "conversation"), _TURNS),
-    "mode": Advice("there are no modes: every case is a conversation, which goes on with follow-ups in its `checks`"),
+    "conversation": Advice("what is said turn by turn stands in `turns`: `turns: [{prompt: ..., checks: [...]}]`"),
     **dict.fromkeys(("providers", "provider"), _TARGETS),
     "models": Advice("the model is `metadata.model`; several are named in the command: `-m a,b`"),
     "prompts": Advice("a prompt belongs to its case: `evals: [{prompt: ...}]`"),

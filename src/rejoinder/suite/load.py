@@ -217,6 +217,8 @@ class _SuiteReader:
             followups=metadata.get("followups", "first"),
             max_turns=metadata.get("max_turns"),
             control=self.data.get("control"),
+            ready_followups=self.data.get("ready_followups"),
+            conversation_checks=self.data.get("conversation_checks") or [],
             tags=tuple(dict.fromkeys(self.texts.tree(metadata.get("tags", []), ("metadata", "tags")))),
             checks=self.data.get("checks"),
             evaluators=self.data.get("execution", {}).get("evaluators") or [],

@@ -124,11 +124,19 @@ def _negated(value: Any, refused: list[DocumentPath]) -> Any:
     return kept if any(name in kept for name in check_names()) else _GONE
 
 
+def _turn(value: Any, refused: list[DocumentPath]) -> Any:
+    """A planned turn keeps its place, whatever is wrong with it."""
+    kept = _mapping(value, refused, _TURN) if isinstance(value, dict) else {}
+    return kept if not kept.keys().isdisjoint(("prompt", "messages", "input")) else {"prompt": "...", **kept}
+
+
 _items = _list_of(_check)
 _CHECK: dict[str, Pruner] = {"checks": _checks, "or": _items, "and": _items, "not": _negated}
 _EXECUTION: dict[str, Pruner] = {"evaluators": _list_of(_evaluator)}
+_TURN: dict[str, Pruner] = {"checks": _checks, "messages": _list_of(_message)}
 _CASE: dict[str, Pruner] = {
     "checks": _checks,
+    "turns": _list_of(_turn),
     "input_messages": _list_of(_message),
     "expected_messages": _list_of(_message),
     "execution": _mapping_of(_EXECUTION),

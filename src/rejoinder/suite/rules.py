@@ -12,7 +12,7 @@ from msgspec import Struct
 from rejoinder.model import ROLES
 from rejoinder.spelling import list_words
 from rejoinder.suite.document_paths import DocumentPath, write_path
-from rejoinder.suite.foreign import advise_nearest
+from rejoinder.suite.foreign import advise_nearest, find_key
 from rejoinder.suite.schema import Violation, check_names, other_names, other_names_of_settings, settings_of_targets
 
 MOST_FOLLOW_UPS = 5
@@ -34,9 +34,16 @@ _OF_WHOLE_REPLIES = {
     *("min_tokens", "max_tokens", "latency", "cost", "finish_reason", "tool_calls"),
 }
 """Checks that cannot be put to a part of a reply."""
-_BESIDE = frozenset({"prompt", "checks", "name", "weight", "required", "threshold", "every_turn", "metric", "with"})
+_BESIDE = frozenset(
+    {"prompt", "checks", "name", "weight", "required", "threshold", "every_turn", "metric", "with", "hint", "ask"}
+)
+_OVER_TIME = ("always", "never", "by_turn", "after", "before")
 _TWO_NAMES = (
     ("prompt", "input_messages", "what is sent"),
+    ("prompt", "turns", "what is sent"),
+    ("prompt", "user", "what is sent (a user's first words are its `opening`)"),
+    ("turns", "user", "what is said next"),
+    *(("shards", key, "what is sent") for key in ("prompt", "input_messages", "turns", "user")),
     ("outcome", "expected_outcome", "what a good answer achieves"),
 )
 _OF_OTHER_TARGETS = frozenset(
@@ -104,9 +111,7 @@ class CheckRules:
         elif not kinds and not _names_anything(item):
             message = f"this item has no check; add one of {', '.join(sorted(self.kinds))}"
             self._error("missing-field", path, message, key=False)
-        if item.get("every_turn") and depth:
-            message = "`every_turn` belongs to the first level: a follow-up's checks see one reply only"
-            self._error("unknown-key", (*path, "every_turn"), message)
+        self.findings.errors.extend(_misplaced_keys(item, path, depth))
         for group in ("or", "and"):
             if isinstance(item.get(group), list):
                 self._list(item[group], (*path, group), depth, negated=negated)
@@ -228,11 +233,70 @@ class CheckRules:
         return "prompt" in item and not any(key in item for key in self.kinds) and not _unknown_keys(item, self.kinds)
 
 
+class CaseRules(CheckRules):
+    """Walks all checks of a case: of its turns, of the whole conversation, and of its judges."""
+
+    def of_case(self, case: dict[str, Any], path: DocumentPath, *, always: str) -> None:
+        """Look at all checks of a case: of its turns, of the whole conversation, and of its judges."""
+        self.walk(case.get("checks"), (*path, "checks"), always=always)
+        for turn, place in _mappings(case.get("turns"), (*path, "turns")):
+            self.walk(turn.get("checks"), (*place, "checks"))
+        self.of_whole(case.get("conversation_checks"), (*path, "conversation_checks"))
+        user = case.get("user")
+        if isinstance(user, dict) and isinstance(user.get("stop"), dict):
+            self._item_of_whole(user["stop"], (*path, "user", "stop"))
+        self.rubrics_of(case, path)
+
+    def of_whole(self, items: Any, path: DocumentPath) -> None:
+        """Look at checks of a whole conversation."""
+        for item, place in _mappings(items, path):
+            rules = [key for key in _OVER_TIME if key in item]
+            if not rules:
+                self._item_of_whole({key: value for key, value in item.items() if key not in _OF_WHOLE}, place)
+                continue
+            if len(rules) > 1 or any(key in self.kinds for key in item):
+                names = list_words([f"`{key}`" for key in item if key in rules or key in self.kinds])
+                message = f"each item has one check: {names} need an item each, with its own dash"
+                self._error("multiple-check-keys", place, message, key=False)
+            for inner, where in _inner_items(item[rules[0]], (*place, rules[0])):
+                self._item_of_whole(inner, where)
+
+    def _item_of_whole(self, item: dict[str, Any], path: DocumentPath) -> None:
+        """A check of a whole conversation, or in one: it looks at replies, and answers none."""
+        if "prompt" in item:
+            self._error("unknown-key", (*path, "prompt"), "a check of the whole conversation sends no follow-up")
+            return
+        self._item(item, path, 1)
+
+
+def _misplaced_keys(item: dict[str, Any], path: DocumentPath, depth: int) -> Iterator[Violation]:
+    if item.get("every_turn") and depth:
+        message = "`every_turn` belongs to the first level: a follow-up's checks see one reply only"
+        yield Violation("unknown-key", (*path, "every_turn"), message, key=True)
+    for key in ("hint", "ask"):
+        if key in item and "prompt" not in item:
+            message = f"`{key}` belongs to a follow-up; add its `prompt`"
+            yield Violation("unknown-key", (*path, key), message, key=True)
+
+
 def _mappings(value: Any, path: DocumentPath) -> Iterator[tuple[dict[str, Any], DocumentPath]]:
     """The mappings in a list, if it is one, and their places."""
     for position, item in enumerate(value if isinstance(value, list) else ()):
         if isinstance(item, dict):
             yield item, (*path, position)
+
+
+def _inner_items(value: Any, path: DocumentPath) -> Iterator[tuple[dict[str, Any], DocumentPath]]:
+    """The checks that a rule over time holds."""
+    if not isinstance(value, dict):
+        return
+    keys = [key for key in ("check", "when", "then", "first", "second") if isinstance(value.get(key), dict)]
+    yield from ((value[key], (*path, key)) for key in keys)
+    if not keys:
+        yield value, path
+
+
+_OF_WHOLE = frozenset({"on", "turns", "replies"})
 
 
 def _is_scored(item: Any) -> bool:
@@ -264,6 +328,25 @@ def find_conflicts(case: dict[str, Any], path: DocumentPath) -> Iterator[Violati
         message = "evaluators stand here and under `execution`; keep one of the lists"
         yield Violation("conflicting-keys", (*path, "evaluators"), message, key=True)
     yield from _misplaced_tools(case.get("input_messages"), (*path, "input_messages"))
+    yield from _faults_of_plan(case, path)
+
+
+def _faults_of_plan(case: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
+    """Keys of planned turns without the turns, and AgentV's without its `mode`."""
+    if "turns" not in case and path != ("defaults",):
+        for key in ("mode", "on_turn_failure", "aggregation", "pass_steps", "window_size"):
+            if key in case:
+                yield Violation("missing-field", (*path, "turns"), f"`{key}` is about `turns`, and there are none")
+                break
+    if "mode" not in case:
+        for key in ("input", "assert"):
+            if key in case and (advice := find_key(key, case[key])) is not None:
+                message = f"unknown key `{key}` in a case; {advice.words}"
+                yield Violation("unknown-key", (*path, key), message, key=True, instead=advice.instead)
+    for turn, place in _mappings(case.get("turns"), (*path, "turns")):
+        yield from _misplaced_tools(turn.get("messages"), (*place, "messages"))
+        names = {"messages": "prompt", "input": "prompt", "expected_output": "expected"}
+        yield from find_two_names([(*place, key) for key in turn], names)
 
 
 def find_two_names(places: Iterable[DocumentPath], names: Mapping[str, str]) -> Iterator[Violation]:

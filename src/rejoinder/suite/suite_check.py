@@ -11,7 +11,7 @@ from rejoinder.model import Problem
 from rejoinder.suite.document_paths import DocumentPath
 from rejoinder.suite.foreign import recognise
 from rejoinder.suite.pruning import ANYTHING, prune_suite, touched_keys
-from rejoinder.suite.rules import OF_SUITE, CheckRules, find_conflicts, find_conflicts_of_suite, find_faults_of_variants
+from rejoinder.suite.rules import OF_SUITE, CaseRules, find_conflicts, find_conflicts_of_suite, find_faults_of_variants
 from rejoinder.suite.schema import Violation, find_unknown_schema, find_violations
 from rejoinder.suite.source import Source
 from rejoinder.suite.text_files import find_files_as_texts
@@ -67,18 +67,18 @@ def check_suite(source: Source) -> CheckedSuite:
     return CheckedSuite(raw, problems, prune_suite(raw, refused), _touched_parts(errors), shared)
 
 
-def _apply_rules(raw: dict[str, Any]) -> CheckRules:
+def _apply_rules(raw: dict[str, Any]) -> CaseRules:
     metadata, defaults = raw.get("metadata"), raw.get("defaults")
     general = metadata.get("followups", "first") if isinstance(metadata, dict) else "first"
     if isinstance(defaults, dict):
         general = defaults.get("followups", general)
-    rules = CheckRules()
+    rules = CaseRules()
     always = OF_SUITE if rules.walk(raw.get("checks"), ("checks",)) else ""
     rules.rubrics_of({"execution": raw.get("execution")}, ())
+    rules.of_whole(raw.get("conversation_checks"), ("conversation_checks",))
     for case, path in _raw_cases(raw):
         rules.followups = "first" if path == ("defaults",) else case.get("followups", general)
-        rules.walk(case.get("checks"), (*path, "checks"), always=always)
-        rules.rubrics_of(case, path)
+        rules.of_case(case, path, always=always)
     return rules
 
 

@@ -2,7 +2,8 @@
 
     {{ var('x') }}  {{ secret('x') }}  {{ env('X') }}    anywhere in a suite; the user's own come last
     {{ name }}                                           in a case that has variables, else a warning
-    {{ response }}  {{ response(2) }}  {{ failed }}      in follow-ups, filled in at run time
+    {{ response }}  {{ response(2) }}  {{ failed }}      in follow-ups, filled in at run time;
+    {{ failed(answer) }}  {{ turn('x').response }}       the last with its like, and extracted names, in planned turns
     {{ candidate_answer }} and its like                  in a judge's own prompt
 
 Everything else in braces is literal text. Expansion is single-pass: what comes in is never read again.
@@ -25,7 +26,8 @@ from rejoinder.spelling import did_you_mean, list_words
 _EXPRESSION = re.compile(
     r"""\{\{\s*(?:
         (?P<function>var|secret|env)\(\s*(?P<quote>['"])(?P<argument>[^'"]*)(?P=quote)\s*\)
-      | (?P<name>[^\W\d][\w.-]*)(?:\(\s*(?P<turn>\d{1,9})\s*\))?
+      | turn\(\s*(?P<mark>['"])(?P<step>[^'"]*)(?P=mark)\s*\)\.response
+      | (?P<name>[^\W\d][\w.-]*)(?:\(\s*(?P<turn>\d{1,9}|answer)\s*\))?
     )\s*\}\}""",
     re.VERBOSE,
 )
@@ -81,12 +83,29 @@ def _judge_pieces(text: str, expand_part: Callable[[str], str]) -> tuple[str | J
     return tuple(piece for piece in pieces if piece != "")
 
 
-def expand_follow_up(text: str, scope: Scope, report: Report) -> tuple[str | Quote, ...]:
-    """The pieces of a follow-up: text, and the places where earlier words come in."""
+class Quotable(Struct, frozen=True):
+    """What the words of a later turn may quote, beside replies by number."""
+
+    steps: tuple[str, ...] = ()
+    """The names of the planned turns so far."""
+    extracted: tuple[str, ...] = ()
+    replies: int | None = None
+    """How many replies there can be by then; None where that is not known."""
+    failures: bool = True
+    """May it say what failed? A planned turn may not: it is said when the one before has passed."""
+
+
+REPLIES_ALONE = Quotable()
+
+
+def expand_follow_up(
+    text: str, scope: Scope, report: Report, quotable: Quotable = REPLIES_ALONE
+) -> tuple[str | Quote, ...]:
+    """The pieces of a follow-up, or of a planned turn: text, and the places where earlier words come in."""
     pieces: list[str | Quote] = []
     end = 0
     for match in _EXPRESSION.finditer(text):
-        quote = _quote(match)
+        quote = _quote(match, quotable, report)
         if quote is not None:
             pieces += [expand(text[end : match.start()], scope, report), quote]
             end = match.end()
@@ -208,18 +227,33 @@ def write_value(value: Any) -> str:
     return "" if value is None else msgspec.json.encode(value).decode()
 
 
-def _quote(match: re.Match[str]) -> Quote | None:
-    name, turn = match["name"], match["turn"]
-    if name == "response":
-        return Quote("response", int(turn) if turn else None)
-    return Quote("failed") if name == "failed" and not turn else None
+def _quote(match: re.Match[str], quotable: Quotable, report: Report) -> Quote | None:
+    name, turn, step = match["name"], match["turn"], match["step"]
+    if step is not None:
+        if step not in quotable.steps:
+            report("unknown-turn", _no_step(match[0], step, quotable.steps))
+        return Quote("response", name=step)
+    if name == "response" and turn != "answer":
+        number = int(turn) if turn else None
+        if number is not None and quotable.replies is not None and not 1 <= number <= quotable.replies:
+            there = f"there can be {quotable.replies} by then" if quotable.replies else "there is none yet"
+            report("unknown-turn", f"`{match[0]}` quotes reply {number}, and {there}")
+        return Quote("response", number)
+    if name == "failed" and turn in (None, "answer") and quotable.failures:
+        return Quote("answer" if turn else "failed")
+    return Quote("extracted", name=name) if name in quotable.extracted and not turn else None
+
+
+def _no_step(written: str, step: str, known: tuple[str, ...]) -> str:
+    hint = did_you_mean(step, known) or (f"; there are {list_words([f'`{one}`' for one in known])}" if known else "")
+    return f"`{written}` quotes a turn that is not there yet: no turn up to here is named `{step}`{hint}"
 
 
 def _value(match: re.Match[str], scope: Scope, report: Report) -> str:
     function, name = match["function"], match["name"]
     if function:
         return _FUNCTIONS[function](match["argument"], match[0], scope, report)
-    if scope.names is None or match["turn"]:
+    if name is None or scope.names is None or match["turn"]:
         report("unfilled-braces", _unfilled(match, scope))
         return match[0]
     if name not in scope.names:
@@ -231,6 +265,8 @@ def _value(match: re.Match[str], scope: Scope, report: Report) -> str:
 def _unfilled(match: re.Match[str], scope: Scope) -> str:
     """Why nothing fills in what stands in braces, and what would."""
     name, written = match["name"], match[0]
+    if name is None:
+        return f"`{written}` has a value in later turns and follow-ups only, so it stays as written here"
     if name in ("response", "failed"):
         return f"`{written}` has a value in follow-ups only, so it stays as written here"
     if name in scope.variables:

@@ -20,23 +20,28 @@ from rejoinder.suite.cases import CaseBuilder, CaseId, Draft
 from rejoinder.suite.context import SuiteContext
 from rejoinder.suite.datasets import TOO_DEEP, Row, read_rows, survey
 from rejoinder.suite.document_paths import DocumentPath, read_path, write_path
+from rejoinder.suite.plans import put_task, shard_conditions
 from rejoinder.suite.pruning import ANYTHING, prune_case, touched_keys
-from rejoinder.suite.rules import OF_SUITE, CheckRules, find_conflicts
+from rejoinder.suite.rules import OF_SUITE, CaseRules, find_conflicts
 from rejoinder.suite.schema import Violation, case_keys, find_violations, structured_case_keys
 from rejoinder.suite.source import CasePlace, RowSource, Source
 from rejoinder.suite.templates import Report, expand, expand_variables, names_others, write_value
 from rejoinder.suite.yaml import MOST_DEPTH
 
 CASE_LISTS = ("evals", "evalcases")
-_OTHER_FORM = {
-    "prompt": "input_messages",
-    "input_messages": "prompt",
-    "outcome": "expected_outcome",
-    "expected_outcome": "outcome",
+_OTHER_FORMS: dict[str, Set[str]] = {
+    "prompt": {"input_messages", "turns", "user", "shards"},
+    "input_messages": {"prompt", "shards"},
+    "turns": {"prompt", "user", "shards"},
+    "user": {"prompt", "turns", "shards"},
+    "shards": {"prompt", "input_messages", "turns", "user"},
+    "outcome": {"expected_outcome"},
+    "expected_outcome": {"outcome"},
 }
-"""A case that brings one form does not inherit the other."""
-_GRADED_BY_RULES = ("checks", "rubrics", "evaluators", "execution")
-_GRADING = ("checks", "evaluators", "rubrics", "execution", "outcome", "expected_outcome")
+"""A case that brings one form does not inherit the others."""
+_GRADED_BY_RULES = ("checks", "rubrics", "evaluators", "execution", "turns", "conversation_checks", "user")
+_GRADING = (*_GRADED_BY_RULES, "outcome", "expected_outcome", "assert")
+_SAYING = ("prompt", "input_messages", "turns", "user", "shards", "input")
 
 
 class Built(Struct, frozen=True):
@@ -103,7 +108,9 @@ class Walker:
         names = self._names(data, None, origins.get("vars", at), problems)
         source = self.context.source
         place = CasePlace(at, source, source)
-        yield self._build(Draft(data, place, self.context.file, origins, names, CaseId(default_id), problems, touched))
+        yield from self._build_all(
+            Draft(data, place, self.context.file, origins, names, CaseId(default_id), problems, touched)
+        )
 
     def _for_rows(
         self, data: dict[str, Any], origins: dict[str, str], at: str, default_id: str, touched: set[str]
@@ -124,7 +131,7 @@ class Walker:
                 base = expand(data["id"], scope, self._reporter(f"{origins['id']}.id", problems)) or default_id
             row_id = f"{base}-{row.values.get('id') or row.number}"
             case_id = CaseId(row_id, written="id" in data or bool(row.values.get("id")))
-            yield self._build(Draft(template, place, row.file, origins, names, case_id, problems, touched))
+            yield from self._build_all(Draft(template, place, row.file, origins, names, case_id, problems, touched))
 
     def _rows_as_cases(self, number: int) -> Iterator[Built]:
         """Each row is a case; the columns that are no keys of a case are its variables."""
@@ -149,7 +156,9 @@ class Walker:
             variables = {key: value for key, value in row.values.items() if key not in keys}
             vars_at = origins.get("vars", place.at)
             names = self._names(data, {**variables, **own.get("vars", {})} or None, vars_at, problems)
-            yield self._build(Draft(data, place, row.file, origins, names, CaseId(f"eval-{number}"), problems, touched))
+            yield from self._build_all(
+                Draft(data, place, row.file, origins, names, CaseId(f"eval-{number}"), problems, touched)
+            )
 
     def _check_row(
         self, own: dict[str, Any], at: DocumentPath, source: RowSource
@@ -158,9 +167,8 @@ class Walker:
         errors = [*find_violations(own, "case"), *find_conflicts(own, ())]
         if not errors and own.keys().isdisjoint(_GRADED_BY_RULES):
             return own, [], self.touched.get(("defaults",), set())
-        rules = CheckRules(own.get("followups", self.defaults.get("followups", self.context.defaults.followups)))
-        rules.walk(own.get("checks"), ("checks",), always=self._always)
-        rules.rubrics_of(own, ())
+        rules = CaseRules(own.get("followups", self.defaults.get("followups", self.context.defaults.followups)))
+        rules.of_case(own, (), always=self._always)
         errors += rules.findings.errors
 
         def placed(violation: Violation) -> Violation:
@@ -175,7 +183,7 @@ class Walker:
     @cached_property
     def _always(self) -> str:
         """The suite's follow-up that is sent before any of a case's, if there is one."""
-        return OF_SUITE if CheckRules().walk(self.context.defaults.checks, ("checks",)) else ""
+        return OF_SUITE if CaseRules().walk(self.context.defaults.checks, ("checks",)) else ""
 
     def _rows(self, written: str, at: str) -> Iterator[Row | Built]:
         problems: list[Problem] = []
@@ -196,7 +204,7 @@ class Walker:
 
     def _with_defaults(self, case: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         """The case over the suite's defaults, and where the keys stand that it does not have itself."""
-        usable = {key: value for key, value in self.defaults.items() if _OTHER_FORM.get(key) not in case}
+        usable = {key: value for key, value in self.defaults.items() if _OTHER_FORMS.get(key, set()).isdisjoint(case)}
         if "evaluators" in case.get("execution", {}):
             usable.pop("evaluators", None)
         elif "evaluators" in case and "execution" in usable:
@@ -222,6 +230,12 @@ class Walker:
             scope = structs.replace(self.context.scope, variables=known)
             own = expand_variables(used, scope, lambda key: self._reporter(f"{at}.vars.{key}", problems))
         return {**self.context.scope.variables, **own, **(row or {}), **changed}
+
+    def _build_all(self, draft: Draft) -> Iterator[Built]:
+        """The case; a sharded task is one case for each way in which it is put."""
+        for condition in shard_conditions(draft.data) or (None,):
+            data = draft.data if condition is None else put_task(draft.data, condition)
+            yield self._build(structs.replace(draft, data=data, condition=condition))
 
     def _build(self, draft: Draft) -> Built:
         self._number += 1
@@ -250,7 +264,7 @@ def _follows(problem: Problem, at: str, touched: set[str]) -> bool:
     if problem.code == "missing-variable":
         causes = ("vars", "cases")
     elif problem.code == "missing-field" and problem.path == f"{at}.prompt":
-        causes = ("prompt", "input_messages", ANYTHING)
+        causes = (*_SAYING, ANYTHING)
     elif problem.code == "missing-field" and problem.path == f"{at}.checks":
         causes = (*_GRADING, ANYTHING)
     return not touched.isdisjoint(causes)

@@ -1,0 +1,55 @@
+"""The audit of a simulated user: did it keep to its role, and to what it was told?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from rejoinder.checks.base import Context, error_verdict, scored_verdict
+from rejoinder.checks.judge import ask_votes, first_trouble, judging_of
+from rejoinder.checks.judge_answers import read_verdict, read_words
+from rejoinder.checks.registry import grades
+from rejoinder.formatting import format_audit
+from rejoinder.model import UserAudit, Verdict
+
+_FAULTS = ("none", "role", "contradiction")
+
+
+class _Finding(Struct, frozen=True):
+    fault: str
+    turn: int
+    evidence: str
+    reasoning: str | None
+
+
+@grades(UserAudit)
+async def grade_audit(check: UserAudit, context: Context) -> Verdict:
+    """Passed where the judge finds nothing. Else the verdict's kind is the fault, its value the turn."""
+    said = context.port.evidence().turns
+    words, replies = tuple(one.prompt for one in said), tuple(one.response for one in said)
+    shown = format_audit(check.user, words, replies)
+    answers = await ask_votes(check, context, shown, lambda text: _read(text, (*words, *replies)))
+    judging = judging_of(check, context, shown, answers)
+    if (trouble := first_trouble(check, answers)) is not None:
+        return judging.added_to(error_verdict(check, None, trouble))
+    found: _Finding = answers[0].value
+    passed = found.fault == "none"
+    turn = min(max(1, found.turn), len(words))
+    if passed:
+        return judging.added_to(scored_verdict(check, None, True, "it kept to its role", reasoning=found.reasoning))
+    reason = found.evidence or found.reasoning or found.fault
+    verdict = scored_verdict(check, float(turn), False, reason, kind=found.fault, reasoning=found.reasoning)
+    return judging.added_to(verdict)
+
+
+def _read(text: str, words: tuple[str, ...]) -> _Finding | None:
+    return read_verdict(text, ("fault",), _finding, lambda found: (found.fault, found.turn), words)
+
+
+def _finding(data: dict[str, Any]) -> _Finding | None:
+    fault, turn = data.get("fault"), data.get("turn")
+    if fault not in _FAULTS:
+        return None
+    number = turn if isinstance(turn, int) and not isinstance(turn, bool) else 1
+    return _Finding(fault, number, read_words(data.get("evidence")) or "", read_words(data.get("reasoning")))

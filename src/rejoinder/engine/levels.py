@@ -1,0 +1,127 @@
+"""What the verdicts on a level come to, and which follow-ups it may send."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from msgspec import structs
+
+from rejoinder.model import (
+    And,
+    AnyCheck,
+    FollowUp,
+    Group,
+    Item,
+    Level,
+    Or,
+    State,
+    Trouble,
+    Verdict,
+    follow_ups_of,
+    reaches,
+    way_of_failing,
+    weighted_mean,
+)
+
+
+def level_state(level: Level, checks: tuple[AnyCheck, ...], verdicts: tuple[Verdict, ...]) -> State:
+    """All checks have to pass; with a threshold the weighted mean has to reach it and no required one may fail. Checks
+    in error make the level one, unless it comes to the same whatever they are worth."""
+    if level.threshold is None:
+        return all_of(verdicts)
+    required = tuple(verdict for check, verdict in zip(checks, verdicts, strict=True) if check.required)
+    if all_of(required) == "failed":
+        return "failed"
+    least, most = level_score(checks, verdicts, 0.0), level_score(checks, verdicts, 1.0)
+    if least is None or most is None or not reaches(most, level.threshold):
+        return "failed"
+    if all(verdict.state == "error" for verdict in verdicts):
+        return "error"  # even where nothing is enough: there would be no score
+    return "passed" if reaches(least, level.threshold) and all_of(required) == "passed" else "error"
+
+
+def level_score(
+    checks: tuple[AnyCheck, ...], verdicts: tuple[Verdict, ...], unknown: float | None = None
+) -> float | None:
+    """The weighted mean of the scores that there are; those that are not there may be worth something, too."""
+    scores = [unknown if verdict.score is None else verdict.score for verdict in verdicts]
+    return weighted_mean(
+        [(check.weight, score) for check, score in zip(checks, scores, strict=True) if score is not None]
+    )
+
+
+CheckPath: TypeAlias = tuple[int, ...]
+"""The place of a check among a turn's checks, as an index path."""
+
+
+def applicable_follow_ups(
+    level: Level, verdicts: tuple[Verdict, ...], *, passed: bool = False
+) -> list[tuple[FollowUp, CheckPath]]:
+    """The follow-ups of a failed level that may be sent, in document order, each with the check whose failure sends it:
+    its own check, or the first failed one of its list; the list itself where only its threshold failed. Of a level that
+    passed, those that doubt it."""
+    if passed:
+        return [(follow_up, ()) for follow_up in follow_ups_of(level) if follow_up.ask == "always"]
+    return list(_collect(level.items, verdicts, ()))
+
+
+def _collect(
+    items: tuple[Item, ...], verdicts: tuple[Verdict, ...], path: CheckPath
+) -> Iterator[tuple[FollowUp, CheckPath]]:
+    """`items` are those of a list that failed; a follow-up without a check of its own applies to the whole list."""
+    first = next(((*path, place) for place, verdict in enumerate(verdicts) if verdict.state == "failed"), path)
+    position = -1
+    for item in items:
+        check, place = item.check, first
+        if check is not None:
+            position += 1
+            place = *path, position
+            verdict = verdicts[position]
+            if verdict.state != "failed":
+                if item.follow_up is not None and item.follow_up.ask == "always":
+                    yield item.follow_up, first
+                continue
+            if isinstance(check, Or | And | Group):
+                yield from _collect(check.items, verdict.children, (*path, position))
+        if item.follow_up is not None:
+            yield item.follow_up, place
+
+
+def persistent_items(level: Level) -> tuple[Item, ...]:
+    """Checks of every turn go along without their follow-ups, which belong to the first level."""
+    checks = (item.check for item in level.items if item.check is not None and item.check.every_turn)
+    return tuple(Item(_without_follow_ups(check)) for check in checks)
+
+
+def _without_follow_ups(check: AnyCheck) -> AnyCheck:
+    if not isinstance(check, Or | And | Group):
+        return check
+    inner = tuple(Item(_without_follow_ups(item.check)) for item in check.items if item.check is not None)
+    return structs.replace(check, items=inner)
+
+
+def what_failed(verdicts: tuple[Verdict, ...], *, with_answers: bool) -> Iterator[str]:
+    """A line for each check that failed: its name, else its kind, and in what way. With answers it says what was
+    wanted; without, a follow-up does not hand over what the model should find."""
+    for verdict in verdicts:
+        if verdict.state == "failed" and with_answers:
+            yield f"{verdict.name or verdict.check}: {verdict.reason}"
+        elif verdict.state == "failed":
+            yield f"{verdict.name or verdict.kind}: {way_of_failing(verdict.kind)}"
+
+
+def all_of(verdicts: tuple[Verdict, ...]) -> State:
+    """A list: one that failed decides; else one in error does."""
+    state: State = "passed"
+    for verdict in verdicts:
+        if verdict.state == "failed":
+            return "failed"
+        if verdict.state == "error":
+            state = "error"
+    return state
+
+
+def check_trouble(verdicts: tuple[Verdict, ...], turn: int) -> Trouble:
+    verdict = next(verdict for verdict in verdicts if verdict.state == "error")
+    return Trouble(type="check", message=f"{verdict.check}: {verdict.reason}", turn=turn)

@@ -1,0 +1,142 @@
+"""When a check has to hold over a conversation: rules on the replies in their order, as truth tables say them.
+
+A rule is a generator. It yields which check it wants to know of which reply, is sent that check's state, and returns
+what came of it and the reply that decided. It asks for no more than it needs, because a check may cost a call. Where an
+answer hangs on a check in error, so does the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import TypeAlias
+
+from msgspec import structs
+
+from rejoinder.model import ConversationCheck, State, Verdict
+
+Question: TypeAlias = tuple[int, int]
+"""The place of a reply, and which of the rule's checks."""
+Found: TypeAlias = tuple[State, int | None]
+"""What came of it, and the place of the reply that decided, if one did."""
+Rule: TypeAlias = Generator[Question, State, Found]
+
+
+def always(places: Sequence[int], _turn: int | None) -> Rule:
+    """Every reply passes."""
+    broken: int | None = None
+    for place in places:
+        state = yield place, 0
+        if state == "failed":
+            return "failed", place
+        broken = place if state == "error" and broken is None else broken
+    return ("passed", None) if broken is None else ("error", broken)
+
+
+def never(places: Sequence[int], _turn: int | None) -> Rule:
+    """No reply passes."""
+    broken: int | None = None
+    for place in places:
+        state = yield place, 0
+        if state == "passed":
+            return "failed", place
+        broken = place if state == "error" and broken is None else broken
+    return ("passed", None) if broken is None else ("error", broken)
+
+
+def by_turn(places: Sequence[int], turn: int | None) -> Rule:
+    """A reply passes, at that turn or before."""
+    broken: int | None = None
+    for place in places:
+        if turn is not None and place > turn:
+            break
+        state = yield place, 0
+        if state == "passed":
+            return "passed", place
+        broken = place if state == "error" and broken is None else broken
+    return ("failed", None) if broken is None else ("error", broken)
+
+
+def after(places: Sequence[int], _turn: int | None) -> Rule:
+    """Once a reply passes the first check, a later one passes the second; and if none passes the first."""
+    broken: int | None = None
+    since: int | None = None
+    for place in places:
+        if since is not None:
+            state = yield place, 1
+            if state == "passed":
+                return "passed", place
+        else:
+            state = yield place, 0
+            since = place if state == "passed" else None
+        broken = place if state == "error" and broken is None else broken
+    if broken is not None:
+        return "error", broken
+    return ("passed", None) if since is None else ("failed", since)
+
+
+def before(places: Sequence[int], _turn: int | None) -> Rule:
+    """A reply passes the first check before one passes the second; and if none passes the second."""
+    broken: int | None = None
+    for place in places:
+        state = yield place, 1
+        if state == "passed":
+            return ("failed", place) if broken is None else ("error", broken)
+        broken = place if state == "error" and broken is None else broken
+        state = yield place, 0
+        if state == "passed" and broken is None:
+            return "passed", place
+        broken = place if state == "error" and broken is None else broken
+    return ("passed", None) if broken is None else ("error", broken)
+
+
+OVER_TIME: dict[str, Callable[[Sequence[int], int | None], Rule]] = {
+    "always": always,
+    "never": never,
+    "by_turn": by_turn,
+    "after": after,
+    "before": before,
+}
+
+_WORDS: dict[tuple[str, State], str] = {
+    ("always", "passed"): "every reply passes",
+    ("always", "failed"): "{turn} does not pass",
+    ("never", "passed"): "no reply passes",
+    ("never", "failed"): "{turn} does",
+    ("by_turn", "passed"): "{turn} passes",
+    ("by_turn", "failed"): "no reply passes up to {limit}",
+    ("after", "failed"): "it happens at {turn}, and no later reply passes `then`",
+    ("before", "passed"): "{turn} passes `first`, and `second` did not happen before",
+    ("before", "failed"): "`second` happens at {turn}, and no earlier reply passes `first`",
+}
+_NOT_HAPPENED = {"after": "`when` never happens", "before": "`second` never happens"}
+
+
+def over_verdict(over: ConversationCheck, found: Found, said: Sequence[tuple[int, Verdict]]) -> Verdict:
+    """The verdict of a rule, with those on the replies that it looked at, each named by its turn."""
+    state, place = found
+    word = "step" if over.final else "turn"
+    if state == "error":
+        broken = next((one.reason for where, one in said if where == place and one.state == "error"), "")
+        reason = f"{word} {place}: {broken}"
+    elif state == "passed" and place is None and over.over in _NOT_HAPPENED:
+        reason = _NOT_HAPPENED[over.over]
+    elif over.over == "after" and state == "passed":
+        reason = f"{word} {place} passes `then`"
+    else:
+        reason = _WORDS[over.over, state].format(turn=f"{word} {place}", limit=f"{word} {over.turn}")
+    if not said:
+        reason += "; there was no reply to look at"
+    return Verdict(
+        check=" ".join([over.over, *dict.fromkeys(one.check for _, one in said)]),
+        state=state,
+        score=None if state == "error" else float(state == "passed"),
+        reason=reason,
+        kind=over.over,
+        name=over.name,
+        metric=over.metric,
+        children=tuple(_of_turn(where, word, one) for where, one in said),
+    )
+
+
+def _of_turn(place: int, word: str, verdict: Verdict) -> Verdict:
+    return structs.replace(verdict, name=f"{word} {place}", metric=None)

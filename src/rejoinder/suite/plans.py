@@ -1,0 +1,344 @@
+"""From `turns`, `user`, `conversation_checks` and `shards` of a case to values of the model. The schema has already
+spoken: what comes in here has the right shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+from typing import Any, Protocol
+
+from msgspec import Struct, structs
+
+from rejoinder.model import (
+    Attached,
+    Case,
+    Check,
+    Condition,
+    ConversationCheck,
+    Extract,
+    FilePart,
+    Item,
+    Level,
+    Message,
+    OtherPart,
+    Over,
+    Plan,
+    Quote,
+    Step,
+    User,
+    Words,
+    follow_ups_of,
+)
+from rejoinder.suite.assertions import read_assertions, read_whole_assertions
+from rejoinder.suite.checks import Texts, compile_path, compile_pattern, read_check, read_items
+from rejoinder.suite.context import CaseDefaults
+from rejoinder.suite.ready_followups import add_ready
+from rejoinder.suite.templates import REPLIES_ALONE, Quotable
+
+MOST_TURNS = 10
+"""Of a simulated user, unless the author says."""
+OVER_TIME: tuple[Over, ...] = ("always", "never", "by_turn", "after", "before")
+_INNER = {"after": ("when", "then"), "before": ("first", "second")}
+
+
+class StepTexts(Texts, Protocol):
+    """Reads the words of planned turns."""
+
+    def message(self, value: dict[str, Any], at: str) -> Message: ...
+
+    def quoting(self, quotable: Quotable) -> None:
+        """What the texts that are read from now on may quote."""
+        ...
+
+    def warn(self, code: str, at: str, message: str) -> None: ...
+
+
+class Course(Struct, frozen=True):
+    """How a case's conversation goes, and what judges it."""
+
+    level: Level
+    plan: Plan | None
+    user: User | None
+    whole: tuple[ConversationCheck, ...]
+
+
+At = Callable[[str], str]
+"""Where a key of the case stands."""
+
+
+def read_course(
+    data: dict[str, Any], items: tuple[Item, ...], defaults: CaseDefaults, at: At, texts: StepTexts
+) -> Course:
+    """`items`: what grades the case, as the suite and the case say."""
+    ready = data.get("ready_followups", defaults.ready_followups)
+    plan, level = None, add_ready(Level(items, data.get("threshold")), ready, at("ready_followups"))
+    if data.get("turns"):
+        steps = read_steps(data["turns"], at("turns"), texts, data.get("window_size"))
+        plan = plan_of(data, steps, items)
+        levels = [add_ready(step.level, ready, at("ready_followups")) for step in plan.steps]
+        pairs = zip(plan.steps, levels, strict=True)
+        plan = structs.replace(plan, steps=tuple(structs.replace(step, level=one) for step, one in pairs))
+        level = levels[0]
+    user = read_user(data["user"], at("user"), texts) if "user" in data else None
+    whole = read_whole(defaults.conversation_checks, "conversation_checks", texts)
+    whole += read_whole(data.get("conversation_checks", []), at("conversation_checks"), texts)
+    whole += read_whole_assertions(data.get("assert", []), at("assert"), texts)
+    return Course(level, plan, user, whole)
+
+
+def opening_words(data: dict[str, Any], at: At, texts: StepTexts) -> Iterator[tuple[Any, str]]:
+    """What is said first after `input_messages`, prompts or messages, and where it stands."""
+    if "input" in data:
+        yield data["input"], at("input")
+    if data.get("turns"):
+        key, value = _words_of(data["turns"][0])
+        place = f"{at('turns')}[0].{key}"
+        if value is None:
+            texts.problem("missing-field", place, _NO_WORDS)
+        yield "..." if value is None else value, place
+    if "user" in data and "opening" in data["user"]:
+        yield data["user"]["opening"], f"{at('user')}.opening"
+
+
+_NO_WORDS = "a turn needs a `prompt` or `messages`"
+
+# Planned turns
+
+
+def _words_of(turn: dict[str, Any]) -> tuple[str, Any]:
+    key = next((key for key in ("prompt", "messages", "input") if key in turn), "prompt")
+    return key, turn.get(key)
+
+
+def read_steps(turns: Sequence[dict[str, Any]], at: str, texts: StepTexts, window: int | None) -> tuple[Step, ...]:
+    """The planned turns, each with its own checks. What a turn may quote is known from those before it."""
+    steps: list[Step] = []
+    replies: int | None = 0
+    for position, turn in enumerate(turns):
+        place = f"{at}[{position}]"
+        names = tuple(step.name for step in steps if step.name)
+        extracted = tuple(one.variable for step in steps for one in step.extracts)
+        texts.quoting(Quotable(names, extracted, replies, failures=False))
+        says = () if position == 0 else _read_words(turn, place, texts)
+        name, extracts = turn.get("name", ""), tuple(_read_extracts(turn.get("extract", {}), place, texts))
+        if name and name in names:
+            texts.problem("duplicate-id", f"{place}.name", f"two turns of this case are named `{name}`")
+        own = tuple(one.variable for one in extracts)
+        texts.quoting(Quotable((*names, *((name,) if name else ())), (*extracted, *own)))
+        step = Step(
+            at=place,
+            level=Level(_read_checks(turn, place, texts)),
+            name=name,
+            says=says,
+            expected=_read_expected(turn, place, texts),
+            extracts=extracts,
+            window_size=turn.get("window_size", window),
+        )
+        steps.append(step)
+        replies = None if replies is None or any(follow_ups_of(step.level)) else replies + 1
+    texts.quoting(REPLIES_ALONE)
+    _look_for_unused(steps, texts)
+    return tuple(steps)
+
+
+def _read_words(turn: dict[str, Any], at: str, texts: StepTexts) -> tuple[Words, ...]:
+    key, value = _words_of(turn)
+    if value is None:
+        texts.problem("missing-field", f"{at}.prompt", _NO_WORDS)
+        return (Words("user", ("",)),)
+    if isinstance(value, list):
+        said = tuple(_read_message(one, f"{at}.{key}[{place}]", texts) for place, one in enumerate(value))
+        if said[-1].role != "user":
+            texts.problem("no-user-words", f"{at}.{key}", "the last message of a turn has to be the user's")
+        return said
+    return (Words("user", texts.follow_up(value, f"{at}.{key}")),)
+
+
+def _read_message(value: dict[str, Any], at: str, texts: StepTexts) -> Words:
+    content = value["content"]
+    if isinstance(content, str):
+        return Words(value["role"], texts.follow_up(content, at))
+    pieces: list[str | Quote | Attached] = []
+    for place, part in enumerate(content):
+        if pieces:
+            pieces.append("\n")
+        if isinstance(part, str) or part["type"] == "text":
+            pieces += texts.follow_up(part if isinstance(part, str) else part["value"], f"{at}.content[{place}]")
+            continue
+        [read] = texts.message({"role": value["role"], "content": [part]}, f"{at}.content[{place}]").parts
+        if isinstance(read, FilePart):
+            pieces.append(Attached(read.path, read.text or ""))
+        elif isinstance(read, OtherPart):
+            texts.problem("not-supported", read.at, f"a planned turn cannot have a part of type `{read.type}`")
+    return Words(value["role"], tuple(pieces))
+
+
+def _read_checks(turn: dict[str, Any], at: str, texts: StepTexts) -> tuple[Item, ...]:
+    own = read_items(turn["checks"], f"{at}.checks", texts) if "checks" in turn else ()
+    return own + (read_assertions(turn["assert"], f"{at}.assert", texts) if "assert" in turn else ())
+
+
+def _read_expected(turn: dict[str, Any], at: str, texts: StepTexts) -> str | None:
+    key = "expected" if "expected" in turn else "expected_output"
+    value = turn.get(key)
+    if isinstance(value, list):
+        contents = [one["content"] for one in value if isinstance(one["content"], str)]
+        value = contents[-1] if contents else None
+    return None if value is None else texts.text(value, f"{at}.{key}")
+
+
+def _read_extracts(extract: dict[str, Any], at: str, texts: StepTexts) -> Iterator[Extract]:
+    for name, how in extract.items():
+        place = f"{at}.extract.{name}"
+        if ("json_path" in how) == ("regex" in how):
+            texts.problem("missing-field", place, "say by one of `json_path` and `regex` what is to be extracted")
+            continue
+        path, pattern = how.get("json_path"), how.get("regex")
+        if path is not None:
+            compile_path(path, f"{place}.json_path", texts)
+        else:
+            compile_pattern(pattern, f"{place}.regex", texts)
+        yield Extract(variable=name, path=path, pattern=pattern, weight=0.0, required=True, at=place)
+
+
+def _look_for_unused(steps: Sequence[Step], texts: StepTexts) -> None:
+    used = {
+        piece.name
+        for step in steps
+        for pieces in (*(words.pieces for words in step.says), *(one.prompt for one in _every_follow_up(step.level)))
+        for piece in pieces
+        if isinstance(piece, Quote) and piece.what == "extracted"
+    }
+    for step in steps:
+        for extract in step.extracts:
+            if extract.variable not in used:
+                message = (
+                    f"`{extract.variable}` is extracted here, and no later turn says `{{{{ {extract.variable} }}}}`"
+                )
+                texts.warn("unused-extract", extract.at, message)
+
+
+def _every_follow_up(level: Level) -> Iterator[Any]:
+    for follow_up in follow_ups_of(level):
+        yield follow_up
+        yield from _every_follow_up(follow_up.level)
+
+
+def plan_of(data: dict[str, Any], steps: tuple[Step, ...], items: tuple[Item, ...]) -> Plan:
+    """The plan of a case. Its own checks judge the last reply, and those with `every_turn` all of them."""
+    kept = tuple(item for item in items if item.check is not None and item.check.every_turn)
+    last = tuple(item for item in items if item not in kept)
+    levels = [Level(step.level.items + kept) for step in steps]
+    levels[-1] = Level(levels[-1].items + last)
+    written = {key: data[key] for key in ("aggregation", "pass_steps", "threshold") if key in data}
+    usual = "continue" if "mode" in data else "stop"
+    return Plan(
+        steps=tuple(structs.replace(step, level=level) for step, level in zip(steps, levels, strict=True)),
+        on_failure=data.get("on_turn_failure", usual),
+        **written,
+    )
+
+
+def look_for_unreachable(case: Case, texts: StepTexts) -> None:
+    steps = case.plan.steps if case.plan is not None else ()
+    if case.max_turns is not None and case.max_turns < len(steps):
+        message = f"never said: `max_turns: {case.max_turns}` ends the conversation before this turn"
+        texts.warn("unreachable-turn", steps[case.max_turns].at, message)
+
+
+# Simulated users
+
+
+def read_user(user: dict[str, Any], at: str, texts: StepTexts) -> User:
+    words = {
+        key: texts.text(user[key], f"{at}.{key}") for key in ("persona", "goal", "knows", "opening") if key in user
+    }
+    stop = user.get("stop")
+    if stop is None:
+        message = "nothing but `max_turns` ends this user; add `stop: DONE`, or a check of the reply as `stop`"
+        texts.warn("user-without-stop", at, message)
+    if not words.get("goal") and not words.get("persona"):
+        texts.problem("missing-field", f"{at}.goal", "a simulated user needs a `goal` or a `persona`")
+    reached = read_check(stop, f"{at}.stop", texts) if isinstance(stop, dict) else None
+    if isinstance(stop, dict) and (reached is None or "prompt" in stop):
+        texts.problem("missing-field", f"{at}.stop", "`stop` is a word, or one check of the reply")
+    return User(
+        at=at,
+        target=texts.target(user["target"], f"{at}.target"),
+        manner=user.get("manner", "patient"),
+        max_turns=user.get("max_turns", MOST_TURNS),
+        stop=texts.text(stop, f"{at}.stop") if isinstance(stop, str) else None,
+        reached=reached,
+        audit=texts.target(user["audit"], f"{at}.audit") if "audit" in user else None,
+        **words,
+    )
+
+
+# Checks of the whole
+
+
+def read_whole(items: list[Any], at: str, texts: StepTexts) -> tuple[ConversationCheck, ...]:
+    return tuple(_read_over(item, f"{at}[{place}]", texts) for place, item in enumerate(items))
+
+
+def _read_over(item: dict[str, Any], at: str, texts: StepTexts) -> ConversationCheck:
+    over: Over | None = next((key for key in OVER_TIME if key in item), None)
+    shared = {key: item[key] for key in ("name", "weight", "required", "metric") if key in item}
+    if over is None:
+        for key in ("turns", "replies"):
+            if key in item:
+                texts.problem("no-effect", f"{at}.{key}", f"`{key}` belongs to {', '.join(OVER_TIME)}")
+        check = read_check(item, at, texts) or _no_check(at, texts)
+        on: Over = "transcript" if item.get("on") == "transcript" else "last"
+        return ConversationCheck(over=on, checks=(check,), at=check.at or at, **shared)
+    value, place = item[over], f"{at}.{over}"
+    if over in _INNER:
+        checks = tuple(_read_inner(value[key], f"{place}.{key}", texts) for key in _INNER[over])
+    else:
+        is_nested = over == "by_turn"
+        checks = (_read_inner(value["check"] if is_nested else value, f"{place}.check" if is_nested else place, texts),)
+    turns = item.get("turns")
+    if turns is not None and turns[0] > turns[1]:
+        texts.problem("out-of-range", f"{at}.turns", f"the first turn comes first: [{turns[1]}, {turns[0]}]")
+    return ConversationCheck(
+        over=over,
+        checks=checks,
+        at=place,
+        turn=value.get("turn") if over == "by_turn" else None,
+        turns=None if turns is None else (turns[0], turns[1]),
+        final=item.get("replies") == "final",
+        **shared,
+    )
+
+
+def _read_inner(item: dict[str, Any], at: str, texts: StepTexts) -> Check:
+    return read_check(item, at, texts) or _no_check(at, texts)
+
+
+def _no_check(at: str, texts: StepTexts) -> Check:
+    texts.problem("missing-field", at, "this item has no check")
+    return Check(at=at)
+
+
+# Sharded tasks
+
+
+def shard_conditions(case: dict[str, Any]) -> tuple[Condition, ...]:
+    shards = case.get("shards")
+    return tuple(shards.get("conditions", ("full", "concat", "sharded"))) if isinstance(shards, dict) else ()
+
+
+def put_task(data: dict[str, Any], condition: Condition) -> dict[str, Any]:
+    """A case that puts a sharded task in one way: whole, in one message of all pieces, or a piece a turn."""
+    shards = data["shards"]
+    rest = {key: value for key, value in data.items() if key != "shards"}
+    if condition == "full":
+        return {**rest, "prompt": shards["task"]}
+    pieces = list(shards["pieces"])
+    if shards.get("order") == "shuffled":
+        later = pieces[1:]
+        Random(shards.get("seed", 0)).shuffle(later)
+        pieces = [pieces[0], *later]
+    if condition == "concat":
+        return {**rest, "prompt": "\n".join(f"- {piece}" for piece in pieces)}
+    return {**rest, "turns": [{"prompt": piece} for piece in pieces]}
