@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from rejoinder.checks import grade_words
 from rejoinder.errors import Severity, SuiteError
 from rejoinder.formatting import (
     MOST_ALTERNATIVES,
@@ -20,7 +21,24 @@ from rejoinder.formatting import (
 )
 from rejoinder.formatting.prompt import needs_markers
 from rejoinder.formatting.turns import Turn, has_marker_line, take_turns
-from rejoinder.model import Case, Compare, Diagnostic, FilePart, Formatting, OtherPart, Problem, Suite, walk_case
+from rejoinder.model import (
+    TEXT_CHECKS,
+    AnyCheck,
+    Case,
+    Compare,
+    Diagnostic,
+    FilePart,
+    FollowUp,
+    Formatting,
+    Level,
+    OtherPart,
+    Problem,
+    Suite,
+    follow_ups_of,
+    groups_of,
+    levels_of,
+    walk_case,
+)
 from rejoinder.project import in_quotes
 from rejoinder.suite import ANYTHING, Built, CasePlace, Loaded, LoadOptions, Source, read_suite
 
@@ -82,6 +100,35 @@ def review_case(built: Built, source: Source, suite: Suite) -> Iterator[Problem]
         if isinstance(check, Compare) and not check.other_target and not other_answer(check, reference).strip():
             message = "nothing to compare with: add `reply` or `reply_of`, or `expected_messages` to the case"
             yield CasePlace(case.at, built.source, source).problem("missing-field", check.at, message)
+    for level in levels_of(case):
+        for follow_up, check in _given_away(level, case):
+            message = (
+                f"this follow-up holds the answer: its own words pass {check}, so a model that repeats them recovers;"
+                " leave the answer out, or label it `hint: answer`"
+            )
+            place = CasePlace(case.at, built.source, source)
+            yield place.problem("answer-in-followup", follow_up.at, message, severity="warning")
+
+
+def _given_away(level: Level, case: Case) -> Iterator[tuple[FollowUp, str]]:
+    """The follow-ups whose words, as far as they are known, pass a text check of their own level; and that check. Not
+    those that say so themselves, nor the ready-made ones."""
+    for follow_up in follow_ups_of(level):
+        if follow_up.hint != "answer" and follow_up.at.endswith(".prompt"):
+            words = "".join(piece for piece in follow_up.prompt if isinstance(piece, str))
+            checks = tuple(check for check in _positive(follow_up.level) if isinstance(check, TEXT_CHECKS))
+            shown = next((one.check for one in grade_words(checks, case, words) if one.passed), None)
+            if shown is not None:
+                yield follow_up, f"`{shown if len(shown) <= _LONGEST_SHOWN else f'{shown[:_LONGEST_SHOWN]}...'}`"
+        yield from _given_away(follow_up.level, case)
+
+
+def _positive(level: Level) -> Iterator[AnyCheck]:
+    """The checks of a level that a reply has to pass, those in groups too."""
+    for item in level.items:
+        if item.check is not None:
+            yield item.check
+            yield from (inner.check for inner in groups_of(item.check) if inner.check is not None)
 
 
 def review_labelled_case(built: Built, source: Source, suite: Suite) -> Iterator[Problem]:
@@ -94,7 +141,8 @@ def review_labelled_case(built: Built, source: Source, suite: Suite) -> Iterator
         if diagnostic.code in _REFERENCE_WORDS:
             message = _REFERENCE_WORDS[diagnostic.code].format(file=in_quotes(diagnostic.path or ""))
             yield place.problem(diagnostic.code, diagnostic.at, message, severity="warning")
-    if not _is_plain(case, suite.formatting):
+    begins_later = case.user is not None and not case.messages
+    if not begins_later and not _is_plain(case, suite.formatting):
         yield from _review_messages(built, case, place, suite.formatting)
 
 

@@ -9,4 +9,5 @@ from rejoinder.checks.base import Post as Post
 from rejoinder.checks.base import Work as Work
 from rejoinder.checks.registry import grade as grade
 from rejoinder.checks.registry import grade_plain as grade_plain
+from rejoinder.checks.registry import grade_words as grade_words
 from rejoinder.checks.registry import is_plain as is_plain

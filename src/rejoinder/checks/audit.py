@@ -6,12 +6,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from rejoinder.checks.base import Context, error_verdict, scored_verdict
+from rejoinder.checks.base import PASS_MARK, Context, error_verdict, scored_verdict
 from rejoinder.checks.judge import ask_votes, first_trouble, judging_of
-from rejoinder.checks.judge_answers import read_verdict, read_words
+from rejoinder.checks.judge_answers import read_score, read_verdict, read_words
 from rejoinder.checks.registry import grades
 from rejoinder.formatting import format_audit
-from rejoinder.model import UserAudit, Verdict
+from rejoinder.model import UserAudit, Verdict, reaches
 
 _FAULTS = ("none", "role", "contradiction")
 
@@ -44,11 +44,13 @@ async def grade_audit(check: UserAudit, context: Context) -> Verdict:
 
 
 def _read(text: str, words: tuple[str, ...]) -> _Finding | None:
-    return read_verdict(text, ("fault",), _finding, lambda found: (found.fault, found.turn), words)
+    return read_verdict(text, ("fault", "score"), _finding, lambda found: (found.fault, found.turn), words)
 
 
 def _finding(data: dict[str, Any]) -> _Finding | None:
-    fault, turn = data.get("fault"), data.get("turn")
+    fault, turn, score = data.get("fault"), data.get("turn"), read_score(data.get("score"))
+    if fault is None and score is not None:  # as judges of replies say it: a low score is a fault of some kind
+        fault = "none" if reaches(score, PASS_MARK) else "role"
     if fault not in _FAULTS:
         return None
     number = turn if isinstance(turn, int) and not isinstance(turn, bool) else 1

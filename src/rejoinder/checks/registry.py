@@ -11,12 +11,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from importlib import import_module
 from inspect import iscoroutinefunction
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from msgspec import structs
 
-from rejoinder.checks.base import Context
-from rejoinder.model import Case, Check, Verdict, kind_of, parts_of
+from rejoinder.checks.base import Context, Port
+from rejoinder.model import Case, Check, Reply, Verdict, kind_of, parts_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 _PLAIN: dict[type[Check], Callable[[Any, Context], Verdict]] = {}
@@ -79,6 +79,11 @@ def grade_plain(checks: tuple[Check, ...], context: Context) -> tuple[Verdict, .
             return None
         verdicts.append(function(check, context))
     return tuple(verdicts)
+
+
+def grade_words(checks: tuple[Check, ...], case: Case, text: str) -> tuple[Verdict, ...]:
+    """What checks that look at a text alone say of words that are no reply."""
+    return grade_plain(checks, Context(case, Reply(text), 1, cast(Port, None))) or ()
 
 
 async def grade(checks: tuple[Check, ...], context: Context) -> tuple[Verdict, ...]:

@@ -318,9 +318,12 @@ def _is_in_shard(suite: Suite, case: Case, shard: tuple[int, int] | None) -> boo
 def prepare(pair: Pair, suite_name: str, target_identity: bytes) -> Prepared:
     suite, case, target = pair.suite, pair.case, pair.target
     prompt = format_case(case, suite.formatting, target.mode)
+    messages = prompt.messages
+    if not case.messages:  # a simulated user begins
+        messages = tuple(message for message in messages if message.role == "system")
     opening = Opening(
         prompt.question,
-        prompt.messages,
+        messages,
         case.level,
         case.followups,
         case.max_turns,

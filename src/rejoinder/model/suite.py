@@ -104,7 +104,10 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def title_of(case: Case) -> str:
-    """What a case is called in reports: its name, else the first line of the last text of the user."""
+    """What a case is called in reports: its name, else the first line of the last text of the user; of a simulated
+    user that thinks of its first words the goal."""
+    if case.user is not None and not case.messages and not case.name:
+        case = structs.replace(case, name=case.user.goal or case.user.persona)
     users = [message for message in case.messages if message.role == "user"]
     texts = (part.text for message in reversed(users or case.messages) for part in message.parts if _is_text(part))
     own = (text.removeprefix(case.prompt_prefix.strip()) for text in texts)

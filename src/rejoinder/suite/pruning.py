@@ -130,6 +130,10 @@ def _turn(value: Any, refused: list[DocumentPath]) -> Any:
     return kept if not kept.keys().isdisjoint(("prompt", "messages", "input")) else {"prompt": "...", **kept}
 
 
+def _over(_value: Any, _refused: list[DocumentPath]) -> Any:
+    return {"contains": "..."}
+
+
 _items = _list_of(_check)
 _CHECK: dict[str, Pruner] = {"checks": _checks, "or": _items, "and": _items, "not": _negated}
 _EXECUTION: dict[str, Pruner] = {"evaluators": _list_of(_evaluator)}
@@ -137,6 +141,7 @@ _TURN: dict[str, Pruner] = {"checks": _checks, "messages": _list_of(_message)}
 _CASE: dict[str, Pruner] = {
     "checks": _checks,
     "turns": _list_of(_turn),
+    "conversation_checks": _list_of(_over),
     "input_messages": _list_of(_message),
     "expected_messages": _list_of(_message),
     "execution": _mapping_of(_EXECUTION),
@@ -144,6 +149,7 @@ _CASE: dict[str, Pruner] = {
 }
 _SUITE: dict[str, Pruner] = {
     "checks": _checks,
+    "conversation_checks": _list_of(_over),
     "execution": _mapping_of(_EXECUTION),
     "metadata": _mapping_of({}),
     "formatting": _mapping_of({}),

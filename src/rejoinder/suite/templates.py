@@ -268,7 +268,8 @@ def _unfilled(match: re.Match[str], scope: Scope) -> str:
     if name is None:
         return f"`{written}` has a value in later turns and follow-ups only, so it stays as written here"
     if name in ("response", "failed"):
-        return f"`{written}` has a value in follow-ups only, so it stays as written here"
+        where = "follow-ups and later turns" if name == "response" else "follow-ups"
+        return f"`{written}` has a value in {where} only, so it stays as written here"
     if name in scope.variables:
         return f"`{written}` has no value; write `{{{{ var('{name}') }}}}`"
     hint = did_you_mean(name, scope.variables) or "; define it under `vars`, or write it without braces"
