@@ -1,0 +1,37 @@
+"""The suites in examples/: all of them are valid, and those for the local model run on it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rejoinder.providers.local_weights import get_weights
+from tests.kit import ROOT, Project
+
+LOCAL = sorted((ROOT / "examples" / "local").glob("*.yaml"))
+KINDS = {"doubt", "evals", "ladder", "shards", "turns", "users"}
+
+
+def test_there_is_a_suite_of_each_kind() -> None:
+    assert {path.stem for path in LOCAL} == KINDS
+
+
+def test_every_example_is_valid(project: Project) -> None:
+    shutil.copytree(ROOT / "examples", project.folder / "examples", ignore=shutil.ignore_patterns("runs", "index*"))
+    assert "0 errors, 0 warnings" in project.run("validate", "examples")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=pytest.mark.slow if path.stem == "turns" else pytest.mark.long) for path in LOCAL],
+    ids=lambda path: path.stem,
+)
+def test_it_runs_on_the_local_model(project: Project, path: Path) -> None:
+    get_weights("smollm2")
+    document = project.run_json("run", str(project.write(path.name, path.read_text(encoding="utf-8"))), code=None)
+    assert document["results"] and not document["summary"]["errors"]
+    assert all(turn["response"] for result in document["results"] for turn in result["turns"])
+    if path.stem == "turns":
+        assert all(result["steps"] for result in document["results"])

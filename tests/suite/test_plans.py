@@ -1,0 +1,215 @@
+"""Planned turns, users, shards and checks of the whole, from the file to the case; and what `validate` says of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import rejoinder
+from rejoinder.model import Case, Quote, levels_of
+from tests.kit import Project, Raw, spec
+
+YES = {"contains": "yes"}
+
+
+def suite_of(*cases: Raw, **more: Any) -> Raw:
+    return {
+        "metadata": {"model": "scripted/x"},
+        "targets": [{"name": "guest", "provider": "scripted", "replies": ["a"]}],
+        "evals": [{"id": f"case-{place}", **case} for place, case in enumerate(cases)],
+        **more,
+    }
+
+
+def load(project: Project, *cases: Raw, **more: Any) -> list[Case]:
+    return list(rejoinder.load(project.write("evals.yaml", suite_of(*cases, **more))).cases)
+
+
+def kinds(case: Case) -> list[list[str]]:
+    return [[type(item.check).__name__ for item in level.items if item.check] for level in levels_of(case)]
+
+
+def found(project: Project, *cases: Raw, **more: Any) -> list[tuple[str, str]]:
+    """The codes and places of all problems."""
+    suite = suite_of(*cases, **more)
+    return [(one["code"], one["path"]) for one in (*project.errors(suite), *project.warnings(suite))]
+
+
+def test_checks_of_the_case_judge_the_last_turn_and_every_turn(project: Project) -> None:
+    every = {"max_words": 9, "every_turn": True}
+    turns = [{"prompt": "a", "checks": [YES]}, {"prompt": "b"}, {"prompt": "c", "checks": [YES]}]
+    [case] = load(project, {"turns": turns, "checks": [every, {"match": "x"}]})
+    assert kinds(case) == [["Contains", "MaxWords"], ["MaxWords"], ["Contains", "MaxWords", "Match"]]
+    assert case.plan is not None and case.plan.on_failure == "stop" and case.level == case.plan.steps[0].level
+
+
+def test_a_later_turn_quotes_replies_steps_and_what_was_extracted(project: Project) -> None:
+    turns = [
+        {"name": "one", "prompt": "a", "extract": {"ref": {"regex": "(x)"}}, "checks": [YES]},
+        {"prompt": "{{ response }} {{ response(1) }} {{ turn('one').response }} {{ ref }}"},
+    ]
+    [case] = load(project, {"turns": turns})
+    assert case.plan is not None
+    [words] = case.plan.steps[1].says
+    assert [piece for piece in words.pieces if isinstance(piece, Quote)] == [
+        Quote("response"),
+        Quote("response", 1),
+        Quote("response", name="one"),
+        Quote("extracted", name="ref"),
+    ]
+
+
+def test_turns_come_after_the_messages_of_the_case(project: Project) -> None:
+    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
+    [case] = load(project, {"input_messages": messages, "turns": [{"prompt": "a", "checks": [YES]}]})
+    assert [message.role for message in case.messages] == ["user", "assistant", "user"]
+
+
+def test_a_form_of_the_case_takes_the_place_of_the_default(project: Project) -> None:
+    defaults = {"prompt": "q", "checks": [YES]}
+    planned, asked = load(project, {"turns": [{"prompt": "a"}]}, {}, defaults=defaults)
+    assert planned.plan is not None and asked.plan is None
+
+
+@pytest.mark.parametrize("ready", ["ladder", "doubt"])
+def test_ready_follow_ups_stand_behind_the_authors_own(project: Project, ready: str) -> None:
+    own = {"contains": "yes", "prompt": "Again", "checks": [YES]}
+    for case in load(project, {"prompt": "a", "checks": [own]}, {"turns": [{"prompt": "a", "checks": [own]}]},
+                     ready_followups=ready):  # fmt: skip
+        follow_up = case.level.items[-1].follow_up
+        asks = []
+        while follow_up is not None:
+            asks.append((follow_up.ask, follow_up.hint))
+            follow_up = follow_up.level.items[-1].follow_up
+        assert asks == (
+            [("failed", hint) for hint in ("look", "wrong", "kind", "answer")]
+            if ready == "ladder"
+            else [("always", None)] * 3
+        )
+
+
+def test_agentvs_conversations_are_read(project: Project) -> None:
+    case = {
+        "mode": "conversation",
+        "input": [{"role": "system", "content": "Be kind."}],
+        "turns": [
+            {
+                "input": "Hi",
+                "expected_output": "Hello",
+                "assert": [{"type": "contains", "value": "x"}, "Is polite.", {"type": "is-json", "negate": True}],
+            },
+            {
+                "input": [{"role": "user", "content": "Bye"}],
+                "assert": [{"type": "regex", "value": "x", "min_score": 1}],
+            },
+        ],
+        "assert": [{"type": "icontains-any", "value": ["a", "b"], "required": True}],
+        "aggregation": "min",
+    }
+    [read] = load(project, case)
+    assert kinds(read) == [["Contains", "LlmJudge", "Not"], ["Regex"]]
+    assert read.plan is not None and (read.plan.on_failure, read.plan.aggregation) == ("continue", "min")
+    assert read.plan.steps[0].expected == "Hello"
+    assert [message.role for message in read.messages] == ["system", "user"]
+    assert [one.over for one in read.conversation_checks] == ["transcript"]
+
+
+def test_a_sharded_task_is_a_case_for_each_condition(project: Project) -> None:
+    shards = {"task": "all", "pieces": ["one", "two", "three"], "order": "shuffled", "seed": 3}
+    full, concat, sharded = load(project, {"id": "trip", "shards": shards, "checks": [YES]})
+    assert [case.id for case in (full, concat, sharded)] == ["trip/full", "trip/concat", "trip/sharded"]
+    assert [case.condition for case in (full, concat, sharded)] == ["full", "concat", "sharded"]
+    assert sharded.plan is not None and len(sharded.plan.steps) == 3
+    assert kinds(sharded) == [[], [], ["Contains"]]
+    [only] = load(project, {"shards": {**shards, "conditions": ["sharded"]}, "checks": [YES]})
+    assert only.condition == "sharded" and only.plan is not None and only.plan.steps == sharded.plan.steps
+
+
+TURN = {"prompt": "a", "checks": [YES]}
+GUEST = {"target": "guest", "goal": "g", "stop": "DONE"}
+
+
+@pytest.mark.parametrize(
+    ("case", "wanted"),
+    [
+        ({"turns": [TURN, {"prompt": "{{ turn('x').response }}"}]}, ("unknown-turn", "turns[1].prompt")),
+        ({"turns": [TURN, {"prompt": "{{ response(2) }}"}]}, ("unknown-turn", "turns[1].prompt")),
+        ({"turns": [TURN, {"name": "n"}]}, ("missing-field", "turns[1].prompt")),
+        ({"turns": [{"checks": [YES]}]}, ("missing-field", "turns[0].prompt")),
+        ({"turns": [{**TURN, "name": "n"}] * 2}, ("duplicate-id", "turns[1].name")),
+        ({"turns": [{**TURN, "messages": []}]}, ("conflicting-keys", "turns[0].messages")),
+        ({"turns": [TURN, {"messages": [{"role": "assistant", "content": "a"}]}]},
+         ("no-user-words", "turns[1].messages")),
+        ({"turns": [{**TURN, "extract": {"x": {}}}]}, ("missing-field", "turns[0].extract.x")),
+        ({"turns": [{**TURN, "extract": {"x": {"regex": "("}}}]}, ("invalid-regex", "turns[0].extract.x.regex")),
+        ({"turns": [{**TURN, "extract": {"x": {"json_path": "a"}}}]}, ("invalid-path", "turns[0].extract.x.json_path")),
+        ({"turns": [{**TURN, "extract": {"x": {"regex": "a"}}}]}, ("unused-extract", "turns[0].extract.x")),
+        ({"turns": [TURN, TURN], "max_turns": 1}, ("unreachable-turn", "turns[1]")),
+        ({"turns": [{"prompt": "a"}]}, ("missing-field", "checks")),
+        ({"turns": [TURN], "prompt": "a"}, ("conflicting-keys", "prompt")),
+        ({"turns": [TURN], "user": GUEST}, ("conflicting-keys", "user")),
+        ({"prompt": "a", "checks": [YES], "aggregation": "min"}, ("missing-field", "turns")),
+        ({"prompt": "a", "checks": [{**YES, "hint": "look"}]}, ("unknown-key", "checks[0].hint")),
+        ({"user": {"target": "guest", "goal": "g"}, "checks": [YES]}, ("user-without-stop", "user")),
+        ({"user": {"target": "guest", "stop": "DONE"}, "checks": [YES]}, ("missing-field", "user.goal")),
+        ({"user": {**GUEST, "target": "nobody"}, "checks": [YES]}, ("unknown-target", "user.target")),
+        ({"user": {**GUEST, "audit": "nobody"}, "checks": [YES]}, ("unknown-target", "user.audit")),
+        ({"user": {**GUEST, "stop": {"contians": "x"}}, "checks": [YES]}, ("unknown-check", "user.stop.contians")),
+        ({"user": GUEST}, ("missing-field", "checks")),
+        ({"prompt": "a", "conversation_checks": [{"always": {"contians": "x"}}]},
+         ("unknown-check", "conversation_checks[0].always.contians")),
+        ({"prompt": "a", "conversation_checks": [{"always": YES, "never": YES}]},
+         ("multiple-check-keys", "conversation_checks[0]")),
+        ({"prompt": "a", "conversation_checks": [{"never": YES, "turns": [3, 2]}]},
+         ("out-of-range", "conversation_checks[0].turns")),
+        ({"prompt": "a", "conversation_checks": [{**YES, "turns": [1, 2]}]},
+         ("no-effect", "conversation_checks[0].turns")),
+        ({"prompt": "a", "conversation_checks": [{"never": {**YES, "prompt": "b", "checks": [YES]}}]},
+         ("unknown-key", "conversation_checks[0].never.prompt")),
+        ({"prompt": "a", "conversation_checks": [{"after": {"when": YES}}]},
+         ("missing-field", "conversation_checks[0].after.then")),
+        ({"prompt": "a", "checks": [YES], "assert": [{"type": "contains", "value": "x"}]}, ("unknown-key", "assert")),
+        ({"mode": "conversation", "turns": [{"input": "a", "assert": [{"type": "levitates", "value": "x"}, "good"]}]},
+         ("unknown-check", "turns[0].assert[0].type")),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)  # fmt: skip
+def test_what_validate_finds(project: Project, case: Raw, wanted: tuple[str, str]) -> None:
+    code, path = wanted
+    assert (code, f"evals[0].{path}") in found(project, case)
+
+
+def test_a_good_plan_has_no_problem(project: Project) -> None:
+    turns = [
+        {"name": "one", "prompt": "a", "extract": {"ref": {"json_path": "$.x"}}, "checks": [YES]},
+        {"prompt": "{{ ref }} {{ turn('one').response }} {{ response(1) }}"},
+    ]
+    whole = [{"always": YES, "replies": "final", "turns": [1, 2]}, {"on": "transcript", "contains": "a"}]
+    assert found(project, {"turns": turns, "conversation_checks": whole}, {"user": GUEST, "checks": [YES]}) == []
+
+
+ANSWER = {"contains": "105"}
+
+
+@spec("P43")
+@pytest.mark.parametrize(
+    ("words", "checks", "more", "warned"),
+    [
+        ("It is 105.", [ANSWER], {}, True),
+        ("It is {{ response }} 105.", [ANSWER], {}, True),
+        ("IT IS LIMA", [{"match": "*lima*"}], {}, True),
+        ("a", [{"or": [ANSWER, {"regex": "^a$"}]}], {}, True),
+        ("It is 105.", [ANSWER], {"hint": "answer"}, False),
+        ("It is 105.", [ANSWER], {"hint": "kind"}, True),
+        ("Try again.", [ANSWER], {}, False),
+        ("Be brief.", [{"max_words": 5}], {}, False),
+        ("Not 105", [{"not": ANSWER}], {}, False),
+        ("Not 105", [{"not_match": "*x*"}], {}, False),
+    ],
+)
+def test_a_follow_up_that_holds_the_answer_is_warned_of(
+    project: Project, words: str, checks: list[Raw], more: Raw, warned: bool
+) -> None:
+    case = {"prompt": "15 * 7?", "checks": [ANSWER, {"prompt": words, "checks": checks, **more}]}
+    assert found(project, case) == ([("answer-in-followup", "evals[0].checks[1].prompt")] if warned else [])
