@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,7 +74,10 @@ def test_every_key_of_the_schema_is_described() -> None:
     schema = schema_for("suite")
 
     def described_ref(reference: str) -> bool:
-        return "description" in schema["$defs"][reference.rpartition("/")[2]]
+        found: Any = schema
+        for step in reference.removeprefix("#/").split("/"):
+            found = found[step]
+        return "description" in found or ("$ref" in found and described_ref(found["$ref"]))
 
     assert walk(schema, "") == []
 
