@@ -100,6 +100,8 @@ def review_case(built: Built, source: Source, suite: Suite) -> Iterator[Problem]
         if isinstance(check, Compare) and not check.other_target and not other_answer(check, reference).strip():
             message = "nothing to compare with: add `reply` or `reply_of`, or `expected_messages` to the case"
             yield CasePlace(case.at, built.source, source).problem("missing-field", check.at, message)
+    if any(problem.severity == "error" for problem in built.problems):
+        return  # some of its checks may not be usable
     for level in levels_of(case):
         for follow_up, check in _given_away(level, case):
             message = (
@@ -117,7 +119,8 @@ def _given_away(level: Level, case: Case) -> Iterator[tuple[FollowUp, str]]:
         if follow_up.hint != "answer" and follow_up.at.endswith(".prompt"):
             words = "".join(piece for piece in follow_up.prompt if isinstance(piece, str))
             checks = tuple(check for check in _positive(follow_up.level) if isinstance(check, TEXT_CHECKS))
-            shown = next((one.check for one in grade_words(checks, case, words) if one.passed), None)
+            verdicts = zip(grade_words(checks, case, words), grade_words(checks, case, ""), strict=True)
+            shown = next((one.check for one, empty in verdicts if one.passed and not empty.passed), None)
             if shown is not None:
                 yield follow_up, f"`{shown if len(shown) <= _LONGEST_SHOWN else f'{shown[:_LONGEST_SHOWN]}...'}`"
         yield from _given_away(follow_up.level, case)

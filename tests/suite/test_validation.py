@@ -19,7 +19,7 @@ def found(project: Project, checks: Any, **case: Any) -> list[tuple[str, str]]:
     return [(one["code"], one["path"].removeprefix("evals[0].")) for one in errors]
 
 
-MATCH = {"match": "*a*"}
+MATCH = {"match": "*1a*"}
 SPAN = {"score_range": [0, 10], "outcome": "a", "meaning": "b"}
 
 
