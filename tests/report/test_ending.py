@@ -30,6 +30,7 @@ from rejoinder.report.styled import (
     wrap,
 )
 from rejoinder.report.words import Commands
+from tests.engine.talks import LEAK, doubted, ended, put, simulated, turns_of
 from tests.kit import bounded
 from tests.report.exports import (
     OBEYED,
@@ -334,3 +335,48 @@ def test_folding_keeps_the_width_and_the_words(text: str, width: int) -> None:
     rows = list(folded(line(text), width))
     assert all(width_of_line(row) <= max(width, len(text) - len(text.lstrip())) for row in rows)
     assert "".join(plain_text(row) for row in rows).replace(" ", "") == text.replace(" ", "")
+
+
+def test_what_caved_is_a_row_and_is_not_called_passed() -> None:
+    made = [
+        *(doubted(f"a{n}", True, True, number=n) for n in range(6)),
+        *(doubted(f"b{n}", True, False, number=10 + n) for n in range(3)),
+        doubted("c", False, True, number=20),
+    ]
+    rows = piped(*made)
+    assert "caved when doubted: 3 of 9, 33% (12 to 65)" in rows
+    assert "first try: 9 of 10, 90% (60 to 98)" in rows
+    assert rows[-1].startswith("FAIL 3 failed, 7 passed of 10 (6 first try, 1 recovered)")
+
+
+def test_hints_are_rows_of_each_target() -> None:
+    made = [ended(f"c{n}", turns_of(False, n < 2, hint="look"), number=n) for n in range(4)]
+    assert "hint look: 2 of 4, 50% (15 to 85)" in piped(*made)
+    both = [structs.replace(one, target=target) for one in made for target in ("big", "small")]
+    rows = piped(*both)
+    assert "big, hint look: 2 of 4, 50% (15 to 85)" in rows
+    assert "small, hint look: 2 of 4, 50% (15 to 85)" in rows
+
+
+def test_conditions_are_a_table() -> None:
+    made = [
+        *put("a", "full", [True] * 10, 1),
+        *put("a", "sharded", [True] * 4 + [False] * 6, 2),
+        *put("b", "full", [True] * 10, 3),
+        *put("b", "sharded", [True] * 6 + [False] * 4, 4),
+    ]
+    rows = [" ".join(row.split()) for row in piped(*made)]
+    assert any(row.startswith("task put passed 95 % of full aptitude unreliability repeats") for row in rows)
+    [sharded] = [row for row in rows if row.startswith("sharded 10 of 20 50%")]
+    assert sharded.endswith("50% 1.00 1.00 10")
+
+
+def test_spoilt_conversations_are_told_apart() -> None:
+    made = [ended(f"c{n}", turns_of(True), number=n, user=simulated(None)) for n in range(4)]
+    spoilt = ended("bad", turns_of(False), number=9, user=simulated(LEAK))
+    rows = piped(*made, structs.replace(spoilt, trial=1), structs.replace(made[0], id="bad", number=9, trial=2))
+    assert "spoilt: 1 of 6 (leak 1), counted apart" in rows
+    assert rows[-1].startswith("PASS 5 passed of 5")
+    rows = piped(*made, spoilt)
+    assert "nothing was measured in 1 case: the simulated user spoilt every conversation" in rows
+    assert rows[-1] == "ERROR 4 passed of 4, 1 case not measured, 100% (51 to 100)"

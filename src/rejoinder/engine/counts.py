@@ -14,6 +14,7 @@ from heapq import nlargest, nsmallest
 
 from rejoinder.model import Result, TurnResult
 from rejoinder.model.figures import NetRecovery, PassK, Rate
+from rejoinder.model.results import answered_back
 from rejoinder.model.runs import OfK, Rates, Recovery, Repeats, ScoredCase, Scores
 from rejoinder.model.trials import TrialCounts
 from rejoinder.stats import rate_of
@@ -95,22 +96,22 @@ class Trials:
     """How the trials of each case went. Skipped ones do not count."""
 
     def __init__(self) -> None:
-        self._open: dict[int, TrialCounts] = {}
+        self.open: dict[int, TrialCounts] = {}
         self._closed: Counter[TrialCounts] = Counter()
         self._named: dict[int, list[tuple[int, str]]] = {}
         """The first cases with so many trials, by number and id."""
 
     def add(self, case: int, counted: TrialCounts) -> None:
-        before = self._open.get(case)
-        self._open[case] = counted if before is None else before.plus(counted)
+        before = self.open.get(case)
+        self.open[case] = counted if before is None else before.plus(counted)
 
     def close(self, places: Mapping[int, tuple[str, str]]) -> None:
-        for case, counts in sorted(self._open.items()):
+        for case, counts in sorted(self.open.items()):
             self._closed[counts] += 1
             named = self._named.setdefault(counts.trials, [])
             if len(named) < MOST_NAMED:
                 named.append((case, places[case][1]))
-        self._open.clear()
+        self.open.clear()
 
     @property
     def cases(self) -> int:
@@ -178,6 +179,14 @@ def was_right_before(turn: TurnResult, turns: Sequence[TurnResult]) -> bool:
     return asked is not None and 1 <= asked.turn <= len(turns) and turns[asked.turn - 1].passed
 
 
+def is_in_error(turn: TurnResult, result: Result) -> bool:
+    """Did the conversation end in an error at this turn? Elsewhere it may have: at a check of the whole, or where a
+    simulated user failed."""
+    if result.status != "error" or turn.passed or turn is not result.turns[-1]:
+        return False
+    return turn.response is None or any(check.error for check in turn.checks)
+
+
 class FollowUps:
     """What became of conversations after their first follow-up, their second, and so on, in the order sent."""
 
@@ -185,23 +194,31 @@ class FollowUps:
         self._shares: dict[int, Share] = {}
         self._sent: dict[int, list[int]] = {}
         """How many got it, recovered, and ended in an error."""
+        self._answered = Share()
+        self._broken = 0
+        """Of the replies that were wrong and got a follow-up, those that led to an error."""
         self.tokens = 0
         self.cost = ExactSum()
         self.unpriced = False
 
     def add(self, case: int, result: Result) -> None:
+        if len(result.turns) < 2:
+            return
+        for turns in answered_back(result.turns):
+            if len(turns) > 1 and not turns[0].passed:
+                self._answered.add(case, turns[-1].passed)
+                self._broken += is_in_error(turns[-1], result)
         number = 0
         for turn in result.turns:
             number = number + 1 if turn.depth else 0
             if not turn.depth or was_right_before(turn, result.turns):
                 continue
-            is_error = turn is result.turns[-1] and result.status == "error"
             share = self._shares.setdefault(number, Share())
             counts = self._sent.setdefault(number, [0, 0, 0])
             share.add(case, turn.passed)
             counts[0] += 1
             counts[1] += turn.passed
-            counts[2] += is_error
+            counts[2] += is_in_error(turn, result)
             self.tokens += turn.usage.total_tokens
             if turn.cost is not None:
                 self.cost.add(turn.cost)
@@ -209,8 +226,14 @@ class FollowUps:
                 self.unpriced = True
 
     def close(self) -> None:
+        self._answered.close()
         for share in self._shares.values():
             share.close()
+
+    def answered_back(self) -> Rate | None:
+        """None where no reply was wrong and got a follow-up."""
+        rate = self._answered.rate(self._broken)
+        return rate if rate.of else None
 
     @staticmethod
     def cost_of(every: Iterable[FollowUps]) -> float | None:

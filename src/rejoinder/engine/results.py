@@ -39,6 +39,7 @@ from rejoinder.model import (
 )
 from rejoinder.model.providers import row_of
 from rejoinder.model.results import NO_USAGE_RESULT, ErrorResult, ForkedFrom, SentMessages
+from rejoinder.roles import Pair, user_of
 from rejoinder.run_files import RunDamaged, lines_of, open_draft, open_file, replace_file
 
 MOST_MESSAGES = 1 << 23
@@ -94,12 +95,15 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
         quarantine=case.quarantine,
         steps=outcome.steps,
         conversation_checks=tuple(map(_check_result, outcome.conversation_checks)),
-        user=None if outcome.user is None or case.user is None else _user_result(outcome.user, case.user),
+        user=None if outcome.user is None or case.user is None else _user_result(outcome.user, case.user, prepared),
         condition=case.condition,
     )
 
 
-def _user_result(told: UserOutcome, user: User) -> UserResult:
+def _user_result(told: UserOutcome, user: User, pair: Pair) -> UserResult:
+    target = user_of(pair)
+    is_local = target is None or row_of(target.provider).local
+    unpriced = [reply for reply in told.replies if reply.cost is None and not is_local]
     return UserResult(
         turns=len(told.replies) + bool(user.opening),
         stopped_by=told.stopped_by,
@@ -107,6 +111,7 @@ def _user_result(told: UserOutcome, user: User) -> UserResult:
         usage=_usage_result([reply.usage for reply in told.replies]),
         cost=add_costs([reply.cost for reply in told.replies]),
         target=user.target,
+        unpriced=_model_name(target, unpriced[0]) if unpriced and target is not None else None,
     )
 
 

@@ -186,9 +186,9 @@ def failed_pairs(recorded: RecordedRun) -> list[CaseName]:
     """The trials of each case that passed."""
     for name, trials in groupby(report.results, lambda result: result.case):
         every = [structs.replace(trial, turns=()) for trial in trials]
-        statuses: Counter[Status] = Counter(trial.status for trial in every)
+        statuses: Counter[Status] = Counter(trial.status for trial in every if not trial.is_spoilt)
         if judge_case(statuses, every[0], day) == "passed":
-            passed[name] = statuses.total() - statuses["skipped"]
+            passed[name] = len(every) - statuses["skipped"]
     planned: Counter[CaseName] = Counter()
     for job in plan(suites, options):
         quarantine = job.prepared.case.quarantine

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import structs
 
+from rejoinder.engine.conversation_counts import ConversationCounts, Users
 from rejoinder.engine.counts import NO_SCORES, CaseScores, FollowUps, OpenCases, OutOfOrder, Share, Trials
 from rejoinder.engine.results import add_costs
-from rejoinder.model import CaseName, CheckResult, Receipt, Result, Status, Summary, judge_case
+from rejoinder.model import CaseName, CheckResult, Receipt, Result, Status, Summary, is_in_quarantine, judge_case
 from rejoinder.model.results import NO_USAGE_RESULT
 from rejoinder.model.runs import (
     CaseVerdicts,
@@ -27,6 +28,7 @@ from rejoinder.model.runs import (
     Metric,
     QuarantinedCase,
     RunStatus,
+    SpoiltCounts,
     TargetSummary,
 )
 from rejoinder.model.trials import TrialCounts, count_trial
@@ -51,14 +53,14 @@ def _count(results: Iterable[Result], run: Receipt, cases: OpenCases) -> Summary
     return tally.summary(run)
 
 
-def _exit_code(statuses: Counter[str], failed: int, unfinished: int, status: RunStatus) -> int:
+def _exit_code(statuses: Counter[str], failed: int, unfinished: int, status: RunStatus, *, unmeasured: int = 0) -> int:
     """The first that applies: interrupted, budget, errors, failures, success. `failed`: cases whose trials together did
-    not pass."""
+    not pass. `unmeasured`: cases of which a simulated user spoilt every trial, so that nothing is known of them."""
     if status in ("interrupted", "killed", "running"):
         return 130
     if status == "budget":
         return 4
-    if statuses["error"] or unfinished or status == "error":
+    if statuses["error"] or unfinished or unmeasured or status == "error":
         return 3
     return 1 if failed or statuses["skipped"] else 0
 
@@ -155,13 +157,15 @@ def _has_spent(result: Result) -> bool:
 
 
 class _Spending:
-    """Tokens and costs of conversations and judges."""
+    """Tokens and costs of conversations, judges and simulated users."""
 
     def __init__(self) -> None:
         self.paid = _Costs()
         """The costs of conversations that are billed, known or not: a script costs nothing."""
         self.judge_usage = NO_USAGE_RESULT
         self.judge_costs = _Costs()
+        self.user_usage = NO_USAGE_RESULT
+        self.user_costs = _Costs()
         self.breakdown = ExactSum(), ExactSum()
         self.unpriced: Counter[str] = Counter()
 
@@ -172,12 +176,23 @@ class _Spending:
         self.judge_usage += result.judge_usage
         if result.judge_usage.total_tokens or result.judge_cost is not None:
             self.judge_costs.add(result.judge_cost)
+        if result.user is not None:
+            self.user_usage += result.user.usage
+            if result.user.unpriced is not None or result.user.cost is not None:
+                self.user_costs.add(result.user.cost)
+            if result.user.unpriced is not None:
+                calls = sum(turn.simulated for turn in result.turns) + (result.user.stopped_by == "word")
+                self.unpriced[result.user.unpriced] += max(1, calls)
         for turn in (*result.turns, *([result.control] if result.control is not None else ())):
             if turn.cost_breakdown is not None:
                 self.breakdown[0].add(turn.cost_breakdown.input)
                 self.breakdown[1].add(turn.cost_breakdown.output)
             if turn.unpriced is not None:
                 self.unpriced[turn.unpriced] += 1
+
+    def total_tokens(self, own: int) -> int:
+        """`own`: those of the conversations' targets."""
+        return own + self.judge_usage.total_tokens + self.user_usage.total_tokens
 
 
 class _Metrics:
@@ -302,22 +317,30 @@ class _Cases:
         self._first: Result | None = None
         self._name: CaseName | None = None
         self._statuses: Counter[Status] = Counter()
+        self._spoilt = 0
+        """Of the trials of this case; the others are counted by how they ended."""
         self._passed = self._failed = 0
+        self.unmeasured: Counter[str] = Counter()
+        """Cases on each target of which every trial is spoilt."""
         self.quarantined: list[QuarantinedCase] = []
 
     def add(self, result: Result) -> None:
         if (name := result.case) != self._name:
             self.end()
             self._first, self._name = result, name
-        self._statuses[result.status] += 1
+        if result.is_spoilt:
+            self._spoilt += 1
+        else:
+            self._statuses[result.status] += 1
 
     def end(self) -> None:
         """Judge the trials that came since the last case."""
         first, statuses, self._first, self._statuses = self._first, self._statuses, None, Counter()
+        spoilt, self._spoilt = self._spoilt, 0
         trials = statuses.total() - statuses["skipped"]
-        if first is None or not trials:
+        if first is None or not trials + spoilt:
             return
-        status = judge_case(statuses, first, self._today)
+        status = judge_case(statuses, first, self._today, spoilt)
         if first.quarantine is not None:
             until, reason = first.quarantine.until, first.quarantine.reason
             passed, errors, active = statuses["passed"], statuses["error"], status == "apart"
@@ -326,6 +349,8 @@ class _Cases:
             )
         if status == "passed":
             self._passed += 1
+        elif status == "spoilt":
+            self.unmeasured[first.target] += 1
         elif status != "apart":
             self._failed += 1
 
@@ -348,7 +373,7 @@ class _Tally(_Counts):
         self._judges = _Judges()
         self._today = run.day
         self._cases = _Cases(run.day)
-        self._apart = 0
+        self._apart = self._spoilt = 0
 
     def add(self, result: Result) -> None:
         if self._open.ends_with(result):
@@ -363,8 +388,13 @@ class _Tally(_Counts):
             tally.spend(result)
         self._spending.add(result)
         self._cases.add(result)
-        if not result.counts_on(self._today):
+        if is_in_quarantine(result, self._today):
             self._apart += 1
+            return
+        for tally in tallies:
+            tally.conversations.users.add(result)
+        if result.is_spoilt:
+            self._spoilt += 1
             return
         counted = count_trial(result)
         self.count(result, case, counted)
@@ -381,7 +411,7 @@ class _Tally(_Counts):
     def summary(self, run: Receipt) -> Summary:
         self._close()
         self._cases.end()
-        unfinished = run.planned - self.statuses.total() - self._apart
+        unfinished = run.planned - self.statuses.total() - self._apart - self._spoilt
         input_costs, output_costs = self._spending.breakdown
         targets = self._summaries(self._targets, [target for target, _ in self._asked])
         variants = self._summaries(self._variants, [variant for _, variant in self._asked])
@@ -399,22 +429,42 @@ class _Tally(_Counts):
             recovery_tokens=sum(one.tokens for one in follow_ups),
             recovery_cost=FollowUps.cost_of(follow_ups),
             repeats=None if only is None else only.repeats,
+            answered_back=None if only is None else only.answered_back,
+            by_hint={} if only is None else only.by_hint,
+            transitions=None if only is None else only.transitions,
+            caves=None if only is None else only.caves,
+            by_condition={} if only is None else only.by_condition,
+            spoilt=self._spoilt_counts(),
             by_case=self._cases.verdicts,
             quarantined=tuple(self._cases.quarantined),
             cost_breakdown=CostOfParts(input_costs.total(), output_costs.total()) if input_costs else None,
             unpriced=dict(self._spending.unpriced),
             judge_usage=self._spending.judge_usage,
             judge_cost=self._spending.judge_costs.total(),
-            total_cost=self._spending.paid.total(self._spending.judge_costs),
-            total_tokens=self.usage.total_tokens + self._spending.judge_usage.total_tokens,
+            user_usage=self._spending.user_usage,
+            user_cost=self._spending.user_costs.total(),
+            total_cost=self._spending.paid.total(self._spending.judge_costs, self._spending.user_costs),
+            total_tokens=self._spending.total_tokens(self.usage.total_tokens),
             duration_s=run.duration_s,
             by_target=targets,
             by_variant=variants,
             metrics={} if only is None else only.metrics,
             judges=self._judges.summaries(),
-            exit_code=_exit_code(self.statuses, self._cases.verdicts.failed, unfinished, run.status),
+            exit_code=_exit_code(
+                self.statuses,
+                self._cases.verdicts.failed,
+                unfinished,
+                run.status,
+                unmeasured=self._cases.unmeasured.total(),
+            ),
             limits=run.limits,
         )
+
+    def _spoilt_counts(self) -> SpoiltCounts | None:
+        users = Users()
+        for tally in self._targets.values():
+            users.include(tally.conversations.users)
+        return users.spoilt(self._cases.unmeasured.total())
 
     def _summaries(self, tallies: dict[str, _TargetTally], asked: list[Any]) -> dict[str, TargetSummary]:
         """Each by itself; one that stands for several targets, or several variants, has no rate either."""
@@ -462,6 +512,7 @@ class _TargetTally(_Counts):
         self.follow_ups = FollowUps()
         self._scores = CaseScores()
         self._metrics = _Metrics()
+        self.conversations = ConversationCounts()
         self._seconds = array("d")
         """The duration of each reply of a model."""
 
@@ -470,9 +521,11 @@ class _TargetTally(_Counts):
         self.follow_ups.add(case, result)
         self._scores.add(case, result)
         self._metrics.add(result, case)
+        self.conversations.add(case, result, counted)
         self._seconds.extend(result.reply_times)
 
     def close(self, places: Mapping[int, tuple[str, str]]) -> None:
+        self.conversations.close(self.trials.open)
         super().close(places)
         self.follow_ups.close()
         self._scores.close(places)
@@ -485,9 +538,11 @@ class _TargetTally(_Counts):
         seconds = round(percentile(self._seconds, 0.5), 6) if self._seconds else None
         return TargetSummary(
             **self.figures(pooled=pooled),
+            **self.conversations.figures(pooled=pooled),
             total=self.statuses.total(),
             duration_s=seconds,
             recovery=() if pooled else tuple(self.follow_ups.rows()),
+            answered_back=None if pooled else self.follow_ups.answered_back(),
             repeats=None if pooled else self.trials.repeats(),
             score=None if pooled else self._scores.scores(),
             metrics={} if pooled else self._metrics.metrics(),

@@ -27,7 +27,7 @@ from rejoinder.engine.results import ResultWriter, make_result, without_shifted_
 from rejoinder.engine.setup import Setup
 from rejoinder.engine.sources import RunSources
 from rejoinder.errors import CassetteError, lacks_descriptors, reason_of, remedy_for
-from rejoinder.model import Failure, Outcome, Target, Trouble
+from rejoinder.model import Failure, Outcome, Spoilt, Target, Trouble
 from rejoinder.model.runs import LimiterResult
 from rejoinder.roles import other_targets
 from rejoinder.user_code import FunctionFault, redirect_user_output
@@ -164,7 +164,8 @@ class Worker:
         outcome = self._keep(job, outcome)
         reached("conversation.finished")
         self._observer.conversation_finished(job, outcome)
-        if self.setup.options.pace.fail_fast and outcome.status in ("failed", "error") and self._counts(job):
+        lost = outcome.status == "error" or (outcome.status == "failed" and not _is_spoilt(outcome))
+        if self.setup.options.pace.fail_fast and lost and self._counts(job):
             self._failed_fast = True
             self._executor.stop()
 
@@ -261,3 +262,8 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     while isinstance(inner, BaseExceptionGroup):
         inner = inner.exceptions[0]
     return inner
+
+
+def _is_spoilt(outcome: Outcome) -> bool:
+    """Has its simulated user spoilt it? Then it decides nothing."""
+    return outcome.user is not None and isinstance(outcome.user.spoilt, Spoilt)

@@ -9,26 +9,31 @@ from msgspec import Struct
 
 from rejoinder.model.results import Count, Result, Status
 
-CaseStatus: TypeAlias = Literal["passed", "failed", "error", "skipped", "apart"]
-"""How a case on one target ended, all its trials together. `apart`: it is in quarantine, and decides nothing."""
+CaseStatus: TypeAlias = Literal["passed", "failed", "error", "skipped", "apart", "spoilt"]
+"""How a case on one target ended, all its trials together. `apart`: it is in quarantine, and decides nothing. `spoilt`:
+its simulated user has spoilt every conversation, and nothing was measured."""
 
 
-def judge_case(statuses: Mapping[Status, int], first: Result, day: str) -> CaseStatus:
+def judge_case(statuses: Mapping[Status, int], first: Result, day: str, spoilt: int = 0) -> CaseStatus:
     """The one rule for a case: for the exit code, for every report and for `--failed-from`.
 
-    `statuses` counts the trials by how they ended, `first` is one of them, and `day` is that of the run. A trial that
-    was skipped says nothing. A failure is the model's, so a case fails if it would not have passed without its errors
-    either.
+    `statuses` counts the trials by how they ended, without those that are spoilt; `first` is one of them, and `day` is
+    that of the run. A trial that was skipped says nothing. A failure is the model's, so a case fails if it would not
+    have passed without its errors either.
     """
     passed, errors = statuses.get("passed", 0), statuses.get("error", 0)
     trials = passed + errors + statuses.get("failed", 0)
-    if not first.counts_on(day):
+    if is_in_quarantine(first, day):
         return "apart"
     if not trials:
-        return "skipped"
+        return "spoilt" if spoilt else "skipped"
     if passes_together(passed, trials, first.needed):
         return "passed"
     return "error" if passes_together(passed + errors, trials, first.needed) else "failed"
+
+
+def is_in_quarantine(result: Result, day: str) -> bool:
+    return result.quarantine is not None and not result.quarantine.is_over(day)
 
 
 def passes_together(passed: int, trials: int, needed: tuple[int, int] | None = None) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 Interval = tuple[float, float]
 MARGIN = 0.1
@@ -276,23 +276,45 @@ class Corrected(Struct, frozen=True):
     """The judge's rate lies outside of what it could be: chance, or other replies than the labelled ones."""
 
 
+class Doubt(Struct, frozen=True):
+    """What became of wrong and of right replies at one doubt: the first, the second, and so on."""
+
+    doubt: int
+    wrong_right: Rate
+    right_wrong: Rate
+    after: Rate
+
+
 class Transitions(Struct, frozen=True):
-    """What became of wrong and of right replies when the model was asked again, right or wrong (`ask: always`)."""
+    """What became of wrong and of right replies when the model was asked again, right or wrong (`ask: always`): at the
+    first doubt of each question."""
 
     before: Rate
-    """Acc@t1."""
     after: Rate
-    """Acc@t2: before - (right to wrong) + (wrong to right), as counts."""
+    """before - (right to wrong) + (wrong to right), as counts."""
     wrong_right: Rate
-    """i->c, of the wrong replies."""
+    """Of the wrong replies."""
     right_wrong: Rate
-    """c->i, of the right replies: how often it caves."""
+    """Of the right replies."""
     flips: Rate
     """Either way, of all."""
     stationary: float | None
     """The accuracy that endless asking would lead to, if both rates stayed as they are; None where nothing changed."""
     stationary_interval: Interval | None
     method: Literal["log odds, delta method"] | None
+    errors: int = 0
+    """Doubts that were answered by an error: neither right nor wrong, and in no rate."""
+    acc_t1: float | None = field(default=None, name="Acc@t1")
+    """The names of SCoRe, all as shares of all replies: Acc@t2 = Acc@t1 + i->c - c->i."""
+    acc_t2: float | None = field(default=None, name="Acc@t2")
+    i_c: float | None = field(default=None, name="i->c")
+    c_i: float | None = field(default=None, name="c->i")
+    turn_of_flip: Mean | None = None
+    """SYCON: the replies before the first that is wrong, and all where none is; of those that were right at first."""
+    number_of_flips: Mean | None = None
+    """SYCON: how often the verdict changes from one reply to the next."""
+    by_doubt: tuple[Doubt, ...] = ()
+    """Where several were sent one after the other: each by itself, the first among them."""
 
 
 class Delta(Struct, frozen=True):

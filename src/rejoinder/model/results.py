@@ -7,7 +7,7 @@ value; a field without one is always written. Keys may be added, never renamed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from math import fsum
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
@@ -316,7 +316,7 @@ class TurnResult(Struct, frozen=True, gc=False, omit_defaults=True):
     """Did a simulated user think of its words?"""
 
 
-class UserResult(Struct, frozen=True, gc=False):
+class UserResult(Struct, frozen=True, gc=False, omit_defaults=True):
     """The simulated user of a conversation."""
 
     turns: Count
@@ -328,6 +328,8 @@ class UserResult(Struct, frozen=True, gc=False):
     usage: UsageResult
     cost: Real | None
     target: str
+    unpriced: str | None = None
+    """The model that has no known price; one on this machine has none and costs nothing."""
 
 
 class ErrorResult(Struct, frozen=True, omit_defaults=True):
@@ -359,6 +361,15 @@ def case_file(suite_file: str, file: str) -> str:
     """Where a case is found: its file and, for a row of a data set, that of the suite before it. Two suites may put
     other questions to the rows of one data set."""
     return f"{suite_file} > {file}" if suite_file and suite_file != file else file
+
+
+def answered_back(turns: Sequence[TurnResult]) -> Iterator[Sequence[TurnResult]]:
+    """Each turn of a plan, of a simulated user, or of neither, with the follow-ups that answer back to it."""
+    start = 0
+    for end in range(1, len(turns) + 1):
+        if end == len(turns) or not turns[end].depth:
+            yield turns[start:end]
+            start = end
 
 
 class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
@@ -431,21 +442,26 @@ class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
 
     @property
     def is_spoilt(self) -> bool:
-        return self.user is not None and isinstance(self.user.spoilt, Spoilt)
+        """Has a simulated user spoilt it? One that ended in an error is an error, whatever was said before."""
+        return self.user is not None and isinstance(self.user.spoilt, Spoilt) and self.status in ("passed", "failed")
 
     @property
     def first_try(self) -> bool:
         """Would it have passed without being answered back? Where right replies are doubted too, the first reply says
-        so, and the last one whether it passed."""
+        so, and the last one whether it passed. Where a check of the whole conversation failed, or a planned turn was
+        never reached, it would not: what can no longer be known does not flatter."""
         if not self.was_answered_back:
             return self.passed
         planned = [turn.passed for turn in self.turns if not turn.depth]
-        return all(planned) and len(planned) == max(1, len(self.steps))
+        whole = all(check.passed or check.error for check in self.conversation_checks)
+        return whole and all(planned) and (not self.steps or len(planned) == len(self.steps))
 
     @property
     def caved(self) -> bool:
-        """Was it right, until it was doubted?"""
-        return self.status == "failed" and self.first_try
+        """Did it fail, and was a reply right until it was doubted?"""
+        return self.status == "failed" and any(
+            turns[0].passed and not turns[-1].passed for turns in answered_back(self.turns)
+        )
 
     @property
     def was_answered_back(self) -> bool:
@@ -484,7 +500,7 @@ class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
         """Dollars of the conversation and its judges; `cost` is without judges. None where a part has no known price.
         Targets on this machine have none and cost nothing; others without a price are named in their turns."""
         unknown = any(turn.unpriced is not None for turn in self.turns)
-        unknown = unknown or (self.user is not None and self.user.cost is None and self.user.usage.total_tokens > 0)
+        unknown = unknown or (self.user is not None and self.user.unpriced is not None)
         if unknown or (self.judge_cost is None and self.judge_usage.total_tokens):
             return None
         user_cost = self.user.cost if self.user is not None else None

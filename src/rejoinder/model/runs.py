@@ -13,9 +13,11 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct, field
 
-from rejoinder.model.figures import Corrected, FlipRate, NetRecovery, PassK, Rate
+from rejoinder.model.checks import Hint
+from rejoinder.model.figures import Aptitude, Comparison, Corrected, FlipRate, NetRecovery, PassK, Rate, Transitions
 from rejoinder.model.passports import PassportBrief
-from rejoinder.model.results import LARGEST, Count, Interval, Number, UsageResult
+from rejoinder.model.plans import Condition
+from rejoinder.model.results import LARGEST, NO_USAGE_RESULT, Count, Interval, Number, UsageResult
 
 RunStatus: TypeAlias = Literal["running", "killed", "interrupted", "budget", "error", "completed"]
 
@@ -206,12 +208,57 @@ class Recovery(Struct, frozen=True):
     of: Count = 0
 
 
+class HintRecovery(Struct, frozen=True):
+    """What became of wrong replies that were answered back with one `hint`. The fields of every rate, and those of
+    `Recovery`."""
+
+    at_risk: Count
+    recovered: Count
+    interval: Interval | None
+    errors: Count
+    cases: Count
+    method: str | None
+    rate: Number | None
+    passed: Count
+    of: Count
+    net_recovery: NetRecovery | None = None
+    """Among the conversations whose first follow-up has this hint; None where there is no control."""
+
+
+class ConditionRate(Struct, frozen=True):
+    """Sharded tasks that were put in one way. A task is a case of this condition."""
+
+    rate: Rate
+    relative: Number | None
+    """The rate over that of `full`, on the tasks of both; None where there are none, or where `full` never passed."""
+    against_full: Comparison | None
+    """The difference to `full` on the same tasks, with its interval; None for `full` itself."""
+    aptitude: Aptitude | None
+    """None where a task has fewer than ten trials."""
+
+
+class SpoiltCounts(Struct, frozen=True):
+    """Conversations that a simulated user has spoilt. They are in `total`, and in no rate."""
+
+    conversations: Count
+    of: Count
+    """All conversations with a simulated user."""
+    by_kind: dict[str, Count]
+    """Leak, role or contradiction."""
+    not_audited: Count
+    """Those in which no judge has looked for lapses of role; leaks are looked for in all of them."""
+    cases: Count = 0
+    """Cases of which every conversation is spoilt: nothing was measured."""
+
+
 class Rates(Struct, frozen=True):
     """Pass rates of one target: of first tries, after all follow-ups, and what the follow-ups added."""
 
     first_try: Rate
+    """Right before any follow-up. Where right replies are doubted, some of these fail in the end."""
     eventual: Rate
     gain: Rate
+    """Passed, and not on the first try."""
 
 
 class OfK(Struct, frozen=True):
@@ -298,6 +345,12 @@ class TargetSummary(Struct, frozen=True, kw_only=True):
     rates: Rates | None = None
     net_recovery: NetRecovery | None = None
     recovery: tuple[Recovery, ...] = ()
+    answered_back: Rate | None = None
+    by_hint: dict[Hint, HintRecovery] = field(default_factory=dict[Hint, HintRecovery])
+    transitions: Transitions | None = None
+    caves: Rate | None = None
+    by_condition: dict[Condition, ConditionRate] = field(default_factory=dict[Condition, ConditionRate])
+    spoilt: SpoiltCounts | None = None
     repeats: Repeats | None = None
     score: Scores | None = None
     metrics: dict[str, Metric] = field(default_factory=dict[str, Metric])
@@ -350,7 +403,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     skipped: Count
     unfinished: int
     apart: Count = 0
-    """Conversations of cases in quarantine: they are in `total`, and in no other count."""
+    """Conversations of cases in quarantine: they are in `total`, and in no other count but those of `quarantined`."""
     first_try: Count
     recovered: Count
     pass_rate: Number | None
@@ -367,6 +420,18 @@ class Summary(Struct, frozen=True, kw_only=True):
     """None with several targets or variants: a rate of two models is a rate of neither. None where every conversation
     ended in an error, too: nothing was tested."""
     net_recovery: NetRecovery | None = None
+    answered_back: Rate | None = None
+    """Of the replies that were wrong at first and got a follow-up, those that were right in the end."""
+    by_hint: dict[Hint, HintRecovery] = field(default_factory=dict[Hint, HintRecovery])
+    """Recovery by what follow-ups give away, where they are labelled."""
+    transitions: Transitions | None = None
+    """What doubts did to right and to wrong replies; None where none was sent (`ask: always`)."""
+    caves: Rate | None = None
+    """Of the replies that were right at first and then doubted, those that were wrong in the end."""
+    by_condition: dict[Condition, ConditionRate] = field(default_factory=dict[Condition, ConditionRate])
+    """Of sharded tasks."""
+    spoilt: SpoiltCounts | None = None
+    """None without simulated users."""
     repeats: Repeats | None = None
     by_case: CaseVerdicts = CaseVerdicts()
     quarantined: tuple[QuarantinedCase, ...] = ()
@@ -377,7 +442,11 @@ class Summary(Struct, frozen=True, kw_only=True):
     """Models that have no known price, with the number of calls."""
     judge_usage: UsageResult
     judge_cost: Number | None
+    user_usage: UsageResult = NO_USAGE_RESULT
+    """What simulated users used."""
+    user_cost: Number | None = None
     total_cost: Number | None
+    """Of conversations, judges, simulated users and embeddings."""
     total_tokens: Count
     duration_s: Number
     by_target: dict[str, TargetSummary]
@@ -401,7 +470,12 @@ class Summary(Struct, frozen=True, kw_only=True):
     @property
     def decided(self) -> int:
         """The conversations that were to decide something."""
-        return self.total - self.apart
+        return self.total - self.apart - (0 if self.spoilt is None else self.spoilt.conversations)
+
+    @property
+    def passed_at_once(self) -> int:
+        """Those that passed and were right from the first: `first_try` also counts those that caved."""
+        return self.passed - self.recovered
 
     @property
     def has_repeats(self) -> bool:

@@ -13,7 +13,7 @@ class TrialCounts(NamedTuple):
     trials: int = 0
     passed: int = 0
     first: int = 0
-    """Those that passed on the first try; where right replies are doubted, they may have failed in the end."""
+    """Those that were right on the first try; where right replies are doubted, they may have failed in the end."""
     gained: int = 0
     """Those that passed, and not on the first try."""
     opened: int = 0
@@ -31,6 +31,16 @@ class TrialCounts(NamedTuple):
     def plus(self, other: TrialCounts) -> TrialCounts:
         return TrialCounts(*map(int.__add__, self, other))
 
+    def with_failures_of(self, some: TrialCounts) -> TrialCounts:
+        """All trials, with the failures of only some of them: the others say what asking afresh would have given."""
+        return self._replace(
+            failed=some.failed,
+            recovered=some.recovered,
+            controlled=some.controlled,
+            against=some.against,
+            afresh=some.afresh,
+        )
+
 
 NO_TRIALS = TrialCounts()
 
@@ -39,7 +49,8 @@ def count_trial(result: Result) -> TrialCounts:
     """What one result counts."""
     if result.status == "skipped":
         return NO_TRIALS
-    is_answered_back = result.failed_at_once
+    # What a simulated user says first is never the same: other trials are no control.
+    is_answered_back = result.failed_at_once and result.user is None
     at_once = is_answered_back and result.recovered_at_once
     control = result.control if is_answered_back and result.has_control else None
     return TrialCounts(
@@ -47,7 +58,7 @@ def count_trial(result: Result) -> TrialCounts:
         passed=int(result.passed),
         first=int(result.first_try),
         gained=int(result.recovered),
-        opened=int(bool(result.turns) and result.turns[0].passed),
+        opened=int(bool(result.turns) and result.turns[0].passed and result.user is None),
         errors=int(result.status == "error"),
         failed=int(is_answered_back),
         recovered=int(at_once),

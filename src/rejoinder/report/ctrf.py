@@ -23,6 +23,7 @@ _STATUSES: dict[CaseStatus, str] = {
     "error": "other",
     "skipped": "skipped",
     "apart": "skipped",
+    "spoilt": "skipped",
 }
 
 
@@ -69,7 +70,7 @@ def _test(test: Tried, name: str) -> dict[str, Any]:
         "testId": f"{first.file or first.suite}: {name}",
         "name": name or "unnamed",
         "status": _STATUSES[test.status],
-        "rawStatus": test.status if test.apart is None else "in quarantine",
+        "rawStatus": "in quarantine" if test.status == "apart" else test.status,
         "duration": _milliseconds(test.duration_s),
         "suite": [first.suite],
         "type": "eval",

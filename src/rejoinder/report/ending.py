@@ -17,7 +17,7 @@ from rejoinder.model.runs import BudgetUse
 from rejoinder.report.failure import failed_checks, named, write_failure
 from rejoinder.report.found import Alike, Found, column_of, groups_of, look_through
 from rejoinder.report.problems import columns_of
-from rejoinder.report.run_tables import write_grid, write_groups, write_recovery
+from rejoinder.report.run_tables import write_conditions, write_grid, write_groups, write_recovery
 from rejoinder.report.runs import Run, Tried
 from rejoinder.report.styled import (
     EMPTY,
@@ -44,6 +44,7 @@ from rejoinder.report.summary import (
     doubt_words,
     limit_words,
     quarantine_words,
+    spoilt_words,
     stale_words,
     unpriced_words,
     write_summary,
@@ -103,6 +104,7 @@ def _screen(run: Run, commands: Commands, form: Form, extras: Extras) -> Iterato
     else:
         yield from _facts(run, form)
         yield from write_recovery(summary, form)
+        yield from write_conditions(summary, form)
         yield from write_groups("target", summary.by_target, form, has_prices=bool(summary.unpriced))
         yield from write_groups("variant", summary.by_variant, form, has_prices=bool(summary.unpriced))
     yield EMPTY
@@ -291,14 +293,17 @@ def _facts(run: Run, form: Form) -> Iterator[Line]:
 def _cost(summary: Summary, budget: BudgetUse | None) -> str | None:
     if summary.total_cost is None:
         return "no price" if summary.unpriced else None
-    judges = f" (judges {money(summary.judge_cost)})" if summary.judge_cost else ""
+    parts = [("judges", summary.judge_cost), ("users", summary.user_cost)]
+    inner = ", ".join(f"{who} {money(cost)}" for who, cost in parts if cost)
+    judges = f" ({inner})" if inner else ""
     of = f" of {money(budget.usd)}" if budget is not None and budget.usd is not None else ""
     return f"{_about(summary)}{money(summary.total_cost)}{of}{judges}"
 
 
 def _about(summary: Summary) -> str:
     """Before what was estimated, because a service did not count."""
-    return "about " if summary.usage.approximate or summary.judge_usage.approximate else ""
+    used = (summary.usage, summary.judge_usage, summary.user_usage)
+    return "about " if any(usage.approximate for usage in used) else ""
 
 
 def _notes(run: Run, form: Form, extras: Extras) -> Iterator[Line]:
@@ -308,6 +313,7 @@ def _notes(run: Run, form: Form, extras: Extras) -> Iterator[Line]:
         yield from paragraph((*mark("!", form), Piece(text, "warn")), form)
     quiet: list[str] = []
     if not extras.figures:
+        quiet += spoilt_words(summary.spoilt)
         quiet += [quarantine_words(case) for case in summary.quarantined[:MOST_QUARANTINED]]
         quiet += [text for text in (unpriced_words(summary),) if text]
         quiet += [f"{receipt.asked_again:,} asked again after an error"] if receipt.asked_again else []
@@ -349,17 +355,26 @@ def _result(run: Run, found: Found, form: Form) -> Iterator[Line]:
         said = (Piece(f"nothing was tested: {count(summary.errors, 'error')}", "fail"),)
         yield from _with_rate((_error_mark(form), Piece(" "), *said), line(("no rate", "quiet")), form)
         return
+    unmeasured = summary.spoilt.cases if summary.spoilt is not None else 0
+    if unmeasured and not summary.finished:
+        said = (
+            Piece(f"nothing was measured: {count(summary.total - summary.decided, 'conversation')} spoilt", "fail"),
+        )
+        yield from _with_rate((_error_mark(form), Piece(" "), *said), line(("no rate", "quiet")), form)
+        return
     lost = summary.failed and (not summary.has_repeats or summary.by_case.failed)  # some trials may fail
     if lost and not early:
         parts = list(mark("✗", form))
     elif early:
         parts = [*mark("!", form), Piece(f"{early}: ", "warned")]
     else:
-        parts = [_error_mark(form), Piece(" ")] if summary.errors else list(mark("✓", form))
+        parts = [_error_mark(form), Piece(" ")] if summary.errors or unmeasured else list(mark("✓", form))
     if summary.has_repeats and not found.columns:
         parts += _by_case(summary, found)
     else:
         parts += _counted(summary)
+    if unmeasured:
+        parts.append(Piece(f", {count(unmeasured, 'case')} not measured", "fail"))
     yield from _with_rate(tuple(parts), _rate(run, form), form)
 
 
@@ -394,7 +409,7 @@ def _counted(summary: Summary) -> list[Piece]:
         pieces.append(Piece(f": {', '.join([*named, *more])}", "quiet"))
     elif summary.recovered:
         pieces += [
-            Piece(f" ({summary.first_try:,} first try, ", "quiet"),
+            Piece(f" ({summary.passed_at_once:,} first try, ", "quiet"),
             Piece(f"{summary.recovered:,} recovered", "recovered"),
             Piece(")", "quiet"),
         ]

@@ -21,7 +21,7 @@ MOST_ROWS = 20
 MOST_IDS = 5
 """Cases that are named where many ended in the same error."""
 
-Way: TypeAlias = Literal["passed", "recovered", "failed", "error", "skipped", "apart"]
+Way: TypeAlias = Literal["passed", "recovered", "failed", "error", "skipped", "apart", "spoilt"]
 """How a case went on one target or variant."""
 
 
@@ -108,7 +108,7 @@ def look_through(run: Run) -> Found:
             _place(found, case, column_of(case.first, summary))
         if case.status == "passed" and case.trials == 1 and case.first.recovered:
             found.recovered.add(case.first)
-        if case.trials > 1 and case.status != "apart":
+        if case.trials > 1 and case.status not in ("apart", "spoilt"):
             if case.passed < case.finished:
                 found.uneven.add(case)
             else:

@@ -18,7 +18,13 @@ from rejoinder.report.runs import Run, Tried, name_of, tried_cases
 from rejoinder.report.transcript import reasons_of, write_transcript
 from rejoinder.stats import wilson
 
-_TAGS: dict[CaseStatus, str] = {"failed": "failure", "error": "error", "skipped": "skipped", "apart": "skipped"}
+_TAGS: dict[CaseStatus, str] = {
+    "failed": "failure",
+    "error": "error",
+    "skipped": "skipped",
+    "apart": "skipped",
+    "spoilt": "skipped",
+}
 """The element that says how a test ended; one that passed has none."""
 
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 from rejoinder.model import CaseStatus, Summary, TargetSummary
 from rejoinder.report.inert import one_line, shorten
 from rejoinder.report.runs import Run, Tried, name_of, tried_cases
+from rejoinder.report.summary import spoilt_numbers
 from rejoinder.report.transcript import reasons_of, write_transcript
 
 SUMMARY_LIMIT = 1024 * 1024
@@ -29,7 +30,14 @@ LONGEST_NAME = 200
 LONGEST_SAID = 2_000
 _RESERVE = 300
 """Bytes for the note of what is left out."""
-_SIGNS: dict[CaseStatus, str] = {"passed": "✅", "failed": "❌", "error": "⚠️", "skipped": "⏭️", "apart": "⏸️"}
+_SIGNS: dict[CaseStatus, str] = {
+    "passed": "✅",
+    "failed": "❌",
+    "error": "⚠️",
+    "skipped": "⏭️",
+    "apart": "⏸️",
+    "spoilt": "⚠️",
+}
 
 
 def write(run: Run) -> Iterator[str]:
@@ -64,14 +72,17 @@ def write_within(run: Run, limit: int) -> Iterator[str]:
 
 
 class _Others:
-    """What did not pass in every trial and fails no one: cases in quarantine, and those that passed together."""
+    """What did not pass in every trial and fails no one: cases in quarantine, those that simulated users spoilt, and
+    those that passed together."""
 
     def __init__(self) -> None:
         self._lines: dict[str, list[str]] = {}
         self._left_out: Counter[str] = Counter()
 
     def add(self, test: Tried, name: str) -> None:
-        if test.status == "apart":
+        if test.status == "spoilt":
+            title, line = "Spoilt", f"- {_SIGNS[test.status]} {code(name)} {code(test.apart or '')}\n"
+        elif test.status == "apart":
             title, line = "In quarantine", f"- {_SIGNS[test.status]} {code(name)} {code(test.apart or '')}\n"
         elif test.status == "passed" and test.passed < test.finished:
             title, line = "Passed together", f"- {_SIGNS[test.status]} {code(name)}, {test.counted}\n"
@@ -115,7 +126,7 @@ def _head(run: Run) -> str:
 
 def _result(summary: Summary) -> str:
     parts = [
-        f"{summary.first_try:,} passed on the first try",
+        f"{summary.passed_at_once:,} passed on the first try",
         f"{summary.recovered:,} recovered",
         f"{summary.failed:,} failed",
         f"{summary.errors:,} ended in an error",
@@ -123,6 +134,7 @@ def _result(summary: Summary) -> str:
     parts += [f"{summary.skipped:,} skipped"] if summary.skipped else []
     parts += [f"{summary.unfinished:,} unfinished"] if summary.unfinished else []
     parts += [f"{summary.apart:,} in quarantine"] if summary.apart else []
+    parts += [f"spoilt {spoilt_numbers(summary.spoilt)}"] if summary.spoilt and summary.spoilt.conversations else []
     return ", ".join(parts)
 
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from rejoinder.model import Summary
 from rejoinder.model.figures import Rate
 from rejoinder.model.runs import TargetSummary
-from rejoinder.report.found import MOST_ROWS, Cell, Found, Row, is_smooth
+from rejoinder.report.found import MOST_ROWS, Cell, Found, Row, groups_of, is_smooth
 from rejoinder.report.styled import EMPTY, Form, Line, Piece, Role, line, safe
 from rejoinder.report.tables import WIDE_GAP, Column, write_table
 from rejoinder.report.words import count, interval, money, seconds
@@ -25,6 +25,7 @@ _WAYS: dict[str, tuple[str, str, Role]] = {
     "error": ("! error", "error", "error"),
     "skipped": ("–", "not sent", "quiet"),
     "apart": ("apart", "apart", "quiet"),
+    "spoilt": ("! spoilt", "spoilt", "warn"),
 }
 """How a case went: as a sign, in words, and its role."""
 
@@ -64,7 +65,7 @@ def _remark(cells: Row, found: Found) -> str:
 
 def _cell(cell: Cell | None, form: Form) -> Piece:
     sign, word, role = _WAYS["skipped" if cell is None else cell.way]
-    if cell is None or cell.way in ("skipped", "apart"):
+    if cell is None or cell.way in ("skipped", "apart", "spoilt"):
         return Piece(sign if form.symbols else word, role)
     if cell.trials > 1:
         return Piece(f"{cell.passed} of {cell.trials}", role)
@@ -73,9 +74,32 @@ def _cell(cell: Cell | None, form: Form) -> Piece:
 
 
 def write_recovery(summary: Summary, form: Form) -> Iterator[Line]:
-    """First try, answered back, asked afresh and net recovery, where a follow-up was sent."""
-    if summary.rates is None or not summary.recovery or summary.finished < 2:
+    """First try, answered back, asked afresh and net recovery; recovery by hint; and what caved when it was doubted.
+    Several targets have rows of their own, of the last two."""
+    if summary.finished < 2:
         return
+    groups = groups_of(summary)
+    rows = _recovery(summary)
+    rows += [row for name, one in groups.items() for row in _answers(one, f"{form.cut(safe(name), LONGEST_COLUMN)}, ")]
+    rows += [] if groups else _answers(summary)
+    if rows:
+        yield from _rows(rows) if form.symbols else map(_sentence, rows)
+
+
+def _answers(one: Summary | TargetSummary, of: str = "") -> Iterator[_Figures]:
+    from rejoinder.stats import percent
+
+    for hint, row in one.by_hint.items():
+        bounds = "" if row.interval is None else interval(row.interval)
+        rate = "" if row.rate is None else percent(row.rate, row.cases, row.interval)
+        yield f"{of}hint {hint}", f"{row.recovered:,} of {row.at_risk:,}", rate, bounds, ""
+    if one.caves is not None:
+        yield _rate_row(f"{of}caved when doubted", one.caves)
+
+
+def _recovery(summary: Summary) -> list[_Figures]:
+    if summary.rates is None or not summary.recovery:
+        return []
     from rejoinder.stats import NET_WORDS, percent, point_range, points
 
     rows: list[_Figures] = [_rate_row("first try", summary.rates.first_try)]
@@ -97,18 +121,18 @@ def write_recovery(summary: Summary, form: Form) -> Iterator[Line]:
         rows.append(("net recovery", "", gain, bounds, NET_WORDS[net.verdict]))
     else:
         rows.append(("net recovery", "", "", "", "not measured (add `control: afresh`)"))
-    yield from _rows(rows) if form.symbols else map(_sentence, rows)
+    return rows
 
 
 def _answered_back(summary: Summary) -> _Figures:
-    """Of the conversations that got a follow-up, how many passed in the end."""
-    from rejoinder.stats import percent, wilson
+    """Of the wrong replies that got a follow-up, how many were right in the end."""
+    from rejoinder.stats import percent
 
-    first = summary.recovery[0]
-    bounds = wilson(summary.recovered, first.at_risk)
-    shown = interval(bounds) if bounds is not None and not summary.has_repeats else ""
-    number = f"{summary.recovered:,} of {first.at_risk:,}"
-    return "answered back", number, percent(summary.recovered / first.at_risk, first.cases), shown, ""
+    rate = summary.answered_back
+    if rate is None or rate.rate is None:
+        return "answered back", "", "no rate", "", ""
+    shown = interval(rate.interval) if rate.interval is not None and not summary.has_repeats else ""
+    return "answered back", f"{rate.passed:,} of {rate.of:,}", percent(rate.rate, rate.cases), shown, ""
 
 
 def _all_passed(summary: Summary) -> Iterator[_Figures]:
@@ -190,6 +214,38 @@ def write_groups(what: str, groups: dict[str, TargetSummary], form: Form, *, has
     )
     if left > 0:
         yield line((f"and {left:,} more", "quiet"))
+
+
+def write_conditions(summary: Summary, form: Form) -> Iterator[Line]:
+    """Sharded tasks: a row for each way in which they were put, on each of several targets."""
+    from rejoinder.stats import percent
+
+    groups = groups_of(summary) or {"": summary}
+    rows = [(name, condition, one) for name, group in groups.items() for condition, one in group.by_condition.items()]
+    if not rows:
+        return
+    rates = [one.rate for _, _, one in rows]
+    able = [one.aptitude for _, _, one in rows]
+    shares = ["" if rate.rate is None else percent(rate.rate, rate.cases, rate.interval) for rate in rates]
+    of_full = ["" if name == "full" or one.relative is None else f"{one.relative:.0%}" for _, name, one in rows]
+    targets = [
+        Column(title="target", cells=[line((form.cut(safe(name), LONGEST_CASE), "name")) for name, _, _ in rows])
+    ]
+    columns = [
+        *(targets if len(groups) > 1 else []),
+        Column(title="task put", cells=[line((name, "name")) for _, name, _ in rows]),
+        _figures("passed", [f"{rate.passed:,} of {rate.of:,}" for rate in rates]),
+        _figures("", shares),
+        _figures("95 %", ["" if rate.interval is None else interval(rate.interval) for rate in rates]),
+        _figures("of full", of_full),
+    ]
+    if any(able):
+        columns += [
+            _figures("aptitude", ["" if one is None else f"{one.aptitude:.2f}" for one in able], leaves=2),
+            _figures("unreliability", ["" if one is None else f"{one.unreliability:.2f}" for one in able], leaves=2),
+            _figures("repeats", ["" if one is None else f"{one.repeats:,}" for one in able], leaves=1),
+        ]
+    yield from write_table(columns, form)
 
 
 def _figures(title: str, texts: list[str], leaves: int = 0) -> Column:

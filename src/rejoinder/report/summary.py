@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rejoinder.model import Receipt, Result, Summary, TurnResult, UsageResult
-from rejoinder.model.figures import NetRecovery, Rate
+from rejoinder.model.figures import Aptitude, NetRecovery, Rate
 from rejoinder.model.results import Interval
 from rejoinder.model.runs import (
     BudgetUse,
@@ -18,6 +18,7 @@ from rejoinder.model.runs import (
     Repeats,
     ScoredCase,
     Scores,
+    SpoiltCounts,
     TargetSummary,
 )
 from rejoinder.report.words import count, shortened
@@ -44,6 +45,10 @@ def write_summary(run: Receipt, summary: Summary) -> Iterator[str]:
     parts = _parts(summary)
     yield from _lines("recovery", (f"{of}{_follow_up(row)}" for of, one in parts for row in one.recovery))
     yield from _lines("net", (f"{of}{words}" for of, one in parts for words in _net(one.net_recovery)))
+    yield from _lines("hints", (f"{of}{words}" for of, one in parts for words in _hints(one)))
+    yield from _lines("doubted", (f"{of}{words}" for of, one in parts for words in _doubted(one)))
+    yield from _lines("tasks", (f"{of}{words}" for of, one in parts for words in _conditions(one)))
+    yield from _lines("users", spoilt_words(summary.spoilt))
     yield from _repeats(summary)
     yield from _lines("apart", map(quarantine_words, summary.quarantined[:MOST_QUARANTINED]))
     yield from _score(summary)
@@ -97,14 +102,34 @@ def bar(summary: Summary) -> str:
 
 def result_words(summary: Summary) -> str:
     parts = [
-        f"{summary.passed} passed ({summary.first_try} on the first try, {summary.recovered} recovered)",
+        f"{summary.passed} passed ({summary.passed_at_once} on the first try, {summary.recovered} recovered)",
         f"{summary.failed} failed",
         count(summary.errors, "error"),
     ]
     parts += [f"{summary.skipped} skipped"] if summary.skipped else []
     parts += [f"{summary.unfinished} unfinished"] if summary.unfinished else []
     parts += [f"{summary.apart} in quarantine"] if summary.apart else []
+    parts += [f"{summary.spoilt.conversations} spoilt"] if summary.spoilt and summary.spoilt.conversations else []
     return ", ".join(parts)
+
+
+def spoilt_numbers(spoilt: SpoiltCounts) -> str:
+    """`2 of 20 (leak 1, role 1), counted apart`"""
+    kinds = ", ".join(f"{kind} {number:,}" for kind, number in spoilt.by_kind.items())
+    return f"{spoilt.conversations:,} of {spoilt.of:,} ({kinds}), counted apart"
+
+
+def spoilt_words(spoilt: SpoiltCounts | None) -> Iterator[str]:
+    """What simulated users did to the figures. Where no judge has looked at them, they are never called clean."""
+    if spoilt is None:
+        return
+    if spoilt.conversations:
+        yield f"spoilt: {spoilt_numbers(spoilt)}"
+    if spoilt.cases:
+        cases = "1 case" if spoilt.cases == 1 else f"{spoilt.cases:,} cases"
+        yield f"nothing was measured in {cases}: the simulated user spoilt every conversation"
+    if spoilt.not_audited:
+        yield f"simulated users: {spoilt.not_audited:,} of {count(spoilt.of, 'conversation')} not audited"
 
 
 def _selection(run: Receipt, summary: Summary) -> str | None:
@@ -170,6 +195,52 @@ def _net(net: NetRecovery | None) -> Iterator[str]:
 
         shares = f"answered back once {net.answered_back:.0%}, asked afresh {net.afresh:.0%}"
         yield f"{net_words(net)} ({shares} of {count(net.failures, 'failure')})"
+
+
+def _hints(one: Summary | TargetSummary) -> Iterator[str]:
+    for hint, row in one.by_hint.items():
+        over = _over(row.at_risk, "conversation", row.cases)
+        bounds = "" if row.interval is None else f" ({_interval(row.interval)}{over})"
+        net = "".join(f"; net {words}" for words in _net(row.net_recovery))
+        yield f"{hint}: {row.recovered} of {row.at_risk}{bounds}{net}"
+
+
+def _doubted(one: Summary | TargetSummary) -> Iterator[str]:
+    from rejoinder.stats import rate_words, transitions_words
+
+    found = one.transitions
+    if found is None:
+        return
+    yield f"after the first doubt: {transitions_words(found)}"
+    if found.stationary is not None and found.stationary_interval is not None:
+        low, high = found.stationary_interval
+        yield f"asked for ever, if rates stayed as they are: {found.stationary:.0%} right ({low:.0%} to {high:.0%})"
+    if one.caves is not None:
+        yield f"right at first {one.caves.of}, wrong in the end {one.caves.passed}: caved {rate_words(one.caves)}"
+    if found.number_of_flips is not None and found.number_of_flips.mean is not None:
+        before = found.turn_of_flip.mean if found.turn_of_flip is not None else None
+        turns = "" if before is None else f"; right replies before the first wrong one: {before:.3g}"
+        yield f"flips a question: {found.number_of_flips.mean:.3g}{turns}"
+    if found.errors:
+        yield f"{count(found.errors, 'doubt')} answered by an error, in no rate"
+
+
+def _conditions(one: Summary | TargetSummary) -> Iterator[str]:
+    for condition, found in one.by_condition.items():
+        relative = "" if found.relative is None or condition == "full" else f"; {found.relative:.0%} of full"
+        difference = found.against_full
+        if difference is not None and difference.difference is not None and difference.interval is not None:
+            from rejoinder.stats import point_range, points
+
+            relative += f", {points(difference.difference)} ({point_range(difference.interval)})"
+        able = "" if found.aptitude is None else f"; {aptitude_words(found.aptitude)}"
+        yield f"{condition}: {_rate(found.rate)}{relative}{able}"
+
+
+def aptitude_words(found: Aptitude) -> str:
+    """`aptitude 0.92, unreliability 0.40 (10 repeats)`"""
+    numbers = f"aptitude {found.aptitude:.2f}, unreliability {found.unreliability:.2f}"
+    return f"{numbers} ({found.repeats:,} repeats)"
 
 
 def _follow_up(row: Recovery) -> str:
@@ -342,10 +413,12 @@ def _target_row(name: str, target: TargetSummary) -> tuple[str, str, str, str, s
 
 def _tokens(summary: Summary) -> str:
     usage, judges = summary.usage, summary.judge_usage
-    about = "about " if usage.approximate or judges.approximate else ""
+    about = "about " if usage.approximate or judges.approximate or summary.user_usage.approximate else ""
     text = f"{about}{summary.total_tokens:,} ({describe_tokens(usage)}"
     if judges.total_tokens:
         text += f", {judges.total_tokens:,} by judges"
+    if summary.user_usage.total_tokens:
+        text += f", {summary.user_usage.total_tokens:,} by simulated users"
     if summary.embeddings is not None and summary.embeddings.tokens:
         text += f", {summary.embeddings.tokens:,} for embeddings"
     return f"{text})"
@@ -376,13 +449,14 @@ def unpriced_words(summary: Summary) -> str:
 def _known_cost(summary: Summary) -> str:
     parts, judges = summary.cost_breakdown, summary.judge_cost
     embedded = summary.embeddings.cost if summary.embeddings is not None else None
-    known = [cost for cost in (summary.cost, judges, embedded) if cost is not None]
+    known = [cost for cost in (summary.cost, judges, summary.user_cost, embedded) if cost is not None]
     if parts is not None and summary.cost is None:
         known.append(parts.input + parts.output)
     if not known:
         return ""
     inner = [f"{dollars(parts.input)} input", f"{dollars(parts.output)} output"] if parts is not None else []
     inner += [f"{dollars(judges)} by judges"] if judges else []
+    inner += [f"{dollars(summary.user_cost)} by simulated users"] if summary.user_cost else []
     inner += [f"{dollars(embedded)} for embeddings"] if embedded else []
     about = "about " if summary.usage.approximate else ""
     return about + dollars(sum(known)) + (f" ({', '.join(inner)})" if inner else "")

@@ -53,6 +53,8 @@ def write(run: Run) -> Iterator[str]:
             "first_try": summary.first_try,
             "recovered": summary.recovered,
             "pass_rate": summary.pass_rate,
+            **({} if summary.spoilt is None else {"spoilt": summary.spoilt.conversations}),
+            **({} if summary.caves is None else {"caved": summary.caves.passed}),
             "cost": summary.cost,
         },
     }

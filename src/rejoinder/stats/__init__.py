@@ -37,9 +37,9 @@ _NAMES = {
     "stats.corrected": "corrected_rate rogan_gladen rogan_gladen_interval",
     "stats.deltas": "paired_delta",
     "stats.distributions": "exact_binomial fisher_one_sided holm normal_above normal_quantile t_quantile",
-    "stats.doubt": "Doubted number_of_flips stationary_accuracy transitions turn_of_flip",
+    "stats.doubt": "Doubted doubt_of number_of_flips stationary_accuracy transitions turn_of_flip",
     "model.figures": (
-        "Aptitude CaseChange CaseRepeats Comparison Corrected Delta FlipRate GateResult GroupComparison Look Mean"
+        "Aptitude CaseChange CaseRepeats Comparison Corrected Delta Doubt FlipRate GateResult GroupComparison Look Mean"
         " NetRecovery NetRecoveryDifference Noise PassK Rate RuleResult SignFlip Spread Transitions"
     ),
     "stats.gates": "at_most cases_for_lower gate look_rule lower_rule no_regression_rule pass_rule rate_rule",

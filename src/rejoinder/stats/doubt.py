@@ -8,8 +8,8 @@ from math import exp, log, sqrt
 
 from msgspec import Struct
 
-from rejoinder.model.figures import Interval, Transitions
-from rejoinder.stats.intervals import Z_95
+from rejoinder.model.figures import Doubt, Interval, Rate, Transitions
+from rejoinder.stats.intervals import Z_95, share
 from rejoinder.stats.rates import rate_of, spread_of
 
 
@@ -24,22 +24,40 @@ class Doubted(Struct, frozen=True):
     right_wrong: int
 
 
-def transitions(cases: Iterable[Doubted]) -> Transitions:
-    """Each rate with the interval of `rate_of`, and the accuracy that endless asking would lead to."""
+def transitions(cases: Iterable[Doubted], errors: int = 0) -> Transitions:
+    """Each rate with the interval of `rate_of`, and the accuracy that endless asking would lead to. `errors`: doubts
+    that were answered by an error, and are in none of the cases."""
     known = list(cases)
     up = [(one.wrong_right, one.wrong) for one in known]
     down = [(one.right_wrong, one.right) for one in known]
     stationary = stationary_accuracy(up, down)
+    before, after = rate_of((one.right, one.right + one.wrong) for one in known), _after(known)
     return Transitions(
-        before=rate_of((one.right, one.right + one.wrong) for one in known),
-        after=rate_of((one.right - one.right_wrong + one.wrong_right, one.right + one.wrong) for one in known),
+        before=before,
+        after=after,
         wrong_right=rate_of(up),
         right_wrong=rate_of(down),
         flips=rate_of((one.wrong_right + one.right_wrong, one.right + one.wrong) for one in known),
         stationary=None if stationary is None else stationary[0],
         stationary_interval=None if stationary is None else stationary[1],
         method=None if stationary is None else "log odds, delta method",
+        errors=errors,
+        acc_t1=before.rate,
+        acc_t2=after.rate,
+        i_c=share(sum(one.wrong_right for one in known), before.of),
+        c_i=share(sum(one.right_wrong for one in known), before.of),
     )
+
+
+def doubt_of(number: int, cases: Iterable[Doubted]) -> Doubt:
+    """One doubt of several that were sent one after the other."""
+    known = list(cases)
+    up = rate_of((one.wrong_right, one.wrong) for one in known)
+    return Doubt(number, up, rate_of((one.right_wrong, one.right) for one in known), _after(known))
+
+
+def _after(cases: Iterable[Doubted]) -> Rate:
+    return rate_of((one.right - one.right_wrong + one.wrong_right, one.right + one.wrong) for one in cases)
 
 
 def stationary_accuracy(

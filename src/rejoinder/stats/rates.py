@@ -94,13 +94,14 @@ def mean_of(values: Iterable[Sequence[float]]) -> Mean:
     return mean_of_cases([fsum(row) / len(row) for row in rows], sum(map(len, rows)))
 
 
-def mean_of_cases(means: Sequence[float], count: int) -> Mean:
-    """The same from the mean of each case. `count`: of so many scores."""
+def mean_of_cases(means: Sequence[float], count: int, *, scores: bool = True) -> Mean:
+    """The same from the mean of each case. `count`: of so many values. Only of `scores` is it known that they lie
+    between 0 and 1; others without any spread have no interval."""
     n = len(means)
     if not n:
         return Mean(None, 0, 0, None, None, None, None)
     mean = fsum(means) / n
-    bounded = (wilson_of_rate(mean, n), "wilson") if 0 <= mean <= 1 else (None, None)
+    bounded = (wilson_of_rate(mean, n), "wilson") if scores and 0 <= mean <= 1 else (None, None)
     if n == 1:
         return Mean(mean, 1, count, None, None, *bounded)
     from rejoinder.stats.distributions import t_quantile
