@@ -26,7 +26,7 @@ from rejoinder.gates.baselines import (
 from rejoinder.run_files import RunDamaged
 from rejoinder.testing import Answer, FakeServer
 from tests.gates.suites import answers, run_of
-from tests.kit import Project, behind, bounded, case, file_contents, only_run, refused, run, run_folders
+from tests.kit import Project, behind, bounded, case, file_contents, only_run, refused, run, run_folders, scripted
 
 MAIN = Path(".rejoinder/baselines/main.json")
 
@@ -282,7 +282,7 @@ def test_a_baseline_that_is_not_there_is_none(project: Project) -> None:
     "change",
     [
         lambda found: found["cases"].append(found["cases"][0]),
-        lambda found: found["cases"][0]["trials"][0].update(status="failed"),
+        lambda found: found["cases"][0]["trials"][0].update(status="doubted"),
         lambda found: found["cases"][0]["trials"][0].update(cost=-1),
         lambda found: found["cases"][0]["trials"][0].update(latency_s=[1e300]),
         lambda found: found["cases"][0]["trials"][0].update(trial=-1),
@@ -297,3 +297,18 @@ def test_a_baseline_that_no_run_has_is_refused(project: Project, change: Any) ->
     error = refused(project, "gate", "--against", "main")
     assert error.exit_code == 3
     assert "rejoinder bless" in (error.hint or "")
+
+
+def test_a_trial_that_caved_was_right_at_first(project: Project) -> None:
+    """It is blessed, read again and compared: right on the first try, and failed in the end."""
+    sure = {"prompt": "Are you sure?", "ask": "always", "checks": [{"match": "yes"}]}
+    content = {
+        "targets": [scripted("it", "yes", "no")],
+        "target": "it",
+        "evals": [case("doubted", {"match": "yes"}, sure)],
+    }
+    project.write("evals.yaml", content)
+    project.run("run", code=1)
+    [trial] = blessed(project)["cases"][0]["trials"]
+    assert (trial["status"], trial["first_try"]) == ("failed", True)
+    assert read_baseline(project.folder / MAIN) is not None

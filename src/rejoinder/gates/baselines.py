@@ -37,15 +37,11 @@ class Trial(Struct, frozen=True):
     status: Literal["passed", "failed", "error"]
     """How it ended, follow-ups and all."""
     first_try: bool
-    """Did it pass without being answered back?"""
+    """Was it right before it was answered back? One that was doubted may have failed in the end."""
     cost: Amount | None
     """Dollars, judges included; None where something has no known price."""
     latency_s: tuple[Amount, ...]
     """The time of each reply of a model."""
-
-    def __post_init__(self) -> None:
-        if self.first_try and self.status != "passed":
-            raise ValueError("a trial passed on the first try and did not pass")
 
 
 class CaseTrials(Struct, frozen=True):
