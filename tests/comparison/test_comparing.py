@@ -403,3 +403,22 @@ def test_many_differing_cases_are_tested_by_the_normal_approximation_and_it_says
     assert few.eventual.method is not None and "mid-p" in few.eventual.method
     assert above.eventual.method is not None and "normal approximation" in above.eventual.method
     assert above.verdict == "worse" and len(above.flips) == 2001
+
+
+def test_a_verdict_on_the_same_reply_parts_a_plan_before_other_words_do() -> None:
+    """One run answers back, and the other goes on with its plan."""
+    judged = turn("fine"), turn("fine", passed=False, checks=(check(False),))
+    went_on = turn("four it is", 2, depth=0, prompt="For four.")
+    again = turn("no", 2, prompt="Please do.", passed=False, checks=(check(False),))
+    lost = {"status": "failed", "passed": False, "succeeded_on_turn": None}
+    [flip] = compared([result("plan", judged[0], went_on)], [result("plan", judged[1], again, **lost)]).flips
+    assert (flip.turn, flip.differs) == (1, "verdict")
+
+
+def test_a_planned_turn_that_failed_before_the_last_is_named() -> None:
+    broken = turn("no", passed=False, checks=(check(False, check="contains how many"),))
+    went_on = turn("four it is", 2, depth=0, prompt="For four.")
+    lost = {"status": "failed", "passed": False, "succeeded_on_turn": None}
+    [flip] = compared([result("plan", turn(), went_on)], [result("plan", broken, went_on, **lost)]).flips
+    assert flip.moment is not None
+    assert flip.moment.fails == ("contains how many",)

@@ -15,7 +15,7 @@ from rejoinder.comparison.sides import Side
 from rejoinder.comparison.table import Listed, Row, Table
 from rejoinder.model.comparisons import Differs, Flip, Moment
 from rejoinder.model.figures import CaseChange
-from rejoinder.model.results import CaseName, CheckResult, Result, TurnResult
+from rejoinder.model.results import CaseName, CheckResult, Result, TurnResult, answered_back
 from rejoinder.stats.comparison import Pair
 
 LONGEST_TEXT = 4000
@@ -136,11 +136,15 @@ def cut(text: str, most: int = LONGEST_TEXT) -> str:
 
 
 def _failed(result: Result) -> Iterable[str]:
-    """What a conversation failed: its error, or the first checks of its last turn."""
+    """What a conversation failed: its error, or the first checks of its last turn and of the whole; where these passed,
+    those of the planned turns that failed before."""
     if result.error is not None:
         yield cut(f"{result.error.type} error: {result.error.message}", LONGEST_CHECK)
         return
     failed = [check for check in result.deciding_checks if not check.passed]
+    if not failed:
+        lasts = (turns[-1] for turns in answered_back(result.turns))
+        failed = [check for turn in lasts if not turn.passed for check in turn.checks if not check.passed]
     for check in failed[:MOST_CHECKS]:
         yield cut(_title(check), LONGEST_CHECK)
 
@@ -184,14 +188,15 @@ def _first_difference(
     a: Sequence[tuple[int, int, int]], b: Sequence[tuple[int, int, int]]
 ) -> tuple[int, Differs | None]:
     """The first turn whose words differ; else the first that is graded differently, else the first that one of them
-    does not have, else the last."""
+    does not have, else the last. Where the same reply is graded differently, one run answers back and the other goes on
+    with its plan: there the verdict parts them, and not the words after it."""
     both = list(zip(a, b, strict=False))
+    graded = next((turn for turn, (one, other) in enumerate(both, 1) if one[2] != other[2]), None)
     for turn, (one, other) in enumerate(both, 1):
         if one[0] != other[0]:
-            return turn, "prompt"
+            return (turn, "prompt") if graded is None or graded >= turn else (graded, "verdict")
         if one[1] != other[1]:
             return turn, "reply"
-    graded = next((turn for turn, (one, other) in enumerate(both, 1) if one[2] != other[2]), None)
     if graded is not None:
         return graded, "verdict"
     return (len(both) + 1, "reply") if len(a) != len(b) else (max(1, len(both)), "verdict" if both else None)

@@ -27,8 +27,7 @@ def changes_between(a: tuple[Receipt, RunFolder], b: tuple[Receipt, RunFolder]) 
             continue
         other_number, other = theirs[place]
         yield from _in_suites(PurePath(place).name, suite, other)
-        if not _have_same_prompts((a[1], number), (b[1], other_number)):
-            yield f"system prompt of {PurePath(place).name}"
+        yield from _in_cases(PurePath(place).name, (a[1], number), (b[1], other_number))
 
 
 def _suites(folder: RunFolder) -> Iterator[tuple[int, StoredSuite]]:
@@ -87,14 +86,21 @@ def _shown(value: object) -> str:
     return "not set" if value is None else str(value)
 
 
-def _have_same_prompts(a: tuple[RunFolder, int], b: tuple[RunFolder, int]) -> bool:
-    """Have the cases of two suites the same system prompts? Those of equal cases are held against each other one by
-    one; only where they differ, all of them are needed."""
-    pairs = zip_longest(_system_prompts(*a), _system_prompts(*b))
-    return all(one == other for one, other in pairs) or set(_system_prompts(*a)) == set(_system_prompts(*b))
+def _in_cases(name: str, a: tuple[RunFolder, int], b: tuple[RunFolder, int]) -> Iterator[str]:
+    """System prompts and simulated users. Those of equal cases are held against each other one by one; only where they
+    differ, all of them are needed."""
+    pairs = zip_longest(_said_in(*a), _said_in(*b))
+    if all(one == other for one, other in pairs):
+        return
+    ours, theirs = (list(zip(*set(_said_in(*run)), strict=True)) or [(), ()] for run in (a, b))
+    if set(ours[0]) != set(theirs[0]):
+        yield f"system prompt of {name}"
+    users = [", ".join(sorted(filter(None, set(one[1])))) or "none" for one in (ours, theirs)]
+    if users[0] != users[1]:
+        yield f"simulated user of {name}: {users[0]} and {users[1]}"
 
 
-def _system_prompts(folder: RunFolder, suite: int) -> Iterator[int]:
-    """Those of its cases, by their hashes."""
+def _said_in(folder: RunFolder, suite: int) -> Iterator[tuple[int, str]]:
+    """The system prompts of its cases, by their hashes, and the targets that play simulated users."""
     cases = StoredCases(folder.path / "cases.jsonl", suite, Mask({}))
-    return (hash(case.system_prompt) for case in cases)
+    return ((hash(case.system_prompt), case.user.target if case.user is not None else "") for case in cases)

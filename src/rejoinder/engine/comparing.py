@@ -137,10 +137,18 @@ def _compare(a: _Chosen, b: _Chosen, wanted: Wanted) -> RunComparison:
         raise RunDamaged(
             b.report.folder.path, "its numbers, or those of the run that it is compared with, are too large"
         )
-    changed = tuple(changes_between(*((one.report.run, one.report.folder) for one in (a, b))))
+    changed = (*changes_between(*((one.report.run, one.report.folder) for one in (a, b))), *_spoilt(a, b))
     described = {"a": _described(found.a, a.report), "b": _described(found.b, b.report)}
     found = structs.replace(found, **described, changed=changed)
     return _without_chosen_failures(found, _chooses(a.report.run), _chooses(b.report.run))
+
+
+def _spoilt(a: _Chosen, b: _Chosen) -> Iterator[str]:
+    """How many conversations simulated users spoilt, which are in no figure of the comparison."""
+    every = [one.report.summary.spoilt for one in (a, b)]
+    counts = [f"{one.conversations:,} of {one.of:,}" for one in every if one is not None]
+    if len(counts) == 2 and counts[0] != counts[1]:
+        yield f"conversations spoilt by simulated users, which do not count: {counts[0]} and {counts[1]}"
 
 
 def _chooses(run: Receipt) -> bool:
