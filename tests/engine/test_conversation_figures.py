@@ -99,6 +99,14 @@ def test_a_doubt_that_an_error_answers_is_in_no_rate() -> None:
     assert (found.errors, found.before.of, summary.caves.of, summary.errors) == (1, 2, 2, 1)
 
 
+def test_an_error_of_the_whole_is_none_of_the_last_follow_up() -> None:
+    whole = (check(False, error=True, score=None),)
+    trouble = ErrorResult("judge", "no verdict", 2)
+    talk = ended("a", turns_of(False, False), conversation_checks=whole, error=trouble)
+    [row] = summary_of([structs.replace(talk, status="error", score=None)]).recovery
+    assert (row.at_risk, row.recovered, row.errors) == (1, 0, 0)
+
+
 def test_each_planned_turn_is_a_question_of_its_own() -> None:
     one, two = turns_of(True, False, **DOUBT), turns_of(True, True, **DOUBT)
     later = [
@@ -423,3 +431,21 @@ def test_a_run_reports_what_its_replies_say(project: Project) -> None:
         rate = summary["by_condition"][condition]["rate"]
         assert (rate["passed"], rate["of"], rate["cases"]) == (sum(own), 6, 3)
     assert summary["spoilt"] is None
+
+
+def test_a_spoilt_conversation_stops_nothing_and_is_run_again(project: Project) -> None:
+    """`--fail-fast` is for failures of the model; `--failed` takes what was not measured."""
+    user = {"persona": "a guest", "goal": "a room", "target": "guest", "opening": "Hello.", "stop": "DONE"}
+    suite = {
+        "targets": [scripted("bot", "Which?", "Nothing."), scripted("guest", "Room 7!", "DONE")],
+        "target": "bot",
+        "evals": [
+            {"id": "spoilt", "user": user, "checks": [{"contains": "Room 7"}]},
+            case("plain", {"contains": "Which"}),
+        ],
+    }
+    document = run(project, suite, "--fail-fast", "--workers", "1", code=3)
+    assert [(one["id"], one["status"]) for one in document["results"]] == [("spoilt", "failed"), ("plain", "passed")]
+    assert (document["summary"]["skipped"], document["summary"]["spoilt"]["cases"]) == (0, 1)
+    again = project.run_json("run", "--failed", code=3)
+    assert [one["id"] for one in again["results"]] == ["spoilt"]

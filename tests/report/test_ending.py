@@ -356,6 +356,9 @@ def test_hints_are_rows_of_each_target() -> None:
     rows = piped(*both)
     assert "big, hint look: 2 of 4, 50% (15 to 85)" in rows
     assert "small, hint look: 2 of 4, 50% (15 to 85)" in rows
+    for width in (60, 80):
+        rows = [" ".join(row.split()) for row in shown(*both, width=width)]
+        assert {"big hint look 2 of 4 50% 15 to 85", "small hint look 2 of 4 50% 15 to 85"} <= {*rows}
 
 
 def test_conditions_are_a_table() -> None:

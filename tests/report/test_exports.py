@@ -20,8 +20,11 @@ from msgspec import structs
 import rejoinder
 from rejoinder.errors import RejoinderError
 from rejoinder.model import Receipt, Result, Summary
+from rejoinder.report import github
 from rejoinder.report.formats import FORMATS, write_results
+from rejoinder.report.summary import result_words
 from tests.conftest import Project
+from tests.engine.talks import LEAK, doubted, ended, simulated, turns_of
 from tests.kit import Raw, case, follow, scripted
 from tests.report.exports import HOSTILE, check, failed, hostile, judged_together, made_run, result, turn, written
 from tests.report.test_otlp import read as read_spans
@@ -230,3 +233,24 @@ def test_a_format_is_imported_when_it_is_used() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
     ).stdout
     assert sorted(json.loads(shown)) == ["rejoinder.report.formats", "rejoinder.report.runs"]
+
+
+@pytest.mark.parametrize("name", ["junit", "ctrf", "markdown"])
+def test_a_case_that_was_spoilt_is_told_with_the_evidence_and_is_in_no_quarantine(name: str) -> None:
+    talk = ended("talk", turns_of(False), number=2, user=simulated(LEAK))
+    text = written(name, made_run([result(), talk]))
+    assert "spoilt by its simulated user: leak at turn 2: it gives the answer away" in text
+    assert "quarantine" not in text
+
+
+def test_what_was_not_measured_is_annotated() -> None:
+    talk = ended("talk", turns_of(False), number=2, user=simulated(LEAK))
+    [line] = github.write_annotations(made_run([result(), talk]))
+    assert "talk was not measured" in line
+    assert "it gives the answer away" in line
+
+
+def test_what_caved_did_not_pass_on_the_first_try() -> None:
+    run = made_run([doubted("a", True, False), doubted("b", True, True, number=2)])
+    assert "1 passed on the first try, 0 recovered, 1 failed" in written("markdown", run)
+    assert "1 passed (1 on the first try, 0 recovered), 1 failed" in result_words(run.summary)

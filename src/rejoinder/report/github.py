@@ -51,7 +51,7 @@ def write_annotations(run: Run, most: int = MOST_ANNOTATIONS, folder: str = "") 
     shown = left_out = apart = 0
     for test in tried_cases(run):
         apart += test.status == "apart" and test.passed < test.finished
-        if test.status not in ("failed", "error"):
+        if test.status not in ("failed", "error", "spoilt"):
             continue
         if shown == most:
             left_out += 1
@@ -70,14 +70,13 @@ def write_annotations(run: Run, most: int = MOST_ANNOTATIONS, folder: str = "") 
 
 def _annotation(test: Tried, name: str, folder: str) -> str:
     result = test.deciding
-    reasons = "\n".join(reasons_of(result)) or f"ended as {result.status}"
+    reasons = test.apart or "\n".join(reasons_of(result)) or f"ended as {result.status}"
     place: dict[str, str] = {}
     if result.file:
         place["file"] = str(PurePosixPath(folder, result.file))
         place |= {"line": str(result.line)} if result.line else {}
-    return _command(
-        "error", reasons, **place, title=f"{name} {'failed' if test.status == 'failed' else 'has an error'}"
-    )
+    ended = {"failed": "failed", "spoilt": "was not measured"}.get(test.status, "has an error")
+    return _command("error", reasons, **place, title=f"{name} {ended}")
 
 
 def _command(kind: str, message: str, **properties: str) -> str:

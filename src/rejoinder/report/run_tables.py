@@ -78,23 +78,32 @@ def write_recovery(summary: Summary, form: Form) -> Iterator[Line]:
     Several targets have rows of their own, of the last two."""
     if summary.finished < 2:
         return
-    groups = groups_of(summary)
-    rows = _recovery(summary)
-    rows += [row for name, one in groups.items() for row in _answers(one, f"{form.cut(safe(name), LONGEST_COLUMN)}, ")]
-    rows += [] if groups else _answers(summary)
+    by_target = [(safe(name), row) for name, one in groups_of(summary).items() for row in _answers(one)]
+    rows = [*_recovery(summary), *_answers(summary)]
     if rows:
         yield from _rows(rows) if form.symbols else map(_sentence, rows)
+    if not form.symbols:
+        yield from (_sentence((f"{name}, {row[0]}", *row[1:])) for name, row in by_target)
+    elif by_target:
+        names = [line((form.cut(name, LONGEST_CASE), "name")) for name, _ in by_target]
+        figures = [_figures(title, [row[place] for _, row in by_target]) for place, title in _TITLES.items()]
+        label = Column(title="", cells=[line((row[0], "quiet")) for _, row in by_target])
+        yield from write_table([Column(title="target", cells=names), label, *figures], form)
 
 
-def _answers(one: Summary | TargetSummary, of: str = "") -> Iterator[_Figures]:
+_TITLES = {1: "", 2: "", 3: "95 %"}
+"""Of the figures of a row: of how many, the rate, its interval."""
+
+
+def _answers(one: Summary | TargetSummary) -> Iterator[_Figures]:
     from rejoinder.stats import percent
 
     for hint, row in one.by_hint.items():
         bounds = "" if row.interval is None else interval(row.interval)
         rate = "" if row.rate is None else percent(row.rate, row.cases, row.interval)
-        yield f"{of}hint {hint}", f"{row.recovered:,} of {row.at_risk:,}", rate, bounds, ""
+        yield f"hint {hint}", f"{row.recovered:,} of {row.at_risk:,}", rate, bounds, ""
     if one.caves is not None:
-        yield _rate_row(f"{of}caved when doubted", one.caves)
+        yield _rate_row("caved when doubted", one.caves)
 
 
 def _recovery(summary: Summary) -> list[_Figures]:
