@@ -271,6 +271,11 @@ def test_a_case_that_is_spoilt_in_every_trial_was_not_measured() -> None:
     summary = summary_of(made)
     assert summary.spoilt is not None
     assert (summary.spoilt.cases, summary.exit_code) == (1, 3)
+    assert summary.by_target["demo"].spoilt == summary.spoilt
+    several = summary_of([structs.replace(one, variant=name) for one in made for name in ("long", "short")])
+    assert [one.spoilt and one.spoilt.cases for one in several.by_variant.values()] == [1, 1]
+    assert several.spoilt is not None
+    assert several.spoilt.cases == 2
     assert summary_of(made[:1]).exit_code == 0
 
 

@@ -264,11 +264,8 @@ class Users:
     def __init__(self) -> None:
         self._kinds: Counter[str] = Counter()
         self._of = self._not_audited = 0
-
-    @property
-    def number(self) -> int:
-        """How many are spoilt."""
-        return self._kinds.total()
+        self.unmeasured = 0
+        """Cases that have only spoilt ones."""
 
     def add(self, result: Result) -> None:
         if result.user is None or result.status == "skipped":
@@ -283,9 +280,11 @@ class Users:
         self._kinds.update(other._kinds)
         self._of += other._of
         self._not_audited += other._not_audited
+        self.unmeasured += other.unmeasured
 
-    def spoilt(self, cases: int = 0) -> SpoiltCounts | None:
-        """None without any such conversation. `cases`: those that have no other."""
+    def spoilt(self) -> SpoiltCounts | None:
+        """None without any such conversation."""
         if not self._of:
             return None
-        return SpoiltCounts(self.number, self._of, dict(sorted(self._kinds.items())), self._not_audited, cases)
+        kinds = dict(sorted(self._kinds.items()))
+        return SpoiltCounts(self._kinds.total(), self._of, kinds, self._not_audited, self.unmeasured)

@@ -320,8 +320,8 @@ class _Cases:
         self._spoilt = 0
         """Of the trials of this case; the others are counted by how they ended."""
         self._passed = self._failed = 0
-        self.unmeasured: Counter[str] = Counter()
-        """Cases on each target of which every trial is spoilt."""
+        self.unmeasured: Counter[tuple[str, str | None]] = Counter()
+        """Cases on each target, in each variant, of which every trial is spoilt."""
         self.quarantined: list[QuarantinedCase] = []
 
     def add(self, result: Result) -> None:
@@ -350,7 +350,7 @@ class _Cases:
         if status == "passed":
             self._passed += 1
         elif status == "spoilt":
-            self.unmeasured[first.target] += 1
+            self.unmeasured[first.target, first.variant] += 1
         elif status != "apart":
             self._failed += 1
 
@@ -411,6 +411,10 @@ class _Tally(_Counts):
     def summary(self, run: Receipt) -> Summary:
         self._close()
         self._cases.end()
+        for (target, variant), cases in self._cases.unmeasured.items():
+            self._targets[target].conversations.users.unmeasured += cases
+            if variant is not None:
+                self._variants[variant].conversations.users.unmeasured += cases
         unfinished = run.planned - self.statuses.total() - self._apart - self._spoilt
         input_costs, output_costs = self._spending.breakdown
         targets = self._summaries(self._targets, [target for target, _ in self._asked])
@@ -464,7 +468,7 @@ class _Tally(_Counts):
         users = Users()
         for tally in self._targets.values():
             users.include(tally.conversations.users)
-        return users.spoilt(self._cases.unmeasured.total())
+        return users.spoilt()
 
     def _summaries(self, tallies: dict[str, _TargetTally], asked: list[Any]) -> dict[str, TargetSummary]:
         """Each by itself; one that stands for several targets, or several variants, has no rate either."""
