@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from hypothesis import strategies
 from msgspec import Struct
 
 from rejoinder.engine.summary import summarise
-from rejoinder.model import CheckResult, Quarantine, RawRequest, Receipt, Result, Summary, TurnResult, UsageResult
-from rejoinder.model.results import ErrorResult
+from rejoinder.model import (
+    AskedBy,
+    CheckResult,
+    Quarantine,
+    RawRequest,
+    Receipt,
+    Result,
+    Spoilt,
+    StepResult,
+    Summary,
+    TurnResult,
+    UsageResult,
+    UserResult,
+)
+from rejoinder.model.results import ErrorResult, StepStatus
 from rejoinder.model.runs import SuiteOfRun, TargetOfRun
 from rejoinder.report.formats import FORMATS
 
@@ -154,11 +167,30 @@ def hostile(text: str) -> MadeRun:
         [
             result(text, said, **changes, **lost, suite=text, target=text, file=text, variant=text),
             result("two", broken, **changes, status="error", error=ErrorResult(text, text, 1), conversation_id=text),
+            *planned_and_simulated(text, **lost),
             result("three", turn(text), **changes),
         ],
         suites=(SuiteOfRun(text, text),),
         targets=(TargetOfRun(text, text, text),),
     )
+
+
+def planned_and_simulated(text: str, **lost: Any) -> Iterator[Result]:
+    """Conversations with this text in names of turns, in words of a user, and in what is said of it."""
+    bad = check(False, check=text, reason=text, name=text)
+    over = check(False, check=f"never {text}", kind="never", reason=text, children=(check(True, name="turn 1"),))
+    turns = (
+        turn(text, prompt=text, step=1, name=text),
+        turn(text, 2, depth=0, prompt=text, passed=False, step=2, name=text, checks=(bad,)),
+        turn(text, 3, depth=1, prompt=text, passed=False, step=2, name=text, asked_by=AskedBy(2, (0,)), checks=(bad,)),
+    )
+    ways: tuple[StepStatus, ...] = ("passed", "failed", "skipped", "skipped")
+    steps = tuple(StepResult(number, text, way, None) for number, way in enumerate(ways, 1))
+    yield result("planned", *turns, steps=steps, conversation_checks=(over, bad), condition="sharded", **lost)
+    told = UserResult(2, "word", Spoilt("leak", 2, text), UsageResult(1, 1, 2), None, text)
+    said = turn(text, 2, depth=0, prompt=text, passed=False, simulated=True, checks=(bad,))
+    yield result("spoilt", turn(text, prompt=text), said, user=told, **lost)
+    yield result("doubted", turn(text), turn(text, 2, passed=False, doubts=True, checks=(bad,)), **lost)
 
 
 def mixed() -> MadeRun:

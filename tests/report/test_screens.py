@@ -27,6 +27,7 @@ from rejoinder.model.runs import DisabledTarget, QuarantinedCase, SuiteOfRun
 from rejoinder.report.block import write_block, write_facts
 from rejoinder.report.comparison import write_comparison
 from rejoinder.report.conversation import UNICODE, write_conversation
+from rejoinder.report.course import turn_to_change
 from rejoinder.report.ending import Extras, write_ending
 from rejoinder.report.estimate import Asked, Foreseen, write_estimate
 from rejoinder.report.gate import write_gate
@@ -38,6 +39,7 @@ from rejoinder.stats import wilson
 from tests.comparison.sides import Outcomes, compared, one
 from tests.golden import FORMS, check_golden
 from tests.kit import bounded
+from tests.report import courses
 from tests.report.exports import OBEYED, MadeRun, check, hostile_texts, in_error, made_run, result, turn
 
 NOW = 1_763_200_000
@@ -204,13 +206,17 @@ def recovered(name: str, **more: Any) -> Result:
 
 
 def show_case(form: Form) -> Iterator[Line]:
-    shown = lost("shipping-1", usage=UsageResult(180, 34, 214), cost=0.0002)
+    return showing(lost("shipping-1", usage=UsageResult(180, 34, 214), cost=0.0002), form)
+
+
+def showing(shown: Result, form: Form) -> Iterator[Line]:
     yield from write_block(shown, write_conversation(shown), UNICODE, form, None)
     yield EMPTY
     yield from write_facts(shown, form)
     if form.commands:
-        command = "rejoinder fork last --case shipping-1 --turn 2 --prompt TEXT"
-        yield from command_rows(((command, "say something else at turn 2"),), form.edge)
+        turn = turn_to_change(shown)
+        command = f"rejoinder fork last --case {shown.id} --turn {turn} --prompt TEXT"
+        yield from command_rows(((command, f"say something else at turn {turn}"),), form.edge)
 
 
 # The list of runs
@@ -285,6 +291,14 @@ def ending_repeats(form: Form) -> Iterable[Line]:
 SHOW = ("rejoinder show --case shipping-1", "the whole conversation")
 RESUME = ("rejoinder resume 20260102-030405-abcd", "the other 2; nothing is asked twice")
 SUPPORT = (SuiteOfRun("support.yaml", "support-bot"),)
+
+
+def ending_planned(form: Form) -> Iterable[Line]:
+    """All that can happen to planned, doubted and simulated conversations."""
+    every = [courses.failed_in_step(), courses.failed_as_a_whole(), courses.caved(), courses.spoilt()]
+    run = made_run([result("hours"), *every], suites=(SuiteOfRun("booking.yaml", "booking"),))
+    commands = (("rejoinder show --case booking", "the whole conversation"),)
+    return write_ending(run, commands, form)
 
 
 def ending_passed(form: Form) -> Iterable[Line]:
@@ -437,8 +451,13 @@ SCREENS: dict[str, Callable[[Form], Iterable[Line]]] = {
     "judge-test": judge_test,
     "judge-test-few-labels": lambda form: judge_test(form, 6),
     "show-case": show_case,
+    "show-step-failed": lambda form: showing(courses.failed_in_step(), form),
+    "show-conversation-check": lambda form: showing(courses.failed_as_a_whole(), form),
+    "show-caved": lambda form: showing(courses.caved(), form),
+    "show-spoilt": lambda form: showing(courses.spoilt(), form),
     "runs": runs,
     "ending-failing": ending_failing,
+    "ending-planned": ending_planned,
     "ending-repeats": ending_repeats,
     "ending-passed": ending_passed,
     "ending-of-one": ending_of_one,

@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from rejoinder.model import CheckResult, Result, Status, TurnResult
 from rejoinder.report.conversation import Signs
-from rejoinder.report.failure import failed_checks, named, pieces_of, spans_of
+from rejoinder.report.course import against, is_over_time, not_sent
+from rejoinder.report.course_rows import cost_parts, write_course
+from rejoinder.report.failure import pieces_of, spans_of
 from rejoinder.report.problems import columns_of, printable, printable_line
 from rejoinder.report.runs import duration_of
 from rejoinder.report.styled import Form, Line, Piece, Role, line, paragraph, safe
@@ -61,13 +63,26 @@ def _parts(result: Result, signs: Signs, only: int | None) -> Iterator[_Part]:
     for turn in result.turns:
         if only not in (None, turn.turn):
             continue
-        yield _Part("name")
+        yield _Part("quiet", f"Turn {turn.turn}:", "name")
         yield _Part(label="Prompt:")
         yield from repeat(_Part(), turn.prompt.count("\n"))
         yield from _reply(turn)
         for check in turn.checks:
             yield from _check(check, signs)
+    yield from _of_the_whole(result, signs) if only is None else ()
     yield _Part(_SIGNS[result.status], "Overall:", "name")
+
+
+def _of_the_whole(result: Result, signs: Signs) -> Iterator[_Part]:
+    if not_sent(result) is not None:
+        yield _Part("quiet")
+    if result.conversation_checks:
+        yield _Part("name")
+    for check in result.conversation_checks:
+        if is_over_time(check):
+            yield _Part(label=signs.of(check.state), label_role=_SIGNS[check.state])
+        else:
+            yield from _check(check, signs)
 
 
 def _reply(turn: TurnResult) -> Iterator[_Part]:
@@ -89,10 +104,14 @@ def _check(check: CheckResult, signs: Signs) -> Iterator[_Part]:
 
 
 def write_facts(result: Result, form: Form) -> Iterator[Line]:
-    """Why it did not pass, where the case stands, on which target it was put, and what it took. Tokens leave first
-    where there is no room, then the time."""
-    for check in failed_checks(result) if result.status == "failed" else ():
-        yield from paragraph(line(("why: ", "quiet"), (named(check), "reason"), f": {safe(check.reason)}"), form)
+    """Why it did not pass, how it went, where the case stands, on which target it was put, and what it took. Tokens
+    leave first where there is no room, then the time."""
+    for one in against(result) if result.status == "failed" else ():
+        where = f"{safe(one.where)}: " if one.where else ""
+        yield from paragraph(line((f"why: {where}", "quiet"), (safe(one.what), "reason"), f": {safe(one.why)}"), form)
+    yield from write_course(result, form)
+    if (paid := cost_parts(result)) is not None:
+        yield from paragraph(line(("cost: ", "quiet"), paid), form)
     for turn in result.turns:
         if turn.finish_reason == "length":
             yield line((f"the reply of turn {turn.turn} was cut off: it reached max_tokens", "quiet"))

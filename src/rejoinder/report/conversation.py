@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from rejoinder.model import CheckResult, Result, Status
 from rejoinder.model.results import ErrorResult
+from rejoinder.report.course import called, described, is_nested, is_over_time, not_sent, turn_words, what_it_found
 from rejoinder.report.styled import Form
 from rejoinder.report.summary import describe_spending
 
@@ -48,25 +49,37 @@ def write_conversation(
     for one in result.turns:
         if turn not in (None, one.turn):
             continue
-        yield f"  Turn {one.turn}:"
-        yield from _said("Prompt", one.prompt)
+        indent = "    " if is_nested(one, result) else "  "
+        yield f"{indent}Turn {one.turn}: {turn_words(one, result)}".rstrip()
+        yield from _said("Prompt", one.prompt, indent)
         if one.response is not None:
-            yield from _said("Response", one.response)
+            yield from _said("Response", one.response, indent)
         for check in one.checks:
-            yield from _check(check, "    ", signs)
+            yield from _check(check, f"{indent}  ", signs)
+    yield from _of_the_whole(result, signs) if turn is None else ()
     yield f"  Overall: {_overall(result, signs)}"
     for one in result.turns:
         for check in _scored(one.checks):
             when = f"Turn {one.turn} scored" if len(result.turns) > 1 else "Scored"
-            yield f"  {when} {_title(check)}: {_score(check)}"
+            yield f"  {when} {called(check)}: {_score(check)}"
     if any(one.model is not None for one in result.turns):  # what a script would use says nothing
         for one in result.turns if len(result.turns) > 1 else ():
             yield f"  Turn {one.turn} used {describe_spending(one)}"
         yield f"  Used: {describe_spending(result)}"
 
 
-def _title(check: CheckResult) -> str:
-    return _one_line(check.name or describe_check(check))
+def _of_the_whole(result: Result, signs: Signs) -> Iterator[str]:
+    """What was planned and not sent, and what checks say of the whole conversation."""
+    if (left := not_sent(result)) is not None:
+        yield f"  {left}"
+    if result.conversation_checks:
+        yield "  Conversation:"
+    for check in result.conversation_checks:
+        if is_over_time(check):  # it passes or not by when it holds, so a line for each reply would mislead
+            name = f" ({check.name})" if check.name else ""
+            yield f"    {signs.of(check.state)} {_one_line(described(check) + name)}{what_it_found(check)}"
+        else:
+            yield from _check(check, "    ", signs)
 
 
 def _scored(checks: Iterable[CheckResult]) -> Iterator[CheckResult]:
@@ -89,28 +102,19 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _said(role: str, text: str) -> Iterator[str]:
+def _said(role: str, text: str, indent: str) -> Iterator[str]:
     first, *rest = text.replace("\r\n", "\n").split("\n")
-    yield f"    {role}: {first}"
-    yield from (f"      {line}" for line in rest)
+    yield f"{indent}  {role}: {first}"
+    yield from (f"{indent}    {line}" for line in rest)
 
 
 def _check(check: CheckResult, indent: str, signs: Signs) -> Iterator[str]:
     # Where only the kind of a check is shown, its name tells several of them apart.
     name = f" ({check.name})" if check.name and " " not in check.check else ""
-    title = (describe_check(check) + name).replace("\r\n", " ").replace("\n", " ")
-    yield f"{indent}{signs.of(check.state)} {title}"
+    title = (described(check) + name).replace("\r\n", " ").replace("\n", " ")
+    yield f"{indent}{signs.of(check.state)} {title}{what_it_found(check)}"
     for child in check.children:
         yield from _check(child, f"{indent}  ", signs)
-
-
-def describe_check(check: CheckResult) -> str:
-    """`match *72*` as `match "*72*"`: texts in quotes, numbers and truth values without."""
-    label = check.check
-    start = f"{check.kind or label.partition(' ')[0]} "
-    if check.value is not None or not label.startswith(start):
-        return label
-    return f'{start}"{label.removeprefix(start)}"'
 
 
 def _overall(result: Result, signs: Signs) -> str:

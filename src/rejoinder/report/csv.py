@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from rejoinder.model import Result
+from rejoinder.report.course import audit_words, steps_words
 from rejoinder.report.inert import shorten, visible
 from rejoinder.report.runs import Run, duration_of
 from rejoinder.report.transcript import reasons_of
@@ -46,6 +47,10 @@ COLUMNS: dict[str, Callable[[Result], Cell]] = {
     "file": lambda result: result.file,
     "line": lambda result: result.line,
     "quarantine_until": lambda result: result.quarantine.until if result.quarantine is not None else None,
+    "steps": lambda result: steps_words(result) or None,
+    "condition": lambda result: result.condition,
+    "stopped_by": lambda result: result.user.stopped_by if result.user is not None else None,
+    "audit": lambda result: audit_words(result.user) if result.user is not None else None,
 }
 
 

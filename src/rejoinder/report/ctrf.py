@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from rejoinder.model import CaseStatus, Result, TurnResult
+from rejoinder.model import CaseStatus, CheckResult, Result, TurnResult
+from rejoinder.report.course import course_words, step_words, turn_words
 from rejoinder.report.inert import to_json, visible
 from rejoinder.report.runs import Run, Tried, milliseconds, name_of, tried_cases
-from rejoinder.report.transcript import reasons_of, short_line, write_transcript
+from rejoinder.report.transcript import MOST_CHECKS, reasons_of, short_line, write_transcript
 from rejoinder.stats import wilson
 
 SPEC_VERSION = "1.0.0"
@@ -77,7 +78,7 @@ def _test(test: Tried, name: str) -> dict[str, Any]:
         "tags": list(first.tags),
         "labels": _labels(first),
         "flaky": test.is_flaky,
-        "steps": [_step(turn) for turn in result.turns],
+        "steps": [*(_step(turn, result) for turn in result.turns), *_not_sent(result)],
         "stdout": list(write_transcript(result)),
         "extra": _extra(test),
     }
@@ -98,23 +99,51 @@ def _test(test: Tried, name: str) -> dict[str, Any]:
 
 def _labels(result: Result) -> dict[str, str]:
     labels = {"target": result.target, "title": short_line(result.title)}
-    return labels if result.variant is None else {**labels, "variant": result.variant}
+    labels |= {} if result.variant is None else {"variant": result.variant}
+    return labels if result.condition is None else {**labels, "condition": result.condition}
 
 
-def _step(turn: TurnResult) -> dict[str, Any]:
+def _step(turn: TurnResult, result: Result) -> dict[str, Any]:
     status = "passed" if turn.passed else "other" if turn.response is None else "failed"
-    checks = [{"check": short_line(check.check), "state": check.state, "score": check.score} for check in turn.checks]
-    return {"name": f"turn {turn.turn}: {short_line(turn.prompt)}", "status": status, "extra": {"checks": checks}}
+    extra: dict[str, Any] = {"checks": [_check(check) for check in turn.checks]}
+    if turn.step is not None:
+        extra |= {"step": turn.step, "name": turn.name, "depth": turn.depth}
+    words = turn_words(turn, result)
+    what = f" ({short_line(words)})" if words else ""
+    return {"name": f"turn {turn.turn}{what}: {short_line(turn.prompt)}", "status": status, "extra": extra}
+
+
+def _check(check: CheckResult) -> dict[str, Any]:
+    return {"check": short_line(check.check), "state": check.state, "score": check.score}
+
+
+def _not_sent(result: Result) -> Iterator[dict[str, Any]]:
+    for step in result.steps:
+        if step.status == "skipped":
+            name = short_line(step_words(step.step, len(result.steps), step.name))
+            yield {"name": f"{name}: not sent", "status": "skipped", "extra": {"step": step.step}}
 
 
 def _extra(test: Tried) -> dict[str, Any]:
     extra: dict[str, Any] = {"trials": test.trials, "passed": test.passed, "turns": test.turns, "cost_usd": test.cost}
     if test.first.needed is not None:
         extra["needed"] = test.first.needed
+    extra |= _course(test.deciding)
     if test.trials == 1:
         return {**extra, "score": test.first.score, "succeeded_on_turn": test.first.succeeded_on_turn}
     interval = wilson(test.passed, test.finished) if test.finished else None
     return extra if interval is None else {**extra, "pass_rate": test.passed / test.finished, "interval": interval}
+
+
+def _course(result: Result) -> dict[str, Any]:
+    """Of planned and simulated conversations, and of those that are checked as a whole."""
+    found: dict[str, Any] = {label: short_line(text) for label, text in course_words(result) if label != "steps"}
+    if result.steps:
+        found["steps"] = [{"step": one.step, "name": one.name, "status": one.status} for one in result.steps]
+    if result.conversation_checks:
+        checks = result.conversation_checks[:MOST_CHECKS]
+        found["conversation_checks"] = [{**_check(one), "reason": short_line(one.reason)} for one in checks]
+    return found
 
 
 def _milliseconds(seconds: float) -> int:

@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from rejoinder.model import Result, Summary
 from rejoinder.model.runs import BudgetUse
-from rejoinder.report.failure import failed_checks, named, write_failure
+from rejoinder.report.course import against, recovery_words, spoilt_of
+from rejoinder.report.failure import LONGEST_ID, write_failure
 from rejoinder.report.found import Alike, Found, column_of, groups_of, look_through
 from rejoinder.report.problems import columns_of
 from rejoinder.report.run_tables import write_conditions, write_grid, write_groups, write_recovery
@@ -95,6 +96,7 @@ def _screen(run: Run, commands: Commands, form: Form, extras: Extras) -> Iterato
     found, summary = look_through(run), run.summary
     if not found.columns:  # the grid has them
         yield from _recovered(found, form)
+    yield from _spoilt(found, form)
     yield from _errors(run, found, form, extras.traceback)
     yield from _failures(run, found, form)
     yield from _strips(run, found, form)
@@ -124,18 +126,35 @@ def _recovered(found: Found, form: Form) -> Iterator[Line]:
     ids = [safe(result.id) for result in found.recovered.shown]
     longest = _longest(ids, 32)
     for result, name in zip(found.recovered.shown, ids, strict=True):
-        first = next((check for check in result.turns[0].checks if not check.passed), None)
-        why = "" if first is None else f"after {named(first)} failed"
-        turn = f"turn {len(result.turns)}"
+        turn, why = recovery_words(result)
         if not form.symbols:
-            yield (*mark("↻", form), Piece(", ".join(filter(None, (name, turn, form.cut(why, 0))))))
+            yield (*mark("↻", form), Piece(", ".join(filter(None, (name, turn, form.cut(safe(why), 0))))))
             continue
         start = (*mark("↻", form), Piece(f"{form.cut(name, longest).ljust(longest)}  "), Piece(turn, "recovered"))
         room = form.room - width_of_line(start)
-        yield (*start, Piece(form.cut(f"  {why}" if why else "", max(8, room)), "quiet"))
+        yield (*start, Piece(form.cut(f"  {safe(why)}" if why else "", max(8, room)), "quiet"))
     if found.recovered.left:
         yield (*mark("↻", form), Piece(f"and {found.recovered.left:,} more", "quiet"))
     if found.recovered.shown:
+        yield EMPTY
+
+
+def _spoilt(found: Found, form: Form) -> Iterator[Line]:
+    """`! return-2  spoilt by its user, not counted: leaked at turn 3: it gives the answer away: ...`"""
+    for result in found.spoilt.shown:
+        told = form.cut(safe(spoilt_of(result) or ""), 2 * form.room)
+        name = form.cut(safe(result.id), LONGEST_ID)
+        gap = "  " if form.symbols else ": "
+        row = (
+            *mark("!", form),
+            Piece(name + gap),
+            Piece("spoilt by its user, not counted", "warn"),
+            Piece(f": {told}"),
+        )
+        yield from paragraph(row, form)
+    if found.spoilt.left:
+        yield (*mark("!", form), Piece(f"and {found.spoilt.left:,} more were spoilt", "quiet"))
+    if found.spoilt.number:
         yield EMPTY
 
 
@@ -146,12 +165,12 @@ def _errors(run: Run, found: Found, form: Form, traceback: str | None) -> Iterat
         yield from paragraph(line(("error: ", "fail"), text), form)
         yield EMPTY
     told = {disabled.message for disabled in run.run.given_up}
-    for message, group in found.alike.items():
+    for message, group in found.errors.alike.items():
         if not any(one in message for one in told):
             yield from _alike(message, group, run, form)
             yield EMPTY
-    if found.other_errors:
-        yield line((f"and {count(found.other_errors, 'other error')}", "quiet"))
+    if found.errors.others:
+        yield line((f"and {count(found.errors.others, 'other error')}", "quiet"))
         yield EMPTY
     if traceback is not None:
         yield line((f"traceback: {safe(traceback)}", "quiet"))
@@ -208,9 +227,10 @@ def _longest(texts: Iterable[str], most: int) -> int:
 
 def _failure_line(result: Result, column: str, widths: tuple[int, int], form: Form) -> Line:
     """`✗ refund  terse  icontains "receipt": not in the reply  < You can bring it back.`"""
-    checks = failed_checks(result)
-    why = f"{form.cut(named(checks[0]), form.room)}: {safe(checks[0].reason)}" if checks else ""
-    last = result.turns[-1].response if result.turns else None
+    found = against(result)[:1]
+    why = next((safe(": ".join(filter(None, (one.where, one.what, one.why)))) for one in found), "")
+    decided = found[0].turn if found and found[0].turn is not None else result.turns[-1] if result.turns else None
+    last = None if decided is None else decided.response
     reply = "" if last is None else safe(last[:PARAGRAPH]) or "(empty reply)"
     if not form.symbols:
         where = f" on {safe(column)}" if column else ""

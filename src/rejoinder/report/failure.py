@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
+from msgspec import structs
+
 from rejoinder.model import CheckResult, Result, TurnResult
-from rejoinder.report.conversation import describe_check, error_lines
+from rejoinder.report.conversation import error_lines
+from rejoinder.report.course import Against, against, caved_at, doubted_turns, turn_words, turns_of
+from rejoinder.report.course_rows import write_course
 from rejoinder.report.problems import columns_of, printable
 from rejoinder.report.styled import Form, Line, Piece, Role, beside, line, mark, safe, wrap
 from rejoinder.report.words import count
@@ -45,36 +49,32 @@ def _id(result: Result) -> str:
     return text if columns_of(text) <= LONGEST_ID else f"{text[:15]}…{text[-15:]}"
 
 
-def failed_checks(result: Result) -> list[CheckResult]:
-    """Those that decided against it, or that could not be graded."""
-    return [check for check in result.deciding_checks if not check.passed]
-
-
-def named(check: CheckResult) -> str:
-    return safe(check.name or describe_check(check))
-
-
 def write_failure(result: Result, form: Form, right: str) -> Iterator[Line]:
     yield from title_of(result, form, right)
-    checks = failed_checks(result)
+    found = against(result)
     if result.error is not None and result.status == "error":
         first, *difference = error_lines(result.error)
-        checks = [check for check in checks if safe(check.reason.split("\n")[0]) not in safe(first)]
+        found = [one for one in found if safe(one.why.split("\n")[0]) not in safe(first)]
         yield from _indented(line((form.cut(safe(first), 4 * form.room), "reason")), form)
         yield from (
             line((f"    {form.cut(printable(row), form.room - 4)}", "quiet")) for row in difference[:MOST_LINES]
         )
-    for check in checks[:MOST_CHECKS]:
-        yield from islice(_indented(_why(check, form), form), 2)
-    if len(checks) > MOST_CHECKS:
-        yield line((f"  and {count(len(checks) - MOST_CHECKS, 'more check')}", "quiet"))
-    if result.turns:
-        yield from _said(result.turns[-1], checks, form, is_first=len(result.turns) == 1)
+    for one in found[:MOST_CHECKS]:
+        yield from islice(_indented(_why(one, form), form), 2)
+    if len(found) > MOST_CHECKS:
+        yield line((f"  and {count(len(found) - MOST_CHECKS, 'more check')}", "quiet"))
+    yield from _exchange(result, found, form)
+    inner = form if form.width is None else structs.replace(form, width=form.room - 2)
+    yield from ((Piece("  "), *row) for row in write_course(result, inner))
 
 
-def _why(check: CheckResult, form: Form) -> Line:
-    label, name = "" if form.symbols else "check: ", form.cut(named(check), form.room)
-    return line(label, (name, "reason"), f": {form.cut(safe(check.reason), 2 * form.room)}{_score(check)}")
+def _why(one: Against, form: Form) -> Line:
+    """In a plan, where it is comes first: `step 2 of 5, party: contains "four": not in the reply`."""
+    label = "" if form.symbols else "check: "
+    before = (f"{form.cut(safe(one.where), form.room // 2)}: ", "quiet") if one.where else label
+    score = "" if one.check is None else _score(one.check)
+    behind = f": {form.cut(safe(one.why), 2 * form.room)}{score}"
+    return line(before, (form.cut(safe(one.what), form.room), "reason"), behind)
 
 
 def _indented(row: Line, form: Form) -> Iterator[Line]:
@@ -100,19 +100,68 @@ def _score(check: CheckResult) -> str:
     return f" ({check.score:.2g}, needs {check.threshold:.2g}{votes})"
 
 
-def _said(turn: TurnResult, checks: Sequence[CheckResult], form: Form, *, is_first: bool) -> Iterator[Line]:
+def _exchange(result: Result, found: Sequence[Against], form: Form) -> Iterator[Line]:
+    """What was said last, where it went wrong: the planned turn and its follow-up, or the turn that decided."""
+    shown = _shown_turns(result, found)
+    for place, turn in enumerate(shown):
+        points = [one.points for one in found if one.turn is turn and one.points is not None]
+        if turn is caved_at(result):
+            points = [check for check in turn.checks if not check.passed]
+        indent = "    " if place else "  "
+        missing = turn.turn - shown[place - 1].turn - 1 if place else 0
+        if missing:
+            yield line((f"    {form.dots} {count(missing, 'more turn')}", "quiet"))
+        if not place and turn is not result.turns[-1] and found and found[0].where == "conversation":
+            words = turn_words(turn, result)
+            yield line((f"  turn {turn.turn}{f', {safe(words)}' if words else ''}", "quiet"))
+        if place or not _is_title(turn, result):
+            yield _asked(turn, result, indent, form)
+        yield from _replied(turn, points, indent, form, is_short=len(shown) > 1 and not place)
+
+
+def _shown_turns(result: Result, found: Sequence[Against]) -> list[TurnResult]:
+    """One turn, or two: the one that was answered back to, and what came of it."""
+    if not result.turns:
+        return []
+    decided = found[0].turn if found and found[0].turn is not None else None
+    last = decided or result.turns[-1]
+    caved = caved_at(result)
+    if caved is not None and caved.step == last.step:
+        return [doubted_turns(result)[0], caved]
+    if last.step is not None and last.depth and found and found[0].where != "conversation":
+        return [turns_of(result, last.step)[0], last]
+    return [last]
+
+
+def _is_title(turn: TurnResult, result: Result) -> bool:
     """The prompt of a first turn is the title already, unless it is a whole conversation."""
-    asked, replied = ("> ", "< ") if form.symbols else ("asked: ", "replied: ")
-    if not is_first:
-        yield line("  ", (f"{asked}{form.cut(safe(turn.prompt), form.room - 4)}", "quiet"))
+    return turn.turn == 1 and not turn.simulated and (len(result.turns) == 1 or result.name is None)
+
+
+def _asked(turn: TurnResult, result: Result, indent: str, form: Form) -> Line:
+    by_user = result.user is not None and not turn.depth
+    label = ("user > " if by_user else "> ") if form.symbols else ("user said: " if by_user else "asked: ")
+    room = form.room - len(indent) - len(label)
+    return line(indent, (f"{label}{form.cut(safe(turn.prompt), room)}", "quiet"))
+
+
+def _replied(
+    turn: TurnResult, points: Sequence[CheckResult], indent: str, form: Form, *, is_short: bool
+) -> Iterator[Line]:
+    label = "< " if form.symbols else "replied: "
     if turn.response is None:
-        yield line("  ", (f"{replied}(no reply)", "quiet"))
+        yield line(indent, (f"{label}(no reply)", "quiet"))
         return
-    rows = reply_rows(turn.response, spans_of(checks), form.room - 4, form.dots)
+    room = form.room - len(indent) - 2
+    if is_short:
+        said = form.cut(safe(turn.response[:MOST_LOOKED_AT]), room) or "(empty reply)"
+        yield line((f"{indent}{label}", "quiet"), said)
+        return
+    rows = reply_rows(turn.response, spans_of(points), room, form.dots)
     for place, row in enumerate(rows):
-        yield (Piece(f"  {replied}" if place == 0 else "    ", "quiet"), *row)
+        yield (Piece(f"{indent}{label}" if place == 0 else f"{indent}  ", "quiet"), *row)
     if turn.finish_reason == "length":
-        yield line(("    (cut off: it reached max_tokens)", "quiet"))
+        yield line((f"{indent}  (cut off: it reached max_tokens)", "quiet"))
 
 
 def reply_rows(reply: str, spans: Iterable[tuple[int, int]], room: int, dots: str = "…") -> list[Line]:

@@ -43,6 +43,13 @@ class Alike(Struct):
     number: int = 0
 
 
+class Errors(Struct):
+    alike: dict[str, Alike]
+    """By their words."""
+    others: int = 0
+    """Those beyond `MOST_ROWS` different ones."""
+
+
 class Listed(Generic[_T]):
     """The first of many, and how many there are."""
 
@@ -71,13 +78,12 @@ class Found(Struct):
     are_variants: bool = False
     """Are the columns variants of one suite, where the first is what the others change?"""
     recovered: Listed[Result] = field(default_factory=lambda: Listed(MOST_RECOVERED))
+    spoilt: Listed[Result] = field(default_factory=lambda: Listed(MOST_RECOVERED))
+    """Conversations that a simulated user has spoilt: they count nothing, and are told all the same."""
     failed: Listed[Tried] = field(default_factory=lambda: Listed(MOST_FAILED))
     uneven: Listed[Tried] = field(default_factory=lambda: Listed(MOST_STRIPS))
     """Cases of several trials that did not all pass."""
-    alike: dict[str, Alike] = field(default_factory=dict[str, Alike])
-    """Errors by their words."""
-    other_errors: int = 0
-    """Those beyond `MOST_ROWS` different ones."""
+    errors: Errors = field(default_factory=lambda: Errors({}))
     steady: int = 0
     """Cases of several trials that all passed."""
     grid: dict[tuple[str, str], Row] = field(default_factory=dict[tuple[str, str], Row])
@@ -106,6 +112,8 @@ def look_through(run: Run) -> Found:
     for case in tried_cases(run):
         if found.columns:
             _place(found, case, column_of(case.first, summary))
+        if case.spoilt is not None:
+            found.spoilt.add(case.spoilt)
         if case.status == "passed" and case.trials == 1 and case.first.recovered:
             found.recovered.add(case.first)
         if case.trials > 1 and case.status not in ("apart", "spoilt"):
@@ -129,10 +137,11 @@ def _columns(summary: Summary) -> tuple[str, ...]:
 
 
 def _add_error(found: Found, case: Tried, message: str) -> None:
-    if message not in found.alike and len(found.alike) >= MOST_ROWS:
-        found.other_errors += 1
+    errors = found.errors
+    if message not in errors.alike and len(errors.alike) >= MOST_ROWS:
+        errors.others += 1
         return
-    group = found.alike.setdefault(message, Alike(case, []))
+    group = errors.alike.setdefault(message, Alike(case, []))
     group.number += 1
     if len(group.ids) < MOST_IDS:
         group.ids.append(case.first.id)

@@ -46,8 +46,8 @@ def write_step_summary(run: Run, path: Path, against: Against | None = None) -> 
 
 
 def write_annotations(run: Run, most: int = MOST_ANNOTATIONS, folder: str = "") -> Iterator[str]:
-    """Lines for standard output, one for each case that did not pass; those in quarantine are counted. `folder`: where
-    the project lies in the repository."""
+    """Lines for standard output, one for each case that did not pass or was not measured; those in quarantine are
+    counted. `folder`: where the project lies in the repository."""
     shown = left_out = apart = 0
     for test in tried_cases(run):
         apart += test.status == "apart" and test.passed < test.finished

@@ -14,6 +14,7 @@ import msgspec
 
 from rejoinder.model import ChatMessage, CheckResult, Result, ToolCall, TurnResult, UsageResult
 from rejoinder.model.runs import Rates, RunStatus
+from rejoinder.report.course import audit_words
 from rejoinder.report.inert import shorten, to_json, visible
 from rejoinder.report.runs import Run, bounded, duration_of, milliseconds
 from rejoinder.report.transcript import reasons_of
@@ -237,6 +238,10 @@ def _metadata(result: Result) -> Data:
         "status": result.status,
         "quarantine_until": None if result.quarantine is None else result.quarantine.until,
         "succeeded_on_turn": result.succeeded_on_turn,
+        "steps": list(result.steps) or None,
+        "condition": result.condition,
+        "stopped_by": None if result.user is None else result.user.stopped_by,
+        "audit": None if result.user is None else audit_words(result.user),
         "file": result.file or None,
         "line": result.line or None,
         "cost_usd": result.cost,
@@ -248,7 +253,8 @@ def _metadata(result: Result) -> Data:
 def _scores(result: Result) -> Data | None:
     if result.status not in ("passed", "failed"):
         return None
-    checks = [_check(turn, check) for turn in result.turns for check in turn.checks]
+    checks = [_check(turn.turn, check) for turn in result.turns for check in turn.checks]
+    checks += [_check(None, check) for check in result.conversation_checks]
     score: Data = {
         "value": "C" if result.passed else "I",
         "answer": result.turns[-1].response if result.turns else None,
@@ -258,9 +264,10 @@ def _scores(result: Result) -> Data | None:
     return {"rejoinder": score}
 
 
-def _check(turn: TurnResult, check: CheckResult) -> Data:
+def _check(turn: int | None, check: CheckResult) -> Data:
+    """Without a turn it looks at the whole conversation."""
     return {
-        "turn": turn.turn,
+        "turn": turn,
         "check": check.check,
         "state": check.state,
         "score": check.score,

@@ -13,9 +13,10 @@ from xml.sax.saxutils import escape, quoteattr
 from msgspec import Struct
 
 from rejoinder.model import CaseStatus
+from rejoinder.report.course import course_words
 from rejoinder.report.inert import one_line
 from rejoinder.report.runs import Run, Tried, name_of, tried_cases
-from rejoinder.report.transcript import reasons_of, write_transcript
+from rejoinder.report.transcript import reasons_of, short_line, write_transcript
 from rejoinder.stats import wilson
 
 _TAGS: dict[CaseStatus, str] = {
@@ -115,6 +116,7 @@ def _properties(test: Tried) -> Iterator[tuple[str, str]]:
     if first.title != first.id:
         yield "rejoinder.title", first.title
     yield from (("rejoinder.tag", tag) for tag in first.tags)
+    yield from ((f"rejoinder.{label}", short_line(text)) for label, text in course_words(test.deciding))
     yield "rejoinder.turns", str(test.turns)
     if test.cost is not None:
         yield "rejoinder.cost_usd", f"{test.cost:.6g}"

@@ -13,8 +13,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from rejoinder.model import ChatMessage, CheckResult, Result, ToolCall, TurnResult
+from rejoinder.model import ChatMessage, CheckResult, Result, Spoilt, ToolCall, TurnResult, UserResult
 from rejoinder.model.runs import TargetOfRun
+from rejoinder.report.course import audit_words
 from rejoinder.report.inert import shorten, to_json
 from rejoinder.report.runs import LATEST_MS, Run, bounded, milliseconds
 
@@ -132,6 +133,10 @@ class _Trace:
             "rejoinder.succeeded_on_turn": result.succeeded_on_turn,
             "rejoinder.cost_usd": result.cost,
             "rejoinder.tags": result.tags or None,
+            "rejoinder.steps": tuple([step.status for step in result.steps]) or None,
+            "rejoinder.condition": result.condition,
+            "rejoinder.user.stopped_by": None if result.user is None else result.user.stopped_by,
+            "rejoinder.user.audit": None if result.user is None else self._audit(result.user),
             "rejoinder.quarantine_until": None if result.quarantine is None else result.quarantine.until,
         }
         status: Data = {"code": _ERROR if result.status == "error" else _OK}
@@ -141,7 +146,16 @@ class _Trace:
         start = self._times[0].start if self._times else 0
         end = self._times[-1].end if self._times else start
         span = _span(f"invoke_workflow {shorten(result.suite, 200)}", _INTERNAL, _Times(start, end), attributes)
+        if result.conversation_checks:
+            # Without their parts: what a rule over time saw of single replies is no verdict on them.
+            span["events"] = [self._event(check, end) for check in result.conversation_checks[:MOST_CHECKS]]
         return {"traceId": self._id, "spanId": span_id, **span, "status": status}
+
+    def _audit(self, user: UserResult) -> str:
+        """The evidence quotes what was said."""
+        if self._content or not isinstance(user.spoilt, Spoilt):
+            return shorten(audit_words(user), LONGEST_TEXT)
+        return f"spoilt: {user.spoilt.kind} at turn {user.spoilt.turn}"
 
     def _turn(self, turn: TurnResult, times: _Times, parent: str) -> Data:
         target = self._target or TargetOfRun(self._result.target, "", None)
@@ -161,6 +175,9 @@ class _Trace:
             "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens or None,
             "rejoinder.turn": turn.turn,
             "rejoinder.depth": turn.depth,
+            "rejoinder.step": turn.step,
+            "rejoinder.step.name": turn.name,
+            "rejoinder.simulated": turn.simulated or None,
             "rejoinder.passed": turn.passed,
             "rejoinder.cost_usd": turn.cost,
             "rejoinder.request_id": turn.request_id,

@@ -9,7 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from rejoinder.model import CaseStatus, Receipt, Result, Spoilt, Status, Summary, judge_case
+from rejoinder.model import CaseStatus, Receipt, Result, Status, Summary, judge_case
+from rejoinder.report.course import spoilt_of
 
 MOST_KEPT = 3
 """Trials of a case whose conversations are kept to be shown."""
@@ -77,8 +78,8 @@ class Tried(Struct, frozen=True, kw_only=True):
     """The conversation that says why the case ended as it did."""
     listed: tuple[Trial, ...]
     """At most `MOST_LISTED`."""
-    spoilt: int = 0
-    """Trials that a simulated user spoilt."""
+    spoilt: Result | None = None
+    """The first that a simulated user has spoilt."""
 
     @property
     def trials(self) -> int:
@@ -107,17 +108,10 @@ class Tried(Struct, frozen=True, kw_only=True):
     def apart(self) -> str | None:
         """Why a case decides nothing, and how it went all the same; None for one that counts."""
         if self.status == "spoilt":
-            return _spoilt_by(self.first)
+            return f"spoilt by its simulated user, which {spoilt_of(self.spoilt or self.first)}"
         if self.status != "apart" or self.first.quarantine is None:
             return None
         return f"in quarantine until {self.first.quarantine.until}: {self.first.quarantine.reason}; {self.counted}"
-
-
-def _spoilt_by(result: Result) -> str:
-    """`spoilt by its simulated user: leak at turn 3: it gives the answer away: ...`"""
-    found = result.user.spoilt if result.user is not None else None
-    what = f": {found.kind} at turn {found.turn}: {found.evidence}" if isinstance(found, Spoilt) else ""
-    return f"spoilt by its simulated user{what}"
 
 
 def tried_cases(run: Run) -> Iterator[Tried]:
@@ -134,14 +128,14 @@ def _join(trials: Iterator[Result], day: str) -> Tried:
     kept: list[Result] = []
     firsts: dict[Status, Result] = {}
     listed: list[Trial] = []
-    spoilt = 0
+    spoilt: list[Result] = []
     for result in chain((first,), trials):
         taken_s = duration_of(result)
         duration_s += taken_s
         turns += len(result.turns)
         cost = None if cost is None or result.cost is None else cost + result.cost
         if result.is_spoilt:
-            spoilt += 1
+            spoilt.append(result)
             continue
         statuses[result.status] = statuses.get(result.status, 0) + 1
         firsts.setdefault(result.status, result)
@@ -152,7 +146,7 @@ def _join(trials: Iterator[Result], day: str) -> Tried:
         elif result.status != "passed":
             kept.append(result)
         del kept[MOST_KEPT:]
-    status = judge_case(statuses, first, day, spoilt)
+    status = judge_case(statuses, first, day, len(spoilt))
     return Tried(
         status=status,
         first=first,
@@ -163,7 +157,7 @@ def _join(trials: Iterator[Result], day: str) -> Tried:
         kept=tuple(kept) or (first,),
         deciding=next((firsts[one] for one in _WORST if one in firsts and status in ("apart", one)), first),
         listed=tuple(listed),
-        spoilt=spoilt,
+        spoilt=spoilt[0] if spoilt else None,
     )
 
 

@@ -1,8 +1,9 @@
 """TOON for reading by models: three tables instead of nested records, because only tables are shorter than JSON.
 
-`results` has a row for each conversation, `turns` one for each turn, `checks` one for each check; the column `result`
-counts conversations from 1. The rows are encoded by toon-format, some hundred at a time. Characters that a terminal
-would obey are written as escapes.
+`results` has a row for each conversation, `turns` one for each turn, `checks` one for each check, which has no turn
+where it looks at the whole conversation; the column `result` counts conversations from 1. A run with plans has `steps`,
+too, and one with simulated users or sharded tasks `courses`. The rows are encoded by toon-format, some hundred at a
+time. Characters that a terminal would obey are written as escapes.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from rejoinder.model import CheckResult, Result
+from rejoinder.report.course import audit_words
 from rejoinder.report.inert import OBEYED, to_json
 from rejoinder.report.runs import Run
 
 BATCH = 500
 Row = dict[str, Any]
+_Rows: TypeAlias = Callable[[Iterable[Result]], Iterator[Row]]
 _MARK = "\x1a"
 """Stands before the code of a character, until the text is encoded."""
 _OBEYED = re.compile(f"[{OBEYED}]")
@@ -59,15 +62,20 @@ def write(run: Run) -> Iterator[str]:
         },
     }
     yield _inert(encode(_marked(head)))
-    for name, rows in _TABLES.items():
+    for name, rows in _tables(run):
         yield from _table(name, rows, run.results)
     yield "\n"
+
+
+def _tables(run: Run) -> Iterator[tuple[str, _Rows]]:
+    yield from _TABLES.items()
+    yield from ((name, rows) for name, rows in _RARE.items() if next(rows(run.results), None) is not None)
 
 
 def measure(run: Run) -> Saving:
     """How much shorter the tables are than the same tables as JSON."""
     toon = in_json = 0
-    for name, rows in _TABLES.items():
+    for name, rows in _tables(run):
         toon += sum(map(len, _table(name, rows, run.results)))
         in_json += len(f'"{name}":[],') + sum(len(to_json(row)) + 1 for row in rows(run.results))
     return Saving(toon, in_json)
@@ -75,10 +83,10 @@ def measure(run: Run) -> Saving:
 
 def tables(run: Run) -> dict[str, list[Row]]:
     """The same tables as data, for a run that fits into memory."""
-    return {name: list(rows(run.results)) for name, rows in _TABLES.items()}
+    return {name: list(rows(run.results)) for name, rows in _tables(run)}
 
 
-def _table(name: str, rows: Callable[[Iterable[Result]], Iterator[Row]], results: Iterable[Result]) -> Iterator[str]:
+def _table(name: str, rows: _Rows, results: Iterable[Result]) -> Iterator[str]:
     """A header with the number of rows, so the results are read twice; then the rows, each on a line."""
     from toon_format import encode
 
@@ -130,9 +138,35 @@ def _checks(results: Iterable[Result]) -> Iterator[Row]:
     for number, result in enumerate(results, 1):
         for turn in result.turns:
             yield from (_check(number, turn.turn, check) for check in turn.checks)
+        yield from (_check(number, None, check) for check in result.conversation_checks)
 
 
-def _check(result: int, turn: int, check: CheckResult) -> Row:
+def _steps(results: Iterable[Result]) -> Iterator[Row]:
+    for number, result in enumerate(results, 1):
+        for step in result.steps:
+            turns = [turn.turn for turn in result.turns if turn.step == step.step]
+            yield {
+                "result": number,
+                "step": step.step,
+                "name": step.name,
+                "status": step.status,
+                "score": step.score,
+                "first_turn": turns[0] if turns else None,
+            }
+
+
+def _courses(results: Iterable[Result]) -> Iterator[Row]:
+    for number, result in enumerate(results, 1):
+        if result.user is not None or result.condition is not None:
+            yield {
+                "result": number,
+                "condition": result.condition,
+                "stopped_by": None if result.user is None else result.user.stopped_by,
+                "audit": None if result.user is None else audit_words(result.user),
+            }
+
+
+def _check(result: int, turn: int | None, check: CheckResult) -> Row:
     return {
         "result": result,
         "turn": turn,
@@ -143,7 +177,9 @@ def _check(result: int, turn: int, check: CheckResult) -> Row:
     }
 
 
-_TABLES = {"results": _results, "turns": _turns, "checks": _checks}
+_TABLES: dict[str, _Rows] = {"results": _results, "turns": _turns, "checks": _checks}
+_RARE: dict[str, _Rows] = {"steps": _steps, "courses": _courses}
+"""Tables that most runs have no row of."""
 
 
 def _marked(value: Any) -> Any:

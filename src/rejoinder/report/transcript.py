@@ -6,10 +6,10 @@ characters that a build server takes for a command.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rejoinder.model import CheckResult, Result
-from rejoinder.report.conversation import describe_check
+from rejoinder.report.course import Against, against, course_words, described, not_sent, turn_words, what_it_found
 from rejoinder.report.inert import one_line, shorten, visible
 
 LONGEST_TEXT = 10_000
@@ -21,16 +21,27 @@ MOST_CHECKS = 50
 
 def write_transcript(result: Result, longest: int = LONGEST_TEXT) -> Iterator[str]:
     for turn in result.turns:
-        yield f"Turn {turn.turn}"
-        yield from _said("prompt", turn.prompt, longest)
+        words = turn_words(turn, result)
+        yield f"Turn {turn.turn}: {short_line(words)}" if words else f"Turn {turn.turn}"
+        yield from _said("user" if result.user is not None and not turn.depth else "prompt", turn.prompt, longest)
         if turn.response is not None:
             yield from _said("reply", turn.response, longest)
-        for check in turn.checks[:MOST_CHECKS]:
-            yield f"  {check.state} {short_line(describe_check(check))}"
-        if len(turn.checks) > MOST_CHECKS:
-            yield f"  and {len(turn.checks) - MOST_CHECKS} more checks"
+        yield from _checked(turn.checks)
+    if (left := not_sent(result)) is not None:
+        yield short_line(left)
+    if result.conversation_checks:
+        yield "Conversation"
+        yield from _checked(result.conversation_checks)
+    yield from (f"{label}: {short_line(text)}" for label, text in course_words(result))
     if result.error is not None:
         yield f"  error on turn {result.error.turn}: {short_line(result.error.message)}"
+
+
+def _checked(checks: Sequence[CheckResult]) -> Iterator[str]:
+    for check in checks[:MOST_CHECKS]:
+        yield f"  {check.state} {short_line(described(check))}{short_line(what_it_found(check))}"
+    if len(checks) > MOST_CHECKS:
+        yield f"  and {len(checks) - MOST_CHECKS} more checks"
 
 
 def _said(role: str, text: str, longest: int) -> Iterator[str]:
@@ -43,13 +54,11 @@ def reasons_of(result: Result) -> Iterator[str]:
     if result.status == "error" and result.error is not None:
         yield short_line(result.error.message)
     elif result.status == "failed":
-        failed = [check for check in result.deciding_checks if not check.passed]
-        yield from (_reason(check) for check in failed[:MOST_CHECKS])
+        yield from map(_reason, against(result)[:MOST_CHECKS])
 
 
-def _reason(check: CheckResult) -> str:
-    title = short_line(check.name or describe_check(check))
-    return f"{title}: {short_line(check.reason)}" if check.reason else title
+def _reason(one: Against) -> str:
+    return ": ".join(short_line(text) for text in (one.where, one.what, one.why) if text)
 
 
 def short_line(text: str) -> str:
