@@ -15,7 +15,8 @@ from typing import TextIO
 from rejoinder.cli.output import is_screen, look, size_of, wants_colour, width_of
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.plan import Job
-from rejoinder.model import Outcome
+from rejoinder.model import Outcome, Spoilt
+from rejoinder.report.course import step_words
 from rejoinder.report.problems import columns_of
 from rejoinder.report.styled import PARAGRAPH, Line, Piece, cut, fitted, line, paint, plain_text, safe, width_of_line
 
@@ -35,19 +36,24 @@ LEAST_DONE, LEAST_S = 5, 5.0
 
 class _Counts:
     def __init__(self) -> None:
-        self.planned = self.done = self.passed = self.recovered = self.failed = self.errors = 0
+        self.planned = self.done = self.passed = self.recovered = self.failed = self.errors = self.spoilt = 0
         self.retries = self.tokens = 0
         self.cost = 0.0
 
     def add(self, outcome: Outcome) -> None:
         self.done += 1
+        for reply in (*(turn.reply for turn in outcome.turns), *(outcome.user.replies if outcome.user else ())):
+            if reply is not None:
+                self.tokens += reply.usage.total_tokens
+                self.cost += reply.cost or 0.0
+        if _is_spoilt(outcome):
+            self.spoilt += 1
+            return
         self.passed += outcome.status == "passed"
-        self.recovered += outcome.status == "passed" and len(outcome.turns) > 1
+        planned = all(turn.passed for turn in outcome.turns if not turn.depth)
+        self.recovered += outcome.status == "passed" and not planned and any(turn.depth for turn in outcome.turns)
         self.failed += outcome.status == "failed"
         self.errors += outcome.status == "error"
-        for turn in outcome.turns:
-            self.tokens += turn.usage.total_tokens
-            self.cost += (turn.reply.cost or 0.0) if turn.reply is not None else 0.0
 
 
 class LiveDisplay(Observer):
@@ -73,7 +79,7 @@ class LiveDisplay(Observer):
     def conversation_finished(self, job: Job, outcome: Outcome) -> None:
         self._flying.pop(job.number, None)
         self._counts.add(outcome)
-        if outcome.status in ("failed", "error"):
+        if outcome.status in ("failed", "error") and not _is_spoilt(outcome):
             self._ticked += 1
             if self._ticked <= MOST_TICKS:
                 self._ticks.append(self._tick(job, outcome))
@@ -114,6 +120,7 @@ class LiveDisplay(Observer):
             f"{counts.failed:,} failed",
         ]
         parts += [f"{counts.errors:,} errors"] if counts.errors else []
+        parts += [f"{counts.spoilt:,} spoilt"] if counts.spoilt else []
         parts += [f"{len(self._flying):,} in flight"]
         parts += [f"{counts.retries:,} retries"] if counts.retries else []
         self._say(f"{clock(now - self._started)}  {', '.join([*parts, f'{counts.tokens:,} tokens'])}")
@@ -123,10 +130,10 @@ class LiveDisplay(Observer):
 
     def _tick(self, job: Job, outcome: Outcome) -> Line:
         """`FAIL shipping-1 turn 2: icontains shipping: I am sorry, ...`"""
-        why, reply = _why(outcome)
+        where, why, reply = _why(outcome)
         word = "ERROR" if outcome.status == "error" else "FAIL"
         text = ": ".join(filter(None, (why, reply)))
-        return line(cut(f"{word} {_name(job)} turn {max(1, len(outcome.turns))}: {text}", PARAGRAPH, "..."))
+        return line(cut(f"{word} {_name(job)} {where}: {text}", PARAGRAPH, "..."))
 
     def _left(self, now: float) -> str:
         done, spent = self._counts.done, now - self._started
@@ -140,12 +147,23 @@ def _name(job: Job) -> str:
     return f"{safe(job.prepared.case.id)}{trial}"
 
 
-def _why(outcome: Outcome) -> tuple[str, str]:
-    """What decided against a conversation, and the beginning of its last reply."""
-    turn = outcome.turns[-1] if outcome.turns else None
-    failed = next((one for one in turn.verdicts if one.state != "passed"), None) if turn is not None else None
+def _is_spoilt(outcome: Outcome) -> bool:
+    """Did its simulated user spoil it? Then it is no failure of the model."""
+    return outcome.user is not None and isinstance(outcome.user.spoilt, Spoilt)
+
+
+def _why(outcome: Outcome) -> tuple[str, str, str]:
+    """Where a conversation went wrong, by which check, and the beginning of the reply."""
+    bad = next((one for one in outcome.steps if one.status in ("failed", "error")), None)
+    turns = [turn for turn in outcome.turns if bad is None or turn.step == bad.step]
+    turn = turns[-1] if turns else None
+    verdicts = (*(turn.verdicts if turn is not None and not turn.passed else ()), *outcome.conversation_checks)
+    failed = next((one for one in verdicts if one.state != "passed"), None)
     why = outcome.error.message if outcome.error is not None else "" if failed is None else failed.check
-    return safe(why), "" if turn is None or turn.response is None else safe(turn.response[:200])
+    where = f"turn {turn.turn if turn is not None else 1}"
+    if bad is not None:
+        where += f", {safe(step_words(bad.step, len(outcome.steps), bad.name))}"
+    return where, safe(why), "" if turn is None or turn.response is None else safe(turn.response[:200])
 
 
 def clock(seconds: float) -> str:
@@ -246,6 +264,8 @@ class LiveScreen(LiveDisplay):
             pieces += [Piece("   "), Piece(f"{counts.failed:,} failed", "fail")]
         if counts.errors:
             pieces += [Piece("   "), Piece(f"{counts.errors:,} errors", "fail")]
+        if counts.spoilt:
+            pieces += [Piece("   "), Piece(f"{counts.spoilt:,} spoilt", "warn")]
         if counts.cost:
             from rejoinder.report.words import money
 
@@ -262,8 +282,9 @@ class LiveScreen(LiveDisplay):
     def _tick(self, job: Job, outcome: Outcome) -> Line:
         """`✗ shipping-1  turn 2  icontains shipping  < I am sorry, ...`"""
         mark = Piece("!", "error") if outcome.status == "error" else Piece("✗", "fail")
-        start = (mark, Piece(f" {_name(job)}  "), Piece(f"turn {max(1, len(outcome.turns))}  ", "quiet"))
-        why, reply = _why(outcome)
+        where, why, reply = _why(outcome)
+        shown = cut(where, max(8, width_of(self._stream) // 3))
+        start = (mark, Piece(f" {_name(job)}  "), Piece(f"{shown}  ", "quiet"))
         room = max(10, width_of(self._stream) - 1 - width_of_line(start))
         shown = cut(why, max(10, room // 2))
         behind = cut(f"  < {reply}" if reply else "", max(4, room - columns_of(shown)))

@@ -13,9 +13,22 @@ import msgspec
 from rejoinder.cli.grouping import format_option, grouped, targets_option
 from rejoinder.cli.output import echo, echo_text, show_problems, tell_passed_over, write_data
 from rejoinder.errors import UsageError
-from rejoinder.formatting import diagnose_reference, find_judges, format_case, format_judge_prompts
-from rejoinder.model import Case, Diagnostic, LlmJudge, Mode, Problem, Prompt, Suite, for_target
+from rejoinder.formatting import diagnose_reference, find_judges, format_case, format_judge_prompts, format_plan
+from rejoinder.model import (
+    Attached,
+    Case,
+    Diagnostic,
+    Formatting,
+    LlmJudge,
+    Mode,
+    Problem,
+    Prompt,
+    Quote,
+    Suite,
+    for_target,
+)
 from rejoinder.model.chosen_names import ChosenNames
+from rejoinder.report.course import step_words
 from rejoinder.spelling import did_you_mean
 from rejoinder.suite import LoadOptions, find_files, read_suite, resolve
 
@@ -112,6 +125,7 @@ class _Shown:
         self.case = case = for_target(case, target)
         self.mode: Mode = mode or (target.mode if target is not None else "lm")
         self.prompt: Prompt = format_case(case, suite.formatting, self.mode)
+        self.later = list(_later_turns(case, suite.formatting))
         self.judges = format_judge_prompts(case, self.prompt, reply) if reply is not None else None
         self.judged_by = list(_diagnose_judging(case, unsaid)) if reply is not None else []
 
@@ -132,6 +146,8 @@ class _Shown:
             "messages": prompt.messages,
             "diagnostics": list(dict.fromkeys([*prompt.diagnostics, *self.judged_by, *of_judges])),
         }
+        if self.later:
+            record["later_turns"] = self.later
         if prompt.question_toon is not None:
             record["question_toon"] = prompt.question_toon
         if self.judges is not None:
@@ -151,6 +167,9 @@ class _Shown:
             blocks += [f"--- {part} ---\n{record[part]}" for part in parts]
         else:
             blocks += [f"--- {message['role']} ---\n{message['content']}" for message in record["messages"]]
+        for turn in record.get("later_turns", ()):
+            start = step_words(turn["step"], turn["of"], turn["name"])
+            blocks += [f"--- {start}: {message['role']} ---\n{message['content']}" for message in turn["messages"]]
         for judge in record.get("judge_prompts", ()):
             blocks += [f"--- judge {judge['name']}: {role} ---\n{judge[role]}" for role in ("system", "user")]
         return "\n".join([*blocks, *map(_note, record["diagnostics"])])
@@ -166,6 +185,28 @@ class _Shown:
         if isinstance(value, dict):
             return {key: self._masked(item) for key, item in value.items()}
         return value
+
+
+def _later_turns(case: Case, formatting: Formatting) -> Iterator[dict[str, Any]]:
+    """The planned turns after the first as they are written, with names in the place of what they quote."""
+    steps = format_plan(case.plan, formatting).steps if case.plan is not None else ()
+    for number, step in enumerate(steps[1:], 2):
+        messages = [{"role": words.role, "content": "".join(map(_as_written, words.pieces))} for words in step.says]
+        yield {"step": number, "of": len(steps), "name": step.name, "messages": messages}
+
+
+def _as_written(piece: str | Quote | Attached) -> str:
+    if isinstance(piece, str):
+        return piece
+    if isinstance(piece, Attached):
+        return piece.text
+    if piece.what == "extracted":
+        return f"{{{{ {piece.name} }}}}"
+    if piece.what != "response":
+        return "{{ failed(answer) }}" if piece.what == "answer" else "{{ failed }}"
+    if piece.name:
+        return f"{{{{ turn('{piece.name}').response }}}}"
+    return "{{ response }}" if piece.turn is None else f"{{{{ response({piece.turn}) }}}}"
 
 
 def _diagnose_judging(case: Case, unsaid: Mapping[str, str]) -> Iterator[Diagnostic]:

@@ -149,7 +149,9 @@ def _tell_how_to_go_on(report: RunReport) -> None:
 
 
 def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
+    from rejoinder.report.course_rows import write_course
     from rejoinder.report.ending import Extras, write_ending, write_result
+    from rejoinder.report.styled import EMPTY, PLAIN, Piece
 
     form = form_for(sys.stdout)
     commands = next_commands(report) if form.commands else _resuming(report)
@@ -160,7 +162,8 @@ def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
     if verbose:
         signs = signs_for(sys.stdout, form)
         for result in report.results:
-            echo(*write_conversation(result, label=label_of(result, report), signs=signs), "")
+            echo(*write_conversation(result, label=label_of(result, report), signs=signs))
+            echo_lines([*((Piece("  "), *row) for row in write_course(result, PLAIN)), EMPTY])
     extras = Extras(
         figures=verbose, corrected=corrected, traceback=traceback_of(report), compared=_variants_compared(report, form)
     )
@@ -208,7 +211,8 @@ def next_commands(report: RunReport) -> Commands:
         named = len(run.given_up) == 1 and not summary.passed and not summary.failed
         tried = check_target(report, run.given_up[0].target) if named else None
         return ((tried, "try one call"), *again) if tried is not None else again
-    failed = next((result for result in report.results if result.status == "failed"), None)
+    decided = (result for result in report.results if result.counts_on(run.day))
+    failed = next((result for result in decided if result.status == "failed"), None)
     return _after_failure(report, failed) if failed is not None else ()
 
 

@@ -22,6 +22,8 @@ from rejoinder.errors import UsageError
 from rejoinder.model import Result
 from rejoinder.report.block import write_block, write_facts
 from rejoinder.report.conversation import signs_for, write_conversation
+from rejoinder.report.course import turn_to_change
+from rejoinder.report.course_rows import write_course
 from rejoinder.report.formats import FORMATS
 from rejoinder.report.styled import EMPTY, Form, command_rows, line, paragraph, safe
 from rejoinder.report.words import Commands, count
@@ -92,6 +94,8 @@ def _write_text(report: ZoomedReport, zoom: Zoom, name: str) -> None:
         if is_alone:
             commands = _next_commands(result, report, zoom, name) if form.commands else ()
             echo_lines([EMPTY, *write_facts(result, form), *command_rows(commands, form.edge)])
+        else:
+            echo_lines(write_course(result, form))
     if selected.results < selected.of:
         rest = f"{selected.of - selected.results:,} more: --limit {selected.of}, or one alone: --case ID"
         echo_lines([EMPTY, *paragraph(line((rest, "quiet")), form)])
@@ -111,7 +115,7 @@ def _next_commands(result: Result, report: ZoomedReport, zoom: Zoom, name: str) 
     """How to go on with a conversation in another way."""
     if not result.turns or not (result.id + result.target + name).isprintable():
         return ()
-    turn = zoom.turn or min(2, len(result.turns))
+    turn = zoom.turn or turn_to_change(result)
     target = f" --target {quote(result.target)}" if len(report.summary.by_target) > 1 else ""
     command = f"rejoinder fork {quote(name)} --case {quote(result.id)} --turn {turn}{target} --prompt TEXT"
     return ((command, f"say something else at turn {turn}"),)
