@@ -69,7 +69,7 @@ def test_a_prompt_shows_later_turns_as_they_are_written(booking: Project) -> Non
 
 
 def test_a_plan_is_shown_as_a_plan_wherever_it_is_shown(booking: Project) -> None:
-    ending = booking.run("run", code=1)
+    ending = booking.run("run", code=3)
     assert "  step 2 of 3, party: contains" in ending
     assert "WARN shirt: spoilt by its user, not counted: leaked at turn 2: it gives the answer away" in ending
     assert "  steps: ask passed, party failed, cancel not sent\n" in ending
@@ -87,7 +87,7 @@ def test_a_plan_is_shown_as_a_plan_wherever_it_is_shown(booking: Project) -> Non
 
 
 def test_what_is_proposed_names_the_planned_turn_and_no_spoilt_case(booking: Project) -> None:
-    booking.run("run", code=1)
+    booking.run("run", code=3)
     report = show_run(open_recorded(None))
     assert next_commands(report)[0][0] == "rejoinder show --case booking"
     forked = booking.run("fork", "--case", "booking", "--turn", "2", "--prompt", "For 4", "--verbose", code=1)

@@ -208,7 +208,7 @@ def test_a_spoilt_conversation_is_told_and_is_no_failure() -> None:
     rows = texts(write_ending(made_run([one, result("ok")]), (), SCREEN))
     assert rows[0].startswith("! return  spoilt by its user, not counted: leaked at turn 3: it gives the answer")
     assert not any(row.startswith("✗") for row in rows)
-    assert rows[-1].startswith("✓ 1 passed of 1")
+    assert rows[-1].startswith("! 1 passed of 1, 1 case not measured")
 
 
 def test_a_user_that_no_one_audited_is_never_clean() -> None:

@@ -239,7 +239,7 @@ def test_a_format_is_imported_when_it_is_used() -> None:
 def test_a_case_that_was_spoilt_is_told_with_the_evidence_and_is_in_no_quarantine(name: str) -> None:
     talk = ended("talk", turns_of(False), number=2, user=simulated(LEAK))
     text = written(name, made_run([result(), talk]))
-    assert "spoilt by its simulated user: leak at turn 2: it gives the answer away" in text
+    assert "spoilt by its simulated user, which leaked at turn 2: it gives the answer away" in text
     assert "quarantine" not in text
 
 

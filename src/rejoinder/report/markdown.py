@@ -117,7 +117,7 @@ def _head(run: Run) -> str:
     alert = "CAUTION" if summary.exit_code else "TIP"
     details = [f"run {code(run.run.id)}", f"{summary.duration_s:,.1f} s", f"{summary.total_tokens:,} tokens"]
     details += [] if summary.total_cost is None else [_dollars(summary.total_cost)]
-    apart = f", {_apart(summary)}" if summary.apart else ""
+    apart = f", {summary.apart:,} in quarantine" if summary.apart else ""
     return (
         f"## rejoinder: {summary.passed:,} of {summary.decided:,} passed{apart}\n\n"
         f"> [!{alert}]\n> {_result(summary)}\n\n{', '.join(details)}\n\n"

@@ -10,7 +10,6 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import Struct
 
 from rejoinder.model import CaseStatus, Receipt, Result, Status, Summary, judge_case
-from rejoinder.report.course import spoilt_of
 
 MOST_KEPT = 3
 """Trials of a case whose conversations are kept to be shown."""
@@ -108,6 +107,8 @@ class Tried(Struct, frozen=True, kw_only=True):
     def apart(self) -> str | None:
         """Why a case decides nothing, and how it went all the same; None for one that counts."""
         if self.status == "spoilt":
+            from rejoinder.report.course import spoilt_of
+
             return f"spoilt by its simulated user, which {spoilt_of(self.spoilt or self.first)}"
         if self.status != "apart" or self.first.quarantine is None:
             return None
