@@ -115,7 +115,9 @@ def _recovery(summary: Summary) -> list[_Figures]:
     if summary.has_repeats:
         rows.append(_rate_row("in the end", summary.rates.eventual))
         rows += _all_passed(summary)
-    net = summary.net_recovery
+    net, back = summary.net_recovery, summary.answered_back
+    if net is None and (back is None or back.rate is None):
+        return rows  # only right replies were answered, to doubt them
     is_measured = net is not None and net.answered_back is not None and net.afresh is not None
     if not is_measured or len(summary.recovery) > 1:
         rows.append(_answered_back(summary))

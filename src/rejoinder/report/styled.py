@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import dropwhile, groupby
 from shlex import quote, split
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -128,6 +128,7 @@ _OF_NAMES: tuple[Role, ...] = ("name", "text", "quiet", "reason", "evidence")
 
 def unmistakable(row: Line) -> Line:
     """Where a row begins like a verdict and is none, because a name of others stands there, the name is in quotes."""
+    row = tuple(dropwhile(lambda piece: not piece.text, row))
     if not row or row[0].role not in _OF_NAMES or not _LIKE_A_MARK.match(plain_text(row)):
         return row
     first, *rest = row
