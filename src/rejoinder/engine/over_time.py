@@ -57,36 +57,60 @@ def by_turn(places: Sequence[int], turn: int | None) -> Rule:
 
 
 def after(places: Sequence[int], _turn: int | None) -> Rule:
-    """Once a reply passes the first check, a later one passes the second; and if none passes the first."""
+    """Once a reply passes the first check, a later one passes the second; and if none passes the first. Where the first
+    check is in error, the reply may be the one: so the second is asked for from there on, too."""
     broken: int | None = None
     since: int | None = None
+    early: State | None = None
+    """The second check since the first reply that may have passed the first one; None before it."""
+    late: State = "failed"
+    """And since the last such reply."""
     for place in places:
-        if since is not None:
+        if early is not None:
             state = yield place, 1
-            if state == "passed":
+            early, late = _either(early, state), _either(late, state)
+            broken = place if state == "error" and broken is None else broken
+            if since is not None and late == "passed":
                 return "passed", place
-        else:
+        if since is None:
             state = yield place, 0
-            since = place if state == "passed" else None
-        broken = place if state == "error" and broken is None else broken
-    if broken is not None:
-        return "error", broken
-    return ("passed", None) if since is None else ("failed", since)
+            if state != "failed":
+                early, late = early or "failed", "failed"
+                since = place if state == "passed" else None
+            broken = place if state == "error" and broken is None else broken
+    if early is None or (since is None and late == "passed"):
+        return "passed", None
+    return ("failed", since) if since is not None and early == "failed" else ("error", broken)
 
 
 def before(places: Sequence[int], _turn: int | None) -> Rule:
     """A reply passes the first check before one passes the second; and if none passes the second."""
     broken: int | None = None
+    seen: State = "failed"
+    """Did an earlier reply pass the first check?"""
+    too_early = False
+    """May the second have happened, where the first had not?"""
     for place in places:
         state = yield place, 1
-        if state == "passed":
-            return ("failed", place) if broken is None else ("error", broken)
         broken = place if state == "error" and broken is None else broken
+        if state == "passed" or (state == "error" and seen == "error"):
+            return ("failed", place) if seen == "failed" else ("error", broken)
+        too_early = too_early or state == "error"
+        if place == places[-1]:
+            break  # what the last reply passes is not earlier than anything
         state = yield place, 0
-        if state == "passed" and broken is None:
-            return "passed", place
         broken = place if state == "error" and broken is None else broken
-    return ("passed", None) if broken is None else ("error", broken)
+        seen = _either(seen, state)
+        if seen == "passed":
+            return ("error", broken) if too_early else ("passed", place)
+    return ("error", broken) if too_early else ("passed", None)
+
+
+def _either(one: State, other: State) -> State:
+    """Passed if one of the two is; else in error if one is."""
+    if "passed" in (one, other):
+        return "passed"
+    return "error" if "error" in (one, other) else "failed"
 
 
 OVER_TIME: dict[str, Callable[[Sequence[int], int | None], Rule]] = {
