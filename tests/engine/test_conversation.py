@@ -24,7 +24,7 @@ from rejoinder.checks import Context, grade
 from rejoinder.engine.conversation import converse
 from rejoinder.engine.effects import Ask, Grade, Opening
 from rejoinder.errors import SuiteError
-from rejoinder.formatting import format_case
+from rejoinder.formatting import format_case, format_plan
 from rejoinder.model import ChatMessage, Failure, Outcome, Prompt, Reply
 from rejoinder.suite.document_paths import read_path
 from rejoinder.validation import validate_file
@@ -70,7 +70,12 @@ def have(case: Raw, replies: Callable[[int], Reply | Failure], judge: Judge, sui
         loaded = rejoinder.load(path)
         [one] = loaded.cases
     prompt = format_case(one, loaded.formatting, "lm")
-    opening = Opening(prompt.question, prompt.messages, one.level, one.followups, one.max_turns)
+    plan = None if one.plan is None else format_plan(one.plan, loaded.formatting)
+    opening = Opening(
+        *(prompt.question, prompt.messages, one.level, one.followups, one.max_turns),
+        plan=plan,
+        conversation_checks=one.conversation_checks,
+    )
     sent: list[tuple[ChatMessage, ...]] = []
     judged: list[str] = []
 
@@ -863,14 +868,19 @@ def prompts_in(checks: list[Raw], around: tuple[int, ...] = ()) -> Iterator[tupl
 
 
 def without_prompts(item: Raw) -> Raw:
-    return {key: value for key, value in item.items() if key not in ("prompt", "checks")}
+    kept = {key: value for key, value in item.items() if key not in ("prompt", "checks", "ask")}
+    return {
+        key: [without_prompts(one) for one in value if kind_of(one)] if key in GROUPS else value
+        for key, value in kept.items()
+    }
 
 
 class Tree:
     """Makes up a case: checks and prompts in every form that the rules allow, to a size that can be read."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, doubts: bool = False) -> None:
         self.chance = random.Random(seed)
+        self.doubts = doubts
         self.leaves: list[str] = []
         self.prompts = 0
         self.room = self.pick(0, 3, 6, 12, 24)
@@ -935,7 +945,8 @@ class Tree:
         self.room -= 1
         self.prompts += 1
         words = f"prompt {self.prompts}{self.pick('', '', ' {{ response }}', ' {{ response(1) }}.')}"
-        return {"prompt": words, "checks": self.checks(depth + 1)}
+        follow_up = {"prompt": words, "checks": self.checks(depth + 1)}
+        return {**follow_up, "ask": "always"} if self.doubts and self.pick(True, False, False) else follow_up
 
 
 @st.composite

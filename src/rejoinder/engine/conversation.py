@@ -34,7 +34,6 @@ from rejoinder.engine.over_time import OVER_TIME, over_verdict
 from rejoinder.model import (
     NO_RECORDING,
     NOT_AUDITED,
-    TEXT_CHECKS,
     AnyCheck,
     AskedBy,
     ChatMessage,
@@ -60,8 +59,8 @@ from rejoinder.model import (
     UserOutcome,
     Verdict,
     Words,
+    answers_in,
     reaches,
-    walk_level,
     weighted_mean,
 )
 
@@ -151,7 +150,10 @@ class _Talk:
         """The next turn: all that was said, or the system's words and the last turns."""
         number, fork = len(self.replies) + 1, self.opening.fork
         if fork is not None and number == fork.turn:
+            before = len(self._history)
             self.prompt = _take_fork(self._history, self.prompt, fork)
+            added = len(self._history) - before  # instructions, where there were none
+            self._starts = [start and start + added for start in self._starts]
             self.prompts[-1:] = [self.prompt] if self.prompts else []  # judges see what the candidate was sent
         new = len(self._history) - self._starts[-1]
         if window is None or window >= len(self._starts):
@@ -295,7 +297,7 @@ def _answer_back(talk: _Talk, step: Step, cause: _Cause, asked: _Asked | None = 
         if not waiting or (limit is not None and number >= limit):
             return _Ended(state, score)
         if number == 1 and state == "failed" and opening.control is not None and opening.fork is None:
-            talk.control = yield from _ask_afresh(opening, step)
+            talk.control = yield from _ask_afresh(talk, level, step.expected)
         sent = waiting.pop(0)
         cause = _Cause(cause.step, cause.name, sent.depth, sent.asked_by, sent.follow_up)
         prompt = talk.fill(sent.follow_up.prompt, verdicts)
@@ -322,16 +324,17 @@ def _trouble_of(failure: Failure, turn: int, who: str = "") -> Trouble:
     return Trouble(type=failure.type, message=f"{who}{failure.message}", status=failure.status, turn=turn)
 
 
-def _ask_afresh(opening: Opening, step: Step) -> _Part[Turn | None]:
+def _ask_afresh(talk: _Talk, level: Level, expected: str | None) -> _Part[Turn | None]:
     """The first turn in a new conversation; None where no reply came."""
-    reply = yield Ask(1, opening.messages, afresh=True)
+    first = talk.turns[0]
+    reply = yield Ask(1, first.messages, afresh=True)
     if not isinstance(reply, Reply):
         return None
-    checks = tuple(item.check for item in step.level.items if item.check is not None)
-    verdicts = _verdicts((yield Grade(1, checks, reply, opening.messages, (), (reply.text,), step.expected)))
-    passed = level_state(step.level, checks, verdicts) == "passed"
-    turn = Turn(turn=1, depth=0, prompt=opening.question, passed=passed, reply=reply, verdicts=verdicts)
-    return structs.replace(turn, messages=opening.messages)
+    checks = tuple(item.check for item in level.items if item.check is not None)
+    verdicts = _verdicts((yield Grade(1, checks, reply, first.messages, (), (reply.text,), expected, talk.opened)))
+    passed = level_state(level, checks, verdicts) == "passed"
+    turn = Turn(turn=1, depth=0, prompt=first.prompt, passed=passed, reply=reply, verdicts=verdicts)
+    return structs.replace(turn, messages=first.messages)
 
 
 # Plans
@@ -358,16 +361,20 @@ def _by_plan(talk: _Talk, plan: Plan, rest: _Rest) -> _Part[_Ended]:
     except _Stopped:
         ended = _Ended("failed", stopped=True)
     for number, step in enumerate(plan.steps[len(results) :], len(results) + 1):
-        results.append(StepResult(number, step.name or None, "skipped", 0.0 if step.level.items else None))
+        results.append(StepResult(number, step.name or None, "skipped", 0.0 if _has_checks(step) else None))
     rest["steps"] = tuple(results)
     if ended.status == "error":
         return ended
     score = _aggregate(plan, results)
-    if plan.pass_steps == "all":
-        passed = all(one.status in ("passed", "recovered") for one in results)
+    if plan.pass_steps == "aggregate" and score is not None:
+        passed = reaches(score, plan.threshold)
     else:
-        passed = score is not None and reaches(score, plan.threshold)
+        passed = all(one.status in ("passed", "recovered") for one in results)
     return _Ended("passed" if passed and not ended.stopped else "failed", score)
+
+
+def _has_checks(step: Step) -> bool:
+    return bool(step.level.items or step.extracts)
 
 
 def _texts(words: Words) -> tuple[str | Quote, ...]:
@@ -400,7 +407,7 @@ def _with_user(talk: _Talk, user: User, rest: _Rest) -> _Part[_Ended]:
             yield from _audit(talk, user, told)
     finally:
         spoilt = NOT_AUDITED if told.spoilt is None and not _is_audited(told) else told.spoilt
-        rest["user"] = UserOutcome(tuple(told.words), told.stopped_by, spoilt, told.audit)
+        rest["user"] = UserOutcome(tuple(told.words), told.stopped_by, spoilt, told.audit, tuple(told.goal))
     return ended
 
 
@@ -412,38 +419,49 @@ class _Told:
         self.stopped_by: StoppedBy | None = None
         self.spoilt: Spoilt | None = None
         self.audit: tuple[Verdict, ...] = ()
+        self.goal: list[Verdict] = []
+        """Whether its goal is reached, for each turn."""
 
 
 def _take_turns(talk: _Talk, user: User, told: _Told) -> _Part[_Ended]:
     opening, kept = talk.opening, Level(persistent_items(talk.opening.level))
     checks = tuple(item.check for item in kept.items if item.check is not None)
+    limit = min(user.max_turns, opening.max_turns or user.max_turns)
     words: Reply | Failure | Stop | None = None
     if not user.opening:
         words = yield from _simulate(talk, user, told)
+        if told.stopped_by is not None:
+            told.stopped_by, words = None, Failure("user", "it ended before it said anything")
         if not isinstance(words, Reply):
             failure = words if isinstance(words, Failure) else Failure(NO_RECORDING, words.reason)
             talk.add_turn(_Asked(1, (), "", None), _Cause(simulated=True), "error")
             return _Ended("error", trouble=_trouble_of(failure, 1, _THE_USER))
     while True:
-        cause = _Cause(simulated=isinstance(words, Reply))
+        cause = _Cause(simulated=isinstance(words, Reply) and not _is_put(talk, len(talk.replies) + 1))
         asked = yield from _ask(talk)
         if asked.failure is not None:
             return _broken_off(talk, asked, asked.failure, cause)
-        if user.reached is not None and (yield from _grade(talk, asked, (user.reached,)))[0].passed:
+        reached = (yield from _grade(talk, asked, (user.reached,))) if user.reached is not None else ()
+        told.goal += reached
+        if all_of(reached) == "error":
+            talk.add_turn(asked, cause, "error")
+            return _Ended("error", trouble=check_trouble(reached, asked.number))
+        if reached and reached[0].passed:
             told.stopped_by = "goal"
-        elif asked.number >= user.max_turns:
+        elif asked.number >= limit:
             told.stopped_by = "limit"
         else:
             words = yield from _simulate(talk, user, told)
         if told.stopped_by is not None or isinstance(words, Stop):
             return (yield from _answer_back(talk, Step(at="", level=opening.level), cause, asked))
+        if isinstance(words, Failure):
+            talk.add_turn(asked, cause, "error")
+            return _Ended("error", trouble=_trouble_of(words, asked.number, _THE_USER))
         verdicts = yield from _grade(talk, asked, checks)
         state = level_state(kept, checks, verdicts)
         talk.add_turn(asked, cause, state, verdicts)
         if state == "error":
             return _Ended("error", trouble=check_trouble(verdicts, asked.number))
-        if isinstance(words, Failure):
-            return _Ended("error", trouble=_trouble_of(words, asked.number, _THE_USER))
 
 
 _THE_USER = "the simulated user: "
@@ -451,18 +469,18 @@ _THE_USER = "the simulated user: "
 
 def _simulate(talk: _Talk, user: User, told: _Told) -> _Part[Reply | Failure | Stop]:
     """The user says its next words, unless it says the one by which it ends. At a fork they are those put in their
-    place."""
+    place, and nothing that it said."""
     number, fork = len(talk.replies) + 1, talk.opening.fork
-    if fork is not None and fork.turn == number and fork.prompt is not None:
-        words = Reply(fork.prompt)
-    else:
-        opened = user.opening or talk.opened
-        said = (opened, *talk.prompts) if opened else ()
-        words = yield Simulate(max(1, number - 1), said, tuple(talk.replies))
-        assert not isinstance(words, tuple)
-        if isinstance(words, Reply) and not words.text.strip():
-            told.words.append(words)
-            words = Failure("user", "it said nothing")
+    if fork is not None and fork.prompt is not None and _is_put(talk, number):
+        talk.say((ChatMessage("user", fork.prompt),), fork.prompt)
+        return Reply(fork.prompt)
+    opened = user.opening or talk.opened
+    said = (opened, *talk.prompts) if opened else ()
+    words = yield Simulate(max(1, number - 1), said, tuple(talk.replies))
+    assert not isinstance(words, tuple)
+    if isinstance(words, Reply) and not words.text.strip():
+        told.words.append(words)
+        words = Failure("user", "it said nothing")
     if not isinstance(words, Reply):
         return words
     told.words.append(words)
@@ -474,6 +492,12 @@ def _simulate(talk: _Talk, user: User, told: _Told) -> _Part[Reply | Failure | S
     return words
 
 
+def _is_put(talk: _Talk, number: int) -> bool:
+    """Are the words of a turn those of a fork?"""
+    fork = talk.opening.fork
+    return fork is not None and fork.prompt is not None and fork.turn == number
+
+
 def _find_leak(talk: _Talk, user: User, words: str) -> _Part[Spoilt | None]:
     """Did the user say what the candidate has to find out? Not where it was told so under `knows`, or in its opening,
     and not where the candidate had said it."""
@@ -481,7 +505,7 @@ def _find_leak(talk: _Talk, user: User, words: str) -> _Part[Spoilt | None]:
     for text in (user.goal, user.persona):
         if (told := repeats(words, text)) is not None:
             return Spoilt("leak", turn, f"it repeats its instructions: {told}")
-    given = tuple(check for check in walk_level(talk.opening.level) if isinstance(check, TEXT_CHECKS))
+    given = tuple(answers_in(talk.opening.level))
     given = yield from _passed_by(talk, given, words)
     for text in (f"{user.opening}\n{user.knows}", *talk.replies):
         known = yield from _passed_by(talk, given, text)
@@ -539,14 +563,13 @@ def _check_whole(talk: _Talk, ended: _Ended, rest: _Rest) -> _Part[_Ended]:
         verdicts.append((yield from _check_over(talk, over)))
     rest["conversation_checks"] = found = tuple(verdicts)
     state = all_of(found)
-    if state == "failed" or ended.status == "failed":
-        return _Ended("failed", ended.score)
-    if state == "error":
+    if state == "error" and ended.status != "failed":
         return _Ended("error", trouble=check_trouble(found, len(talk.turns)))
-    scores = [
-        (over.weight, one.score or 0.0) for over, one in zip(talk.opening.conversation_checks, found, strict=True)
-    ]
-    return _Ended("passed", weighted_mean(scores) if ended.score is None else ended.score)
+    score = ended.score
+    if score is None:
+        pairs = zip(talk.opening.conversation_checks, found, strict=True)
+        score = weighted_mean([(over.weight, one.score) for over, one in pairs if one.score is not None])
+    return _Ended("failed" if "failed" in (state, ended.status) else "passed", score)
 
 
 def _check_over(talk: _Talk, over: ConversationCheck) -> _Part[Verdict]:

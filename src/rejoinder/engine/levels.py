@@ -79,8 +79,9 @@ def _collect(
             place = *path, position
             verdict = verdicts[position]
             if verdict.state != "failed":
-                if item.follow_up is not None and item.follow_up.ask == "always":
-                    yield item.follow_up, first
+                for follow_up in follow_ups_of(Level((item,))):
+                    if follow_up.ask == "always":
+                        yield follow_up, first
                 continue
             if isinstance(check, Or | And | Group):
                 yield from _collect(check.items, verdict.children, (*path, position))

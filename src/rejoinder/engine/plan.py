@@ -319,8 +319,8 @@ def prepare(pair: Pair, suite_name: str, target_identity: bytes) -> Prepared:
     suite, case, target = pair.suite, pair.case, pair.target
     prompt = format_case(case, suite.formatting, target.mode)
     messages = prompt.messages
-    if not case.messages:  # a simulated user begins
-        messages = tuple(message for message in messages if message.role == "system")
+    if case.user is not None and not case.user.opening:
+        messages = tuple(message for message in messages if message.content)  # its first words come later
     opening = Opening(
         prompt.question,
         messages,
@@ -358,9 +358,12 @@ def _forked(pair: Pair, fork: Fork) -> Pair:
         return pair
     messages = list(pair.case.messages)
     last = max((place for place, one in enumerate(messages) if one.role == "user"), default=len(messages))
-    at = pair.case.at
+    at, user = pair.case.at, pair.case.user
+    if user is not None:
+        last = last if user.opening else len(messages)
+        user = structs.replace(user, opening=fork.prompt)
     messages[last:] = [Message("user", (TextPart(fork.prompt, at),), at), *messages[last + 1 :]]
-    return structs.replace(pair, case=structs.replace(pair.case, messages=tuple(messages)))
+    return structs.replace(pair, case=structs.replace(pair.case, messages=tuple(messages), user=user))
 
 
 def _digest(case: Case, target: bytes, prompt: Prompt) -> bytes:

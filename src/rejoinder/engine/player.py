@@ -107,7 +107,11 @@ class Player:
     async def _ask(self, ask: Ask) -> Reply | Failure | Stop:
         self.turn = ask.turn
         if ask.afresh:
-            key = Key("candidate", _first_state(self.job).hexdigest(), 1)
+            state = _first_state(self.job)
+            if self.job.prepared.has_simulated_opening:
+                for message in ask.messages:
+                    _add(state, message.content)
+            key = Key("candidate", state.hexdigest(), 1)
             return await self._answer(self._call(key, self.job.prepared.target, ask.turn, messages=ask.messages))
         fork = self.job.prepared.opening.fork
         if fork is not None and fork.system is not None and fork.turn == ask.turn:
@@ -324,7 +328,10 @@ def _missed(outcome: Outcome, missing: list[tuple[Call, Failure]]) -> Outcome:
     _, failure = min(missing, key=lambda miss: place_in_turn(miss[0]))
     *turns, last = outcome.turns
     trouble = Trouble(type=NO_RECORDING, message=failure.message, status=failure.status, turn=last.turn)
-    return Outcome(status="error", turns=(*turns, structs.replace(last, passed=False)), error=trouble)
+    turns.append(structs.replace(last, passed=False))
+    return structs.replace(
+        outcome, status="error", turns=tuple(turns), error=trouble, score=None, succeeded_on_turn=None
+    )
 
 
 def _first_state(job: Job) -> blake2b:

@@ -55,7 +55,8 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
     if outcome.conversation_checks or outcome.user is not None:
         whole = [*_leaves(outcome.conversation_checks)]
         deciding += whole
-        judged += [one for one in (*whole, *(outcome.user.audit if outcome.user is not None else ())) if one.judged]
+        user = outcome.user
+        judged += [one for one in (*whole, *(_leaves((*user.audit, *user.goal)) if user else ())) if one.judged]
     fork, turn_results = prepared.opening.fork, _turn_results(turns, prepared.target, include_messages)
     return Result(
         suite=prepared.suite_name,

@@ -32,15 +32,21 @@ async def retrace(job: Job, told: Mapping[str, Told], *further: Source) -> tuple
 
 
 async def unreadable_answers(jobs: Iterable[Job], told: Mapping[str, Told]) -> list[Call]:
-    """Judge calls whose answer could not be read, in conversations that ended as an error because of it.
+    """Judge calls whose answer could not be read, in conversations that ended as an error because of it or could not be
+    audited, and calls of simulated users that said nothing.
 
     Such answers are recorded as replies; `--retry-errors` makes their calls again all the same.
     """
     calls: list[Call] = []
     for job in jobs:
         tape, outcome = await retrace(job, told, EndIfMissing())
-        if outcome is not None and outcome.error is not None and outcome.error.type in ("check", NO_RECORDING):
+        if outcome is None:
+            continue
+        kind = outcome.error.type if outcome.error is not None else ""
+        if kind in ("check", NO_RECORDING) or (outcome.user is not None and outcome.user.has_broken_audit):
             calls += tape.unreadable()
+        elif kind == "user":
+            calls += [call for call, _ in tape.calls if call.kind == "user"][-1:]
     return calls
 
 

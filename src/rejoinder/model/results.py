@@ -177,6 +177,12 @@ class UserOutcome(Struct, frozen=True, gc=False):
     stopped_by: StoppedBy | None = None
     spoilt: Spoilt | Literal["not audited"] | None = None
     audit: tuple[Verdict, ...] = ()
+    goal: tuple[Verdict, ...] = ()
+    """Whether its goal was reached, by the check of `stop`."""
+
+    @property
+    def has_broken_audit(self) -> bool:
+        return any(verdict.state == "error" for verdict in self.audit)
 
 
 class Outcome(Struct, frozen=True, gc=False, kw_only=True):
@@ -198,7 +204,7 @@ class Outcome(Struct, frozen=True, gc=False, kw_only=True):
         """True if a judge was called and came to no verdict."""
         verdicts = [verdict for turn in self.turns for verdict in turn.verdicts]
         verdicts += self.conversation_checks
-        verdicts += self.user.audit if self.user is not None else ()
+        verdicts += (*self.user.audit, *self.user.goal) if self.user is not None else ()
         while verdicts:
             verdict = verdicts.pop()
             if verdict.state == "error" and verdict.judged:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rejoinder.model.checks import And, AnyCheck, FollowUp, Group, Item, Level, Not, Or
+from rejoinder.model.checks import TEXT_CHECKS, And, AnyCheck, FollowUp, Group, Level, Not, Or
 from rejoinder.model.plans import UserAudit
 from rejoinder.model.suite import Case
 
@@ -19,15 +19,6 @@ def parts_of(check: AnyCheck) -> Iterator[AnyCheck]:
         yield check.check
 
 
-def groups_of(check: AnyCheck) -> Iterator[Item]:
-    """The items in a check that is a group, and in the groups inside it."""
-    if isinstance(check, Or | And | Group):
-        for item in check.items:
-            yield item
-            if item.check is not None:
-                yield from groups_of(item.check)
-
-
 def walk_check(check: AnyCheck) -> Iterator[AnyCheck]:
     """A check and everything in it, follow-ups left out."""
     yield check
@@ -36,11 +27,12 @@ def walk_check(check: AnyCheck) -> Iterator[AnyCheck]:
 
 
 def follow_ups_of(level: Level) -> Iterator[FollowUp]:
-    """The follow-ups of a level and of the groups in it, in document order."""
+    """The follow-ups of a level and of the groups in it, in document order; those inside a group before its own."""
     for item in level.items:
-        for inner in (item, *(groups_of(item.check) if item.check is not None else ())):
-            if inner.follow_up is not None:
-                yield inner.follow_up
+        if isinstance(item.check, Or | And | Group):
+            yield from follow_ups_of(Level(item.check.items))
+        if item.follow_up is not None:
+            yield item.follow_up
 
 
 def walk_level(level: Level) -> Iterator[AnyCheck]:
@@ -50,6 +42,23 @@ def walk_level(level: Level) -> Iterator[AnyCheck]:
             yield from walk_check(item.check)
     for follow_up in follow_ups_of(level):
         yield from walk_level(follow_up.level)
+
+
+def answers_in(level: Level) -> Iterator[AnyCheck]:
+    """The checks of a level and its follow-ups that words pass which hold the answer; not what is not to be said."""
+    for item in level.items:
+        if item.check is not None:
+            yield from _answers_of(item.check)
+    for follow_up in follow_ups_of(level):
+        yield from answers_in(follow_up.level)
+
+
+def _answers_of(check: AnyCheck) -> Iterator[AnyCheck]:
+    if isinstance(check, TEXT_CHECKS):
+        yield check
+    elif not isinstance(check, Not):
+        for part in parts_of(check):
+            yield from _answers_of(part)
 
 
 def levels_of(case: Case) -> tuple[Level, ...]:
