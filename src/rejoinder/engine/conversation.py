@@ -119,6 +119,10 @@ class _Cause(Struct, frozen=True, gc=False):
 class _Talk:
     """What was said so far."""
 
+    __slots__ = (
+        *("_history", "_starts", "control", "known", "opened", "opening", "prompt", "prompts", "replies", "turns"),
+    )
+
     def __init__(self, opening: Opening) -> None:
         self.opening = opening
         self.opened = ""
@@ -229,29 +233,27 @@ def converse(opening: Opening) -> Conversation:
     return Outcome(status=ended.status, turns=turns, score=ended.score, succeeded_on_turn=on_turn, **rest)
 
 
-def _ask(talk: _Talk, window: int | None = None) -> _Part[_Asked]:
-    """Put the next turn to the candidate."""
-    ask = talk.next_ask(window)
-    reply = yield ask
+def _heard(talk: _Talk, ask: Ask, reply: Answer) -> _Asked:
+    """A turn with what came of it. Raises _Stopped where nothing will, unless it is the first."""
+    if isinstance(reply, Reply):
+        talk.hear(reply)
+        return _Asked(ask.turn, ask.messages, talk.prompt, reply)
     if isinstance(reply, Stop):
         if talk.turns:
             raise _Stopped
         reply = Failure(NO_RECORDING, reply.reason)
-    if isinstance(reply, Failure):
-        return _Asked(ask.turn, ask.messages, talk.prompt, None, reply)
-    assert isinstance(reply, Reply)
-    talk.hear(reply)
-    return _Asked(ask.turn, ask.messages, talk.prompt, reply)
+    assert isinstance(reply, Failure)
+    return _Asked(ask.turn, ask.messages, talk.prompt, None, reply)
 
 
-def _grade(
-    talk: _Talk, asked: _Asked, checks: tuple[AnyCheck, ...], expected: str | None = None
-) -> _Part[tuple[Verdict, ...]]:
-    if not checks:
-        return ()
+def _to_grade(talk: _Talk, asked: _Asked, checks: tuple[AnyCheck, ...], expected: str | None = None) -> Grade:
     assert asked.reply is not None
-    said = tuple(talk.prompts[: asked.number - 1]), tuple(talk.replies)
-    return _verdicts((yield Grade(asked.number, checks, asked.reply, asked.sent, *said, expected, talk.opened)))
+    said, replies = tuple(talk.prompts[: asked.number - 1]), tuple(talk.replies)
+    return Grade(asked.number, checks, asked.reply, asked.sent, said, replies, expected, talk.opened)
+
+
+def _grade(talk: _Talk, asked: _Asked, checks: tuple[AnyCheck, ...]) -> _Part[tuple[Verdict, ...]]:
+    return _verdicts((yield _to_grade(talk, asked, checks))) if checks else ()
 
 
 def _verdicts(answer: Answer) -> tuple[Verdict, ...]:
@@ -266,30 +268,33 @@ def _answer_back(talk: _Talk, step: Step, cause: _Cause, asked: _Asked | None = 
     opening = talk.opening
     limit = opening.max_turns or (len(talk.turns) + MOST_TURNS_OF_ALL if opening.followups == "all" else None)
     persistent = persistent_items(step.level)
-    extracts = tuple([Item(check) for check in step.extracts])
-    level = Level(step.level.items + extracts, step.level.threshold) if extracts else step.level
+    extracts, level = (), step.level
+    if step.extracts:
+        extracts = tuple([Item(check) for check in step.extracts])
+        level = Level(level.items + extracts, level.threshold)
     waiting: list[_Next] = []
     score: float | None = None
     while True:
-        try:
-            asked = asked or (yield from _ask(talk, step.window_size))
-        except _Stopped:
-            return _Ended("failed", score, stopped=True)
+        if asked is None:
+            ask = talk.next_ask(step.window_size)
+            reply = yield ask  # without a generator of its own: each costs a twentieth of a conversation
+            if isinstance(reply, Stop) and talk.turns:
+                return _Ended("failed", score, stopped=True)
+            asked = _heard(talk, ask, reply)
         if asked.failure is not None:
             return _broken_off(talk, asked, asked.failure, cause)
         number = asked.number
         checks = tuple([item.check for item in level.items if item.check is not None])
-        verdicts = yield from _grade(talk, asked, checks, step.expected)
+        verdicts = _verdicts((yield _to_grade(talk, asked, checks, step.expected))) if checks else ()
         state = level_state(level, checks, verdicts)
         talk.add_turn(asked, cause, state, verdicts)
         asked, score = None, level_score(checks, verdicts)
-        _remember(talk, step, verdicts)
+        if step.extracts or step.name:
+            _remember(talk, step, verdicts)
         if state == "error":
             return _Ended("error", trouble=check_trouble(verdicts, number))
-        applicable = [
-            _Next(follow_up, cause.depth + 1, AskedBy(number, check))
-            for follow_up, check in applicable_follow_ups(level, verdicts, passed=state == "passed")
-        ]
+        found = applicable_follow_ups(level, verdicts, passed=state == "passed")
+        applicable = [_Next(follow_up, cause.depth + 1, AskedBy(number, check)) for follow_up, check in found]
         if opening.followups == "first":
             waiting = applicable[:1]
         else:
@@ -307,7 +312,7 @@ def _answer_back(talk: _Talk, step: Step, cause: _Cause, asked: _Asked | None = 
 
 def _remember(talk: _Talk, step: Step, verdicts: tuple[Verdict, ...]) -> None:
     """What later turns may quote."""
-    for verdict in verdicts if step.extracts else ():
+    for verdict in verdicts:
         if verdict.found is not None and verdict.name:
             talk.known[Quote("extracted", name=verdict.name)] = verdict.found
     if step.name:
@@ -438,7 +443,8 @@ def _take_turns(talk: _Talk, user: User, told: _Told) -> _Part[_Ended]:
             return _Ended("error", trouble=_trouble_of(failure, 1, _THE_USER))
     while True:
         cause = _Cause(simulated=isinstance(words, Reply) and not _is_put(talk, len(talk.replies) + 1))
-        asked = yield from _ask(talk)
+        ask = talk.next_ask(None)
+        asked = _heard(talk, ask, (yield ask))
         if asked.failure is not None:
             return _broken_off(talk, asked, asked.failure, cause)
         reached = (yield from _grade(talk, asked, (user.reached,))) if user.reached is not None else ()

@@ -8,13 +8,11 @@ from typing import TypeAlias
 from msgspec import structs
 
 from rejoinder.model import (
-    And,
+    GROUPS,
     AnyCheck,
     FollowUp,
-    Group,
     Item,
     Level,
-    Or,
     State,
     Trouble,
     Verdict,
@@ -83,7 +81,7 @@ def _collect(
                     if follow_up.ask == "always":
                         yield follow_up, first
                 continue
-            if isinstance(check, Or | And | Group):
+            if isinstance(check, GROUPS):
                 yield from _collect(check.items, verdict.children, (*path, position))
         if item.follow_up is not None:
             yield item.follow_up, place
@@ -91,12 +89,12 @@ def _collect(
 
 def persistent_items(level: Level) -> tuple[Item, ...]:
     """Checks of every turn go along without their follow-ups, which belong to the first level."""
-    checks = (item.check for item in level.items if item.check is not None and item.check.every_turn)
-    return tuple(Item(_without_follow_ups(check)) for check in checks)
+    checks = [item.check for item in level.items if item.check is not None and item.check.every_turn]
+    return tuple([Item(_without_follow_ups(check)) for check in checks]) if checks else ()
 
 
 def _without_follow_ups(check: AnyCheck) -> AnyCheck:
-    if not isinstance(check, Or | And | Group):
+    if not isinstance(check, GROUPS):
         return check
     inner = tuple(Item(_without_follow_ups(item.check)) for item in check.items if item.check is not None)
     return structs.replace(check, items=inner)

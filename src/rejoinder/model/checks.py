@@ -560,6 +560,8 @@ CHECKS: dict[str, type[Check]] = {
     if isinstance(value, type) and issubclass(value, Check) and kind_of(value)
 }
 """Every kind of check by its key in a suite."""
+GROUPS = (Or, And, Group)
+"""Checks that hold a list of others."""
 TEXT_CHECKS = (
     Match,
     Contains,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rejoinder.model.checks import TEXT_CHECKS, And, AnyCheck, FollowUp, Group, Level, Not, Or
+from rejoinder.model.checks import GROUPS, TEXT_CHECKS, AnyCheck, FollowUp, Level, Not
 from rejoinder.model.plans import UserAudit
 from rejoinder.model.suite import Case
 
 
 def parts_of(check: AnyCheck) -> Iterator[AnyCheck]:
     """The checks directly inside another one."""
-    if isinstance(check, Or | And | Group):
+    if isinstance(check, GROUPS):
         for item in check.items:
             if item.check is not None:
                 yield item.check
@@ -29,7 +29,7 @@ def walk_check(check: AnyCheck) -> Iterator[AnyCheck]:
 def follow_ups_of(level: Level) -> Iterator[FollowUp]:
     """The follow-ups of a level and of the groups in it, in document order; those inside a group before its own."""
     for item in level.items:
-        if isinstance(item.check, Or | And | Group):
+        if isinstance(item.check, GROUPS):
             yield from follow_ups_of(Level(item.check.items))
         if item.follow_up is not None:
             yield item.follow_up
