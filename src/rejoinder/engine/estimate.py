@@ -1,8 +1,8 @@
-"""The calls that a run would make: at least, when every first reply passes, and at most, when none does."""
+"""The calls that a run would make, at least and at most, whatever the replies are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import TypeAlias
 
@@ -16,15 +16,23 @@ from rejoinder.engine.plan import Prepared, plan
 from rejoinder.formatting import find_judges, format_judge_prompt, format_user
 from rejoinder.model import (
     AnyCheck,
+    Attached,
+    Case,
     Compare,
+    ConversationCheck,
     Item,
     Judged,
     Level,
     LlmJudge,
+    Plan,
+    Quote,
     Rubric,
     Semantic,
     Suite,
+    User,
+    UserAudit,
     follow_ups_of,
+    levels_of,
     walk_case,
     walk_check,
 )
@@ -105,7 +113,7 @@ def estimate(suites: list[Suite], options: RunOptions) -> Estimate:
         target.most_replies_sent += trials * (most.turns * (most.turns - 1) // 2)
         first = sum(len(message.content) for message in prepared.opening.messages) // CHARACTERS_A_TOKEN + 1
         target.least_input_tokens += trials * first * least.turns
-        target.most_input_tokens += trials * (first * most.turns + _said_again(prepared.case.level, most.turns))
+        target.most_input_tokens += trials * (first * most.turns + _said_again(prepared.case, most.turns))
         judges = total.judge_calls
         total.judge_calls = judges[0] + trials * least.judges, judges[1] + trials * most.judges
         for name in _asked_for_checks(prepared):
@@ -133,10 +141,67 @@ def _most(prepared: Prepared, asked: Asked) -> Effort:
 
 
 def _least(opening: Opening, asked: Asked) -> Effort:
-    """What a conversation asks for where every reply passes at once; a simulated user may end it after the first."""
-    steps = (opening.level,) if opening.plan is None else tuple(step.level for step in opening.plan.steps)
-    turns = sum((_asked_at(level, asked) for level in steps), Effort())
-    return sum((_asked_at(Level((Item(over.checks[-1]),)), asked) for over in opening.conversation_checks), turns)
+    """The fewest calls with which a conversation ends, where none of them fails: a plan may stop at its first step, and
+    a simulated user after the first reply."""
+    if opening.plan is not None:
+        least = _least_of_plan(opening, opening.plan, asked)
+    elif opening.user is not None and opening.max_turns is not None:
+        least = _asked_at(opening.level, asked)  # the user's turns may leave no room for follow-ups
+    else:
+        least = _shortest_of(opening, opening.level, asked)
+    if opening.user is not None:
+        least += structs.replace(_asked_at(Level((Item(opening.user.reached),)), asked), turns=0)
+        earlier = _limit(opening, opening.user) - 1 if _never_ends(opening.user) else 0
+        least += _times(_asked_at(Level(persistent_items(opening.level)), asked), earlier)
+    for over in opening.conversation_checks:
+        if _looks_at(over, least.turns):
+            check = over.checks[1] if over.over == "before" else over.checks[0]
+            least += structs.replace(_asked_at(Level((Item(check),)), asked), turns=0)
+    return least
+
+
+def _least_of_plan(opening: Opening, plan: Plan, asked: Asked) -> Effort:
+    """Up to the first step that can fail, or all of them; follow-ups may use up a limit before."""
+    certain: list[Effort] = []
+    for step in plan.steps:
+        certain.append(_shortest_of(opening, step.level, asked))
+        if plan.on_failure == "stop" and (step.level.items or step.extracts):
+            break
+    least = sum(certain, Effort())
+    if opening.max_turns is None:
+        return least
+    return structs.replace(certain[0], turns=min(least.turns, opening.max_turns))
+
+
+def _shortest_of(opening: Opening, level: Level, asked: Asked) -> Effort:
+    kept = structs.replace(_asked_at(Level(persistent_items(level)), asked), turns=0)
+    return _shortest(level, kept, opening.max_turns, asked)
+
+
+def _shortest(level: Level, kept: Effort, turns: int | None, asked: Asked) -> Effort:
+    """A level that passes or has failed for good; a follow-up that doubts is sent in any case."""
+    here, follow_ups = _asked_at(level, asked), tuple(follow_ups_of(level))
+    if turns == 1 or not any(one.ask == "always" for one in follow_ups):
+        return here
+    further = [kept + _shortest(one.level, kept, turns - 1 if turns else None, asked) for one in follow_ups]
+    return here + Effort(*(min(getattr(one, name) for one in further) for name in Effort.__struct_fields__))
+
+
+def _looks_at(over: ConversationCheck, turns: int) -> bool:
+    """Does a check of the whole look at a reply for certain, where there are so many turns?"""
+    if over.over in ("last", "transcript"):
+        return True
+    first = over.turns[0] if over.turns is not None else 1
+    return first <= (1 if over.final else turns) and (over.turn is None or first <= over.turn)
+
+
+def _never_ends(user: User) -> bool:
+    """Does nothing but the limit end it?"""
+    return user.stop is None and user.reached is None
+
+
+def _limit(opening: Opening, user: User) -> int:
+    return min(user.max_turns, opening.max_turns or user.max_turns)
 
 
 def _most_of_turns(opening: Opening, asked: Asked) -> Effort:
@@ -146,11 +211,16 @@ def _most_of_turns(opening: Opening, asked: Asked) -> Effort:
         most = sum(steps, Effort())
     elif opening.user is not None:
         kept = _asked_at(Level(persistent_items(opening.level)), asked)
-        reached = Item(opening.user.reached)
-        each = kept + structs.replace(_asked_at(Level((reached,)), asked), turns=0)
-        most = _times(each, opening.user.max_turns - 1) + _most_of_step(opening, asked)
+        reached = structs.replace(_asked_at(Level((Item(opening.user.reached),)), asked), turns=0)
+        limit = _limit(opening, opening.user)
+        most = _times(kept, limit - 1) + _times(reached, limit) + _most_of_step(opening, asked)
+        if opening.user.audit is not None:
+            audit = UserAudit(user=opening.user, target=opening.user.audit, at=opening.user.at)
+            most += structs.replace(asked(audit), turns=0)
     else:
         most = _most_of_step(opening, asked)
+    if opening.max_turns is not None:
+        most = structs.replace(most, turns=min(most.turns, opening.max_turns))
     for over in opening.conversation_checks:
         whole = _asked_at(Level(tuple(map(Item, over.checks))), asked)
         often = 1 if over.over in ("last", "transcript") else most.turns
@@ -162,16 +232,18 @@ def _times(effort: Effort, often: int) -> Effort:
     return Effort(*(often * getattr(effort, name) for name in Effort.__struct_fields__))
 
 
-def _add_user(user: JudgeEstimate, prepared: Prepared, trials: int) -> None:
+def _add_user(estimated: JudgeEstimate, prepared: Prepared, trials: int) -> None:
     """The calls of a simulated user: none where the first reply ends it, and one a turn at most."""
-    assert prepared.case.user is not None
-    most = prepared.case.user.max_turns - (1 if prepared.case.user.opening else 0)
-    told = sum(len(message.content) for message in format_user(prepared.case.user, (), ())) // CHARACTERS_A_TOKEN
-    user.least_calls += trials * prepared.has_simulated_opening
-    user.most_calls += trials * most
-    user.most_input_tokens += trials * most * told
+    user = prepared.case.user
+    assert user is not None
+    most = _limit(prepared.opening, user) - (1 if user.opening else 0)
+    told = sum(len(message.content) for message in format_user(user, (), ())) // CHARACTERS_A_TOKEN
+    estimated.least_calls += trials * (most if _never_ends(user) else prepared.has_simulated_opening)
+    estimated.most_calls += trials * most
+    estimated.most_input_tokens += trials * most * told
     candidate = prepared.target.name
-    user.replies_shown[candidate] = user.replies_shown.get(candidate, 0) + trials * most * (most + 1) // 2
+    shown = estimated.replies_shown.get(candidate, 0) + trials * most * (most + 1) // 2
+    estimated.replies_shown[candidate] = shown
 
 
 def _most_of_step(opening: Opening, asked: Asked) -> Effort:
@@ -196,16 +268,24 @@ def _longest(level: Level, kept: Effort, turns: int | None, asked: Asked) -> Eff
     return here + Effort(*most)
 
 
-def _said_again(level: Level, turns: int) -> int:
-    """Tokens of the follow-ups of a conversation, at most, each sent with every turn after it."""
-    return _longest_prompt(level) * (turns * (turns - 1) // 2)
+def _said_again(case: Case, turns: int) -> int:
+    """Tokens of the later words of a conversation, at most, each sent with every turn after it."""
+    return _longest_prompt(case) * (turns * (turns - 1) // 2)
 
 
-def _longest_prompt(level: Level) -> int:
-    """Tokens of the longest follow-up."""
-    prompts = [one.prompt for inner in (level, *_all_levels(level)) for one in follow_ups_of(inner)]
-    longest = max((sum(len(piece) for piece in one if isinstance(piece, str)) for one in prompts), default=0)
-    return longest // CHARACTERS_A_TOKEN + 1
+def _longest_prompt(case: Case) -> int:
+    """Tokens of the longest follow-up or planned turn."""
+    levels = [inner for level in levels_of(case) for inner in (level, *_all_levels(level))]
+    prompts = [one.prompt for level in levels for one in follow_ups_of(level)]
+    said = [_length(prompt) for prompt in prompts]
+    if case.plan is not None:
+        said += [sum(_length(words.pieces) for words in step.says) for step in case.plan.steps]
+    return max(said, default=0) // CHARACTERS_A_TOKEN + 1
+
+
+def _length(pieces: Iterable[str | Quote | Attached]) -> int:
+    """Characters of words; what they quote is not known."""
+    return sum(len(one) if isinstance(one, str) else len(one.text) for one in pieces if not isinstance(one, Quote))
 
 
 def _all_levels(level: Level) -> list[Level]:
@@ -254,7 +334,7 @@ def _add_judge(judge: JudgeEstimate, name: str, prepared: Prepared, trials: int)
     judge.least_input_tokens += trials * sum(_votes(check) * _shown(check, prepared) for check in first)
     every = [check for check in walk_case(prepared.case) if isinstance(check, LlmJudge | Rubric | Compare)]
     longest = max((_shown(check, prepared) for check in every if _judge(check, prepared) == name), default=0)
-    judge.most_input_tokens += most * (longest + _longest_prompt(level) * (turns - 1))
+    judge.most_input_tokens += most * (longest + _longest_prompt(prepared.case) * (turns - 1))
     judge.replies_shown[candidate] = judge.replies_shown.get(candidate, 0) + most * turns
     judge.compares_targets = judge.compares_targets or any(_rival(check) is not None for check in every)
 
