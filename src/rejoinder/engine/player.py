@@ -1,14 +1,12 @@
 """Plays a conversation: the pure rules ask for effects, and the player answers them.
 
-Calls are answered by the first source that has an answer (`engine/answers.py`). What is pure is computed each time;
-only calls are recorded. A key is content and not position: the first request, the target, the trial and all that was
-said since. So an edited suite finds again what it did not change.
+Calls (`engine/call_maker.py`) are answered by the first source that has an answer (`engine/answers.py`). What is pure
+is computed each time; only calls are recorded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
-from hashlib import blake2b
 from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
@@ -16,13 +14,13 @@ from typing import Literal
 from msgspec import structs
 
 from rejoinder.checks import Context, Post, Work, grade, grade_plain
-from rejoinder.engine.calls import Attempts, Call, Counter, NoAnswer, Source, Tape, place_in_turn
+from rejoinder.engine.call_maker import CallMaker
+from rejoinder.engine.calls import Call, NoAnswer, Source, Tape, place_in_turn
 from rejoinder.engine.conversation import converse
 from rejoinder.engine.effects import Ask, Effect, Grade, Simulate, Stop
 from rejoinder.engine.embeddings import Embeddings
 from rejoinder.engine.journal import JournalError, Told
 from rejoinder.engine.plan import Job, Prepared
-from rejoinder.engine.target_identity import identity_of
 from rejoinder.formatting import format_case, format_user, gather_evidence
 from rejoinder.model import (
     NO_RECORDING,
@@ -30,19 +28,15 @@ from rejoinder.model import (
     ChatMessage,
     Evidence,
     Failure,
-    Kind,
     Message,
     Outcome,
     Prompt,
     Reply,
-    Request,
     Said,
-    Target,
     TextPart,
     Trouble,
     Verdict,
 )
-from rejoinder.model.calls import Key
 from rejoinder.roles import find_embedder, find_target, judge_for
 
 
@@ -63,10 +57,7 @@ class Player:
         self._sources = sources
         self._embeddings = embeddings
         self._tape = tape
-        self._state = _first_state(job)
-        self._counts: dict[Counter, int] = {}
-        self._equal: dict[tuple[Kind, str], int] = {}
-        """How many equal calls of a kind were made."""
+        self.calls = CallMaker(job)
         self._missing: list[tuple[Call, Failure]] = []
         """Calls that are not recorded where only recordings may answer."""
 
@@ -102,29 +93,15 @@ class Player:
         if user is None or target is None:
             return await _no_target(None if user is None else user.target)
         messages = format_user(user, effect.prompts, effect.replies)
-        return await self._answer(self.call_of_target("user", target, effect.turn, messages))
+        return await self._answer(self.calls.of_target("user", target, effect.turn, messages))
 
     async def _ask(self, ask: Ask) -> Reply | Failure | Stop:
         self.turn = ask.turn
         if ask.afresh:
-            state = _first_state(self.job)
-            if self.job.prepared.has_simulated_opening:
-                for message in ask.messages:
-                    _add(state, message.content)
-            key = Key("candidate", state.hexdigest(), 1)
-            return await self._answer(self._call(key, self.job.prepared.target, ask.turn, messages=ask.messages))
-        fork = self.job.prepared.opening.fork
-        if fork is not None and fork.system is not None and fork.turn == ask.turn:
-            _add(self._state, fork.system)
-        if ask.turn > 1 or self.job.prepared.has_simulated_opening:
-            for message in ask.messages[-ask.new :]:
-                _add(self._state, message.content)
-        if ask.window is not None:
-            _add(self._state, f"the last {ask.window} turns")
-        key = Key("candidate", self._state.hexdigest())
-        answer = await self._answer(self._call(key, self.job.prepared.target, ask.turn, messages=ask.messages))
+            return await self._answer(self.calls.afresh(ask))
+        answer = await self._answer(self.calls.of_candidate(ask))
         if isinstance(answer, Reply):
-            _add(self._state, answer.text)
+            self.calls.hear(answer)
         return answer
 
     async def _grade(self, effect: Grade) -> tuple[Verdict, ...]:
@@ -134,37 +111,6 @@ class Player:
         context = Context(self.job.prepared.case, reply, effect.turn, _Port(self, effect))
         verdicts = grade_plain(effect.checks, context)
         return verdicts if verdicts is not None else await grade(effect.checks, context)
-
-    def call_of_target(
-        self, kind: Kind, target: Target, turn: int, messages: tuple[ChatMessage, ...], number: int | None = None
-    ) -> Call:
-        """A call of a judge or a rival. `number`: its place among the conversation's calls, where it was reserved."""
-        state = self._state.copy()
-        state.update(kind.encode() + b" " + identity_of(target))
-        for message in messages:
-            _add(state, message.content)
-        return self._call(self._numbered(kind, state), target, turn, messages=messages, number=number)
-
-    def reserve(self, target: Target, count: int) -> range:
-        """The numbers of judge calls that are made later."""
-        first = self._counts.get((target.name, True), 0)
-        self._counts[target.name, True] = first + count
-        return range(first, first + count)
-
-    def call_to_embed(self, target: Target, turn: int, text: str) -> Call:
-        """A text means the same in every conversation, so its key is its content alone."""
-        state = blake2b(b"embed " + identity_of(target), digest_size=16)
-        state.update(text.encode("utf-8", "surrogatepass"))
-        return self._call(Key("embedding", state.hexdigest()), target, turn, embed=text)
-
-    def call_to_work(self, turn: int, work: Work | Post) -> Call:
-        state = self._state.copy()
-        if isinstance(work, Work):
-            state.update(b"work " + work.content)
-        else:
-            state.update(b"post %b %b" % (work.url.encode("utf-8", "surrogatepass"), work.content))
-        key = self._numbered("work" if isinstance(work, Work) else "webhook", state)
-        return self._call(key, None, turn, work=work)
 
     def answer(self, call: Call) -> Awaitable[Reply | Failure]:
         """The answer to a call of a check."""
@@ -180,46 +126,6 @@ class Player:
             told = Told(call.key, answer) if isinstance(answer, Reply) else Told(call.key, failure=answer)
             self._tape.end(place, told)
         return answer
-
-    def _numbered(self, kind: Kind, state: blake2b) -> Key:
-        """The key of a call that may be made several times with the same content."""
-        equal = kind, state.hexdigest()
-        self._equal[equal] = ordinal = self._equal.get(equal, -1) + 1
-        return Key(*equal, ordinal)
-
-    def _call(
-        self,
-        key: Key,
-        target: Target | None,
-        turn: int,
-        *,
-        messages: tuple[ChatMessage, ...] = (),
-        embed: str | None = None,
-        work: Work | Post | None = None,
-        number: int | None = None,
-    ) -> Call:
-        """A call with its number among the calls of the conversation."""
-        job, name = self.job, target.name if target is not None else work.label if work is not None else ""
-        counter = name, key.kind == "judge"
-        if number is None:
-            number = self._counts.get(counter, 0)
-            if embed is None:  # embeddings are shared, so which conversation asks first is an accident
-                self._counts[counter] = number + 1
-        request = Request(
-            target=name,
-            case_id=job.prepared.case.id,
-            trial=job.trial,
-            turn=turn,
-            call=number,
-            messages=messages,
-            question=job.prepared.prompt.question,
-            kind=key.kind,
-            embed=embed,
-            key=str(key),
-            suite=job.prepared.suite.path,
-            variant=target.variant if target is not None else "",
-        )
-        return Call(request, Attempts(self._counts, counter), job, target, work)
 
     async def _reply(self, call: Call, *, taped: bool = True) -> Reply | Failure:
         """For a check: a call that is stopped has no verdict."""
@@ -292,11 +198,11 @@ class _Port:
         if judge is None:
             return _no_target(target)
         number = next(self._numbers, None)
-        return self._answer(self._player.call_of_target("judge", judge, self._effect.turn, messages, number))
+        return self._answer(self._player.calls.of_target("judge", judge, self._effect.turn, messages, number))
 
     def reserve(self, target: str | None, count: int) -> _Port:
         judge = judge_for(self._player.job.prepared, target)
-        numbers = self._player.reserve(judge, count) if judge is not None else ()
+        numbers = self._player.calls.reserve(judge, count) if judge is not None else ()
         return _Port(self._player, self._effect, numbers, self.calls)
 
     def ask_other(self, target: str) -> Awaitable[Reply | Failure]:
@@ -304,19 +210,19 @@ class _Port:
         if other is None:
             return _no_target(target)
         effect = self._effect
-        return self._answer(self._player.call_of_target("rival", other, effect.turn, effect.messages))
+        return self._answer(self._player.calls.of_target("rival", other, effect.turn, effect.messages))
 
     def embed(self, text: str, target: str | None) -> Awaitable[Reply | Failure]:
         embedder = find_embedder(self._player.job.prepared.suite, target)
         if embedder is None:
             return _no_target(target)
-        return self._answer(self._player.call_to_embed(embedder, self._effect.turn, text))
+        return self._answer(self._player.calls.to_embed(embedder, self._effect.turn, text))
 
     def carry_out(self, work: Work) -> Awaitable[Reply | Failure]:
-        return self._answer(self._player.call_to_work(self._effect.turn, work))
+        return self._answer(self._player.calls.to_work(self._effect.turn, work))
 
     def post(self, post: Post) -> Awaitable[Reply | Failure]:
-        return self._answer(self._player.call_to_work(self._effect.turn, post))
+        return self._answer(self._player.calls.to_work(self._effect.turn, post))
 
 
 def _missed(outcome: Outcome, missing: list[tuple[Call, Failure]]) -> Outcome:
@@ -334,20 +240,8 @@ def _missed(outcome: Outcome, missing: list[tuple[Call, Failure]]) -> Outcome:
     )
 
 
-def _first_state(job: Job) -> blake2b:
-    state = blake2b(job.prepared.content, digest_size=16)
-    state.update(b"%d" % job.trial)
-    return state
-
-
 def _is_missing(answer: Reply | Failure) -> bool:
     return isinstance(answer, Failure) and answer.type == NO_RECORDING
-
-
-def _add(state: blake2b, text: str) -> None:
-    """With its length: two texts are not to be mistaken for two others with the same letters."""
-    encoded = text.encode("utf-8", "surrogatepass")
-    state.update(b"%d:%b" % (len(encoded), encoded))
 
 
 async def _no_target(target: str | None) -> Failure:

@@ -1,0 +1,139 @@
+"""Makes the calls of a conversation: what is asked, by which key it is known, and its number.
+
+A key is content and not position: the first request, the target, the trial and all that was said since. So an edited
+suite finds again what it did not change.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from rejoinder.checks import Post, Work
+from rejoinder.engine.calls import Attempts, Call, Counter
+from rejoinder.engine.effects import Ask
+from rejoinder.engine.plan import Job
+from rejoinder.engine.target_identity import identity_of
+from rejoinder.model import ChatMessage, Kind, Reply, Request, Target
+from rejoinder.model.calls import Key
+
+
+class CallMaker:
+    """The calls of one conversation, in the order in which it makes them."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._state = _first_state(job)
+        self._counts: dict[Counter, int] = {}
+        self._equal: dict[tuple[Kind, str], int] = {}
+        """How many equal calls of a kind were made."""
+
+    def of_candidate(self, ask: Ask) -> Call:
+        """The next turn."""
+        prepared = self._job.prepared
+        fork = prepared.opening.fork
+        if fork is not None and fork.system is not None and fork.turn == ask.turn:
+            _add(self._state, fork.system)
+        if ask.turn > 1 or prepared.has_simulated_opening:
+            for message in ask.messages[-ask.new :]:
+                _add(self._state, message.content)
+        if ask.window is not None:
+            _add(self._state, f"the last {ask.window} turns")
+        key = Key("candidate", self._state.hexdigest())
+        return self._call(key, prepared.target, ask.turn, messages=ask.messages)
+
+    def hear(self, reply: Reply) -> None:
+        """What the candidate said is part of what comes after it."""
+        _add(self._state, reply.text)
+
+    def afresh(self, ask: Ask) -> Call:
+        """The first turn once more, beside the conversation."""
+        state = _first_state(self._job)
+        if self._job.prepared.has_simulated_opening:
+            for message in ask.messages:
+                _add(state, message.content)
+        key = Key("candidate", state.hexdigest(), 1)
+        return self._call(key, self._job.prepared.target, ask.turn, messages=ask.messages)
+
+    def of_target(
+        self, kind: Kind, target: Target, turn: int, messages: tuple[ChatMessage, ...], number: int | None = None
+    ) -> Call:
+        """A call of a judge, a rival or a simulated user. `number`: its place among the conversation's calls, where it
+        was reserved."""
+        state = self._state.copy()
+        state.update(kind.encode() + b" " + identity_of(target))
+        for message in messages:
+            _add(state, message.content)
+        return self._call(self._numbered(kind, state), target, turn, messages=messages, number=number)
+
+    def reserve(self, target: Target, count: int) -> range:
+        """The numbers of judge calls that are made later."""
+        first = self._counts.get((target.name, True), 0)
+        self._counts[target.name, True] = first + count
+        return range(first, first + count)
+
+    def to_embed(self, target: Target, turn: int, text: str) -> Call:
+        """A text means the same in every conversation, so its key is its content alone."""
+        state = blake2b(b"embed " + identity_of(target), digest_size=16)
+        state.update(text.encode("utf-8", "surrogatepass"))
+        return self._call(Key("embedding", state.hexdigest()), target, turn, embed=text)
+
+    def to_work(self, turn: int, work: Work | Post) -> Call:
+        state = self._state.copy()
+        if isinstance(work, Work):
+            state.update(b"work " + work.content)
+        else:
+            state.update(b"post %b %b" % (work.url.encode("utf-8", "surrogatepass"), work.content))
+        key = self._numbered("work" if isinstance(work, Work) else "webhook", state)
+        return self._call(key, None, turn, work=work)
+
+    def _numbered(self, kind: Kind, state: blake2b) -> Key:
+        """The key of a call that may be made several times with the same content."""
+        equal = kind, state.hexdigest()
+        self._equal[equal] = ordinal = self._equal.get(equal, -1) + 1
+        return Key(*equal, ordinal)
+
+    def _call(
+        self,
+        key: Key,
+        target: Target | None,
+        turn: int,
+        *,
+        messages: tuple[ChatMessage, ...] = (),
+        embed: str | None = None,
+        work: Work | Post | None = None,
+        number: int | None = None,
+    ) -> Call:
+        """A call with its number among the calls of the conversation."""
+        job, name = self._job, target.name if target is not None else work.label if work is not None else ""
+        counter = name, key.kind == "judge"
+        if number is None:
+            number = self._counts.get(counter, 0)
+            if embed is None:  # embeddings are shared, so which conversation asks first is an accident
+                self._counts[counter] = number + 1
+        request = Request(
+            target=name,
+            case_id=job.prepared.case.id,
+            trial=job.trial,
+            turn=turn,
+            call=number,
+            messages=messages,
+            question=job.prepared.prompt.question,
+            kind=key.kind,
+            embed=embed,
+            key=str(key),
+            suite=job.prepared.suite.path,
+            variant=target.variant if target is not None else "",
+        )
+        return Call(request, Attempts(self._counts, counter), job, target, work)
+
+
+def _first_state(job: Job) -> blake2b:
+    state = blake2b(job.prepared.content, digest_size=16)
+    state.update(b"%d" % job.trial)
+    return state
+
+
+def _add(state: blake2b, text: str) -> None:
+    """With its length: two texts are not to be mistaken for two others with the same letters."""
+    encoded = text.encode("utf-8", "surrogatepass")
+    state.update(b"%d:%b" % (len(encoded), encoded))
