@@ -555,7 +555,7 @@ OPTIONS: Raw = {
 
 @pytest.mark.slow
 @spec("P14", "P15", "P25", "P26", "P27")
-@bounded(500)
+@bounded(300)
 @given(st.integers(0, 2**32))
 def test_the_machine_agrees_with_a_second_reading_of_the_rules_of_plans(seed: int) -> None:
     drawn = Drawn(seed)

@@ -502,7 +502,7 @@ def have_user(drawn: DrawnUser) -> tuple[Outcome, list[list[tuple[str, str]]], l
 
 @pytest.mark.slow
 @spec("P14", "P25", "P26", "P27")
-@bounded(400)
+@bounded(250)
 @given(st.integers(0, 2**32))
 def test_the_machine_agrees_with_a_second_reading_of_the_rules_of_users(seed: int) -> None:
     drawn = DrawnUser(seed)
