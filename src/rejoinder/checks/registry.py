@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 from msgspec import structs
 
 from rejoinder.checks.base import Context, Port
-from rejoinder.model import Case, Check, Reply, Verdict, kind_of, parts_of
+from rejoinder.model import Case, Check, Reply, Verdict, kind_of, levels_of, parts_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 _PLAIN: dict[type[Check], Callable[[Any, Context], Verdict]] = {}
@@ -63,11 +63,14 @@ def _plain(kind: type[Check]) -> Callable[[Any, Context], Verdict] | None:
 
 
 def is_plain(case: Case) -> bool:
-    """Has a case one turn, nothing but checks that look at its reply, and no follow-up?"""
-    level = case.level
-    if case.plan is not None or case.user is not None or case.conversation_checks:
+    """Has a case nothing but checks that look at its replies, and neither follow-ups nor a simulated user?"""
+    if case.user is not None:
         return False
-    return all(item.follow_up is None and item.check is not None and _plain(type(item.check)) for item in level.items)
+    for level in levels_of(case):
+        for item in level.items:
+            if item.follow_up is not None or item.check is None or not _plain(type(item.check)):
+                return False
+    return all(_plain(type(check)) for over in case.conversation_checks for check in over.checks)
 
 
 def grade_plain(checks: tuple[Check, ...], context: Context) -> tuple[Verdict, ...] | None:
