@@ -69,6 +69,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/validate.py
 	$(BIN)/python benchmarks/conversations.py
 	$(BIN)/python benchmarks/thousand.py
+	$(BIN)/python benchmarks/plans.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/compare.py --export json --export csv --export inspect --export eval --export yaml
 	$(BIN)/python benchmarks/journal.py
