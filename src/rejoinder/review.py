@@ -22,8 +22,6 @@ from rejoinder.formatting import (
 from rejoinder.formatting.prompt import needs_markers
 from rejoinder.formatting.turns import Turn, has_marker_line, take_turns
 from rejoinder.model import (
-    TEXT_CHECKS,
-    AnyCheck,
     Case,
     Compare,
     Diagnostic,
@@ -34,8 +32,8 @@ from rejoinder.model import (
     OtherPart,
     Problem,
     Suite,
+    answers_of,
     follow_ups_of,
-    groups_of,
     levels_of,
     walk_case,
 )
@@ -118,20 +116,13 @@ def _given_away(level: Level, case: Case) -> Iterator[tuple[FollowUp, str]]:
     for follow_up in follow_ups_of(level):
         if follow_up.hint != "answer" and follow_up.at.endswith(".prompt"):
             words = "".join(piece for piece in follow_up.prompt if isinstance(piece, str))
-            checks = tuple(check for check in _positive(follow_up.level) if isinstance(check, TEXT_CHECKS))
+            own = (item.check for item in follow_up.level.items if item.check is not None)
+            checks = tuple(answer for check in own for answer in answers_of(check))
             verdicts = zip(grade_words(checks, case, words), grade_words(checks, case, ""), strict=True)
             shown = next((one.check for one, empty in verdicts if one.passed and not empty.passed), None)
             if shown is not None:
                 yield follow_up, f"`{shown if len(shown) <= _LONGEST_SHOWN else f'{shown[:_LONGEST_SHOWN]}...'}`"
         yield from _given_away(follow_up.level, case)
-
-
-def _positive(level: Level) -> Iterator[AnyCheck]:
-    """The checks of a level that a reply has to pass, those in groups too."""
-    for item in level.items:
-        if item.check is not None:
-            yield item.check
-            yield from (inner.check for inner in groups_of(item.check) if inner.check is not None)
 
 
 def review_labelled_case(built: Built, source: Source, suite: Suite) -> Iterator[Problem]:

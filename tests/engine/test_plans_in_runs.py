@@ -97,7 +97,14 @@ def planned(name: str = "plan", **more: Any) -> Raw:
 
 
 def simulated(name: str = "user", opening: str | None = "Hello.", **more: Any) -> Raw:
-    told = {"goal": "buy it", "target": "guest", "stop": "DONE", "max_turns": TURNS, **more.pop("told", {})}
+    told = {
+        "goal": "buy it",
+        "knows": "ok",
+        "target": "guest",
+        "stop": "DONE",
+        "max_turns": TURNS,
+        **more.pop("told", {}),
+    }
     opened = {"opening": opening} if opening else {}
     return {"id": name, "user": {**opened, **told}, "checks": [{"contains": "ok"}], **more}
 

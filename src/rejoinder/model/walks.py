@@ -48,17 +48,18 @@ def answers_in(level: Level) -> Iterator[AnyCheck]:
     """The checks of a level and its follow-ups that words pass which hold the answer; not what is not to be said."""
     for item in level.items:
         if item.check is not None:
-            yield from _answers_of(item.check)
+            yield from answers_of(item.check)
     for follow_up in follow_ups_of(level):
         yield from answers_in(follow_up.level)
 
 
-def _answers_of(check: AnyCheck) -> Iterator[AnyCheck]:
+def answers_of(check: AnyCheck) -> Iterator[AnyCheck]:
+    """The same of one check and those in it."""
     if isinstance(check, TEXT_CHECKS):
         yield check
     elif not isinstance(check, Not):
         for part in parts_of(check):
-            yield from _answers_of(part)
+            yield from answers_of(part)
 
 
 def levels_of(case: Case) -> tuple[Level, ...]:
