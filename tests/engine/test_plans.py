@@ -172,7 +172,7 @@ def test_a_turn_of_several_messages(project: Project) -> None:
     *before, last = sent_by(result, 2)
     assert before == ["one", "r1", "I said", "you said"]
     assert last.startswith("and r1\n") and "The note." in last
-    assert said(result)[1] == last
+    assert said(result)[1] == f"I said\n\nyou said\n\n{last}"
 
 
 def test_every_turn_holds_in_all_steps_and_other_checks_at_the_last(project: Project) -> None:
@@ -269,10 +269,16 @@ class PlanReading:
             if len(self.turns) >= self.case.get("max_turns", 10**9):
                 return
             self.step, self.name = number, planned.get("name")
+            if not set(re.findall(r"\{\{ (v\d+) \}\}", planned["prompt"])) <= set(self.values):
+                has = self.checks_of(number) or planned.get("extract")
+                self.steps.append((number, self.name, "skipped", 0.0 if has else None))
+                continue
             start = len(self.turns)
             self.end_of_step = start + 20 if self.case.get("followups") == "all" else 10**9
             self.end_of_step = self.case.get("max_turns", self.end_of_step)
-            self.take(self.filled(planned["prompt"]), self.checks_of(number), None, 0, doubts=False)
+            is_last = number == len(self.case["turns"]) and self.case.get("pass_steps") != "aggregate"
+            threshold = self.case.get("threshold") if is_last else None
+            self.take(self.filled(planned["prompt"]), self.checks_of(number), threshold, 0, doubts=False)
             status = "recovered" if self.state == "passed" and not self.turns[start][4] else self.state
             self.steps.append((number, self.name, status, self.score))
             if self.state == "failed" and self.case.get("on_turn_failure") != "continue":
@@ -593,3 +599,76 @@ def test_the_machine_agrees_with_a_second_reading_of_the_rules_of_plans(seed: in
 
 def _about(score: float | None) -> float | None:
     return None if score is None else round(score, 9)
+
+
+# What strangers found
+
+
+def ran(project: Project, *cases: Raw, code: int | None = None, **replies: list[str]) -> dict[str, Raw]:
+    """The results of scripted conversations by id; `guest` are the words of the user."""
+    guest = replies.pop("guest", [])
+    suite: Raw = {
+        "metadata": {"model": "bot"},
+        "targets": [
+            {"name": "bot", "provider": "scripted", "replies": replies},
+            {"name": "guest", "provider": "scripted", "replies": guest},
+        ],
+        "evals": list(cases),
+    }
+    document = project.run_json("run", str(project.write("evals.yaml", suite)), code=code)
+    return {result["id"]: result for result in document["results"]}
+
+
+REF: Raw = {"prompt": "a", "extract": {"ref": {"regex": r"(HX.\d+)"}}}
+
+
+def test_what_was_extracted_can_be_checked(project: Project) -> None:
+    checks: list[Raw] = [{"icontains": "{{ ref }}"}, {"regex": "^{{ ref }} it"}, {"match": "{{ ref }}*"}]
+    checks.append({"not": {"equals": "{{ ref }}"}})
+    whole = [{"by_turn": {"turn": 2, "check": {"equals": "{{ ref }} it is"}}}]
+    case = {"id": "ref", "turns": [REF, {"prompt": "b", "checks": checks}], "conversation_checks": whole}
+    result = ran(project, case, ref=["It is HX*1.", "HX*1 it is"], code=0)["ref"]
+    assert result["turns"][1]["checks"][0]["check"] == "icontains HX*1"
+    wrong = ran(project, case, ref=["It is HX*1.", "HXX1 it is"], code=1)["ref"]
+    assert [check["passed"] for check in wrong["turns"][1]["checks"]] == [False, False, False, True]
+
+
+def test_a_step_without_a_value_that_it_needs_is_skipped(project: Project) -> None:
+    checks = [{"contains": "{{ ref }}"}]
+    turns = [REF, {"prompt": "cancel {{ ref }}"}, {"prompt": "b", "checks": checks}, {"prompt": "c"}]
+    case = {"id": "miss", "on_turn_failure": "continue", "turns": turns}
+    result = ran(project, case, miss=["none", "bye"], code=1)["miss"]
+    assert [step["status"] for step in result["steps"]] == ["failed", "skipped", "skipped", "passed"]
+    assert [turn["prompt"] for turn in result["turns"]] == ["a", "c"]
+
+
+def test_the_ladder_comes_after_a_follow_up_of_the_authors_own(project: Project) -> None:
+    yes = {"contains": "yes"}
+    own = [yes, {"prompt": "No.", "checks": [yes]}]
+    case = {"id": "own", "prompt": "q", "checks": own, "ready_followups": "ladder"}
+    result = ran(project, case, own=["no", "no", "no", "yes"], code=0)["own"]
+    assert [turn.get("hint") for turn in result["turns"]] == [None, None, "look", "wrong"]
+
+
+def test_all_messages_of_a_turn_are_in_the_transcript(project: Project) -> None:
+    messages = [{"role": "user", "content": "code 4711"}, {"role": "user", "content": "go"}]
+    whole = [{"on": "transcript", "contains": "4711"}]
+    case = {"id": "multi", "turns": [{"prompt": "x"}, {"messages": messages}], "conversation_checks": whole}
+    assert ran(project, case, multi=["a", "b"], code=0)["multi"]["passed"]
+
+
+def test_the_threshold_of_a_sharded_task_holds_in_every_condition(project: Project) -> None:
+    checks = [{"contains": "train"}, {"contains": "plane"}]
+    case = {"id": "sh", "threshold": 0.5, "shards": {"task": "whole", "pieces": ["a", "b"]}, "checks": checks}
+    assert all(result["passed"] for result in ran(project, case, **{"*": ["train", "train"]}, code=0).values())
+
+
+def test_the_answer_of_a_judge_is_what_it_missed(project: Project) -> None:
+    suite: Raw = {
+        "metadata": {"model": "bot"},
+        "targets": [{"name": "bot", "provider": "scripted", "replies": ["a", "b", "c", "d", "e"],
+                     "judge": [{"score": 0, "misses": ["no greeting"], "reasoning": "It is curt."}] * 5}],
+        "evals": [{"id": "a", "prompt": "q", "outcome": "greets", "ready_followups": "ladder"}],
+    }  # fmt: skip
+    [result] = project.run_json("run", str(project.write("evals.yaml", suite)), code=1)["results"]
+    assert "no greeting" in result["turns"][4]["prompt"] and "no greeting" not in result["turns"][3]["prompt"]

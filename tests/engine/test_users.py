@@ -16,14 +16,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 import rejoinder
 from rejoinder.checks import Context, grade
-from rejoinder.engine.conversation import converse
+from rejoinder.engine.conversation import converse, ends_with_word
 from rejoinder.engine.effects import Ask, Opening, Simulate
 from rejoinder.formatting import format_case
-from rejoinder.model import Failure, Outcome, Reply
+from rejoinder.model import Failure, Outcome, Reply, Status, judge_case
 from rejoinder.testing import FakeServer, Received, judge
+from tests.engine.talks import doubted
 from tests.engine.test_conversation import Ended, Script, Tree, kind_of, listed, match
 from tests.engine.test_plans import Grades, PlanReading
 from tests.kit import Project, Raw, behind, bounded, follow, journal_of, run, scripted, spec
@@ -200,7 +202,7 @@ FOUND = '{"fault": "%s", "turn": %s, "evidence": "As an AI", "reasoning": "so"}'
         ([FOUND % ("none", 1)], None),
         ([FOUND % ("role", 2)], {"kind": "role", "turn": 2, "evidence": "As an AI"}),
         ([FOUND % ("contradiction", 99)], {"kind": "contradiction", "turn": 2, "evidence": "As an AI"}),
-        (["Well.", FOUND % ("role", 1)], {"kind": "role", "turn": 1, "evidence": "As an AI"}),
+        (["Well.", FOUND % ("role", 1)], {"kind": "role", "turn": 2, "evidence": "As an AI"}),
         (["Well.", "Hm."], "not audited"),
         ([{"error": "down"}], "not audited"),
     ],
@@ -368,7 +370,9 @@ class UserReading(PlanReading):
             if self.stopped_by:
                 if self.case.get("followups") == "all" and "max_turns" not in self.case:
                     self.end_of_step = number - 1 + 20
+                earlier = all(passed for *_, passed, _, _, _ in self.turns)
                 self.take(words, self.everything, self.case.get("threshold"), 0, doubts=False)
+                self.state = self.state if earlier or self.state != "passed" else "failed"
                 return
             self.take(words, self.kept(), None, 0, doubts=False)
             assert following is not None
@@ -526,3 +530,60 @@ def test_the_machine_agrees_with_a_second_reading_of_the_rules_of_users(seed: in
     assert (None if spoilt == "not audited" else spoilt.turn if spoilt else 0) == reading.leaked
     for effect in simulated:
         assert len(effect.prompts) == len(effect.replies)
+
+
+# What strangers found
+
+
+@pytest.mark.parametrize(
+    ("words", "ends"),
+    [
+        ("DONE", True),
+        ("Thanks, that is all. DONE!", True),
+        ("**DONE**", True),
+        ("I am not DONE yet.", False),
+        ("ABANDONED", False),
+        ("done", False),
+        ("", False),
+    ],
+)
+def test_a_user_ends_with_its_word_and_not_with_others(words: str, ends: bool) -> None:
+    assert ends_with_word(words, "DONE") == ends
+
+
+@pytest.mark.parametrize(
+    ("passed", "failed", "spoilt", "wanted"),
+    [(2, 0, 1, "passed"), (1, 0, 2, "spoilt"), (1, 1, 1, "spoilt"), (0, 2, 1, "failed"), (0, 0, 3, "spoilt")],
+)
+def test_spoilt_trials_leave_open_what_they_could_decide(passed: int, failed: int, spoilt: int, wanted: str) -> None:
+    first = structs.replace(doubted("a", True), needed=(2, 3))
+    counts: dict[Status, int] = {"passed": passed, "failed": failed}
+    assert judge_case(counts, first, "2026-01-01", spoilt) == wanted
+
+
+def test_a_check_of_every_turn_that_failed_early_fails_the_conversation(project: Project) -> None:
+    checks: list[Raw] = [{"not": {"contains": "bad"}, "every_turn": True}, {"contains": "Ordered"}]
+    result = talk_with(project, user("x", "y", "DONE"), "a bad word", "fine", "Ordered", checks=checks, code=1)
+    assert [turn["passed"] for turn in result["turns"]] == [False, True, True]
+    assert "turn 1: not" in project.run("show", "last", code=None)
+
+
+def test_a_regraded_conversation_that_breaks_off_does_not_pass(project: Project) -> None:
+    """With another goal the user would have said other words, which were not recorded."""
+    told = user("a", "b", "DONE")
+    talk_with(project, told, "Ordered r1", "r2", "r3", code=1)
+    suite = json.loads((project.folder / "evals.yaml").read_text(encoding="utf-8"))
+    suite["evals"][0]["user"]["goal"] = "another goal"
+    project.write("evals.yaml", suite)
+    assert "passed" not in project.run("grade", code=None).replace("0 passed", "")
+
+
+def test_an_audit_that_quotes_what_the_user_did_not_say_is_none(project: Project) -> None:
+    verdicts: list[Raw] = [{"fault": "role", "turn": 9, "evidence": "I never said that"}] * 2
+    suite = {"targets": [{"name": "warden", "provider": "scripted", "judge": verdicts}]}
+    result = talk_with(project, user("Large.", "DONE", audit="warden"), "Size?", "Ordered", suite=suite, code=0)
+    assert result["user"]["spoilt"] == "not audited" and "did not say" in result["user"]["not_audited_because"]
+    verdicts[:] = [{"fault": "role", "turn": 9, "evidence": "large"}]
+    suite = {"targets": [{"name": "warden", "provider": "scripted", "judge": verdicts}]}
+    result = talk_with(project, user("Large.", "DONE", audit="warden"), "Size?", "Ordered", suite=suite, code=3)
+    assert result["user"]["spoilt"] == {"kind": "role", "turn": 2, "evidence": "large"}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder.checks.base import PASS_MARK, Context, error_verdict, scored_verdict
 from rejoinder.checks.judge import ask_votes, first_trouble, judging_of
-from rejoinder.checks.judge_answers import read_score, read_verdict, read_words
+from rejoinder.checks.judge_answers import Unreadable, read_score, read_verdict, read_words
 from rejoinder.checks.registry import grades
 from rejoinder.formatting import format_audit
 from rejoinder.model import UserAudit, Verdict, reaches
@@ -29,7 +30,7 @@ async def grade_audit(check: UserAudit, context: Context) -> Verdict:
     said = context.port.evidence().turns
     words, replies = tuple(one.prompt for one in said), tuple(one.response for one in said)
     shown = format_audit(check.user, words, replies)
-    answers = await ask_votes(check, context, shown, lambda text: _read(text, (*words, *replies)))
+    answers = await ask_votes(check, context, shown, lambda text: _read(text, words, replies))
     judging = judging_of(check, context, shown, answers)
     if (trouble := first_trouble(check, answers)) is not None:
         return judging.added_to(error_verdict(check, None, trouble))
@@ -43,8 +44,28 @@ async def grade_audit(check: UserAudit, context: Context) -> Verdict:
     return judging.added_to(verdict)
 
 
-def _read(text: str, words: tuple[str, ...]) -> _Finding | None:
-    return read_verdict(text, ("fault", "score"), _finding, lambda found: (found.fault, found.turn), words)
+def _read(text: str, words: tuple[str, ...], replies: tuple[str, ...]) -> _Finding | None:
+    """What the judge found. Words that it quotes have to be the user's, and they say which turn it is. Raises
+    Unreadable."""
+    said = (*words, *replies)
+    found = read_verdict(text, ("fault", "score"), _finding, lambda found: (found.fault, found.turn), said)
+    if found is None or found.fault == "none" or not found.evidence.strip():
+        return found
+    places = [place for place, one in enumerate(words, 1) if _plain(found.evidence) in _plain(one)]
+    if not places:
+        raise Misquoted
+    return structs.replace(found, turn=found.turn if found.turn in places else places[0])
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.sub(r"[\"'`\u2018\u2019\u201c\u201d.]+", "", text).casefold().split())
+
+
+class Misquoted(Unreadable):
+    """The judge quotes words that the user did not say."""
+
+    trouble = "the judge quotes words that the simulated user did not say"
+    complaint = "The person did not say these words. Reply with the one JSON object, and quote the person exactly."
 
 
 def _finding(data: dict[str, Any]) -> _Finding | None:

@@ -25,6 +25,7 @@ from rejoinder.engine.levels import (
     all_of,
     applicable_follow_ups,
     check_trouble,
+    fill_in,
     level_score,
     level_state,
     persistent_items,
@@ -190,6 +191,15 @@ class _Talk:
             )
         )
 
+    def has_all(self, names: Iterable[str]) -> bool:
+        """Were all these values extracted?"""
+        return all(Quote("extracted", name=name) in self.known for name in names)
+
+    def with_values(self, checks: tuple[AnyCheck, ...]) -> tuple[AnyCheck, ...]:
+        """Checks with the values that were extracted in their places."""
+        values = {quote.name: value for quote, value in self.known.items() if quote.what == "extracted"}
+        return tuple(fill_in(check, values) for check in checks) if values else checks
+
     def fill(self, pieces: tuple[str | Quote, ...], verdicts: tuple[Verdict, ...] = ()) -> str:
         """Words with what they quote."""
         if len(pieces) == 1 and isinstance(pieces[0], str):
@@ -285,6 +295,7 @@ def _answer_back(talk: _Talk, step: Step, cause: _Cause, asked: _Asked | None = 
             return _broken_off(talk, asked, asked.failure, cause)
         number = asked.number
         checks = tuple([item.check for item in level.items if item.check is not None])
+        checks = talk.with_values(checks) if talk.known else checks
         verdicts = _verdicts((yield _to_grade(talk, asked, checks, step.expected))) if checks else ()
         state = level_state(level, checks, verdicts)
         talk.add_turn(asked, cause, state, verdicts)
@@ -353,9 +364,12 @@ def _by_plan(talk: _Talk, plan: Plan, rest: _Rest) -> _Part[_Ended]:
         for number, step in enumerate(plan.steps, 1):
             if limit is not None and len(talk.turns) >= limit:
                 break
+            if not talk.has_all(step.needs):
+                results.append(_skipped(number, step))
+                continue
             if number > 1:
                 messages = [ChatMessage(words.role, talk.fill(_texts(words))) for words in step.says]
-                talk.say(messages, messages[-1].content)
+                talk.say(messages, "\n\n".join(message.content for message in messages))
             before = len(talk.turns)
             ended = yield from _answer_back(talk, step, _Cause(number, step.name or None))
             if ended.stopped and len(talk.turns) == before:
@@ -365,8 +379,7 @@ def _by_plan(talk: _Talk, plan: Plan, rest: _Rest) -> _Part[_Ended]:
                 break
     except _Stopped:
         ended = _Ended("failed", stopped=True)
-    for number, step in enumerate(plan.steps[len(results) :], len(results) + 1):
-        results.append(StepResult(number, step.name or None, "skipped", 0.0 if _has_checks(step) else None))
+    results += [_skipped(number, step) for number, step in enumerate(plan.steps, 1) if number > len(results)]
     rest["steps"] = tuple(results)
     if ended.status == "error":
         return ended
@@ -378,8 +391,10 @@ def _by_plan(talk: _Talk, plan: Plan, rest: _Rest) -> _Part[_Ended]:
     return _Ended("passed" if passed and not ended.stopped else "failed", score)
 
 
-def _has_checks(step: Step) -> bool:
-    return bool(step.level.items or step.extracts)
+def _skipped(number: int, step: Step) -> StepResult:
+    """A step that was not said: after the end, or without a value that it needs."""
+    has_checks = bool(step.level.items or step.extracts)
+    return StepResult(number, step.name or None, "skipped", 0.0 if has_checks else None)
 
 
 def _texts(words: Words) -> tuple[str | Quote, ...]:
@@ -433,6 +448,8 @@ def _take_turns(talk: _Talk, user: User, told: _Told) -> _Part[_Ended]:
     checks = tuple(item.check for item in kept.items if item.check is not None)
     limit = min(user.max_turns, opening.max_turns or user.max_turns)
     words: Reply | Failure | Stop | None = None
+    is_broken = False
+    """Has a reply before the last one failed a check of every turn?"""
     if not user.opening:
         words = yield from _simulate(talk, user, told)
         if told.stopped_by is not None:
@@ -458,16 +475,20 @@ def _take_turns(talk: _Talk, user: User, told: _Told) -> _Part[_Ended]:
             told.stopped_by = "limit"
         else:
             words = yield from _simulate(talk, user, told)
-        if told.stopped_by is not None or isinstance(words, Stop):
-            return (yield from _answer_back(talk, Step(at="", level=opening.level), cause, asked))
+        if told.stopped_by is not None:
+            ended = yield from _answer_back(talk, Step(at="", level=opening.level), cause, asked)
+            return _Ended("failed", ended.score) if is_broken and ended.status == "passed" else ended
         if isinstance(words, Failure):
             talk.add_turn(asked, cause, "error")
             return _Ended("error", trouble=_trouble_of(words, asked.number, _THE_USER))
         verdicts = yield from _grade(talk, asked, checks)
         state = level_state(kept, checks, verdicts)
         talk.add_turn(asked, cause, state, verdicts)
+        is_broken = is_broken or state == "failed"
         if state == "error":
             return _Ended("error", trouble=check_trouble(verdicts, asked.number))
+        if isinstance(words, Stop):
+            return _Ended("failed", stopped=True)
 
 
 _THE_USER = "the simulated user: "
@@ -490,12 +511,21 @@ def _simulate(talk: _Talk, user: User, told: _Told) -> _Part[Reply | Failure | S
     if not isinstance(words, Reply):
         return words
     told.words.append(words)
-    if user.stop is not None and user.stop in words.text:
+    if user.stop is not None and ends_with_word(words.text, user.stop):
         told.stopped_by = "word"
         return words
     told.spoilt = told.spoilt or (yield from _find_leak(talk, user, words.text))
     talk.say((ChatMessage("user", words.text),), words.text)
     return words
+
+
+def ends_with_word(text: str, word: str) -> bool:
+    """Does a text end with a word, whatever marks come after it? Within other words, or before them, it is none."""
+    start = text.rstrip(_MARKS).removesuffix(word)
+    return len(start) < len(text.rstrip(_MARKS)) and not start[-1:].isalnum()
+
+
+_MARKS = " \t\r\n.,;:!?*_`'\"()[]{}#<>-"
 
 
 def _is_put(talk: _Talk, number: int) -> bool:
@@ -606,6 +636,7 @@ def _last_of_steps(turns: list[Turn]) -> list[Turn]:
 def _grade_again(talk: _Talk, turn: Turn, checks: tuple[AnyCheck, ...], *, whole: bool = False) -> Grade:
     """A turn that was judged, by other checks."""
     assert turn.reply is not None
+    checks = talk.with_values(checks) if talk.known else checks
     said = tuple(talk.prompts[: turn.turn - 1]), tuple(talk.replies[: turn.turn])
     return Grade(turn.turn, checks, turn.reply, turn.messages, *said, None, talk.opened, whole)
 

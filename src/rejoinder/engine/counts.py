@@ -175,8 +175,7 @@ def _as_rate(found: PassK) -> Rate:
 
 def was_right_before(turn: TurnResult, turns: Sequence[TurnResult]) -> bool:
     """Was the reply right that a follow-up was sent to? Then it doubts, and nothing can recover."""
-    asked = turn.asked_by
-    return asked is not None and 1 <= asked.turn <= len(turns) and turns[asked.turn - 1].passed
+    return 2 <= turn.turn <= len(turns) and turns[turn.turn - 2].passed
 
 
 def is_in_error(turn: TurnResult, result: Result) -> bool:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TypeAlias
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias, TypeVar
 
-from msgspec import structs
+from msgspec import Struct, json, structs
 
 from rejoinder.model import (
     GROUPS,
+    MARK,
+    MARKED,
     AnyCheck,
     FollowUp,
     Item,
+    JsonPath,
     Level,
+    Match,
+    NotMatch,
+    Regex,
     State,
     Trouble,
     Verdict,
@@ -100,12 +107,43 @@ def _without_follow_ups(check: AnyCheck) -> AnyCheck:
     return structs.replace(check, items=inner)
 
 
+T = TypeVar("T")
+
+
+def fill_in(value: T, values: Mapping[str, str]) -> T:
+    """A check, or a part of one, with extracted values in the places that are marked for them. In a pattern a value
+    stands for itself."""
+    if isinstance(value, str):
+        return _filled(value, values, str) if MARK in value else value  # type: ignore[return-value] - a text for a text
+    if isinstance(value, tuple):
+        return tuple(fill_in(part, values) for part in value)  # type: ignore[return-value] - a tuple for a tuple
+    if not isinstance(value, Struct):
+        return value
+    parts = {name: getattr(value, name) for name in value.__struct_fields__}
+    if isinstance(value, Match | NotMatch | Regex) and MARK in value.pattern:
+        is_regex = isinstance(value, Regex) or value.pattern.startswith((".*", "^"))
+        parts["pattern"] = _filled(value.pattern, values, re.escape if is_regex else _escape_stars)
+    elif isinstance(value, JsonPath) and value.expected is not None:
+        parts["expected"] = _filled(value.expected, values, lambda text: json.encode(text).decode()[1:-1])
+    changed = {name: new for name, old in parts.items() if (new := fill_in(old, values)) is not getattr(value, name)}
+    return structs.replace(value, **changed) if changed else value
+
+
+def _filled(text: str, values: Mapping[str, str], write: Callable[[str], str]) -> str:
+    return MARKED.sub(lambda match: write(values[match[1]]) if match[1] in values else match[0], text)
+
+
+def _escape_stars(text: str) -> str:
+    return text.replace("*", "\\*")
+
+
 def what_failed(verdicts: tuple[Verdict, ...], *, with_answers: bool) -> Iterator[str]:
     """A line for each check that failed: its name, else its kind, and in what way. With answers it says what was
     wanted; without, a follow-up does not hand over what the model should find."""
     for verdict in verdicts:
         if verdict.state == "failed" and with_answers:
-            yield f"{verdict.name or verdict.check}: {verdict.reason}"
+            said = "; ".join(verdict.misses) or verdict.reasoning if verdict.judged else None
+            yield f"{verdict.name or verdict.check}: {said or verdict.reason}"
         elif verdict.state == "failed":
             yield f"{verdict.name or verdict.kind}: {way_of_failing(verdict.kind)}"
 

@@ -113,6 +113,7 @@ def _user_result(told: UserOutcome, user: User, pair: Pair) -> UserResult:
         cost=add_costs([reply.cost for reply in told.replies]),
         target=user.target,
         unpriced=_model_name(target, unpriced[0]) if unpriced and target is not None else None,
+        not_audited_because=next((one.reason for one in told.audit if one.state == "error"), None),
     )
 
 

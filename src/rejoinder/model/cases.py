@@ -11,7 +11,7 @@ from rejoinder.model.results import Count, Result, Status
 
 CaseStatus: TypeAlias = Literal["passed", "failed", "error", "skipped", "apart", "spoilt"]
 """How a case on one target ended, all its trials together. `apart`: it is in quarantine, and decides nothing. `spoilt`:
-its simulated user has spoilt every conversation, and nothing was measured."""
+its simulated user has spoilt every conversation, or so many that the others do not decide, and nothing was measured."""
 
 
 def judge_case(statuses: Mapping[Status, int], first: Result, day: str, spoilt: int = 0) -> CaseStatus:
@@ -27,6 +27,10 @@ def judge_case(statuses: Mapping[Status, int], first: Result, day: str, spoilt: 
         return "apart"
     if not trials:
         return "spoilt" if spoilt else "skipped"
+    if spoilt and first.needed is not None:
+        could = passes_together(passed + spoilt, trials + spoilt, first.needed)
+        if could and not passes_together(passed, trials + spoilt, first.needed):
+            return "spoilt"
     if passes_together(passed, trials, first.needed):
         return "passed"
     return "error" if passes_together(passed + errors, trials, first.needed) else "failed"

@@ -6,6 +6,7 @@ satisfy, and the follow-ups that answer back. A simulated user thinks of the nex
 
 from __future__ import annotations
 
+import re
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -28,6 +29,16 @@ class Extract(Check, frozen=True, kw_only=True, tag="extract"):
     path: str | None = None
     """A JSON path, or else a regular expression: its first group, or all that it matches."""
     pattern: str | None = None
+
+
+MARK = "\ue000"
+MARKED = re.compile("\ue000(\\w+)\ue001")
+"""The place in a check where a value comes that an earlier turn extracts: its name between two characters that no text
+has."""
+
+
+def mark_of(name: str) -> str:
+    return f"\ue000{name}\ue001"
 
 
 class Attached(Struct, frozen=True, tag="attached"):
@@ -57,6 +68,8 @@ class Step(Struct, frozen=True, kw_only=True):
     extracts: tuple[Extract, ...] = ()
     window_size: int | None = None
     """How many turns the model is shown, this one among them; all of them unless given."""
+    needs: tuple[str, ...] = ()
+    """The extracted values that its words or checks have places for."""
 
 
 class Plan(Struct, frozen=True, kw_only=True):

@@ -336,6 +336,8 @@ class UserResult(Struct, frozen=True, gc=False, omit_defaults=True):
     target: str
     unpriced: str | None = None
     """The model that has no known price; one on this machine has none and costs nothing."""
+    not_audited_because: str | None = None
+    """Why the audit that was asked for gave no verdict."""
 
 
 class ErrorResult(Struct, frozen=True, omit_defaults=True):

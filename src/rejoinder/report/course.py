@@ -217,6 +217,9 @@ def _of_the_plan(result: Result) -> Against:
 
 
 def _deciding_turns(result: Result) -> Iterator[tuple[str, TurnResult]]:
+    if result.user is not None:  # a check of every turn may have failed before the last one
+        earlier = (turn for turn in _last_of_steps(result.turns)[:-1] if not turn.passed)
+        yield from ((f"turn {turn.turn}", turn) for turn in earlier)
     if not result.steps:
         yield from (("", turn) for turn in result.turns[-1:] if not turn.passed)
     for step in result.steps:
@@ -301,7 +304,9 @@ def user_words(user: UserResult, turns: int) -> str:
 def audit_words(user: UserResult) -> str:
     if user.spoilt is None:
         return "clean"
-    return f"spoilt: {spoilt_words(user.spoilt)}" if isinstance(user.spoilt, Spoilt) else user.spoilt
+    if isinstance(user.spoilt, Spoilt):
+        return f"spoilt: {spoilt_words(user.spoilt)}"
+    return f"{user.spoilt}: {user.not_audited_because}" if user.not_audited_because else user.spoilt
 
 
 def spoilt_words(spoilt: Spoilt) -> str:

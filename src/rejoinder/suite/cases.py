@@ -24,7 +24,7 @@ from rejoinder.suite import templates
 from rejoinder.suite.checks import read_evaluators, read_items, read_rubrics
 from rejoinder.suite.context import SuiteContext
 from rejoinder.suite.document_paths import read_path
-from rejoinder.suite.plans import look_for_unreachable, opening_words, read_course
+from rejoinder.suite.plans import extracted_names, look_for_unreachable, opening_words, read_course
 from rejoinder.suite.source import CasePlace, RowSource, Source
 from rejoinder.suite.text_files import NO_WORDS, in_file
 
@@ -96,6 +96,7 @@ class CaseBuilder:
         data, defaults, variant = self.data, self.defaults, self.context.variant
         outcome_key = "outcome" if "outcome" in data else "expected_outcome"
         prefix = _of_variant("prompt_prefix", self.texts)
+        self.texts.quoting(templates.Quotable(checks=extracted_names(data)))
         course = read_course(data, self._items(outcome_key), defaults, self._at, self.texts)
         return Case(
             id=case_id.text,
@@ -360,6 +361,7 @@ class CaseTexts:
         return text or templates.write_value(value)
 
     def text(self, value: str, at: str) -> str:
+        value = templates.mark_extracted(value, self._quotable.checks) if "{{" in value else value
         return templates.expand(value, self.scope, self.problems.reporter(at)) if "{{" in value else value
 
     def words(self, value: Any, at: str) -> str:

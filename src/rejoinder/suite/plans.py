@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any, Protocol
 
+import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.model import (
+    MARKED,
     Attached,
     Case,
     Check,
@@ -71,19 +73,50 @@ def read_course(
 ) -> Course:
     """`items`: what grades the case, as the suite and the case say."""
     ready = data.get("ready_followups", defaults.ready_followups)
-    plan, level = None, add_ready(Level(items, data.get("threshold")), ready, at("ready_followups"))
+    mode = data.get("followups", defaults.followups)
+    plan, level = None, add_ready(Level(items, data.get("threshold")), ready, at("ready_followups"), mode)
     if data.get("turns"):
         steps = read_steps(data["turns"], at("turns"), texts, data.get("window_size"))
         plan = plan_of(data, steps, items)
-        levels = [add_ready(step.level, ready, at("ready_followups")) for step in plan.steps]
+        levels = [add_ready(step.level, ready, at("ready_followups"), mode) for step in plan.steps]
         pairs = zip(plan.steps, levels, strict=True)
-        plan = structs.replace(plan, steps=tuple(structs.replace(step, level=one) for step, one in pairs))
+        plan = structs.replace(plan, steps=tuple(_with_needs(structs.replace(step, level=one)) for step, one in pairs))
         level = levels[0]
     user = read_user(data["user"], at("user"), texts) if "user" in data else None
+    texts.quoting(Quotable(checks=extracted_names(data)))
     whole = read_whole(defaults.conversation_checks, "conversation_checks", texts)
     whole += read_whole(data.get("conversation_checks", []), at("conversation_checks"), texts)
     whole += read_whole_assertions(data.get("assert", []), at("assert"), texts)
+    texts.quoting(REPLIES_ALONE)
+    if plan is not None:
+        _look_for_unused(plan.steps, whole, texts)
     return Course(level, plan, user, whole)
+
+
+def extracted_names(data: dict[str, Any]) -> tuple[str, ...]:
+    """What the turns of a case extract, for its checks that come last."""
+    turns = (turn for turn in data.get("turns", ()) if isinstance(turn, dict))
+    return tuple(name for turn in turns for name in turn.get("extract", ()))
+
+
+def _with_needs(step: Step) -> Step:
+    return structs.replace(step, needs=tuple(sorted(_used_in(step))))
+
+
+def _used_in(step: Step) -> set[str]:
+    """The extracted values that a step has places for, in its words and in its checks."""
+    own = {one.variable for one in step.extracts}
+    quoted = {
+        piece.name
+        for words in step.says
+        for piece in words.pieces
+        if isinstance(piece, Quote) and piece.what == "extracted"
+    }
+    return (quoted | _marked_in(step.level)) - own
+
+
+def _marked_in(value: Any) -> set[str]:
+    return set(MARKED.findall(msgspec.json.encode(value).decode()))
 
 
 def opening_words(data: dict[str, Any], at: At, texts: StepTexts) -> Iterator[tuple[Any, str]]:
@@ -124,7 +157,7 @@ def read_steps(turns: Sequence[dict[str, Any]], at: str, texts: StepTexts, windo
         if name and name in names:
             texts.problem("duplicate-id", f"{place}.name", f"two turns of this case are named `{name}`")
         own = tuple(one.variable for one in extracts)
-        texts.quoting(Quotable((*names, *((name,) if name else ())), (*extracted, *own)))
+        texts.quoting(Quotable((*names, *((name,) if name else ())), (*extracted, *own), checks=extracted))
         step = Step(
             at=place,
             level=Level(_read_checks(turn, place, texts)),
@@ -137,7 +170,6 @@ def read_steps(turns: Sequence[dict[str, Any]], at: str, texts: StepTexts, windo
         steps.append(step)
         replies = None if replies is None or any(follow_ups_of(step.level)) else replies + 1
     texts.quoting(REPLIES_ALONE)
-    _look_for_unused(steps, texts)
     return tuple(steps)
 
 
@@ -201,20 +233,15 @@ def _read_extracts(extract: dict[str, Any], at: str, texts: StepTexts) -> Iterat
         yield Extract(variable=name, path=path, pattern=pattern, weight=0.0, required=True, at=place)
 
 
-def _look_for_unused(steps: Sequence[Step], texts: StepTexts) -> None:
-    used = {
-        piece.name
-        for step in steps
-        for pieces in (*(words.pieces for words in step.says), *(one.prompt for one in _every_follow_up(step.level)))
-        for piece in pieces
-        if isinstance(piece, Quote) and piece.what == "extracted"
-    }
+def _look_for_unused(steps: Sequence[Step], whole: tuple[ConversationCheck, ...], texts: StepTexts) -> None:
+    said = (follow_up.prompt for step in steps for follow_up in _every_follow_up(step.level))
+    used = {piece.name for pieces in said for piece in pieces if isinstance(piece, Quote) and piece.what == "extracted"}
+    used |= _marked_in(whole).union(*(_used_in(step) for step in steps))
     for step in steps:
         for extract in step.extracts:
             if extract.variable not in used:
-                message = (
-                    f"`{extract.variable}` is extracted here, and no later turn says `{{{{ {extract.variable} }}}}`"
-                )
+                name = extract.variable
+                message = f"`{name}` is extracted here, and no later turn or check has `{{{{ {name} }}}}`"
                 texts.warn("unused-extract", extract.at, message)
 
 
@@ -229,7 +256,8 @@ def plan_of(data: dict[str, Any], steps: tuple[Step, ...], items: tuple[Item, ..
     kept = tuple(item for item in items if item.check is not None and item.check.every_turn)
     last = tuple(item for item in items if item not in kept)
     levels = [Level(step.level.items + kept) for step in steps]
-    levels[-1] = Level(levels[-1].items + last)
+    threshold = None if data.get("pass_steps") == "aggregate" else data.get("threshold")
+    levels[-1] = Level(levels[-1].items + last, threshold)
     written = {key: data[key] for key in ("aggregation", "pass_steps", "threshold") if key in data}
     usual = "continue" if "mode" in data else "stop"
     return Plan(

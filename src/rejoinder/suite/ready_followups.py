@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from msgspec import structs
+
 from rejoinder.model import FollowUp, Hint, Item, Level, Quote
 
 Pieces: TypeAlias = tuple[str | Quote, ...]
@@ -21,14 +23,24 @@ _DOUBTS: tuple[tuple[Hint | None, Pieces], ...] = (
 )
 
 
-def add_ready(level: Level, ready: str | None, at: str) -> Level:
+def add_ready(level: Level, ready: str | None, at: str, followups: str = "first") -> Level:
     """The level with a ready-made set behind the author's own follow-ups. One follow-up leads to the next, and each
-    reply is held to the checks of the level."""
+    reply is held to the checks of the level. Where only the first that applies is sent, the set also stands behind
+    each of the author's own, so that it comes after them."""
     checks = tuple(Item(item.check) for item in level.items if item.check is not None and not item.check.every_turn)
     if ready is None or not checks:
         return level
+    if followups == "first":
+        level = Level(tuple(_with_ready(item, ready, at) for item in level.items), level.threshold)
     rest: tuple[Item, ...] = ()
     for hint, words in reversed(_LADDER if ready == "ladder" else _DOUBTS):
         inner = Level(checks + rest, level.threshold)
         rest = (Item(None, FollowUp(words, inner, at, hint, "failed" if ready == "ladder" else "always")),)
     return Level(level.items + rest, level.threshold)
+
+
+def _with_ready(item: Item, ready: str, at: str) -> Item:
+    own = item.follow_up
+    if own is None:
+        return item
+    return Item(item.check, structs.replace(own, level=add_ready(own.level, ready, at)))

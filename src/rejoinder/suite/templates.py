@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.errors import UsageError
-from rejoinder.model import JUDGE_VARIABLES, JudgeVariable, Quote, trim_start
+from rejoinder.model import JUDGE_VARIABLES, JudgeVariable, Quote, mark_of, trim_start
 from rejoinder.project import user_values
 from rejoinder.spelling import did_you_mean, list_words
 
@@ -91,11 +91,20 @@ class Quotable(Struct, frozen=True):
     extracted: tuple[str, ...] = ()
     replies: int | None = None
     """How many replies there can be by then; None where that is not known."""
+    checks: tuple[str, ...] = ()
+    """What was extracted by then, for the texts of checks."""
     failures: bool = True
     """May it say what failed? A planned turn may not: it is said when the one before has passed."""
 
 
 REPLIES_ALONE = Quotable()
+
+
+def mark_extracted(text: str, names: tuple[str, ...]) -> str:
+    """The text of a check with marks in the places of values that are extracted before it is graded."""
+    for name in names:
+        text = re.sub(rf"\{{\{{\s*{re.escape(name)}\s*\}}\}}", mark_of(name), text)
+    return text
 
 
 def expand_follow_up(
