@@ -31,9 +31,9 @@ from rejoinder.checks.base import CheckFault, Context
 from rejoinder.checks.compare import read_preference
 from rejoinder.checks.json_text import find_json
 from rejoinder.checks.judge_answers import Ambiguous, Judgement, read_judgement
-from rejoinder.checks.processes import Ended
 from rejoinder.checks.registry import grade_plain
 from rejoinder.checks.rubric import read_marks
+from rejoinder.checks.scripts import opinion_of
 from rejoinder.checks.user_verdicts import read_opinion
 from rejoinder.errors import CODES, RejoinderError
 from rejoinder.model import (
@@ -53,6 +53,7 @@ from rejoinder.model import (
     WantedCall,
 )
 from rejoinder.suite.schema import check_names
+from rejoinder.user_code.processes import Ended
 from rejoinder.validation import validate_file
 from tests.kit import Project, Raw, bounded, scripted, spec
 from tests.labs.fuzz_lab import REGEX_PIECES
@@ -354,7 +355,7 @@ def check_opinion(found: Opinion) -> None:
 )
 def test_whatever_a_script_prints_is_an_opinion_or_a_fault(code: int, stdout: str, stderr: str) -> None:
     try:
-        found = Ended(code, stdout, stderr).opinion()
+        found = opinion_of(Ended(code, stdout, stderr))
     except CheckFault as fault:
         assert len(str(fault)) < 2000
         return

@@ -15,8 +15,8 @@ from msgspec import Struct, structs
 
 from rejoinder.checks.base import CheckFault, Context, Post, Work, error_verdict
 from rejoinder.checks.plugins import load_check, source_of_check
-from rejoinder.checks.processes import run_script
 from rejoinder.checks.registry import grades
+from rejoinder.checks.scripts import opinion_of, run_script
 from rejoinder.checks.user_verdicts import opinion_verdict, read_opinion
 from rejoinder.model import Check, Code, Custom, Evidence, Failure, Opinion, PythonCheck, Reply, Verdict, Webhook
 from rejoinder.project import read_environment
@@ -47,7 +47,7 @@ async def grade_code(check: Code, context: Context) -> Verdict:
         if not folder.is_dir():
             raise CheckFault(f"there is no folder {folder} to run it in")
         ended = await run_script(words, folder, given, timeout_s, _environment_of(context.port.folders))
-        return _recorded(ended.opinion())
+        return _recorded(opinion_of(ended))
 
     content = msgspec.json.encode((words, check.cwd, [_script_file(word, folder) for word in script_words(words)]))
     shown = words[0] if len(words) == 1 else None

@@ -231,10 +231,10 @@ class Worker:
 
     def _save(self, journal: Journal) -> None:
         """The process is about to be ended, because the event loop does not stop."""
-        from rejoinder.checks.processes import end_scripts
+        from rejoinder.user_code.processes import end_processes
 
         journal.flush()
-        end_scripts()
+        end_processes()
         self._folder.log("ended by a signal; the event loop was busy")
         self._observer.cut_off(self._folder.id)
 

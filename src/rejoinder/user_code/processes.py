@@ -1,8 +1,9 @@
-"""Scripts of the user's own: started, fed, read and, whatever they do, ended together with all they started.
+"""Programs of the user's own: started, fed, read and, whatever they do, ended together with all they started. They are
+scripts of checks, and commands that are targets.
 
 The pipes are watched by hand, not by asyncio's subprocess transports. Depending on Python's version, those give a
-script a socket as its standard input, which cannot be opened as /dev/stdin, or wait for other processes that hold the
-pipes; and when they are cancelled while they start a script, they kill the script alone.
+program a socket as its standard input, which cannot be opened as /dev/stdin, or wait for other processes that hold the
+pipes; and when they are cancelled while they start a program, they kill the program alone.
 """
 
 from __future__ import annotations
@@ -17,131 +18,140 @@ import threading
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, Literal, TypeAlias, cast
 from uuid import uuid4
 
-import msgspec
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
-from rejoinder.checks.base import CheckFault
-from rejoinder.checks.user_verdicts import WANTED, read_opinion
 from rejoinder.errors import lacks_descriptors, reason_of
-from rejoinder.model import Opinion
 
 MOST_STDOUT = 1 << 20
 MOST_STDERR = 64 << 10
 GRACE_S = 1.0
-"""How long a script may take to end when it is asked to, and what it left behind may hold the pipes open."""
+"""How long a program may take to end when it is asked to, and what it left behind may hold the pipes open."""
 REAPING_S = 5.0
 """A killed process is gone at once, unless the system itself keeps it (a dead network disk)."""
 _CHUNK = 64 << 10
-_LONGEST_QUOTE = 200
 _LONGEST_END = 600
 _LAST_LINES = 10
 
 
-async def run_script(
-    words: tuple[str, ...], folder: Path, stdin: bytes, timeout_s: float, environment: Mapping[str, str] = os.environ
-) -> Ended:
-    """Run a command to its end: one word is a line for the shell, several are the words of a program.
+Trouble: TypeAlias = Literal["start", "timeout", "flood"]
 
-    Raises CheckFault where it cannot be started, does not end in time or prints too much. Nothing that it started in
+
+class ProcessFault(Exception):
+    """A program could not be started, did not end in time or printed too much. The message says which."""
+
+    def __init__(self, message: str, trouble: Trouble = "start") -> None:
+        super().__init__(message)
+        self.trouble = trouble
+
+
+class Command(Struct, frozen=True, kw_only=True):
+    """A program to be run once."""
+
+    words: tuple[str, ...]
+    folder: Path
+    environment: Mapping[str, str]
+    timeout_s: float | None
+    stdin: bytes = b""
+    most_stdout: int = MOST_STDOUT
+    called: str = "script"
+    """What messages call it."""
+
+
+def shell_words(line: str) -> tuple[str, ...]:
+    """The words by which a shell runs a line."""
+    return "sh", "-c", line
+
+
+async def run_process(command: Command) -> Ended:
+    """Run a program to its end.
+
+    Raises ProcessFault where it cannot be started, does not end in time or prints too much. Nothing that it started in
     its process group outlives this call, even when the call is cancelled; where it did not end well, nothing at all.
     """
     name = str(uuid4())
     mark = f"{_MARK}={name}".encode()
-    script = _Script(_start(words, folder, {**environment, _MARK: name}), stdin)
+    program = _Program(_start(command, {**command.environment, _MARK: name}), command)
     well = False
     try:
-        _under_way[mark] = script
-        script.watch()
-        in_time = await _within(script.over, timeout_s)
-        if script.flooded or not in_time:
-            script.signal(signal.SIGTERM)
-        await _within(script.drained, GRACE_S)
-        well = in_time and not script.flooded and script.ended_well()
+        _under_way[mark] = program
+        program.watch()
+        in_time = await _within(program.over, command.timeout_s)
+        if program.flooded or not in_time:
+            program.signal(signal.SIGTERM)
+        await _within(program.drained, GRACE_S)
+        well = in_time and not program.flooded and program.ended_well()
+    except asyncio.CancelledError:
+        program.signal(signal.SIGTERM)
+        await _within(program.drained, GRACE_S)  # which may be cancelled as well: then there is no grace
+        raise
     finally:
-        script.put_down()
+        program.put_down()
         if not well:
             _end_marked({mark})
         del _under_way[mark]
-        await _within(script.exited, REAPING_S)
-    if script.flooded:
-        raise _fault("the script prints more than 1 MiB", script.end_of_stderr)
+        await _within(program.exited, REAPING_S)
+    if program.flooded:
+        bound = f"{command.most_stdout >> 20} MiB"
+        raise ProcessFault(_with_end(f"the {command.called} prints more than {bound}", program.end_of_stderr), "flood")
     if not in_time:
-        raise _fault(f"the script did not end within {timeout_s:g} s", script.end_of_stderr)
-    return script.outcome()
+        what = f"the {command.called} did not end within {command.timeout_s:g} s"
+        raise ProcessFault(_with_end(what, program.end_of_stderr), "timeout")
+    return program.outcome()
 
 
-def end_scripts() -> None:
-    """End every script that is under way, and all that they started. From any thread, when the process is to end."""
-    scripts = dict(_under_way)
-    for script in scripts.values():
-        script.signal(signal.SIGKILL)
-    if scripts:
-        _end_marked(scripts.keys())
+def end_processes() -> None:
+    """End every program that is under way, and all that they started. From any thread, when the process is to end."""
+    programs = dict(_under_way)
+    for program in programs.values():
+        program.signal(signal.SIGKILL)
+    if programs:
+        _end_marked(programs.keys())
 
 
 class Ended(Struct, frozen=True):
-    """A script that ended by itself."""
+    """A program that ended by itself."""
 
     exit_code: int
     """Negative: the number of the signal that killed it."""
     stdout: str
     stderr: str
     """Only its end, where there was much."""
+    is_utf8: bool = True
+    """False if bytes of its standard output had to be replaced."""
 
-    def opinion(self) -> Opinion:
-        """Its verdict: the JSON that it printed or, where it printed none, its exit code. Raises CheckFault."""
-        printed = self.stdout.strip()
+    def how(self) -> str:
+        """How it ended, in words."""
         if self.exit_code < 0:
-            raise _fault(f"the script was killed by {_signal_name(-self.exit_code)}", self.stderr)
-        if self.exit_code > 0:
-            return self._refusal(printed)
-        return self._verdict(printed) if printed else Opinion(passed=True)
-
-    def _refusal(self, printed: str) -> Opinion:
-        """A script that fails on purpose says why in plain words, if at all. One that complains on standard error has
-        crashed, and one that prints a verdict and fails nonetheless contradicts itself."""
-        if self.stderr.strip():
-            raise _fault(f"the script ended with exit code {self.exit_code}", self.stderr)
-        if _found(printed) is not UNSET:
-            raise CheckFault(
-                f"the script ended with exit code {self.exit_code} although it printed {_quoted(printed)}; "
-                "a script that prints its verdict ends with 0"
-            )
-        return Opinion(passed=False, reason=_beginning(printed, _LONGEST_END) or f"exit code {self.exit_code}")
-
-    def _verdict(self, printed: str) -> Opinion:
-        value = _found(printed)
-        if not isinstance(value, bool | int | float | dict):
-            wanted = "JSON is expected: an object with `score` or `passed`, true or false, or a number from 0 to 1"
-            raise _fault(f"the script printed {_quoted(printed)}; {wanted}", self.stderr, "; standard error: ")
-        try:
-            return read_opinion(_forgiven(value))
-        except CheckFault as fault:
-            raise _fault(f"the script {fault}", self.stderr, "; standard error: ") from None
-        except RecursionError:
-            raise CheckFault(f"the script printed JSON that is nested too deeply; {WANTED} is expected") from None
+            return f"was killed by {_signal_name(-self.exit_code)}"
+        return f"ended with exit code {self.exit_code}"
 
 
-class _Script:
-    """A script under way: our ends of its pipes, and what came through them so far."""
+class _Program:
+    """A program under way: our ends of its pipes, and what came through them so far."""
 
-    def __init__(self, process: subprocess.Popen[bytes], stdin: bytes) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], command: Command) -> None:
         self._loop = asyncio.get_running_loop()
         self._process = process
         # All three were asked for, so all three are there.
         self._pipes = cast("tuple[IO[bytes], ...]", (process.stdin, process.stdout, process.stderr))
-        self._unsent = memoryview(stdin)
+        self._unsent = memoryview(command.stdin)
+        self._room = command.most_stdout
+        """How much more it may print."""
         self._printed = bytearray()
         self._complained = bytearray()
-        self.flooded = False
         self.exited: asyncio.Future[int] = self._loop.create_future()
         self.over: asyncio.Future[None] = self._loop.create_future()
         """There is no more to wait for: it exited, or it prints too much."""
         self.drained: asyncio.Future[None] = self._loop.create_future()
         """It exited, and no process holds its standard output or error any more."""
+
+    @property
+    def flooded(self) -> bool:
+        """Does it print too much?"""
+        return self._room < 0
 
     @property
     def end_of_stderr(self) -> str:
@@ -154,7 +164,8 @@ class _Script:
         return self.exited.result() == 0 or not self._complained.strip()
 
     def outcome(self) -> Ended:
-        return Ended(self.exited.result(), self._printed.decode(errors="replace"), self.end_of_stderr)
+        printed, is_utf8 = decode(self._printed)
+        return Ended(self.exited.result(), printed, self.end_of_stderr, is_utf8)
 
     def watch(self) -> None:
         for pipe in self._pipes:
@@ -163,7 +174,7 @@ class _Script:
         self._loop.add_writer(stdin.fileno(), self._write, stdin)
         self._loop.add_reader(stdout.fileno(), self._read, stdout, self._take_stdout)
         self._loop.add_reader(stderr.fileno(), self._read, stderr, self._take_stderr)
-        threading.Thread(target=self._wait, name="rejoinder-script", daemon=True).start()
+        threading.Thread(target=self._wait, name="rejoinder-program", daemon=True).start()
 
     def signal(self, number: int) -> None:
         """Its group may be gone, or parts of it may belong to another user (sudo)."""
@@ -199,8 +210,8 @@ class _Script:
             self._look_if_drained()
 
     def _take_stdout(self, data: bytes) -> None:
-        if len(self._printed) + len(data) > MOST_STDOUT:
-            self.flooded = True
+        self._room -= len(data)
+        if self.flooded:
             _fulfil(self.over)
         else:
             self._printed += data
@@ -232,7 +243,15 @@ class _Script:
             _fulfil(self.drained)
 
 
-async def _within(future: asyncio.Future[Any], seconds: float) -> bool:
+def decode(data: bytes | bytearray) -> tuple[str, bool]:
+    """A text, and whether it was UTF-8; what is not is replaced."""
+    try:
+        return data.decode(), True
+    except UnicodeDecodeError:
+        return data.decode(errors="replace"), False
+
+
+async def _within(future: asyncio.Future[Any], seconds: float | None) -> bool:
     """Whether it comes in time. Giving up leaves the future as it is."""
     await asyncio.wait([future], timeout=seconds)
     return future.done()
@@ -244,12 +263,12 @@ def _fulfil(future: asyncio.Future[None]) -> None:
 
 
 _MARK = "REJOINDER_SCRIPT"
-_under_way: dict[bytes, _Script] = {}
-"""Scripts by their mark."""
+_under_way: dict[bytes, _Program] = {}
+"""Programs by their mark."""
 
 
 def _end_marked(marks: AbstractSet[bytes]) -> None:
-    """End what scripts have started outside their process groups. What has such a mark in its environment is theirs.
+    """End what programs have started outside their process groups. What has such a mark in its environment is theirs.
 
     Only Linux shows the environment of others; elsewhere what leaves the group is left alone.
     """
@@ -271,13 +290,13 @@ def _processes() -> list[Path]:
         return []
 
 
-def _start(words: tuple[str, ...], folder: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    if not words or not words[0].strip():  # the shell would run nothing, and pass
-        raise CheckFault("there is no command to run")
-    command = ("sh", "-c", *words) if len(words) == 1 else words
+def _start(command: Command, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    words, folder = command.words, command.folder
+    if not words or not words[-1 if words[:2] == ("sh", "-c") else 0].strip():  # the shell would run nothing, and pass
+        raise ProcessFault("there is no command to run")
     try:
         return subprocess.Popen(
-            command,
+            words,
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -287,7 +306,7 @@ def _start(words: tuple[str, ...], folder: Path, environment: Mapping[str, str])
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        raise CheckFault(_why_not(command[0], folder, error)) from None
+        raise ProcessFault(_why_not(words[0], folder, error)) from None
 
 
 def _why_not(program: str, folder: Path, error: OSError | ValueError) -> str:
@@ -313,50 +332,15 @@ def _why_not(program: str, folder: Path, error: OSError | ValueError) -> str:
     return reason
 
 
-def _found(printed: str) -> Any:
-    """The JSON that was printed: all of it or, as scripts may log before it, the object on the last line; UNSET where
-    there is none."""
-    value = _json(printed)
-    if value is not UNSET:
-        return value
-    last = _json(printed.rpartition("\n")[2])
-    return last if isinstance(last, dict) else UNSET
+def end_of(text: str) -> str:
+    """The last words of a program: they nearly always say what went wrong."""
+    end = "\n".join(text.strip().splitlines()[-_LAST_LINES:])
+    return f"...{end[-_LONGEST_END:]}" if len(end) > _LONGEST_END else end
 
 
-def _json(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except (ValueError, RecursionError):
-        return UNSET
-
-
-def _forgiven(value: Any) -> Any:
-    """Scripts count points: AgentV reads more than all as all, and less than none as none, and so do we."""
-    if isinstance(value, dict):
-        return {**value, "score": _clamped(value["score"])} if "score" in value else value
-    return _clamped(value)
-
-
-def _clamped(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return value
-    return min(max(value, 0), 1)  # JSON knows no NaN
-
-
-def _fault(what: str, stderr: str, before: str = ": ") -> CheckFault:
-    """What is wrong, with the last words of the script: they nearly always say why."""
-    end = "\n".join(stderr.strip().splitlines()[-_LAST_LINES:])
-    if len(end) > _LONGEST_END:
-        end = f"...{end[-_LONGEST_END:]}"
-    return CheckFault(f"{what}{before}{end}" if end else what)
-
-
-def _quoted(text: str) -> str:
-    return repr(_beginning(text, _LONGEST_QUOTE))
-
-
-def _beginning(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[:length]}..."
+def _with_end(what: str, stderr: str) -> str:
+    end = end_of(stderr)
+    return f"{what}: {end}" if end else what
 
 
 def _signal_name(number: int) -> str:

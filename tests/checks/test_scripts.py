@@ -18,8 +18,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rejoinder.checks.base import CheckFault
-from rejoinder.checks.processes import MOST_STDERR, MOST_STDOUT, Ended, run_script
+from rejoinder.checks.scripts import opinion_of, run_script
 from rejoinder.model import Opinion
+from rejoinder.user_code.processes import MOST_STDERR, MOST_STDOUT, Ended
 from tests.kit import PATIENCE_S, assert_gone, is_alive, wait_until
 
 
@@ -32,12 +33,12 @@ def run(words: tuple[str, ...], folder: Path, stdin: bytes = b"{}", timeout_s: f
 
 
 def opinion(words: tuple[str, ...], folder: Path, stdin: bytes = b"{}") -> Opinion:
-    return run(words, folder, stdin).opinion()
+    return opinion_of(run(words, folder, stdin))
 
 
 def fault(words: tuple[str, ...], folder: Path, timeout_s: float = PATIENCE_S) -> str:
     with pytest.raises(CheckFault) as caught:
-        run(words, folder, timeout_s=timeout_s).opinion()
+        opinion_of(run(words, folder, timeout_s=timeout_s))
     return str(caught.value)
 
 
@@ -58,7 +59,7 @@ def pids_in(file: Path, count: int) -> list[int]:
 
 
 def is_waited_for() -> bool:
-    return any(thread.name == "rejoinder-script" for thread in threading.enumerate())
+    return any(thread.name == "rejoinder-program" for thread in threading.enumerate())
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +117,7 @@ print(json.dumps({"score": 0.5, "hits": ["the sum"] if hit else [], "misses": ["
     [('{"score": 7}', 1.0), ('{"score": -0.5}', 0.0), ("1e300", 1.0), ("-3", 0.0), ("9" * 60, 1.0)],
 )
 def test_points_beyond_the_scale_are_clamped(printed: str, score: float) -> None:
-    assert Ended(0, printed, "").opinion() == Opinion(score=score)
+    assert opinion_of(Ended(0, printed, "")) == Opinion(score=score)
 
 
 def test_a_script_may_talk_on_standard_error_while_it_succeeds(tmp_path: Path) -> None:
@@ -172,13 +173,13 @@ def test_a_failing_exit_code_without_a_word_on_standard_error_is_a_verdict(tmp_p
 def test_rubbish_is_quoted(tmp_path: Path, printed: str, said: str) -> None:
     assert fault(python(f"print({printed!r})"), tmp_path).startswith(said)
     with pytest.raises(CheckFault) as caught:
-        Ended(0, printed, "the\nlast words\n").opinion()
+        opinion_of(Ended(0, printed, "the\nlast words\n"))
     assert "the\nlast words" in str(caught.value)
 
 
 def test_a_long_quote_is_shortened() -> None:
     with pytest.raises(CheckFault) as caught:
-        Ended(0, "blah " * 10_000, "").opinion()
+        opinion_of(Ended(0, "blah " * 10_000, ""))
     assert len(str(caught.value)) < 400
     assert "blah ...'; JSON" in str(caught.value)
 
@@ -188,7 +189,7 @@ def test_nesting_too_deep_to_be_shown_is_a_fault() -> None:
     for depth in range(1, 1100):
         text = '{"reason": ' + "[" * depth + "]" * depth + "}"
         with pytest.raises(CheckFault):
-            Ended(0, text, "").opinion()
+            opinion_of(Ended(0, text, ""))
 
 
 def test_a_crash_is_shown_by_the_end_of_its_standard_error(tmp_path: Path) -> None:
@@ -226,7 +227,7 @@ def test_a_script_that_is_killed_names_the_signal(tmp_path: Path, name: str) -> 
 
 def test_a_signal_without_a_name() -> None:
     with pytest.raises(CheckFault, match="killed by signal 40: oh"):
-        Ended(-40, "", "oh\n").opinion()
+        opinion_of(Ended(-40, "", "oh\n"))
 
 
 def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
@@ -344,7 +345,7 @@ sys.stderr.write("at last"); sys.stderr.flush()
 print("true")
 """
     ended = run(python(source), tmp_path)
-    assert ended.opinion() == Opinion(passed=True)
+    assert opinion_of(ended) == Opinion(passed=True)
     assert ended.stderr.endswith("at last")
     assert MOST_STDERR <= len(ended.stderr) <= 2 * MOST_STDERR
 
@@ -516,7 +517,7 @@ def test_thirty_at_once(tmp_path: Path) -> None:
         )
 
     ended = asyncio.run(all_of_them())
-    assert [one.opinion().score for one in ended] == [number / 100 for number in range(30)]
+    assert [opinion_of(one).score for one in ended] == [number / 100 for number in range(30)]
     pids = [int(one.stderr) for one in ended]
     assert len(set(pids)) == 30
     assert_reaped(*pids)
@@ -527,7 +528,7 @@ def test_a_loop_in_another_thread_can_run_scripts(tmp_path: Path) -> None:
     thread = threading.Thread(target=lambda: ended.append(run(("echo true",), tmp_path)))
     thread.start()
     thread.join(PATIENCE_S)
-    assert [one.opinion() for one in ended] == [Opinion(passed=True)]
+    assert [opinion_of(one) for one in ended] == [Opinion(passed=True)]
 
 
 # Anything at all
@@ -559,7 +560,7 @@ printouts = st.one_of(
 @example(1, "\ud800", "")
 def test_whatever_a_script_does_is_an_opinion_or_a_fault(code: int, stdout: str, stderr: str) -> None:
     try:
-        given = Ended(code, stdout, stderr).opinion()
+        given = opinion_of(Ended(code, stdout, stderr))
     except CheckFault as fault:
         assert str(fault).startswith("the script ")
         assert code != 0 or stdout.strip()
