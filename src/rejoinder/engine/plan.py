@@ -21,7 +21,9 @@ from rejoinder.formatting import format_case, format_plan
 from rejoinder.model import (
     Case,
     Custom,
+    FilePart,
     Message,
+    Mode,
     Prompt,
     PythonCheck,
     Semantic,
@@ -332,7 +334,7 @@ def prepare(pair: Pair, suite_name: str, target_identity: bytes) -> Prepared:
         user=case.user,
         conversation_checks=case.conversation_checks,
     )
-    digest = _digest(case, target_identity, prompt)
+    digest = _digest(case, target_identity, prompt, target.mode)
     return Prepared(suite, case, target, pair.judge, suite_name, prompt, opening, digest, title_of(case))
 
 
@@ -366,11 +368,14 @@ def _forked(pair: Pair, fork: Fork) -> Pair:
     return structs.replace(pair, case=structs.replace(pair.case, messages=tuple(messages), user=user))
 
 
-def _digest(case: Case, target: bytes, prompt: Prompt) -> bytes:
+def _digest(case: Case, target: bytes, prompt: Prompt, mode: Mode) -> bytes:
     """What a recorded answer depends on. A case without a name of its own is known by its words alone."""
     name = "" if _UNNAMED.fullmatch(case.id) else case.id
     digest = blake2b(target, digest_size=16)
     digest.update(msgspec.json.encode((name, prompt.messages)))
+    if mode == "agent":  # it opens the files itself, so they are not in the messages
+        parts = (part for message in case.messages for part in message.parts if isinstance(part, FilePart))
+        digest.update(msgspec.json.encode([part.text for part in parts]))
     return digest.digest()
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable
 from itertools import zip_longest
 from pathlib import Path
-from typing import Literal
 
 from msgspec import structs
 
 from rejoinder.checks import Context, Post, Work, grade, grade_plain
+from rejoinder.engine.briefs import message_of, with_brief
 from rejoinder.engine.call_maker import CallMaker
 from rejoinder.engine.calls import Call, NoAnswer, Source, Tape, place_in_turn
 from rejoinder.engine.conversation import converse
@@ -28,12 +28,10 @@ from rejoinder.model import (
     ChatMessage,
     Evidence,
     Failure,
-    Message,
     Outcome,
     Prompt,
     Reply,
     Said,
-    TextPart,
     Trouble,
     Verdict,
 )
@@ -98,8 +96,8 @@ class Player:
     async def _ask(self, ask: Ask) -> Reply | Failure | Stop:
         self.turn = ask.turn
         if ask.afresh:
-            return await self._answer(self.calls.afresh(ask))
-        answer = await self._answer(self.calls.of_candidate(ask))
+            return await self._answer(with_brief(self.calls.afresh(ask), ask))
+        answer = await self._answer(with_brief(self.calls.of_candidate(ask), ask))
         if isinstance(answer, Reply):
             self.calls.hear(answer)
         return answer
@@ -270,11 +268,7 @@ def transcript_of(prepared: Prepared, effect: Grade) -> str:
 
 def _case_with(prepared: Prepared, effect: Grade, replies: tuple[str, ...]) -> Case:
     """The case with what was said since its first words."""
-    said = [_message("user", effect.opened)] if effect.opened else []
+    said = [message_of("user", effect.opened)] if effect.opened else []
     for reply, prompt in zip_longest(replies, effect.prompts):
-        said += [_message("assistant", reply), *([] if prompt is None else [_message("user", prompt)])]
+        said += [message_of("assistant", reply), *([] if prompt is None else [message_of("user", prompt)])]
     return structs.replace(prepared.case, messages=(*prepared.case.messages, *said))
-
-
-def _message(role: Literal["user", "assistant"], text: str) -> Message:
-    return Message(role, (TextPart(text, ""),), "")

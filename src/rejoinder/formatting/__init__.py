@@ -1,5 +1,6 @@
 """Formatting: from a case to what is sent and logged. Pure: no files, no network, no clock."""
 
+from rejoinder.formatting.files import *
 from rejoinder.formatting.globs import *
 from rejoinder.formatting.judge import *
 from rejoinder.formatting.prompt import *

@@ -16,7 +16,7 @@ from itertools import chain, pairwise
 
 import msgspec
 
-from rejoinder.formatting.globs import is_guideline_file
+from rejoinder.formatting.files import attached_files
 from rejoinder.formatting.users import AUDIT_SYSTEM_TEXT
 from rejoinder.model import (
     Case,
@@ -169,19 +169,15 @@ def gather_evidence(
     trial: int,
 ) -> Evidence:
     """`prompt` is the question of this turn, `said` every turn up to it."""
-    files = [part for message in case.messages for part in message.parts if isinstance(part, FilePart)]
-    paths = {part.path: part.resolved or part.path for part in files}
-    patterns = formatting.guideline_patterns
-    guidelines = list(dict.fromkeys(part.path for part in files if is_guideline_file(part, patterns)))
-    others = [path for path in paths if path not in guidelines]
+    attached = attached_files(case, formatting)
     return Evidence(
         question=prompt.question,
         expected_outcome=case.outcome or "",
         reference_answer=prompt.reference_answer,
         candidate_answer=reply.text,
-        guideline_paths=tuple(paths[path] for path in guidelines),
-        input_files=tuple(paths[path] for path in (*guidelines, *others)),
-        input_segments=tuple(_segments(case, guidelines)),
+        guideline_paths=attached.guideline_paths,
+        input_files=attached.files,
+        input_segments=tuple(_segments(case, attached.guidelines)),
         case_id=case.id,
         name=case.name,
         tags=case.tags,

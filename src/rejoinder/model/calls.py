@@ -125,6 +125,17 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
 
+class Brief(Struct, frozen=True, gc=False, kw_only=True):
+    """What an agent is given at a turn, which reads one text and opens files itself."""
+
+    prompt: str
+    """The conversation so far as a transcript, files by reference."""
+    system_prompt: str = ""
+    guidelines: str = ""
+    files: tuple[str, ...] = ()
+    """The case's files by absolute path, guidelines first."""
+
+
 class Request(Struct, frozen=True, gc=False, kw_only=True):
     """One call of a provider. `messages` is the whole conversation so far; `question` is turn 1 as a transcript."""
 
@@ -145,6 +156,8 @@ class Request(Struct, frozen=True, gc=False, kw_only=True):
     """The file of the suite whose conversation it is."""
     variant: str = ""
     """The variant of the suite whose settings the target has, if they are not its own."""
+    brief: Brief | None = None
+    """The same turn for an agent; None where the target is none, or does not answer as the candidate."""
 
     @property
     def judging(self) -> bool:
