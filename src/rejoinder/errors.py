@@ -138,6 +138,7 @@ ERRORS = {
     "missing-variable": "A template names a variable that does not exist.",
     "missing-secret": "A template names a secret that is not set.",
     "not-supported": "The suite needs something that this version cannot do.",
+    "unknown-placeholder": "A command has a placeholder that does not exist, or that cannot stand where it does.",
     "missing-environment": "A template or a target names an environment variable that is not set.",
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from msgspec import structs
 
@@ -17,7 +18,9 @@ from rejoinder.errors import MissingKey, RejoinderError, Severity, UsageError
 from rejoinder.model import AnyCheck, Case, Problem, Suite, Target, walk_case
 from rejoinder.model.checks import Code, Compare, Judged, PythonCheck, Semantic
 from rejoinder.model.providers import row_of
+from rejoinder.placeholders import words_without
 from rejoinder.providers import is_available, is_plugin
+from rejoinder.providers.settings import normalize_keys
 from rejoinder.suite import (
     ANYTHING,
     Built,
@@ -114,7 +117,7 @@ def _in_one_line(error: RejoinderError) -> str:
 def _place_of(target: Target, loaded: Loaded) -> Place | None:
     entry = loaded.targets.entries.get(target.name) if loaded.targets else None
     if entry is not None:
-        key = "call" if row_of(target.provider).runs_code else "provider"
+        key = "call" if row_of(target.provider).in_process else "provider"
         return entry.source, write_path((*entry.path, key))
     return loaded.named.get(target.name)
 
@@ -143,11 +146,18 @@ def _review_target(
     except UsageError:
         return  # variables that are not set, which loading has said
     if row_of(target.provider).runs_code:
-        message = find_function(str(settings["call"]), folders)
+        message = _find_own_code(target.provider, normalize_keys(settings), folders)
         if message is not None:
             yield source.problem("file-not-found", at, message)
     elif not is_plugin(target.provider):  # a package's provider is code that would be run
         yield from _open(structs.replace(target, settings=settings), folders, environment, place, missing)
+
+
+def _find_own_code(provider: str, settings: dict[str, Any], folders: tuple[str, ...]) -> str | None:
+    """Why the function or the command of a target is not there, as far as files tell."""
+    if row_of(provider).in_process:
+        return find_function(str(settings["call"]), folders)
+    return find_script(words_without(settings), settings.get("cwd"), folders)
 
 
 def _open(

@@ -26,6 +26,12 @@ def write_traps(project: Project) -> None:
     targets = [
         {"name": "function", "provider": "python", "call": "evil:f"},
         {"name": "inner", "provider": "python", "call": "package.inner:f"},
+        {
+            "name": "command",
+            "provider": "cli",
+            "command_template": f"touch '{project.folder}/trace'",
+            "healthcheck": {"type": "command", "command_template": f"touch '{project.folder}/trace'"},
+        },
     ]
     project.write(".rejoinder/targets.yaml", {"targets": targets})
     checks: list[Any] = [

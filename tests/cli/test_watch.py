@@ -133,6 +133,13 @@ DEPENDS = {
         {"/scripts/check.py": """print('{"score": 0}')\n"""},
         "1 failed",
     ),
+    "the script of a target": Depends(
+        f"targets: [{{name: bot, provider: cli, command_template: '{sys.executable} own/bot.py {{PROMPT}}'}}]\n"
+        "evals: [{id: one, prompt: Is it?, checks: [{contains: yes}]}]\n",
+        {"own/bot.py": "print('yes')\n"},
+        {"own/bot.py": "print('no')\n"},
+        "1 failed",
+    ),
     "a judge's prompt": Depends(
         PLAIN + "evals: [{id: one, prompt: Is it?, "
         "execution: {evaluators: [{name: kind, type: llm_judge, prompt: prompts/kind.txt}]}}]\n",

@@ -15,7 +15,9 @@ from rejoinder.engine.options import RunOptions
 from rejoinder.errors import RejoinderError, SuiteError
 from rejoinder.model import Code, Custom, Problem, PythonCheck, Suite, walk_case
 from rejoinder.model.providers import row_of
+from rejoinder.placeholders import words_without
 from rejoinder.project import env_folders, folders_above, recording_files
+from rejoinder.providers.settings import normalize_keys
 from rejoinder.review import load_suites
 from rejoinder.spelling import list_words
 from rejoinder.user_code import folder_for, forget_modules, is_source, script_words
@@ -159,20 +161,30 @@ def _forget_code(suites: list[Watched]) -> None:
 def code_of(suite: Suite) -> tuple[bool, set[Path]]:
     """Does a suite run code of the project, and which of its files are named: scripts, and modules of functions?"""
     folder = Path(suite.path).parent
-    functions = [str(one.settings.get("call")) for one in suite.targets.values() if row_of(one.provider).runs_code]
+    own = [one for one in suite.targets.values() if row_of(one.provider).runs_code]
+    functions = [str(one.settings.get("call")) for one in own if row_of(one.provider).in_process]
     files: set[Path] = set()
-    runs = bool(functions)
+    runs = bool(own)
+    for target in own:
+        if not row_of(target.provider).in_process:
+            settings = normalize_keys(target.settings)
+            files |= _sources_in(words_without(settings), settings.get("cwd"), suite)
     for check in (check for case in suite.cases for check in walk_case(case)):
         runs = runs or isinstance(check, Code | PythonCheck | Custom)
         if isinstance(check, PythonCheck):
             functions.append(check.call)
         if isinstance(check, Code):
-            inside = folder_for(check.cwd, (str(folder), suite.root))
-            files |= {path for word in script_words(check.script) if is_source(path := inside / word)}
+            files |= _sources_in(check.script, check.cwd, suite)
     for name in dict.fromkeys(functions):
         place = name.partition(":")[0].replace(".", "/")
         files |= {Path(one, f"{place}{end}") for one in (folder, suite.root) for end in (".py", "/__init__.py")}
     return runs, files
+
+
+def _sources_in(command: tuple[str, ...], cwd: str | None, suite: Suite) -> set[Path]:
+    """The scripts that a command names."""
+    inside = folder_for(cwd, (str(Path(suite.path).parent), suite.root))
+    return {path for word in script_words(command) if is_source(path := inside / word)}
 
 
 def _written(path: Path) -> int:

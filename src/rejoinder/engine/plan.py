@@ -259,7 +259,7 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
 
 def _runs_python(pair: Pair, others: list[Target]) -> bool:
     """Does a conversation run Python code of the project or of a package?"""
-    own = any(row_of(one.provider).runs_code or is_plugin(one.provider) for one in (pair.target, *others))
+    own = any(row_of(one.provider).in_process or is_plugin(one.provider) for one in (pair.target, *others))
     return own or any(isinstance(check, PythonCheck | Custom) for check in walk_case(pair.case))
 
 

@@ -43,7 +43,7 @@ def find_lack(target: Target, project: Suite) -> RejoinderError | None:
     """What keeps a target from being asked; None when it can be. Nothing is sent, and no code of the project is run."""
     if not is_available(target.provider):
         return UsageError(f"the provider `{target.provider}` cannot be run by this version")
-    if row_of(target.provider).runs_code:
+    if row_of(target.provider).in_process:
         fault = find_function(str(target.settings["call"]), (str(Path(project.path).parent), project.root))
         return UsageError(fault) if fault is not None else None
     try:
@@ -75,7 +75,7 @@ async def try_target(
     try:
         if row_of(target.provider).runs_code and options.trust.no_code:
             raise UsageError("it runs code of the project, and --no-code refuses that")
-        if row_of(target.provider).runs_code:
+        if row_of(target.provider).in_process:
             targets.lend_environment([project])
         opened = targets.open(project, target)
         request = _question(target, opened.model, embeds=target.name in embedders)

@@ -83,6 +83,7 @@ class Worker:
     async def work(self, sources: RunSources, history: History | None, budget: Budget | None) -> Ending:
         """Play every conversation that can be played."""
         journal = Journal(self._folder.journal, self.setup.mask, history)
+        self.setup.targets.exchange.note = lambda text: self._folder.log(self.setup.mask.hide_text(text))
         live = Live(
             self.setup.targets,
             journal,

@@ -37,6 +37,8 @@ class ProviderInfo(Traits, frozen=True, kw_only=True):
     addresses: tuple[str, ...] = ()
     """Settings for its address, where it has no usual one."""
     keyless: bool = False
+    in_process: bool = False
+    """Calls a Python function of the project, which its setting `call` names, in this process."""
     agent: bool = False
     """Reads a text transcript and opens files itself."""
     ready: bool = False
@@ -60,7 +62,7 @@ PROVIDERS = {
     "together": replace(_API, price_table="together"),
     "local": ProviderInfo(opens="local:LocalProvider", local=True, embeds=True),
     "scripted": ProviderInfo(opens="scripted:ScriptedProvider", local=True, at_once=True, embeds=True),
-    "python": ProviderInfo(opens="python:open_function", runs_code=True, needs=(("call",),)),
+    "python": ProviderInfo(opens="python:open_function", runs_code=True, in_process=True, needs=(("call",),)),
     "mock": ProviderInfo(opens="scripted:MockProvider", local=True, at_once=True),
     "wordllama": ProviderInfo(
         opens="wordllama:WordLlamaProvider",
@@ -84,7 +86,12 @@ PROVIDERS = {
     "anthropic": replace(_API, needs=(("model", "deployment", "variant"),), embeds=False, price_table="anthropic"),
     "gemini": replace(_API, needs=(), price_table="google", also=("google", "google-gemini")),
     "http": replace(_API, needs=(("url",),), embeds=False, keyless=True),
-    "cli": ProviderInfo(agent=True, needs=(("command_template", "commandTemplate"),)),
+    "cli": ProviderInfo(
+        opens="cli:CliProvider",
+        agent=True,
+        runs_code=True,
+        needs=(("command_template", "commandTemplate", "command"),),
+    ),
     "codex": ProviderInfo(agent=True, also=("codex-cli",)),
     "vscode": ProviderInfo(agent=True),
     "vscode-insiders": ProviderInfo(agent=True),

@@ -19,6 +19,8 @@ _SPELLINGS = {
     "deploymentName": "deployment",
     "api_version": "version",
     "variant": "deployment",
+    "attachments_format": "files_format",
+    "attachmentsFormat": "files_format",
 }
 """Other names of settings; camelCase is understood for all of them."""
 

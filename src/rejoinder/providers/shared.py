@@ -29,6 +29,8 @@ class Exchange:
         self._on_first_request = on_first_request
         self.reveal: Callable[[str], str] = str
         """Puts the secrets back into a text that was written without them."""
+        self.note: Callable[[str], None] = lambda _: None
+        """Says something about a reply that is worth knowing and no error: a run writes it into its log."""
         self._transports: dict[tuple[ClientCertificate | None, bytes], Transport] = {}
         self._limiters: dict[tuple[str, str], Limiter] = {}
         self._shared: dict[Hashable, Closes] = {}

@@ -23,6 +23,7 @@ from rejoinder.project.files import (
     find_certificate,
 )
 from rejoinder.spelling import did_you_mean, list_words
+from rejoinder.suite.commands import find_command_faults
 from rejoinder.suite.configuration import Project, configuration_files
 from rejoinder.suite.document_paths import DocumentPath, write_path
 from rejoinder.suite.rules import find_conflicts_of_target
@@ -106,8 +107,8 @@ class Targets:
                 self.problems.append(source.violation(Violation("duplicate-id", (*here, "name"), message)))
                 continue
             seen[name] = position
-            violations = (*_missing(entry, here), *find_conflicts_of_target(entry, here))
-            self.problems += map(source.violation, violations)
+            for find in (_missing, find_conflicts_of_target, find_command_faults):
+                self.problems += map(source.violation, find(entry, here))
             if not is_known_provider(entry["provider"]):
                 message = f"unknown provider `{entry['provider']}`{did_you_mean(entry['provider'], PROVIDER_NAMES)}"
                 violation = Violation("unknown-provider", (*here, "provider"), message)

@@ -36,7 +36,8 @@ _LONGEST_END = 600
 _LAST_LINES = 10
 
 
-Trouble: TypeAlias = Literal["start", "timeout", "flood"]
+Trouble: TypeAlias = Literal["start", "words", "timeout", "flood"]
+"""`words`: it cannot be started with these words, and others may be fine."""
 
 
 class ProcessFault(Exception):
@@ -58,6 +59,8 @@ class Command(Struct, frozen=True, kw_only=True):
     most_stdout: int = MOST_STDOUT
     called: str = "script"
     """What messages call it."""
+    owner: str = ""
+    """A name that all it starts inherits, by which `end_all_of` finds that later."""
 
 
 def shell_words(line: str) -> tuple[str, ...]:
@@ -73,7 +76,8 @@ async def run_process(command: Command) -> Ended:
     """
     name = str(uuid4())
     mark = f"{_MARK}={name}".encode()
-    program = _Program(_start(command, {**command.environment, _MARK: name}), command)
+    marks = {_MARK: name, **({_OWNER: command.owner} if command.owner else {})}
+    program = _Program(_start(command, {**command.environment, **marks}), command)
     well = False
     try:
         _under_way[mark] = program
@@ -100,6 +104,11 @@ async def run_process(command: Command) -> Ended:
         what = f"the {command.called} did not end within {command.timeout_s:g} s"
         raise ProcessFault(_with_end(what, program.end_of_stderr), "timeout")
     return program.outcome()
+
+
+def end_all_of(owner: str) -> None:
+    """End what programs of this owner have left behind, outside of their process groups too."""
+    _end_marked({_owned_by(owner)})
 
 
 def end_processes() -> None:
@@ -263,6 +272,7 @@ def _fulfil(future: asyncio.Future[None]) -> None:
 
 
 _MARK = "REJOINDER_SCRIPT"
+_OWNER = "REJOINDER_OWNER"
 _under_way: dict[bytes, _Program] = {}
 """Programs by their mark."""
 
@@ -283,6 +293,10 @@ def _end_marked(marks: AbstractSet[bytes]) -> None:
             return
 
 
+def _owned_by(owner: str) -> bytes:
+    return f"{_OWNER}={owner}".encode()
+
+
 def _processes() -> list[Path]:
     try:
         return list(Path("/proc").glob("[0-9]*"))
@@ -292,7 +306,7 @@ def _processes() -> list[Path]:
 
 def _start(command: Command, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     words, folder = command.words, command.folder
-    if not words or not words[-1 if words[:2] == ("sh", "-c") else 0].strip():  # the shell would run nothing, and pass
+    if not words or not words[2 if words[:2] == ("sh", "-c") else 0].strip():  # the shell would run nothing, and pass
         raise ProcessFault("there is no command to run")
     try:
         return subprocess.Popen(
@@ -306,7 +320,8 @@ def _start(command: Command, environment: Mapping[str, str]) -> subprocess.Popen
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        raise ProcessFault(_why_not(words[0], folder, error)) from None
+        of_words = not isinstance(error, OSError) or error.errno == errno.E2BIG
+        raise ProcessFault(_why_not(words[0], folder, error), "words" if of_words else "start") from None
 
 
 def _why_not(program: str, folder: Path, error: OSError | ValueError) -> str:

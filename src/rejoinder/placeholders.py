@@ -1,0 +1,83 @@
+"""Placeholders in the commands of `cli` targets: which there are, where they stand, and what is wrong with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+from rejoinder.spelling import list_words, nearest
+
+OF_A_COMMAND = ("PROMPT", "PROMPT_FILE", "GUIDELINES", "EVAL_ID", "ATTEMPT", "FILES", "OUTPUT_FILE")
+OF_A_FILE = ("path", "basename")
+_READS_PROGRAMS = re.compile(r"(?:.*/)?(?:sh|bash|dash|zsh|ksh|fish|python[\d.]*|node|perl|ruby|php)")
+_IN_BRACES = re.compile(r"(?<!\{)(\$?)\{([A-Za-z_]+)\}")
+
+
+def named_in(text: str) -> set[str]:
+    """The placeholders of a command that a text names."""
+    return {found[2] for found in _IN_BRACES.finditer(text) if _is_meant(found, OF_A_COMMAND)}
+
+
+def fill(text: str, known: Collection[str], value: Callable[[str], str]) -> str:
+    """The text with the values of its placeholders. Whatever else stands in braces stays as it is."""
+    return _IN_BRACES.sub(lambda found: value(found[2]) if _is_meant(found, known) else found[0], text)
+
+
+def find_faults(text: str, known: Collection[str] = OF_A_COMMAND, *, for_shell: bool = False) -> Iterator[str]:
+    """What is wrong with the placeholders of a text, in words. Braces of the shell (`${HOME}`, `{a,b}`) are none."""
+    for found in _IN_BRACES.finditer(text):
+        whole, dollar, name = found[0], found[1], found[2]
+        if name in known:
+            if dollar:
+                yield f"`{whole}` is a variable of the shell; the placeholder is `{whole[1:]}`"
+            elif for_shell and _is_in_quotes(text[: found.start()]):
+                yield f"`{whole}` stands in quotes; its value is quoted when it is filled in, so leave the quotes out"
+        elif not dollar and (name.isupper() or known == OF_A_FILE or name.upper() in known):
+            written = [f"{{{one}}}" for one in known]
+            near = nearest(whole, written)
+            there_are = list_words([f"`{one}`" for one in written])
+            hint = f"did you mean `{near}`?" if near else f"the placeholders are {there_are}"
+            yield f"there is no placeholder `{whole}`; {hint}"
+
+
+def find_faults_of_words(words: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """The same for the words of a command that no shell reads, each with the place of its word."""
+    for place, word in enumerate(words):
+        yield from ((place, fault) for fault in find_faults(word))
+        if "FILES" in named_in(word) and word != "{FILES}":
+            yield place, "`{FILES}` becomes several words, so it has to be a word of its own"
+        elif place > 1 and _reads_program(words[0], words[place - 1]) and named_in(word) and word[0] + word[-1] != "{}":
+            yield place, f"`{words[0]}` would run what a value holds; hand it over as a word of its own, after this one"
+
+
+def words_without(settings: dict[str, Any]) -> tuple[str, ...]:
+    """The command of a target with nothing in the place of what is filled in, to look for its script: its words, or one
+    line for the shell."""
+    command = settings.get("command")
+    if isinstance(command, list):
+        return tuple(fill(str(word), OF_A_COMMAND, lambda _: "") for word in command)
+    return (fill(str(settings.get("command_template") or ""), OF_A_COMMAND, lambda _: ""),)
+
+
+def _reads_program(command: str, option: str) -> bool:
+    """Is the word after this option the text of a program?"""
+    return bool(_READS_PROGRAMS.fullmatch(command) and re.fullmatch(r"-\w*[cer]|--eval", option))
+
+
+def _is_meant(found: re.Match[str], known: Collection[str]) -> bool:
+    return not found[1] and found[2] in known
+
+
+def _is_in_quotes(before: str) -> bool:
+    """Does a quotation that begins in a command line not end in it? A line that goes on in a `$(...)` of its own may
+    fool it; then the value is split into words, and still not run."""
+    quote, escaped = "", False
+    for character in before:
+        if escaped:
+            escaped = False
+        elif character == "\\" and quote != "'":
+            escaped = True
+        elif character in "'\"" and quote in ("", character):
+            quote = "" if quote else character
+    return bool(quote)

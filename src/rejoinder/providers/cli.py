@@ -1,0 +1,300 @@
+"""`cli`: a command answers. `command_template` is a line for the shell, `command` a list of words that no shell reads.
+
+Each call runs the command once and ends all of its process group. The command gets the environment without its secrets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from msgspec import Struct
+
+from rejoinder.errors import UsageError
+from rejoinder.formatting import write_transcript
+from rejoinder.model import Formatting, Reply, Request, Target, estimate_usage
+from rejoinder.project import SECRET_NAME, read_environment
+from rejoinder.providers.base import ProviderError
+from rejoinder.providers.command_template import Template, Values
+from rejoinder.providers.settings import Settings, normalize_keys
+from rejoinder.providers.shared import Exchange
+from rejoinder.providers.vector_bytes import no_embeddings
+from rejoinder.user_code import folder_for
+from rejoinder.user_code.processes import Command, Ended, ProcessFault, decode, end_all_of, end_of, run_process
+
+if TYPE_CHECKING:
+    from rejoinder.providers.http_client import Transport
+
+MOST_OUTPUT = 10 << 20
+"""Bytes of a reply, and of all that a command prints. AgentV has the same bound."""
+LONGEST_ARGUMENT = (128 << 10) - 1
+"""Bytes that Linux takes as one argument."""
+HEALTHCHECK_S = 60.0
+_PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]+@")
+"""An address with a password in it."""
+_UNDER_WAY = ("timeout", "flood")
+"""Troubles of a command that has begun."""
+
+
+class Given(Struct, frozen=True):
+    """The environment of a command, and the variables that are set here and kept from it."""
+
+    variables: dict[str, str]
+    withheld: frozenset[str]
+
+
+def given_to_command(environment: Mapping[str, str], own: Mapping[str, Any]) -> Given:
+    """All but secrets, which are told by their names, and by passwords in addresses; and what the target gives."""
+    variables = {name: value for name, value in environment.items() if not _is_secret(name, value)}
+    withheld = frozenset(environment.keys() - variables.keys() - own.keys())
+    return Given(variables | {name: str(value) for name, value in own.items()}, withheld)
+
+
+def _is_secret(name: str, value: str) -> bool:
+    return bool(SECRET_NAME.search(name) or _PASSWORD.search(value))
+
+
+class _Runner:
+    """Runs the commands of one target."""
+
+    def __init__(self, given: Given, *, may_retry: bool) -> None:
+        self._given = given
+        self._may_retry = may_retry
+        """What a command did before it failed is not undone, so it is run again only where the target says so."""
+        self._owner = ""
+
+    def end_rest(self) -> None:
+        """End what commands have left running outside of their process groups."""
+        if self._owner:
+            end_all_of(self._owner)
+
+    async def run(self, template: Template, values: Values, folder: Path, timeout_s: float | None) -> Ended:
+        """Run a command to its end. Raises ProviderError where that is no good one."""
+        words = template.words(values)
+        _refuse_long(words, values)
+        prompt = values.prompt.encode("utf-8", "replace")
+        if "PROMPT_FILE" in template.names:
+            values.prompt_file.write_bytes(prompt)
+        self._owner = self._owner or str(uuid4())
+        command = Command(
+            words=words,
+            folder=folder,
+            environment=self._given.variables,
+            timeout_s=timeout_s,
+            stdin=prompt if template.reads_stdin else b"",
+            most_stdout=MOST_OUTPUT,
+            called="command",
+            owner=self._owner,
+        )
+        try:
+            ended = await run_process(command)
+        except ProcessFault as fault:
+            kind, started = ("timeout" if fault.trouble == "timeout" else "command"), fault.trouble in _UNDER_WAY
+            raise ProviderError(
+                str(fault),
+                type=kind,
+                retryable=started and self._may_retry,
+                ends_target=fault.trouble == "start",
+            ) from None
+        if ended.exit_code:
+            said = end_of(ended.stderr) or end_of(ended.stdout)
+            message = f"the command {ended.how()}{f': {said}' if said else ''}{self._missed(said)}"
+            raise ProviderError(message, type="command", retryable=self._may_retry)
+        return ended
+
+    def _missed(self, said: str) -> str:
+        """What to do where the command complains about a variable that was kept from it."""
+        names = sorted(name for name in self._given.withheld if re.search(rf"\b{re.escape(name)}\b", said))
+        if not names:
+            return ""
+        own = ", ".join(f"{name}: ${{{{ {name} }}}}" for name in names)
+        return f"\nSecrets of the environment are kept from commands; to hand it over: `env: {{{own}}}`"
+
+
+class CliProvider:
+    outside = True
+    limiter = None
+
+    def __init__(
+        self, target: Target, folders: tuple[str, ...], _environment: Mapping[str, str], exchange: Exchange
+    ) -> None:
+        settings = Settings(target, {})
+        environment = read_environment(Path(folders[0]), Path(folders[-1]), Path.cwd())
+        given = given_to_command(environment, settings.mapping("env"))
+        self._name = target.name
+        self._template = _read_template(settings)
+        self._folder = folder_for(settings.text("cwd"), folders)
+        self._runner = _Runner(given, may_retry=bool(settings.values.get("max_retries")))
+        self._health = _Health(settings, folders, self._runner, lambda: exchange.transport(environment))
+        self._exchange = exchange
+        self._failed: Counter[str] = Counter()
+        """How often each call has failed."""
+
+    async def reply(self, request: Request) -> Reply:
+        return await self.reply_within(request, None)
+
+    async def reply_within(self, request: Request, timeout_s: float | None) -> Reply:
+        if request.embed is not None:
+            raise no_embeddings("cli")
+        await self._health.ensure(timeout_s)
+        prompt, guidelines = self._texts_of(request)
+        files = request.brief.files if request.brief is not None else ()
+        try:
+            with _scratch() as scratch:
+                values = Values(
+                    prompt=prompt,
+                    guidelines=guidelines,
+                    eval_id=request.case_id,
+                    attempt=self._failed[request.key],
+                    files=tuple(dict.fromkeys(files)),
+                    scratch=scratch,
+                )
+                ended = await self._runner.run(self._template, values, self._folder, timeout_s)
+                text = self._read(ended, values, request)
+        except ProviderError:
+            self._failed[request.key] += 1
+            raise
+        del self._failed[request.key]
+        return Reply(text, usage=estimate_usage(len(prompt) + len(guidelines), len(text)))
+
+    async def close(self) -> None:
+        self._runner.end_rest()
+
+    def _texts_of(self, request: Request) -> tuple[str, str]:
+        """The prompt and the guidelines of a call. A judge or another target that is asked beside the candidate has
+        messages alone, which become one text."""
+        brief = request.brief
+        if brief is None:
+            return _one_text(request), ""
+        if brief.system_prompt and "GUIDELINES" not in self._template.names:
+            what = f"the case has a system prompt, and the command of target `{self._name}` has no `{{GUIDELINES}}`"
+            raise ProviderError(f"{what}, by which it would get it", type="request")
+        return brief.prompt, "\n\n".join(text for text in (brief.system_prompt, brief.guidelines) if text)
+
+    def _read(self, ended: Ended, values: Values, request: Request) -> str:
+        """The reply: the file that the command was to write, or what it printed."""
+        text, is_utf8 = ended.stdout, ended.is_utf8
+        if "OUTPUT_FILE" in self._template.names:
+            text, is_utf8 = decode(_read_output(values.output_file, ended))
+        if not is_utf8:
+            place = f"target `{self._name}`, case `{request.case_id}`, trial {request.trial}, turn {request.turn}"
+            self._exchange.note(f"{place}: the reply has bytes that are not UTF-8; \ufffd stands in their place")
+        return text.rstrip("\r\n")
+
+
+class _Health:
+    """The health check of a target, which is made once, before its first call."""
+
+    def __init__(
+        self, settings: Settings, folders: tuple[str, ...], runner: _Runner, transport: Callable[[], Transport]
+    ) -> None:
+        check = normalize_keys(settings.values.get("healthcheck") or {})
+        kind = check.get("type")
+        needed = "url" if kind == "http" else "command_template"
+        if check and not check.get(needed):
+            raise settings.error(f"has a health check without `{needed}`")
+        self._runner = runner
+        self._transport = transport
+        self._url = str(check["url"]) if kind == "http" else ""
+        self._template = _template(settings, str(check["command_template"])) if check and kind != "http" else None
+        self._folder = folder_for(check.get("cwd") or settings.text("cwd"), folders)
+        self._timeout_s = check.get("timeout_seconds")
+        self._once = asyncio.Lock()
+        self._is_due = bool(check)
+        self._failure: ProviderError | None = None
+
+    async def ensure(self, timeout_s: float | None) -> None:
+        """Raises ProviderError where the command is not ready; then no call is made."""
+        async with self._once:
+            if self._is_due:
+                try:
+                    await self._make(float(self._timeout_s or timeout_s or HEALTHCHECK_S))
+                except ProviderError as error:
+                    self._failure = error
+                self._is_due = False
+        if self._failure is not None:
+            message = f"the health check failed: {self._failure.message}"
+            raise ProviderError(message, type="healthcheck", ends_target=True)
+
+    async def _make(self, timeout_s: float) -> None:
+        if self._template is not None:
+            with _scratch() as scratch:
+                values = Values(eval_id="healthcheck", scratch=scratch)
+                await self._runner.run(self._template, values, self._folder, timeout_s)
+            return
+        answer = await self._transport().send("GET", self._url, {}, None, timeout_s=timeout_s)
+        if not 200 <= answer.status < 300:
+            raise ProviderError(f"{self._url} answered {answer.status}")
+
+
+def _read_template(settings: Settings) -> Template:
+    command = settings.values.get("command")
+    files_format = settings.text("files_format") or "{path}"
+    if command is None:
+        return _template(settings, settings.needed("command_template"), files_format)
+    if settings.values.get("command_template") is not None:
+        raise settings.error("has both `command` and `command_template`")
+    return _template(settings, [str(word) for word in command], files_format)
+
+
+def _template(settings: Settings, command: str | list[str], files_format: str = "{path}") -> Template:
+    try:
+        return Template(command, files_format)
+    except ValueError as error:
+        raise UsageError(f"target `{settings.target.name}`: {error}") from None
+
+
+def _one_text(request: Request) -> str:
+    messages = request.messages
+    if all(message.role == "system" for message in messages[:-1]):
+        return "\n\n".join(message.content for message in messages)
+    return write_transcript(list(messages), Formatting())
+
+
+def _refuse_long(words: tuple[str, ...], values: Values) -> None:
+    """Say what the operating system would only call a list that is too long, and what to do instead."""
+    longest = max(len(word.encode("utf-8", "surrogatepass")) for word in words)
+    if longest <= LONGEST_ARGUMENT:
+        return
+    of_prompt = len(values.prompt) >= len(values.guidelines)
+    what = "the prompt" if of_prompt else "the guidelines"
+    instead = (
+        "leave out `{PROMPT}`, and it comes by standard input, or name `{PROMPT_FILE}`, a file that holds it"
+        if of_prompt
+        else "name `{FILES}`, which has the paths of the files"
+    )
+    message = f"{what} is too long for an argument of a command ({longest:,} bytes, and the most is 128 KiB); {instead}"
+    raise ProviderError(message if of_prompt else message.replace(" is ", " are ", 1), type="request")
+
+
+def _read_output(path: Path, ended: Ended) -> bytes:
+    try:
+        if not path.is_file():
+            raise FileNotFoundError
+        with path.open("rb") as file:
+            data = file.read(MOST_OUTPUT + 1)
+    except FileNotFoundError:
+        data = None
+    except OSError as error:
+        raise ProviderError(f"the file `{{OUTPUT_FILE}}` cannot be read: {error.strerror}", type="command") from None
+    if data is not None and len(data) > MOST_OUTPUT:
+        raise ProviderError("the command writes more than 10 MiB in `{OUTPUT_FILE}`", type="command")
+    if data is None or not data.strip():
+        what = "left `{OUTPUT_FILE}` empty" if data is not None else "did not write `{OUTPUT_FILE}`"
+        said = end_of(ended.stderr) or end_of(ended.stdout)
+        raise ProviderError(f"the command ended well and {what}{f'; it said: {said}' if said else ''}", type="command")
+    return data
+
+
+@contextmanager
+def _scratch() -> Generator[Path]:
+    """A folder for the files of one call, which no other user can read."""
+    with tempfile.TemporaryDirectory(prefix="rejoinder-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
