@@ -114,8 +114,8 @@ class _Counts:
 
     def count(self, result: Result, case: int, counted: TrialCounts) -> None:
         self.statuses[result.status] += 1
-        self.first_try += result.first_try
-        self.recovered += result.recovered
+        self.first_try += counted.first
+        self.recovered += counted.gained
         if result.status != "skipped":
             self.trials.add(case, counted)
 

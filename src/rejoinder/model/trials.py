@@ -53,11 +53,12 @@ def count_trial(result: Result) -> TrialCounts:
     is_answered_back = result.failed_at_once and result.user is None
     at_once = is_answered_back and result.recovered_at_once
     control = result.control if is_answered_back and result.has_control else None
+    passed, first = result.passed, result.first_try
     return TrialCounts(
         trials=1,
-        passed=int(result.passed),
-        first=int(result.first_try),
-        gained=int(result.recovered),
+        passed=int(passed),
+        first=int(first),
+        gained=int(passed and not first),
         opened=int(bool(result.turns) and result.turns[0].passed and result.user is None),
         errors=int(result.status == "error"),
         failed=int(is_answered_back),
