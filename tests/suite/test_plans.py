@@ -189,6 +189,50 @@ def test_a_good_plan_has_no_problem(project: Project) -> None:
     assert found(project, {"turns": turns, "conversation_checks": whole}, {"user": GUEST, "checks": [YES]}) == []
 
 
+@pytest.mark.parametrize(
+    ("written", "code", "wanted"),
+    [
+        ("turn(1).response", "unknown-turn", "`{{ response(1) }}`"),
+        ("turn(1)", "unknown-turn", "`{{ response(1) }}`"),
+        ("turns('a').response", "unknown-turn", "`{{ turn('a').response }}`"),
+        ("turn('a')", "unknown-turn", "`{{ turn('a').response }}`"),
+        ("turn('a').reply", "unknown-turn", "`{{ turn('a').response }}`"),
+        ("turn['a'].response", "unknown-turn", "`{{ turn('a').response }}`"),
+        ("turn(a).response", "unknown-turn", "`{{ turn('NAME').response }}`, by one of the names `a`"),
+        ("turn.a", "unknown-turn", "`{{ turn('NAME').response }}`"),
+        ("responses", "unfilled-braces", "did you mean `{{ response }}`?"),
+        ("response('a')", "unfilled-braces", "did you mean `{{ response }}`?"),
+        ("Response.text", "unfilled-braces", "did you mean `{{ response }}`?"),
+        ("bookin", "unfilled-braces", "did you mean `{{ booking }}`?"),
+    ],
+)
+def test_what_is_nearly_a_quote_is_not_sent_without_a_word(
+    project: Project, written: str, code: str, wanted: str
+) -> None:
+    words = f"x {{{{ {written} }}}} {{{{ booking }}}}"
+    follow_up = {"prompt": words, "checks": [{"match": "z"}]}
+    first = {**TURN, "name": "a", "extract": {"booking": {"regex": "x"}}}
+    suite = suite_of({"turns": [first, {"prompt": words, "checks": [YES, follow_up]}]})
+    problems = [*project.errors(suite), *project.warnings(suite)]
+    assert [one["path"] for one in problems] == ["evals[0].turns[1].prompt", "evals[0].turns[1].checks[1].prompt"]
+    assert all(one["code"] == code and wanted in one["message"] for one in problems)
+
+
+def test_near_quotes_in_a_follow_up_and_in_cases_with_variables(project: Project) -> None:
+    def follow_up(words: str) -> Raw:
+        return {"prompt": "a", "checks": [YES, {"prompt": words, "checks": [{"match": "z"}]}]}
+
+    [warning] = project.warnings(suite_of(follow_up("{{ fialed }}")))
+    assert "did you mean `{{ failed }}`?" in warning["message"]
+    [error] = project.errors(suite_of({**follow_up("{{ responses }}"), "vars": {"x": 1}}))
+    assert error["code"] == "missing-variable" and "did you mean `{{ response }}`?" in error["message"]
+    own = {"responses": 1, "turn.a": 2}
+    assert found(project, {**follow_up("{{ responses }} {{ turn.a }} {{ x(1) }}"), "vars": own}) == [
+        ("unfilled-braces", "evals[0].checks[1].prompt")
+    ]
+    assert found(project, {"prompt": "{{ turns[0] }}", "checks": [YES]}) == []
+
+
 ANSWER = {"contains": "105"}
 
 

@@ -21,16 +21,19 @@ from msgspec import Struct, structs
 from rejoinder.errors import UsageError
 from rejoinder.model import JUDGE_VARIABLES, JudgeVariable, Quote, mark_of, trim_start
 from rejoinder.project import user_values
-from rejoinder.spelling import did_you_mean, list_words
+from rejoinder.spelling import did_you_mean, list_words, nearest
 
 _EXPRESSION = re.compile(
     r"""\{\{\s*(?:
         (?P<function>var|secret|env)\(\s*(?P<quote>['"])(?P<argument>[^'"]*)(?P=quote)\s*\)
       | turn\(\s*(?P<mark>['"])(?P<step>[^'"]*)(?P=mark)\s*\)\.response
       | (?P<name>[^\W\d][\w.-]*)(?:\(\s*(?P<turn>\d{1,9}|answer)\s*\))?
+      | (?P<misquote>(?i:turns?|responses?|failed)\s*[(\[][^{}]*)
     )\s*\}\}""",
     re.VERBOSE,
 )
+"""The last is no expression: it begins like one that quotes earlier words, and is not finished like one."""
+_LIKE_TURN = re.compile(r"turns?\s*[(\[.]", re.IGNORECASE)
 _TARGET_EXPRESSION = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 _JUDGE_EXPRESSION = re.compile(r"\{\{\s*(" + "|".join(JUDGE_VARIABLES) + r")\s*\}\}")
@@ -40,6 +43,8 @@ Report = Callable[[str, str], None]
 MOST_CHARACTERS = 10_000_000
 """Of other variables in one: a few that double each other would fill the memory."""
 _MOST_LISTED = 12
+_LIKELY = 0.75
+"""How like a name has to be to one that can be quoted: less is another word."""
 
 
 class Scope(Struct, frozen=True):
@@ -115,8 +120,8 @@ def expand_follow_up(
     end = 0
     for match in _EXPRESSION.finditer(text):
         quote = _quote(match, quotable, report)
-        if quote is not None:
-            pieces += [expand(text[end : match.start()], scope, report), quote]
+        if quote is not None or _is_misquoted(match, scope, quotable, report):
+            pieces += [expand(text[end : match.start()], scope, report), match[0] if quote is None else quote]
             end = match.end()
     pieces.append(expand(text[end:], scope, report))
     return tuple(piece for piece in _trimmed(pieces) if piece != "")
@@ -253,6 +258,36 @@ def _quote(match: re.Match[str], quotable: Quotable, report: Report) -> Quote | 
     return Quote("extracted", name=name) if name in quotable.extracted and not turn else None
 
 
+def _is_misquoted(match: re.Match[str], scope: Scope, quotable: Quotable, report: Report) -> bool:
+    """Was a quote of earlier words meant, in words that are none? It is reported, and would be sent as written."""
+    name, written = match["name"], match[0]
+    inside = written[2:-2].strip()
+    known = {**scope.variables, **(scope.names or {})}
+    if match["function"] or (name in known and not match["turn"]):
+        return False
+    if _LIKE_TURN.match(inside):
+        report("unknown-turn", f"`{written}` quotes no turn; {_how_to_quote(inside, quotable)}")
+        return True
+    quotes = ("response", *(("failed",) if quotable.failures else ()), *quotable.extracted)
+    meant = nearest(re.split(r"[\s.(\[]", inside)[0], quotes, _LIKELY)
+    if meant is None:
+        return False
+    message = f"`{written}` has no value, so it stays as written; did you mean `{{{{ {meant} }}}}`?"
+    report("missing-variable" if scope.names is not None and not match["misquote"] else "unfilled-braces", message)
+    return True
+
+
+def _how_to_quote(inside: str, quotable: Quotable) -> str:
+    """The right form of what was meant to quote a turn."""
+    number, named = (re.search(pattern, inside) for pattern in (r"\d+", r"['\"]([^'\"]*)['\"]"))
+    if number is not None and named is None:
+        return f"a reply is quoted by its number as `{{{{ response({number[0]}) }}}}`"
+    step = named[1] if named is not None and named[1] in quotable.steps else "NAME"
+    others = list_words([f"`{one}`" for one in quotable.steps]) if quotable.steps else ""
+    hint = f", by one of the names {others}" if step == "NAME" and others else ""
+    return f"its reply is `{{{{ turn('{step}').response }}}}`{hint}"
+
+
 def _no_step(written: str, step: str, known: tuple[str, ...]) -> str:
     hint = did_you_mean(step, known) or (f"; there are {list_words([f'`{one}`' for one in known])}" if known else "")
     return f"`{written}` quotes a turn that is not there yet: no turn up to here is named `{step}`{hint}"
@@ -260,6 +295,8 @@ def _no_step(written: str, step: str, known: tuple[str, ...]) -> str:
 
 def _value(match: re.Match[str], scope: Scope, report: Report) -> str:
     function, name = match["function"], match["name"]
+    if match["misquote"]:
+        return match[0]
     if function:
         return _FUNCTIONS[function](match["argument"], match[0], scope, report)
     if name is None or scope.names is None or match["turn"]:
