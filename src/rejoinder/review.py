@@ -45,6 +45,8 @@ _REFERENCE_WORDS = {
     "no-assistant-message": "no message has `role: assistant`; judges are shown this last one as the reference answer",
 }
 _LONGEST_SHOWN = 60
+_SAYING = ("prompt", "input_messages", "input", "turns", "user", "shards")
+"""Keys of a case that say what is sent."""
 
 
 def load(
@@ -142,7 +144,7 @@ def review_labelled_case(built: Built, source: Source, suite: Suite) -> Iterator
 
 def _review_messages(built: Built, case: Case, place: CasePlace, options: Formatting) -> Iterator[Problem]:
     turns = take_turns(case.messages, options)
-    explained = built.explains("prompt", "input_messages")
+    explained = built.explains(*_SAYING)
     for diagnostic in diagnose_case(case, turns, options):
         if diagnostic.code == "file-not-found" or (diagnostic.code == "no-visible-content" and explained):
             continue  # loading has said so, or why
@@ -163,7 +165,7 @@ def _is_plain(case: Case, options: Formatting) -> bool:
 
 def _no_user_message(case: Case, turns: tuple[Turn, ...], options: Formatting, built: Built) -> str | None:
     """What to say when no user speaks. Where nothing at all is visible, or a file is missing, that has been said."""
-    if not case.messages or not built.touched.isdisjoint(("prompt", "input_messages", ANYTHING)):
+    if not case.messages or not built.touched.isdisjoint((*_SAYING, ANYTHING)):
         return None
     if not any(message.role == "user" for message in case.messages):
         return "no user message: most models expect one"

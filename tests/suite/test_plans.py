@@ -233,6 +233,30 @@ def test_near_quotes_in_a_follow_up_and_in_cases_with_variables(project: Project
     assert found(project, {"prompt": "{{ turns[0] }}", "checks": [YES]}) == []
 
 
+@pytest.mark.parametrize(
+    ("case", "wanted"),
+    [
+        ({"turns": ["hi", TURN]}, "a turn must be a mapping, not the text 'hi'; write `- prompt: hi`"),
+        ({"turns": ["yes: no", TURN]}, "write `- prompt: ...`"),
+        ({"turns": "hi"}, "`turns` must be a list"),
+        ({"turns": "hi", "input_messages": [{"role": "system", "content": "a"}]}, "`turns` must be a list"),
+        ({"turns": [{**TURN, "conversation_checks": [{"never": YES}]}]},
+         "unknown key `conversation_checks` in a turn; it belongs to the case"),
+        ({"user": {**GUEST, "audit": True}}, "`audit` is the name of a target"),
+        ({"user": "guest"}, "`user` must be a mapping"),
+        ({"shards": {"task": "a", "pieces": ["a"]}}, "`pieces` needs at least 2 items, not 1"),
+        ({"shards": {"task": "a"}}, "`shards` needs `pieces`"),
+        *(({"prompt": "a", "conversation_checks": [{**check, "prompt": "b", "checks": [YES]}]}, "sends no follow-up")
+          for check in ({"never": YES}, YES, {})),
+        ({"prompt": "a", "conversation_checks": [{"never": {"never": YES}}]}, "stands in no other check"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_once_and_in_words_that_help(project: Project, case: Raw, wanted: str) -> None:
+    suite = suite_of({"checks": [YES], **case})
+    [problem] = [*project.errors(suite), *project.warnings(suite)]
+    assert wanted in problem["message"] and "suggestion" not in problem
+
+
 ANSWER = {"contains": "105"}
 
 

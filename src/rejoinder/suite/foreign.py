@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from rejoinder.spelling import list_words, nearest
+from rejoinder.suite.document_paths import DocumentPath
 
 
 class Advice(Struct, frozen=True):
@@ -84,6 +85,9 @@ _OF_CHECKS = {
 }
 """Checks, and types of evaluators."""
 
+_OF_WHOLE = ("always", "never", "by_turn", "after", "before", "on")
+"""Our own words, of checks of a whole conversation."""
+
 _AGENTV_CASE = ("input", "criteria", "expected_output", "assert", "assertions")
 """Keys of cases in AgentV since it has `tests`."""
 _AGENTV_SUITE = ("default_test", "evaluate_options")
@@ -108,6 +112,15 @@ def find_check(word: str, item: Mapping[str, Any], names: tuple[str, ...]) -> Ad
             return Advice(f"the kind of a check is its key: write `- {kind}: ...`")
         word = kind
     return _check(_fold(word), names)
+
+
+def find_whole(word: str, path: DocumentPath) -> Advice | None:
+    """Where a word belongs that is about the whole conversation, and stands in a check of one reply."""
+    if word not in _OF_WHOLE:
+        return None
+    if "conversation_checks" in path:
+        return Advice(f"`{word}` is the key of an item of `conversation_checks`, and stands in no other check")
+    return Advice("what looks at the whole conversation is an item of `conversation_checks`, beside `checks`")
 
 
 def find_evaluator(word: str, types: tuple[str, ...]) -> Advice | None:

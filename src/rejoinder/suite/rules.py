@@ -13,7 +13,14 @@ from rejoinder.model import ROLES
 from rejoinder.spelling import list_words
 from rejoinder.suite.document_paths import DocumentPath, write_path
 from rejoinder.suite.foreign import advise_nearest, find_key
-from rejoinder.suite.schema import Violation, check_names, other_names, other_names_of_settings, settings_of_targets
+from rejoinder.suite.schema import (
+    FOLLOW_UP_KEYS,
+    Violation,
+    check_names,
+    other_names,
+    other_names_of_settings,
+    settings_of_targets,
+)
 
 MOST_FOLLOW_UPS = 5
 """Nested prompts on one path; with the eval's own prompt a conversation has at most six turns."""
@@ -258,15 +265,22 @@ class CaseRules(CheckRules):
                 names = list_words([f"`{key}`" for key in item if key in rules or key in self.kinds])
                 message = f"each item has one check: {names} need an item each, with its own dash"
                 self._error("multiple-check-keys", place, message, key=False)
+            self._answers_back(item, place)
             for inner, where in _inner_items(item[rules[0]], (*place, rules[0])):
                 self._item_of_whole(inner, where)
 
     def _item_of_whole(self, item: dict[str, Any], path: DocumentPath) -> None:
         """A check of a whole conversation, or in one: it looks at replies, and answers none."""
-        if "prompt" in item:
-            self._error("unknown-key", (*path, "prompt"), "a check of the whole conversation sends no follow-up")
-            return
-        self._item(item, path, 1)
+        if not self._answers_back(item, path):
+            self._item(item, path, 1)
+
+    def _answers_back(self, item: dict[str, Any], path: DocumentPath) -> bool:
+        """Does a check of a whole conversation have a follow-up?"""
+        key = next((key for key in FOLLOW_UP_KEYS if key in item), None)
+        if key is not None:
+            message = "a check of the whole conversation sends no follow-up; follow-ups stand in `checks`"
+            self._error("unknown-key", (*path, key), message)
+        return key is not None
 
 
 def _misplaced_keys(item: dict[str, Any], path: DocumentPath, depth: int) -> Iterator[Violation]:

@@ -19,7 +19,16 @@ from msgspec import Struct
 
 from rejoinder.spelling import list_words
 from rejoinder.suite.document_paths import DocumentPath
-from rejoinder.suite.foreign import Advice, advise_nearest, find_check, find_evaluator, find_key, same_as, say_the_same
+from rejoinder.suite.foreign import (
+    Advice,
+    advise_nearest,
+    find_check,
+    find_evaluator,
+    find_key,
+    find_whole,
+    same_as,
+    say_the_same,
+)
 
 Kind: TypeAlias = Literal["suite", "targets", "config", "case"]
 
@@ -32,7 +41,9 @@ _AGENTV = {
 _ITEM_WORDS = {
     **dict.fromkeys(("evals", "evalcases"), "a case"),
     **dict.fromkeys(("input_messages", "expected_messages"), "a message"),
-    **dict.fromkeys(("checks", "or", "and"), "a check"),
+    **dict.fromkeys(("checks", "or", "and", "conversation_checks"), "a check"),
+    "turns": "a turn",
+    "pieces": "a piece",
     "content": "a part",
     "targets": "a target",
     "variants": "a variant",
@@ -41,6 +52,8 @@ _ITEM_WORDS = {
 }
 """What the items of a list are called."""
 _PART_KEYS = {"type", "value"}
+FOLLOW_UP_KEYS = ("prompt", "checks", "hint", "ask")
+"""Keys that make an item a follow-up, or belong to one."""
 _SWITCHES = {
     **dict.fromkeys(("yes", "on", "y", "true"), "true"),
     **dict.fromkeys(("no", "off", "n", "false"), "false"),
@@ -52,6 +65,7 @@ _FORMS = {
     **dict.fromkeys(("webhook", "url"), "must be an address that begins with http:// or https://"),
 }
 _SHAPES = {"llm_judge": "{criteria: ...}", "semantic": "{expected: ..., threshold: 0.8}", "tool_calls": "[NAME]"}
+_TARGET_KEYS = ("target", "judge_target", "audit")
 _LIKELY = 0.7
 """How like a word has to be to be proposed: less is another word, and not a slip."""
 _LACKS_PARTNER = {
@@ -61,6 +75,8 @@ _LACKS_PARTNER = {
     "checks-without-prompt": "`checks` in an item belong to a follow-up; add the `prompt` that is sent before them",
 }
 _BESIDE_A_CHECK = frozenset({"threshold", "weight", "required", "name", "metric", "every_turn"})
+_OF_TURNS = ("input_messages", "expected_messages")
+"""Keys of cases that turns have under other names."""
 _ROLES = {
     "human": "user",
     **dict.fromkeys(("ai", "bot", "model", "gpt", "llm"), "assistant"),
@@ -261,6 +277,8 @@ def _type(fault: _Fault) -> Iterator[Violation]:
     if fault.key == "pass" and type(value) is int:
         instead = f'"{value} of {value + 1}"'
         message += f"; write for example {instead}"
+    elif fault.key in _TARGET_KEYS and isinstance(value, bool):
+        message = f"{fault.name} is the name of a target, not true or false"
     elif "string" in types and isinstance(value, int | float | bool):
         message += "; put it in quotes"
         quote = True
@@ -292,6 +310,9 @@ def _how_to_write(fault: _Fault) -> str:
         return f"; write `{key}: {_SHAPES[key]}`"
     if isinstance(value, str) and fault.rule.get("x-rule") == "check-item":
         return '; name a check, such as `- match: "*Lima*"`'
+    if isinstance(value, str) and fault.rule.get("x-rule") == "turn":
+        is_plain = len(value) <= 40 and re.fullmatch(r"\w[\w ,.?!-]*", value)
+        return f"; write `- prompt: {value if is_plain else '...'}`"
     if isinstance(value, list) and f"{key}_any" in check_names():
         return f"; write `{key}_all` where all of them have to occur, or `{key}_any` where one is enough"
     if isinstance(value, list) and fault.rule.get("x-code") == "empty-pattern":
@@ -315,10 +336,12 @@ def _unexpected(fault: _Fault) -> Iterator[Violation]:
     for key in fault.details["unexpected"]:
         if key in known:  # its own value is at fault, and reported there
             continue
+        if key in FOLLOW_UP_KEYS and "by_turn" in known:  # the rules say that such a check sends no follow-up
+            continue
         if fault.rule.get("x-rule") != "check-item" or any(name in fault.value for name in check_names()):
             yield _unknown_key(fault, key, known)
         elif key == next((name for name in fault.value if name not in known and not name.startswith("x-")), None):
-            advice = _meant_check(key, fault.value)
+            advice = find_whole(key, fault.path) or _meant_check(key, fault.value)
             message = f"there is no check `{key}`; {advice.words}"
             yield Violation("unknown-check", (*fault.path, key), message, key=True, instead=advice.instead)
 
@@ -351,6 +374,10 @@ def _unknown_key(fault: _Fault, key: str, known: dict[str, Any]) -> Violation:
 def _meant_key(fault: _Fault, key: str, known: dict[str, Any]) -> Advice | None:
     if fault.rule.get("x-rule") == "case" and key == "model":
         return Advice("the model of one case is `execution.target`")
+    if fault.rule.get("x-rule") == "turn" and key in case_keys() and key not in _OF_TURNS:
+        return Advice("it belongs to the case, beside `turns`")
+    if fault.rule.get("x-rule") == "check-item" and (advice := find_whole(key, fault.path)) is not None:
+        return advice
     if not fault.path and key in read_schema()["$defs"]["metadata"]["properties"]:
         return Advice(f"it belongs under `metadata`: `metadata: {{{key}: ...}}`")
     is_general = not fault.path or fault.rule.get("x-rule") == "case" or fault.path == ("metadata",)
@@ -362,6 +389,10 @@ def _meant_key(fault: _Fault, key: str, known: dict[str, Any]) -> Advice | None:
 
 def _length(fault: _Fault) -> Iterator[Violation]:
     code = fault.rule.get("x-code", "out-of-range")
+    least = fault.rule.get("minItems", 1)
+    if least > 1:
+        yield Violation(code, fault.path, f"{fault.name} needs at least {least} items, not {len(fault.value)}")
+        return
     remedy = _EMPTY.get(fault.key) or _EMPTY.get(code)
     yield Violation(code, fault.path, f"{fault.name} {f'is empty{remedy}' if remedy else 'must not be empty'}")
 
