@@ -151,7 +151,8 @@ UNFILLED = FROM_OUTSIDE | {"missing-variable"}
 WARNINGS = {
     "unreachable-followup": "A follow-up can never be sent.",
     "answer-in-followup": "A follow-up holds the answer that it asks for.",
-    "unreachable-turn": "A planned turn can never be said.",
+    "answer-in-goal": "The goal of a simulated user holds the answer.",
+    "unreachable-turn": "A planned turn can never be said, or is not there.",
     "unused-extract": "A value is taken out of a reply, and no later turn says it.",
     "user-without-stop": "Nothing but the number of turns ends a simulated user.",
     "empty-file": "An attached file is empty.",

@@ -22,6 +22,7 @@ from rejoinder.formatting import (
 from rejoinder.formatting.prompt import needs_markers
 from rejoinder.formatting.turns import Turn, has_marker_line, take_turns
 from rejoinder.model import (
+    AnyCheck,
     Case,
     Compare,
     Diagnostic,
@@ -32,6 +33,9 @@ from rejoinder.model import (
     OtherPart,
     Problem,
     Suite,
+    User,
+    Verdict,
+    answers_in,
     answers_of,
     follow_ups_of,
     levels_of,
@@ -102,14 +106,61 @@ def review_case(built: Built, source: Source, suite: Suite) -> Iterator[Problem]
             yield CasePlace(case.at, built.source, source).problem("missing-field", check.at, message)
     if any(problem.severity == "error" for problem in built.problems):
         return  # some of its checks may not be usable
+    yield from _review_course(case, CasePlace(case.at, built.source, source))
+
+
+def _review_course(case: Case, place: CasePlace) -> Iterator[Problem]:
+    """Words that give the answer away, and checks of turns that there cannot be."""
     for level in levels_of(case):
         for follow_up, check in _given_away(level, case):
             message = (
                 f"this follow-up holds the answer: its own words pass {check}, so a model that repeats them recovers;"
                 " leave the answer out, or label it `hint: answer`"
             )
-            place = CasePlace(case.at, built.source, source)
             yield place.problem("answer-in-followup", follow_up.at, message, severity="warning")
+    if case.user is not None and (check := _answer_in_goal(case, case.user)) is not None:
+        message = (
+            f"this goal passes {check}: a user that states its goal gives the answer away and spoils the conversation;"
+            " put what it may say under `knows`"
+        )
+        yield place.problem("answer-in-goal", f"{case.user.at}.goal", message, severity="warning")
+    for turn, at, most in _unreachable_turns(case):
+        message = f"there is no turn {turn}: the plan has {most} turn{'' if most == 1 else 's'}"
+        yield place.problem("unreachable-turn", at, message, severity="warning")
+
+
+def _unreachable_turns(case: Case) -> Iterator[tuple[int, str, int]]:
+    """Turns that the case's own checks of the whole name and that its plan has not: the turn, where it stands, and how
+    many there are. Follow-ups make further turns, unless only the last reply of each step counts."""
+    if case.plan is None:
+        return
+    most, goes_on = len(case.plan.steps), any(any(follow_ups_of(level)) for level in levels_of(case))
+    for over in case.conversation_checks:
+        if not over.at.startswith(f"{case.at}.") or (goes_on and not over.final):
+            continue
+        if over.turns is not None and over.turns[0] > most:
+            yield over.turns[0], f"{over.at.rpartition('.')[0]}.turns", most
+        if over.turn is not None and over.turn > most:
+            yield over.turn, f"{over.at}.turn", most
+
+
+def _answer_in_goal(case: Case, user: User) -> str | None:
+    """The check that the goal of a simulated user passes, where the user is not meant to tell what it asks for."""
+    told = _passed_by(tuple(answers_in(case.level)), case, user.goal)
+    kept = _passed_by(tuple(check for check, _ in told), case, f"{user.opening}\n{user.knows}")
+    known = [check for check, _ in kept]
+    return next((_shown(verdict) for check, verdict in told if check not in known), None)
+
+
+def _passed_by(checks: tuple[AnyCheck, ...], case: Case, words: str) -> list[tuple[AnyCheck, Verdict]]:
+    """Those of some text checks that words pass, and no words do not."""
+    verdicts = zip(checks, grade_words(checks, case, words), grade_words(checks, case, ""), strict=True)
+    return [(check, one) for check, one, empty in verdicts if one.passed and not empty.passed]
+
+
+def _shown(verdict: Verdict) -> str:
+    check = verdict.check
+    return f"`{check if len(check) <= _LONGEST_SHOWN else f'{check[:_LONGEST_SHOWN]}...'}`"
 
 
 def _given_away(level: Level, case: Case) -> Iterator[tuple[FollowUp, str]]:
@@ -120,10 +171,8 @@ def _given_away(level: Level, case: Case) -> Iterator[tuple[FollowUp, str]]:
             words = "".join(piece for piece in follow_up.prompt if isinstance(piece, str))
             own = (item.check for item in follow_up.level.items if item.check is not None)
             checks = tuple(answer for check in own for answer in answers_of(check))
-            verdicts = zip(grade_words(checks, case, words), grade_words(checks, case, ""), strict=True)
-            shown = next((one.check for one, empty in verdicts if one.passed and not empty.passed), None)
-            if shown is not None:
-                yield follow_up, f"`{shown if len(shown) <= _LONGEST_SHOWN else f'{shown[:_LONGEST_SHOWN]}...'}`"
+            for _, verdict in _passed_by(checks, case, words)[:1]:
+                yield follow_up, _shown(verdict)
         yield from _given_away(follow_up.level, case)
 
 

@@ -127,6 +127,7 @@ def test_a_sharded_task_is_a_case_for_each_condition(project: Project) -> None:
 
 
 TURN = {"prompt": "a", "checks": [YES]}
+ASKING = {"prompt": "a", "checks": [{**YES, "prompt": "b", "checks": [YES]}]}
 GUEST = {"target": "guest", "goal": "g", "stop": "DONE"}
 
 
@@ -146,6 +147,12 @@ GUEST = {"target": "guest", "goal": "g", "stop": "DONE"}
         ({"turns": [{**TURN, "extract": {"x": {"json_path": "a"}}}]}, ("invalid-path", "turns[0].extract.x.json_path")),
         ({"turns": [{**TURN, "extract": {"x": {"regex": "a"}}}]}, ("unused-extract", "turns[0].extract.x")),
         ({"turns": [TURN, TURN], "max_turns": 1}, ("unreachable-turn", "turns[1]")),
+        ({"turns": [TURN, TURN], "conversation_checks": [{"never": YES, "turns": [5, 9]}]},
+         ("unreachable-turn", "conversation_checks[0].turns")),
+        ({"turns": [TURN, TURN], "conversation_checks": [{"by_turn": {"turn": 3, "check": YES}}]},
+         ("unreachable-turn", "conversation_checks[0].by_turn.turn")),
+        ({"turns": [TURN, ASKING], "conversation_checks": [{"never": YES, "turns": [3, 3], "replies": "final"}]},
+         ("unreachable-turn", "conversation_checks[0].turns")),
         ({"turns": [{"prompt": "a"}]}, ("missing-field", "checks")),
         ({"turns": [TURN], "prompt": "a"}, ("conflicting-keys", "prompt")),
         ({"turns": [TURN], "user": GUEST}, ("conflicting-keys", "user")),
@@ -281,3 +288,36 @@ def test_a_follow_up_that_holds_the_answer_is_warned_of(
 ) -> None:
     case = {"prompt": "15 * 7?", "checks": [ANSWER, {"prompt": words, "checks": checks, **more}]}
     assert found(project, case) == ([("answer-in-followup", "evals[0].checks[1].prompt")] if warned else [])
+
+
+def test_turns_that_there_may_be_are_not_warned_of(project: Project) -> None:
+    late = [{"never": YES, "turns": [3, 9]}, {"by_turn": {"turn": 9, "check": YES}}]
+    cases = [
+        {"turns": [TURN, ASKING], "conversation_checks": late},
+        {"turns": [TURN, TURN], "conversation_checks": [{"never": YES, "turns": [2, 9]}]},
+        {"user": GUEST, "conversation_checks": late},
+    ]
+    assert found(project, *cases) == []
+    assert found(project, {"turns": [TURN, TURN]}, conversation_checks=late) == []
+
+
+@spec("P43")
+@pytest.mark.parametrize(
+    ("user", "checks", "warned"),
+    [
+        ({}, [ANSWER], True),
+        ({}, [{"or": [ANSWER, {"regex": "^a$"}]}], True),
+        ({}, [{"match": "z", "prompt": "b", "checks": [ANSWER]}], True),
+        ({"knows": "It is 105."}, [ANSWER], False),
+        ({"opening": "Is it 105?"}, [ANSWER], False),
+        ({"knows": "Nothing."}, [ANSWER], True),
+        ({}, [{"contains": "106"}], False),
+        ({}, [{"not": ANSWER}], False),
+        ({}, [{"max_words": 50}], False),
+    ],
+)
+def test_a_goal_that_holds_the_answer_is_warned_of(
+    project: Project, user: Raw, checks: list[Raw], warned: bool
+) -> None:
+    case = {"user": {**GUEST, "goal": "Learn that 15 * 7 is 105.", **user}, "checks": checks}
+    assert found(project, case) == ([("answer-in-goal", "evals[0].user.goal")] if warned else [])
