@@ -42,15 +42,13 @@ from rejoinder.model import (
     walk_case,
 )
 from rejoinder.project import in_quotes
-from rejoinder.suite import ANYTHING, Built, CasePlace, Loaded, LoadOptions, Source, read_suite
+from rejoinder.suite import ANYTHING, SAYING, Built, CasePlace, Loaded, LoadOptions, Source, read_suite
 
 _REFERENCE_WORDS = {
     "empty-file": "the file {file} is empty, so judges see nothing of it",
     "no-assistant-message": "no message has `role: assistant`; judges are shown this last one as the reference answer",
 }
 _LONGEST_SHOWN = 60
-_SAYING = ("prompt", "input_messages", "input", "turns", "user", "shards")
-"""Keys of a case that say what is sent."""
 
 
 def load(
@@ -193,7 +191,7 @@ def review_labelled_case(built: Built, source: Source, suite: Suite) -> Iterator
 
 def _review_messages(built: Built, case: Case, place: CasePlace, options: Formatting) -> Iterator[Problem]:
     turns = take_turns(case.messages, options)
-    explained = built.explains(*_SAYING)
+    explained = built.explains(*SAYING)
     for diagnostic in diagnose_case(case, turns, options):
         if diagnostic.code == "file-not-found" or (diagnostic.code == "no-visible-content" and explained):
             continue  # loading has said so, or why
@@ -214,7 +212,7 @@ def _is_plain(case: Case, options: Formatting) -> bool:
 
 def _no_user_message(case: Case, turns: tuple[Turn, ...], options: Formatting, built: Built) -> str | None:
     """What to say when no user speaks. Where nothing at all is visible, or a file is missing, that has been said."""
-    if not case.messages or not built.touched.isdisjoint((*_SAYING, ANYTHING)):
+    if not case.messages or not built.touched.isdisjoint((*SAYING, ANYTHING)):
         return None
     if not any(message.role == "user" for message in case.messages):
         return "no user message: most models expect one"

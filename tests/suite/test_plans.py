@@ -106,9 +106,11 @@ def test_agentvs_conversations_are_read(project: Project) -> None:
         ],
         "assert": [{"type": "icontains-any", "value": ["a", "b"], "required": True}],
         "aggregation": "min",
+        "criteria": "Says goodbye.",
     }
     [read] = load(project, case)
-    assert kinds(read) == [["Contains", "LlmJudge", "Not"], ["Regex"]]
+    assert kinds(read) == [["Contains", "LlmJudge", "Not"], ["Regex", "LlmJudge"]]
+    assert read.outcome == "Says goodbye."
     assert read.plan is not None and (read.plan.on_failure, read.plan.aggregation) == ("continue", "min")
     assert read.plan.steps[0].expected == "Hello"
     assert [message.role for message in read.messages] == ["system", "user"]
@@ -155,6 +157,8 @@ GUEST = {"target": "guest", "goal": "g", "stop": "DONE"}
          ("unreachable-turn", "conversation_checks[0].turns")),
         ({"turns": [{"prompt": "a"}]}, ("missing-field", "checks")),
         ({"turns": [TURN], "prompt": "a"}, ("conflicting-keys", "prompt")),
+        ({"mode": "conversation", "turns": [TURN], "outcome": "a", "criteria": "b"}, ("conflicting-keys", "criteria")),
+        ({"turns": [TURN], "criteria": "b"}, ("unknown-key", "criteria")),
         ({"turns": [TURN], "user": GUEST}, ("conflicting-keys", "user")),
         ({"prompt": "a", "checks": [YES], "aggregation": "min"}, ("missing-field", "turns")),
         ({"prompt": "a", "checks": [{**YES, "hint": "look"}]}, ("unknown-key", "checks[0].hint")),
@@ -246,6 +250,7 @@ def test_near_quotes_in_a_follow_up_and_in_cases_with_variables(project: Project
         ({"turns": ["hi", TURN]}, "a turn must be a mapping, not the text 'hi'; write `- prompt: hi`"),
         ({"turns": ["yes: no", TURN]}, "write `- prompt: ...`"),
         ({"turns": "hi"}, "`turns` must be a list"),
+        ({"mode": "conversation", "turns": [{"input": "a"}], "criteria": " "}, "`criteria` is empty"),
         ({"turns": "hi", "input_messages": [{"role": "system", "content": "a"}]}, "`turns` must be a list"),
         ({"turns": [{**TURN, "conversation_checks": [{"never": YES}]}]},
          "unknown key `conversation_checks` in a turn; it belongs to the case"),

@@ -22,5 +22,5 @@ from rejoinder.suite.targets import (
     settings_with_environment,
 )
 from rejoinder.suite.templates import environment_names, find_secret_by_expression, write_value
-from rejoinder.suite.walk import Built
+from rejoinder.suite.walk import SAYING, Built
 from rejoinder.suite.yaml import paused_collector

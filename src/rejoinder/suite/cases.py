@@ -94,7 +94,7 @@ class CaseBuilder:
 
     def _case(self, case_id: CaseId, number: int) -> Case:
         data, defaults, variant = self.data, self.defaults, self.context.variant
-        outcome_key = "outcome" if "outcome" in data else "expected_outcome"
+        outcome_key = next((key for key in ("outcome", "expected_outcome") if key in data), "criteria")
         prefix = _of_variant("prompt_prefix", self.texts)
         self.texts.quoting(templates.Quotable(checks=extracted_names(data)))
         course = read_course(data, self._items(outcome_key), defaults, self._at, self.texts)

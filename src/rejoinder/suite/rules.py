@@ -52,6 +52,7 @@ _TWO_NAMES = (
     ("turns", "user", "what is said next"),
     *(("shards", key, "what is sent") for key in ("prompt", "input_messages", "turns", "user")),
     ("outcome", "expected_outcome", "what a good answer achieves"),
+    *((key, "criteria", "what a good answer achieves") for key in ("outcome", "expected_outcome")),
 )
 _OF_OTHER_TARGETS = frozenset(
     (
@@ -353,7 +354,7 @@ def _faults_of_plan(case: dict[str, Any], path: DocumentPath) -> Iterator[Violat
                 yield Violation("missing-field", (*path, "turns"), f"`{key}` is about `turns`, and there are none")
                 break
     if "mode" not in case:
-        for key in ("input", "assert"):
+        for key in ("input", "assert", "criteria"):
             if key in case and (advice := find_key(key, case[key])) is not None:
                 message = f"unknown key `{key}` in a case; {advice.words}"
                 yield Violation("unknown-key", (*path, key), message, key=True, instead=advice.instead)

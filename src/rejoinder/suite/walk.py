@@ -35,13 +35,15 @@ _OTHER_FORMS: dict[str, Set[str]] = {
     "turns": {"prompt", "user", "shards"},
     "user": {"prompt", "turns", "shards"},
     "shards": {"prompt", "input_messages", "turns", "user"},
-    "outcome": {"expected_outcome"},
-    "expected_outcome": {"outcome"},
+    "outcome": {"expected_outcome", "criteria"},
+    "expected_outcome": {"outcome", "criteria"},
+    "criteria": {"outcome", "expected_outcome"},
 }
 """A case that brings one form does not inherit the others."""
 _GRADED_BY_RULES = ("checks", "rubrics", "evaluators", "execution", "turns", "conversation_checks", "user")
-_GRADING = (*_GRADED_BY_RULES, "outcome", "expected_outcome", "assert")
-_SAYING = ("prompt", "input_messages", "turns", "user", "shards", "input")
+_GRADING = (*_GRADED_BY_RULES, "outcome", "expected_outcome", "criteria", "assert")
+SAYING = ("prompt", "input_messages", "turns", "user", "shards", "input")
+"""Keys of a case that say what is sent."""
 
 
 class Built(Struct, frozen=True):
@@ -264,7 +266,7 @@ def _follows(problem: Problem, at: str, touched: set[str]) -> bool:
     if problem.code == "missing-variable":
         causes = ("vars", "cases")
     elif problem.code == "missing-field" and problem.path == f"{at}.prompt":
-        causes = (*_SAYING, ANYTHING)
+        causes = (*SAYING, ANYTHING)
     elif problem.code == "missing-field" and problem.path == f"{at}.checks":
         causes = (*_GRADING, ANYTHING)
     return not touched.isdisjoint(causes)
