@@ -13,7 +13,8 @@ from rejoinder.cli.results import next_commands
 from rejoinder.engine.recorded import open_recorded
 from rejoinder.engine.run import show_run
 from rejoinder.model import NOT_AUDITED, Outcome, Reply, Spoilt, StepResult, Turn, UserOutcome, Verdict
-from rejoinder.report.styled import plain_text
+from rejoinder.report.estimate import Asked, Foreseen, write_estimate
+from rejoinder.report.styled import Form, plain_text
 from tests.kit import Project, Raw, case, follow, scripted
 
 BOOKING: Raw = {
@@ -152,3 +153,16 @@ def test_planned_turns_are_no_recovery_and_spoilt_conversations_no_failure() -> 
     for outcome in (passed, back, spoilt, counted):
         assert not display.ticks(outcome)
     assert "  2 first try   1 recovered   1 spoilt" in display.rows()
+
+
+def test_a_dry_run_keeps_users_apart_from_judges(booking: Project) -> None:
+    text = booking.run("run", "evals.yaml", "--dry-run")
+    assert "user guest" in text and "judge guest" not in text
+    found = booking.run_json("run", "evals.yaml", "--dry-run")
+    assert found["judges"] == {} and found["users"]["guest"]["most_calls"] == 4
+    assert found["users"]["guest"]["most_usd"] == 0
+    asked = tuple(
+        Asked(name=role, role=role, calls=(1, 2), tokens=(1, None), cost=(1, None)) for role in ("judge", "user")
+    )
+    shown = "\n".join(plain_text(one) for one in write_estimate(Foreseen(conversations=1, asked=asked), Form()))
+    assert "set the judge's `max_tokens`" in shown and "set the user's `max_tokens`" in shown

@@ -135,7 +135,7 @@ def assert_between(expected: Estimate, made: Counter[str], document: Raw) -> Non
     assert made["candidate"] <= candidate.most_calls
     assert broken or candidate.least_calls <= made["candidate"]
     assert broken or expected.judge_calls[0] <= made["judge"]
-    judge, user = expected.judges.get("judge"), expected.judges.get("guest")
+    judge, user = expected.judges.get("judge"), expected.users.get("guest")
     most = judge.most_calls if judge is not None else 0
     assert made["judge"] <= expected.judge_calls[1] <= most
     assert judge is None or broken or judge.least_calls <= made["judge"]

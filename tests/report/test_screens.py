@@ -60,7 +60,7 @@ def dry_run(form: Form) -> Iterable[Line]:
             asked=(
                 asked("atlas-mini", (30, 74), (21_000, 63_000), (0.012, 0.041), cases=30),
                 asked("atlas-large", (30, 74), (21_000, 63_000), (0.16, 0.55), cases=30),
-                asked("claude-haiku-4-5", (12, 44), (9_000, 40_000), (0.011, 0.052), is_judge=True),
+                asked("claude-haiku-4-5", (12, 44), (9_000, 40_000), (0.011, 0.052), role="judge"),
             ),
             commands=((f"{given} --budget-usd 0.65", "run, never more"),),
         ),
@@ -85,7 +85,7 @@ def dry_run_without_bounds(form: Form) -> Iterable[Line]:
             asked=(
                 asked("mini", (2, 4), (1_700, None), (0.0004, None), cases=1),
                 asked("shop", (2, 2), (1_700, 1_700), (None, None), cases=1),
-                asked("other judge", (2, 4), (180, None), (0.0001, None), is_judge=True),
+                asked("other judge", (2, 4), (180, None), (0.0001, None), role="judge"),
             ),
             embedding_calls=(3, 8),
             commands=(("rejoinder run --dry-run --max-tokens 1000", "bounds replies, and so the cost"),),

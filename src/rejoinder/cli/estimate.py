@@ -17,7 +17,7 @@ from rejoinder.engine.plan import survey_plan
 from rejoinder.model import Suite, Target, Usage
 from rejoinder.providers import info_of
 from rejoinder.providers.settings import normalize_keys
-from rejoinder.report.estimate import Asked, Foreseen, write_estimate
+from rejoinder.report.estimate import Asked, Foreseen, Role, write_estimate
 from rejoinder.report.words import Commands, rounded_up
 from rejoinder.roles import find_target
 
@@ -31,17 +31,18 @@ def show_estimate(suites: list[Suite], options: RunOptions, form: str) -> None:
     found = estimate(suites, options)
     bounds = _Bounds(suites, options)
     targets = {name: bounds.of_target(name, one) for name, one in found.targets.items()}
-    judges = {name: bounds.of_judge(name, one) for name, one in found.judges.items()}
+    judges = {name: bounds.of_other(name, one, "judge") for name, one in found.judges.items()}
+    users = {name: bounds.of_other(name, one, "user") for name, one in found.users.items()}
     if form != "text":
         document = msgspec.to_builtins(found)
-        for kind, costs in (("targets", targets), ("judges", judges)):
+        for kind, costs in (("targets", targets), ("judges", judges), ("users", users)):
             for name, asked in costs.items():
                 document[kind][name] |= {"least_usd": asked.cost[0], "most_usd": asked.cost[1]}
         write_data(document)
         return
     foreseen = Foreseen(
         conversations=found.conversations,
-        asked=(*targets.values(), *judges.values()),
+        asked=(*targets.values(), *users.values(), *judges.values()),
         embedding_calls=found.embedding_calls,
     )
     foreseen = structs.replace(foreseen, commands=_next_commands(foreseen, given_words()))
@@ -52,7 +53,9 @@ def most_of(suites: list[Suite], options: RunOptions) -> tuple[float | None, int
     """The dollars and tokens of a run at most; None where nothing bounds them, or a price is not known."""
     found, bounds = estimate(suites, options), _Bounds(suites, options)
     candidates = found.targets.items() if options.answers.asks_candidates else ()
-    asked = [*(bounds.of_target(*one) for one in candidates), *(bounds.of_judge(*one) for one in found.judges.items())]
+    asked = [bounds.of_target(*one) for one in candidates]
+    asked += [bounds.of_other(*one, "judge") for one in found.judges.items()]
+    asked += [bounds.of_other(*one, "user") for one in found.users.items()]
     costs, tokens = [one.cost[1] for one in asked], [bounds.all_tokens(one) for one in asked]
     return (
         None if None in costs else sum(cost for cost in costs if cost is not None),
@@ -96,7 +99,8 @@ class _Bounds:
             cost=(cost(Usage(one.least_input_tokens, 0)), self._most(name, sent, one.most_calls)),
         )
 
-    def of_judge(self, name: str, one: JudgeEstimate) -> Asked:
+    def of_other(self, name: str, one: JudgeEstimate, role: Role) -> Asked:
+        """Of a judge or a simulated user, who is shown the replies of candidates."""
         shown = {candidate: self._longest(candidate) for candidate in one.replies_shown}
         sent: int | None = one.most_input_tokens
         for candidate, longest in shown.items():
@@ -104,7 +108,7 @@ class _Bounds:
         sent = None if one.compares_targets else sent
         return Asked(
             name=name,
-            is_judge=True,
+            role=role,
             calls=(one.least_calls, one.most_calls),
             tokens=(one.least_input_tokens, sent),
             cost=(self._priced(name)(Usage(one.least_input_tokens, 0)), self._most(name, sent, one.most_calls)),

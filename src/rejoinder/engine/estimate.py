@@ -71,7 +71,7 @@ class TargetEstimate(Struct):
 
 
 class JudgeEstimate(Struct):
-    """What one target would be asked for the sake of checks."""
+    """What one target would be asked for the sake of checks, or as a simulated user."""
 
     least_calls: int = 0
     most_calls: int = 0
@@ -94,6 +94,8 @@ class Estimate(Struct):
     judge_calls: tuple[int, int]
     embedding_calls: tuple[int, int]
     judges: dict[str, JudgeEstimate] = field(default_factory=dict[str, JudgeEstimate])
+    users: dict[str, JudgeEstimate] = field(default_factory=dict[str, JudgeEstimate])
+    """The targets that play simulated users."""
 
 
 def estimate(suites: list[Suite], options: RunOptions) -> Estimate:
@@ -119,7 +121,7 @@ def estimate(suites: list[Suite], options: RunOptions) -> Estimate:
         for name in _asked_for_checks(prepared):
             _add_judge(total.judges.setdefault(name, JudgeEstimate()), name, prepared, trials)
         if prepared.case.user is not None:
-            _add_user(total.judges.setdefault(prepared.case.user.target, JudgeEstimate()), prepared, trials)
+            _add_user(total.users.setdefault(prepared.case.user.target, JudgeEstimate()), prepared, trials)
         expected.update(_expected(prepared))
         # Equal texts are embedded once, and a reply may be the expected text, word for word.
         total.embedding_calls = len(expected), total.embedding_calls[1] + trials * most.embeddings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -11,13 +12,15 @@ from rejoinder.report.tables import Column, write_table
 from rejoinder.report.words import Commands, count, money_span, span, thousands
 
 MOST_NAMED = 3
+Role: TypeAlias = Literal["candidate", "judge", "user"]
+"""What a target is asked as; a user is a simulated one."""
 
 
 class Asked(Struct, frozen=True, kw_only=True):
     """What is asked of one target. Pairs are the least and the most, which may not be known."""
 
     name: str
-    is_judge: bool = False
+    role: Role = "candidate"
     cases: int | None = None
     """Each may be run several times."""
     calls: tuple[int, int]
@@ -97,7 +100,7 @@ def _columns(found: Foreseen, form: Form) -> list[Column]:
 
 def _name(row: Asked) -> Line:
     name = (safe(row.name), "name" if row.tokens is not None else "text")
-    return line(("judge ", "quiet"), name) if row.is_judge else line(name)
+    return line(name) if row.role == "candidate" else line((f"{row.role} ", "quiet"), name)
 
 
 def _tokens(least: str, most: int | None, number: Callable[[int], str]) -> str:
@@ -118,11 +121,12 @@ def _warnings(found: Foreseen) -> Iterator[str]:
     unbounded = [row for row in found.asked if row.cost[0] is not None and row.cost[1] is None]
     if unknown:
         yield f"no price is known of {_named(unknown)}; `prices` in the configuration sets one"
-    judges = [row for row in unbounded if row.is_judge]
-    if targets := [row for row in unbounded if not row.is_judge]:
+    if targets := [row for row in unbounded if row.role == "candidate"]:
         yield f"the most of {_named(targets)} is not known; set `max_tokens` to bound it"
-    elif judges:
-        yield f"the most of {_named(judges)} is not known; set the judge's `max_tokens` to bound it"
+        return
+    for role in ("judge", "user"):
+        if rows := [row for row in unbounded if row.role == role]:
+            yield f"the most of {_named(rows)} is not known; set the {role}'s `max_tokens` to bound it"
 
 
 def _named(rows: Sequence[Asked]) -> str:
