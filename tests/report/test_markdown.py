@@ -9,11 +9,14 @@ import pytest
 from hypothesis import given
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from msgspec import structs
 
 from rejoinder.report.markdown import SUMMARY_LIMIT, code, write_within
 from tests.kit import bounded
+from tests.report.courses import caved
 from tests.report.exports import (
     OBEYED,
+    check,
     failed,
     hostile,
     hostile_texts,
@@ -21,6 +24,7 @@ from tests.report.exports import (
     made_run,
     mixed,
     result,
+    turn,
     written,
 )
 
@@ -71,6 +75,19 @@ def test_a_long_run_keeps_to_its_limit_and_counts_what_is_left_out(limit: int) -
     lines = len(re.findall(r"^- ❌", text, re.MULTILINE))
     [left_out] = re.findall(r"([\d,]+) more did not pass", text) or ["0"]
     assert shown + lines + int(left_out.replace(",", "")) == 2_000
+
+
+def test_the_first_try_has_one_meaning_where_replies_cave() -> None:
+    recovered = result("back", turn(passed=False, checks=(check(False),)), turn(number=2))
+    doubted = (result("one"), recovered, caved(target="demo", variant=None))
+    text = written("markdown", made_run(doubted))
+    assert "1 passed on the first try, 1 recovered" in text
+    assert "| `demo` | 2 of 3 | 1 | 1 | 0 |" in text
+    pooled = [structs.replace(one, variant=name) for one in doubted for name in ("a", "b")]
+    text = written("markdown", made_run(pooled))
+    assert "| `a` | 2 of 3 | 1 | 1 | 0 |" in text and "| `demo` | 4 of 6 |  | 2 | 0 |" in text
+    steady = [structs.replace(one, variant=name) for one in doubted[:2] for name in ("a", "b")]
+    assert "| `demo` | 4 of 4 | 2 | 0 | 0 |" in written("markdown", made_run(steady))
 
 
 def test_many_targets_are_cut() -> None:

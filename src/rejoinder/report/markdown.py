@@ -47,7 +47,12 @@ def write(run: Run) -> Iterator[str]:
 def write_within(run: Run, limit: int) -> Iterator[str]:
     """The run in at most so many bytes of UTF-8."""
     room = _Room(limit - _RESERVE)
-    for section in (_head(run), _groups("Target", run.summary.by_target), _groups("Variant", run.summary.by_variant)):
+    summary = run.summary
+    for section in (
+        _head(run),
+        _groups("Target", summary.by_target, summary),
+        _groups("Variant", summary.by_variant, summary),
+    ):
         yield from room.take(section)
     shown = left_out = 0
     others = _Others()
@@ -138,12 +143,13 @@ def _result(summary: Summary) -> str:
     return ", ".join(parts)
 
 
-def _groups(what: str, groups: dict[str, TargetSummary]) -> str:
+def _groups(what: str, groups: dict[str, TargetSummary], summary: Summary) -> str:
     """A table of targets or variants."""
     listed = list(groups.items())
     if not listed:
         return ""
-    rows = "".join(f"| {' | '.join((_cell(name), *_figures(target)))} |\n" for name, target in listed[:MOST_TARGETS])
+    shown = [(_cell(name), *_figures(target, summary)) for name, target in listed[:MOST_TARGETS]]
+    rows = "".join(f"| {' | '.join(cells)} |\n" for cells in shown)
     more = f"{len(listed) - MOST_TARGETS} more {what.lower()}s\n\n" if len(listed) > MOST_TARGETS else ""
     columns = (what, "Passed", "First try", "Failed", "Errors", "Pass rate", "95 % interval", "Cost")
     return f"| {' | '.join(columns)} |\n|---|{'---:|' * (len(columns) - 1)}\n{rows}\n{more}"
@@ -154,17 +160,25 @@ def _cell(text: str) -> str:
     return code(text.replace("|", "\N{BOX DRAWINGS LIGHT VERTICAL}"))
 
 
-def _figures(target: TargetSummary) -> tuple[str, ...]:
+def _figures(target: TargetSummary, summary: Summary) -> tuple[str, ...]:
     rate, interval = (target.pass_rate, target.pass_rate_interval) if target.has_rate else (None, None)
     return (
         f"{target.passed:,} of {target.total:,}",
-        f"{target.first_try:,}",
+        _passed_at_once(target, summary),
         f"{target.failed:,}",
         f"{target.errors:,}",
         "no rate" if rate is None else f"{rate:.1%}",
         "" if interval is None else f"{interval[0]:.1%} to {interval[1]:.1%}",
         "" if target.cost is None else _dollars(target.cost),
     )
+
+
+def _passed_at_once(target: TargetSummary, summary: Summary) -> str:
+    """Those that passed and were right from the first, as the result above the table counts them. Of several targets or
+    variants together they are not told, where some were right at first and caved."""
+    if target.rates is not None:
+        return f"{target.passed - target.rates.gain.passed:,}"
+    return f"{target.first_try:,}" if summary.first_try == summary.passed_at_once else ""
 
 
 def _dollars(cost: float) -> str:
