@@ -69,6 +69,8 @@ class Doubts:
         self._errors = 0
 
     def add(self, case: int, result: Result) -> None:
+        if not any([turn.doubts for turn in result.turns]):
+            return
         for turns in answered_back(result.turns):
             doubts = [turn for turn in turns if turn.doubts]
             if doubts:
@@ -155,6 +157,8 @@ class Hints:
         self._closed: dict[Hint, Counter[TrialCounts]] = {}
 
     def add(self, case: int, result: Result, counted: TrialCounts) -> None:
+        if len(result.turns) < 2:
+            return
         for turn in result.turns:
             if turn.hint is not None and not was_right_before(turn, result.turns):
                 self._shares.setdefault(turn.hint, Share()).add(case, turn.passed)
