@@ -69,7 +69,7 @@ class Doubts:
         self._errors = 0
 
     def add(self, case: int, result: Result) -> None:
-        if not any([turn.doubts for turn in result.turns]):
+        if not any(turn.doubts for turn in result.turns):
             return
         for turns in answered_back(result.turns):
             doubts = [turn for turn in turns if turn.doubts]
