@@ -116,7 +116,7 @@ def test_any_suite_runs_and_is_played_again_and_adds_up(project: Project) -> Non
 
 
 def test_the_bounds_of_a_dry_run_hold(project: Project) -> None:
-    @bounded(30)
+    @bounded(15)
     @given(st.integers(0, 2**32))
     def check(seed: int) -> None:
         path = project.write("evals.yaml", random_suite(seed, errors=False))

@@ -166,6 +166,8 @@ def _least_of_plan(opening: Opening, plan: Plan, asked: Asked) -> Effort:
     """Up to the first step that can fail, or all of them; follow-ups may use up a limit before."""
     certain: list[Effort] = []
     for step in plan.steps:
+        if step.needs:
+            continue  # it is skipped where a value was not found
         certain.append(_shortest_of(opening, step.level, asked))
         if plan.on_failure == "stop" and (step.level.items or step.extracts):
             break

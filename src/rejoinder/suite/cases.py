@@ -393,38 +393,12 @@ class CaseTexts:
         variables are filled in. Of a file that says nothing there are no pieces, and its name is all the words."""
         found = None if "\n" in value else self.finder.find(value)
         if found is not None and found.is_file():
-            return self._judge_template(found, value, at)
+            return _judge_template(self, found, value, at)
         if _names_file(value):
             self.problem("file-not-found", at, self.finder.explain_missing(value))
             return (), value
-        self._look_for_unfilled(value, at, self.scope.names or {})
+        _look_for_unfilled(self, value, at, self.scope.names or {})
         return templates.expand_judge_prompt(value, self.scope, self.problems.reporter(at)), value
-
-    def _judge_template(self, file: Path, written: str, at: str) -> JudgePrompt:
-        try:
-            text = self.finder.read(file)
-        except FileFault as fault:
-            self.problem(fault.code, at, fault.message)
-            return (), written
-        if not text.strip():
-            message = f"the file {in_quotes(written)} is empty, so judges get nothing from it"
-            self.problems.add("empty-file", at, message, "warning")
-            return (), written
-        self._look_for_unfilled(text, at, {})
-        return templates.read_judge_template(text), text
-
-    def _look_for_unfilled(self, template: str, at: str, names: Mapping[str, Any]) -> None:
-        """An unknown name in a judge's prompt stays as it is; one that is nearly a judge's variable is an error."""
-        for name in re.findall(r"\{\{\s*(\w+)\s*\}\}", template):
-            if name in JUDGE_VARIABLES or name in names:
-                continue
-            message = f"`{{{{{name}}}}}` is not a variable of a judge's prompt"
-            if meant := nearest(name, JUDGE_VARIABLES):
-                self.problem("missing-variable", at, f"{message}; did you mean `{{{{{meant}}}}}`?")
-            else:
-                known = ", ".join(JUDGE_VARIABLES)
-                message += f", so it stays as written; the variables are {known}"
-                self.problems.add("unfilled-braces", at, message, "warning")
 
     def tree(self, value: Any, at: str) -> Any:
         return templates.expand_tree(value, self.scope, self.problems.reporter(at))
@@ -457,3 +431,31 @@ def _names_file(prompt: str) -> bool:
     """Is it a path rather than a text?"""
     is_word = not re.search(r"\s|\{\{", prompt)
     return is_word and ("/" in prompt or prompt.lower().endswith((".md", ".txt", ".prompt")))
+
+
+def _judge_template(texts: CaseTexts, file: Path, written: str, at: str) -> JudgePrompt:
+    try:
+        text = texts.finder.read(file)
+    except FileFault as fault:
+        texts.problem(fault.code, at, fault.message)
+        return (), written
+    if not text.strip():
+        message = f"the file {in_quotes(written)} is empty, so judges get nothing from it"
+        texts.problems.add("empty-file", at, message, "warning")
+        return (), written
+    _look_for_unfilled(texts, text, at, {})
+    return templates.read_judge_template(text), text
+
+
+def _look_for_unfilled(texts: CaseTexts, template: str, at: str, names: Mapping[str, Any]) -> None:
+    """An unknown name in a judge's prompt stays as it is; one that is nearly a judge's variable is an error."""
+    for name in re.findall(r"\{\{\s*(\w+)\s*\}\}", template):
+        if name in JUDGE_VARIABLES or name in names:
+            continue
+        message = f"`{{{{{name}}}}}` is not a variable of a judge's prompt"
+        if meant := nearest(name, JUDGE_VARIABLES):
+            texts.problem("missing-variable", at, f"{message}; did you mean `{{{{{meant}}}}}`?")
+        else:
+            known = ", ".join(JUDGE_VARIABLES)
+            message += f", so it stays as written; the variables are {known}"
+            texts.problems.add("unfilled-braces", at, message, "warning")
