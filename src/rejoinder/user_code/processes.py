@@ -194,7 +194,7 @@ class _Program:
         """Needs no waiting, so that even a task that is cancelled again and again gets to the end of it."""
         self.signal(signal.SIGKILL)
         for pipe in self._pipes:
-            self._close(pipe)
+            _close(pipe, self._loop)
 
     def _wait(self) -> None:
         """In a thread of its own: the one way to wait for a process that works on every system and in every thread."""
@@ -215,7 +215,7 @@ class _Program:
         if data:
             take(data)
         else:
-            self._close(pipe)
+            _close(pipe, self._loop)
             self._look_if_drained()
 
     def _take_stdout(self, data: bytes) -> None:
@@ -239,17 +239,18 @@ class _Program:
             sent = len(self._unsent)  # it does not read the rest
         self._unsent = self._unsent[sent:]
         if not self._unsent:
-            self._close(pipe)
-
-    def _close(self, pipe: IO[bytes]) -> None:
-        if not pipe.closed:
-            self._loop.remove_reader(pipe.fileno())
-            self._loop.remove_writer(pipe.fileno())
-            pipe.close()
+            _close(pipe, self._loop)
 
     def _look_if_drained(self) -> None:
         if self.exited.done() and all(output.closed for output in self._pipes[1:]):
             _fulfil(self.drained)
+
+
+def _close(pipe: IO[bytes], loop: asyncio.AbstractEventLoop) -> None:
+    if not pipe.closed:
+        loop.remove_reader(pipe.fileno())
+        loop.remove_writer(pipe.fileno())
+        pipe.close()
 
 
 def decode(data: bytes | bytearray) -> tuple[str, bool]:
