@@ -20,8 +20,9 @@ from msgspec import structs
 
 import rejoinder
 from rejoinder.checks import Context, grade
-from rejoinder.engine.conversation import converse, ends_with_word
+from rejoinder.engine.conversation import converse
 from rejoinder.engine.effects import Ask, Opening, Simulate
+from rejoinder.engine.simulated import ends_with_word
 from rejoinder.formatting import format_case
 from rejoinder.model import Failure, Outcome, Reply, Status, judge_case
 from rejoinder.testing import FakeServer, Received, judge

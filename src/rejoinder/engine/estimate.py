@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 from msgspec import Struct, field, structs
 
-from rejoinder.engine.conversation import MOST_TURNS_OF_ALL
 from rejoinder.engine.effects import Opening
 from rejoinder.engine.levels import persistent_items
 from rejoinder.engine.options import RunOptions
 from rejoinder.engine.plan import Prepared, plan
+from rejoinder.engine.steps import MOST_TURNS_OF_ALL
 from rejoinder.formatting import find_judges, format_judge_prompt, format_user
 from rejoinder.model import (
     AnyCheck,
