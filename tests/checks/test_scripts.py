@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from rejoinder.checks.base import CheckFault
 from rejoinder.checks.scripts import opinion_of, run_script
 from rejoinder.model import Opinion
-from rejoinder.user_code.processes import MOST_STDERR, MOST_STDOUT, Ended
+from rejoinder.user_code.processes import MOST_STDOUT, Ended
+from rejoinder.user_code.programs import MOST_STDERR
 from tests.kit import PATIENCE_S, assert_gone, is_alive, wait_until
 
 

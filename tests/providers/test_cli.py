@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from rejoinder.errors import UsageError
-from rejoinder.model import Brief, ChatMessage, Reply, Request, Target
+from rejoinder.model import AttachedFile, Brief, ChatMessage, Reply, Request, Target
 from rejoinder.providers import ProviderError
 from rejoinder.providers.cli import LONGEST_ARGUMENT, MOST_OUTPUT, CliProvider
 from rejoinder.providers.shared import Exchange
@@ -117,7 +117,13 @@ def test_hostile_values_arrive_as_they_are(tmp_path: Path, form: str) -> None:
 
     async def ask_all() -> list[Reply]:
         asked = [
-            request(text, case_id=text[::-1], guidelines=f"{text}.", files=tuple(files + files)) for text in HOSTILE
+            request(
+                text,
+                case_id=text[::-1],
+                guidelines=f"{text}.",
+                files=tuple(AttachedFile(file, file) for file in files + files),
+            )
+            for text in HOSTILE
         ]
         return await asyncio.gather(*map(bot.ask, asked))
 

@@ -13,7 +13,8 @@ from msgspec import UNSET
 from rejoinder.checks.base import CheckFault
 from rejoinder.checks.user_verdicts import WANTED, read_opinion
 from rejoinder.model import Opinion
-from rejoinder.user_code.processes import Command, Ended, ProcessFault, end_of, run_process, shell_words
+from rejoinder.user_code.processes import Command, Ended, end_of, run_process, shell_words
+from rejoinder.user_code.programs import ProcessFault
 
 _LONGEST_QUOTE = 200
 _LONGEST_REASON = 600

@@ -39,7 +39,8 @@ def _brief_of(prepared: Prepared, ask: Ask) -> Brief:
         prompt=question,
         system_prompt=system.removesuffix(guidelines_block(prompt.guidelines)).rstrip(),
         guidelines=prompt.guidelines,
-        files=attached_files(case, formatting).files,
+        files=attached_files(case, formatting),
+        said="\n\n".join(message.content for message in ask.messages[-ask.new :]) if ask.turn > 1 else "",
     )
 
 

@@ -232,7 +232,7 @@ class Worker:
 
     def _save(self, journal: Journal) -> None:
         """The process is about to be ended, because the event loop does not stop."""
-        from rejoinder.user_code.processes import end_processes
+        from rejoinder.user_code.programs import end_processes
 
         journal.flush()
         end_processes()

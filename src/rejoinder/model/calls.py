@@ -125,6 +125,15 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
 
+class AttachedFile(Struct, frozen=True, gc=False):
+    """A file of a case. `path` is as the transcript has it."""
+
+    path: str
+    source: str
+    """Where it lies, as an absolute path."""
+    guideline: bool = False
+
+
 class Brief(Struct, frozen=True, gc=False, kw_only=True):
     """What an agent is given at a turn, which reads one text and opens files itself."""
 
@@ -132,8 +141,10 @@ class Brief(Struct, frozen=True, gc=False, kw_only=True):
     """The conversation so far as a transcript, files by reference."""
     system_prompt: str = ""
     guidelines: str = ""
-    files: tuple[str, ...] = ()
-    """The case's files by absolute path, guidelines first."""
+    files: tuple[AttachedFile, ...] = ()
+    """The case's files, guidelines first."""
+    said: str = ""
+    """What is new at this turn, for an agent that keeps the conversation itself; empty at its beginning."""
 
 
 class Request(Struct, frozen=True, gc=False, kw_only=True):
@@ -158,6 +169,17 @@ class Request(Struct, frozen=True, gc=False, kw_only=True):
     """The variant of the suite whose settings the target has, if they are not its own."""
     brief: Brief | None = None
     """The same turn for an agent; None where the target is none, or does not answer as the candidate."""
+    conversation_id: str = ""
+    """The same for all turns of a conversation, and no other's; after a resume too, unless it had to begin anew."""
+    new: int = 0
+    """How many of the messages, at their end, were not sent before; 0: the conversation begins."""
+    session: str | None = None
+    """The target's own name for the conversation, as its last reply gave it."""
+
+    @property
+    def new_messages(self) -> tuple[ChatMessage, ...]:
+        """What a target that keeps the conversation itself has to be told."""
+        return self.messages[-self.new :] if self.new else self.messages
 
     @property
     def judging(self) -> bool:
@@ -193,6 +215,12 @@ class Reply(Struct, frozen=True, gc=False, omit_defaults=True):
     retries: int = 0
     waited_s: float = 0.0
     """Time spent waiting for limits, a budget or a retry."""
+    session: str | None = None
+    """The target's own name for the conversation, where it keeps that itself."""
+    stop_reason: str | None = None
+    """Why an agent stopped, in its own word."""
+    workspace_diff: str | None = None
+    """What an agent has changed in its workspace since the beginning; None where it has none."""
 
     def as_recorded(self) -> Reply:
         """The reply as its provider gave it, wherever it came from this time."""
@@ -201,6 +229,8 @@ class Reply(Struct, frozen=True, gc=False, omit_defaults=True):
 
 NO_RECORDING = "no-recording"
 """The type of a Failure: something was asked that is not recorded."""
+CUT_OFF = "cut-off"
+"""The type of a Failure: a conversation that its target keeps itself was cut off before this turn, and begins anew."""
 
 
 class Failure(Struct, frozen=True, gc=False, omit_defaults=True):

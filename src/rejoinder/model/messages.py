@@ -6,9 +6,9 @@ Invariants: parts keep the order of the document; `text` is raw (formatting trim
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
@@ -42,12 +42,22 @@ class OtherPart(Struct, frozen=True, tag="other", tag_field="part"):
 Part: TypeAlias = TextPart | FilePart | OtherPart
 
 
+ToolStatus: TypeAlias = Literal["completed", "failed", "denied", "pending"]
+"""`denied`: the agent was not allowed to; `pending`: it was not heard of again."""
+
+
 class ToolCall(Struct, frozen=True, omit_defaults=True):
-    """A tool that an assistant calls. `arguments` is JSON text, as the model wrote it."""
+    """A tool that an assistant calls. `arguments` is JSON text, as the model wrote it. Agents, which call their tools
+    themselves, tell what came of it."""
 
     name: str
     arguments: str = "{}"
     id: str = ""
+    result: str | None = None
+    status: ToolStatus | None = None
+    started_at: Annotated[float, Meta(ge=0)] | None = None
+    """In seconds since 1970."""
+    duration_s: Annotated[float, Meta(ge=0)] | None = None
 
 
 class Message(Struct, frozen=True, omit_defaults=True):

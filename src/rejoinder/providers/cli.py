@@ -27,7 +27,8 @@ from rejoinder.providers.settings import Settings, normalize_keys
 from rejoinder.providers.shared import Exchange
 from rejoinder.providers.vector_bytes import no_embeddings
 from rejoinder.user_code import folder_for
-from rejoinder.user_code.processes import Command, Ended, ProcessFault, decode, end_all_of, end_of, run_process
+from rejoinder.user_code.processes import Command, Ended, decode, end_of, run_process
+from rejoinder.user_code.programs import ProcessFault, end_all_of
 
 if TYPE_CHECKING:
     from rejoinder.providers.http_client import Transport
@@ -153,7 +154,7 @@ class CliProvider:
                     guidelines=guidelines,
                     eval_id=request.case_id,
                     attempt=self._failed[request.key],
-                    files=tuple(dict.fromkeys(files)),
+                    files=tuple(dict.fromkeys(file.source for file in files)),
                     scratch=scratch,
                 )
                 ended = await self._runner.run(self._template, values, self._folder, timeout_s)

@@ -1,0 +1,113 @@
+"""The agents that are known by name: how each is started, what it may see, and where it looks for what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+from msgspec import Struct
+
+from rejoinder.providers.agents.driver import Driver, Seat
+from rejoinder.providers.settings import Settings
+
+
+class AgentKind(Struct, frozen=True, kw_only=True):
+    """`opens` is `module:callable` in this folder; the callable takes the settings of the target and a `Seat`."""
+
+    opens: str
+    command: tuple[str, ...] = ()
+    """What starts it; the target's `executable` takes the place of the first word, its `command` of all."""
+    keys: tuple[str, ...] = ()
+    """Variables that it gets although their names are those of secrets, because it cannot work without."""
+    variables: Mapping[str, str] = {}
+    """Variables that keep it quiet and offline but for its model. `{home}` stands for its home."""
+    skills: str = ".agents/skills"
+    """The folder of a workspace where it looks for skills."""
+    instructions: str = "AGENTS.md"
+    """The file of a workspace where it looks for instructions."""
+    can_continue: bool = False
+    """Can a new process take up a session that lies in its home?"""
+
+    def driver(self, settings: Settings, seat: Seat) -> Driver:
+        module, _, name = self.opens.partition(":")
+        open_driver: Callable[[AgentKind, Settings, Seat], Driver]
+        open_driver = getattr(import_module(f"rejoinder.providers.agents.{module}"), name)
+        return open_driver(self, settings, seat)
+
+
+_ACP = "acp:AcpDriver"
+_OPENAI_KEYS = ("OPENAI_API_KEY", "CODEX_API_KEY")
+_CLAUDE_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+_CLAUDE_VARIABLES = {
+    "CLAUDE_CONFIG_DIR": "{home}/.claude",
+    "DISABLE_AUTOUPDATER": "1",
+    "DISABLE_TELEMETRY": "1",
+    "DISABLE_ERROR_REPORTING": "1",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+}
+_XDG = {
+    "XDG_CONFIG_HOME": "{home}/.config",
+    "XDG_DATA_HOME": "{home}/.local/share",
+    "XDG_STATE_HOME": "{home}/.local/state",
+    "XDG_CACHE_HOME": "{home}/.cache",
+}
+AGENTS = {
+    "acp": AgentKind(opens=_ACP),
+    "claude": AgentKind(
+        opens="claude:ClaudeDriver",
+        command=("claude",),
+        keys=_CLAUDE_KEYS,
+        variables=_CLAUDE_VARIABLES,
+        skills=".claude/skills",
+        instructions="CLAUDE.md",
+        can_continue=True,
+    ),
+    "codex": AgentKind(
+        opens="codex:CodexDriver",
+        command=("codex",),
+        keys=_OPENAI_KEYS,
+        variables={"CODEX_HOME": "{home}/.codex"},
+        can_continue=True,
+    ),
+    "pi": AgentKind(
+        opens="pi:PiDriver",
+        command=("pi",),
+        keys=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
+        variables={"PI_CODING_AGENT_DIR": "{home}/.pi/agent", "PI_TELEMETRY": "0"},
+        skills=".pi/skills",
+        can_continue=True,
+    ),
+    "gemini-cli": AgentKind(
+        opens=_ACP,
+        command=("gemini", "--acp"),
+        keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        variables={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
+        skills=".gemini/skills",
+        instructions="GEMINI.md",
+    ),
+    "opencode": AgentKind(
+        opens=_ACP,
+        command=("opencode", "acp"),
+        keys=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "OPENCODE_API_KEY"),
+        variables={**_XDG, "OPENCODE_DISABLE_AUTOUPDATE": "1"},
+        skills=".opencode/skills",
+    ),
+    "copilot": AgentKind(
+        opens=_ACP,
+        command=("copilot", "--acp"),
+        keys=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"),
+        variables={"COPILOT_HOME": "{home}/.copilot", "COPILOT_AUTO_UPDATE": "false"},
+        skills=".github/skills",
+    ),
+    "claude-acp": AgentKind(
+        opens=_ACP,
+        command=("claude-agent-acp",),
+        keys=_CLAUDE_KEYS,
+        variables=_CLAUDE_VARIABLES,
+        skills=".claude/skills",
+        instructions="CLAUDE.md",
+    ),
+    "codex-acp": AgentKind(
+        opens=_ACP, command=("codex-acp",), keys=_OPENAI_KEYS, variables={"CODEX_HOME": "{home}/.codex"}
+    ),
+}

@@ -1,0 +1,144 @@
+"""A program that is talked with: JSON values go to it and come from it, one a line, until it is closed.
+
+Two clocks watch over it. The wall clock is the caller's time for an answer; the silence clock is the longest that the
+program may print nothing at all, because agents can hang without a word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from rejoinder.user_code.processes import end_of
+from rejoinder.user_code.programs import Program
+
+LONGEST_LINE = 32 << 20
+MOST_WAITING = 64 << 20
+"""Bytes that were printed and not read by us: a program that floods us is ended."""
+Kind: TypeAlias = Literal["crash", "silence", "timeout", "flood"]
+
+
+class LineFault(Exception):
+    """The program ended, fell silent, took too long or printed too much. The message says which."""
+
+    def __init__(self, message: str, kind: Kind, exit_code: int | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.exit_code = exit_code
+
+
+class LineProcess:
+    """A program under way that speaks in lines of JSON."""
+
+    def __init__(
+        self, words: tuple[str, ...], folder: Path, environment: Mapping[str, str], *, called: str, owner: str = ""
+    ) -> None:
+        """Starts it. `called`: what messages call it. Raises ProcessFault where it cannot be started."""
+        self._called = called
+        self._rest = bytearray()
+        self._lines: deque[bytes] = deque()
+        self._waiting = 0
+        self._flooded = False
+        self._news = asyncio.Event()
+        self._program = Program(words, folder, environment, self._take, owner)
+        self._program.drained.add_done_callback(lambda _: self._news.set())
+
+    @property
+    def complaint(self) -> str:
+        """The last words on its standard error."""
+        return end_of(self._program.end_of_stderr)
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._program.exited.result() if self._program.exited.done() else None
+
+    def send(self, value: Any, *, more: bool = True) -> None:
+        """Write a value as a line; without `more` there will be no other."""
+        self._program.send(msgspec.json.encode(value) + b"\n", more=more)
+
+    def send_text(self, text: str) -> None:
+        """Write a text, which ends its standard input."""
+        self._program.send(text.encode("utf-8", "replace"))
+
+    async def receive(self, *, silence_s: float | None, until: float | None) -> Any:
+        """The next value that it prints; None when it has ended. Lines that are no JSON are passed over: agents print
+        warnings among their values. `until`: the time of the loop's clock at which there has to be an answer.
+
+        Raises LineFault."""
+        loop = asyncio.get_running_loop()
+        while True:
+            while self._lines:
+                line = self._lines.popleft()
+                self._waiting -= len(line)
+                value = _read(line)
+                if value is not None:
+                    return value
+            if self._flooded:
+                raise self._fault("prints more than can be read", "flood")
+            if self._program.drained.done():
+                return self._last()
+            self._news.clear()
+            left = None if until is None else until - loop.time()
+            patience = min((one for one in (left, silence_s) if one is not None), default=None)
+            try:
+                async with asyncio.timeout(patience):
+                    await self._news.wait()
+            except TimeoutError:
+                if left is not None and patience == left:
+                    raise self._fault("did not answer in time", "timeout") from None
+                raise self._fault(f"printed nothing for {silence_s:g} s", "silence") from None
+
+    def ended(self) -> LineFault:
+        """The fault of a program that ended before it had answered."""
+        code = self.exit_code
+        how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
+        return self._fault(how, "crash")
+
+    async def close(self, *, grace_s: float = 0.0) -> None:
+        """End it and all it started. `grace_s`: how long it may take to end by itself once its input ends."""
+        try:
+            if grace_s and not self._program.drained.done():
+                self._program.send(b"")
+                await asyncio.wait([self._program.drained], timeout=grace_s)
+            if not self._program.drained.done():
+                await self._program.end(politely=True)
+        finally:
+            await self._program.put_down(well=False)
+
+    def _take(self, data: bytes) -> None:
+        self._rest += data
+        if b"\n" in data:  # a long line comes in many pieces, which are not to be looked through each time
+            *lines, rest = self._rest.split(b"\n")
+            self._lines.extend(bytes(line) for line in lines)
+            self._waiting += sum(map(len, lines))
+            self._rest = bytearray(rest)
+        if len(self._rest) > LONGEST_LINE or self._waiting > MOST_WAITING:
+            self._flooded = True
+            self._rest.clear()
+        self._news.set()
+
+    def _last(self) -> Any:
+        """A last line without an end, as of a program that was killed in the middle of one, is no value."""
+        line, self._rest = bytes(self._rest), bytearray()
+        return _read(line)
+
+    def _fault(self, what: str, kind: Kind) -> LineFault:
+        said = self.complaint
+        return LineFault(f"{self._called} {what}{f': {said}' if said else ''}", kind, self.exit_code)
+
+
+def _read(line: bytes) -> Any:
+    """The object of a line; None where it holds none."""
+    line = line.strip()
+    if not line.startswith(b"{"):
+        return None
+    try:
+        return msgspec.json.decode(line)
+    except (msgspec.DecodeError, RecursionError):
+        return None
