@@ -150,11 +150,12 @@ class CacheKeys:
 
     def of(self, call: Call) -> str | None:
         """All that an answer depends on, and the trial, because repeats have answers of their own. None for what is not
-        kept: a script costs nothing, and what the user's own code says changes with the code."""
+        kept: a script costs nothing, what the user's own code says changes with the code, and an answer from here would
+        leave behind a target that keeps the conversation itself."""
         if call.target is None:
             return None
         request, opened = call.request, self._targets.of(call.request)
-        if opened.info.at_once or opened.info.runs_code:
+        if opened.info.at_once or opened.info.runs_code or opened.keeps_history:
             return None
         ordinal = call.key.rpartition("-")[2]
         trial = 0 if request.embed is not None else request.trial  # which trial needs a vector first is an accident

@@ -7,6 +7,7 @@ suite finds again what it did not change.
 from __future__ import annotations
 
 from hashlib import blake2b
+from typing import NamedTuple
 
 from rejoinder.checks import Post, Work
 from rejoinder.engine.calls import Attempts, Call, Counter
@@ -17,12 +18,21 @@ from rejoinder.model import ChatMessage, Kind, Reply, Request, Target
 from rejoinder.model.calls import Key
 
 
+class _Part(NamedTuple):
+    """Which conversation with its target a call is part of, and how many of its messages are new there."""
+
+    strand: str
+    new: int
+
+
 class CallMaker:
     """The calls of one conversation, in the order in which it makes them."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, attempt: int = 0) -> None:
+        """`attempt`: how often the conversation was cut off before and begins anew."""
         self._job = job
-        self._state = _first_state(job)
+        self._strand = str(attempt or "")
+        self._state = self._first_state()
         self._counts: dict[Counter, int] = {}
         self._equal: dict[tuple[Kind, str], int] = {}
         """How many equal calls of a kind were made."""
@@ -39,7 +49,8 @@ class CallMaker:
         if ask.window is not None:
             _add(self._state, f"the last {ask.window} turns")
         key = Key("candidate", self._state.hexdigest())
-        return self._call(key, prepared.target, ask.turn, messages=ask.messages)
+        part = _Part(self._strand, ask.new if ask.turn > 1 else 0)
+        return self._call(key, prepared.target, ask.turn, messages=ask.messages, part=part)
 
     def hear(self, reply: Reply) -> None:
         """What the candidate said is part of what comes after it."""
@@ -47,12 +58,13 @@ class CallMaker:
 
     def afresh(self, ask: Ask) -> Call:
         """The first turn once more, beside the conversation."""
-        state = _first_state(self._job)
+        state = self._first_state()
         if self._job.prepared.has_simulated_opening:
             for message in ask.messages:
                 _add(state, message.content)
         key = Key("candidate", state.hexdigest(), 1)
-        return self._call(key, self._job.prepared.target, ask.turn, messages=ask.messages)
+        part = _Part(f"{self._strand} afresh", 0)
+        return self._call(key, self._job.prepared.target, ask.turn, messages=ask.messages, part=part)
 
     def of_target(
         self, kind: Kind, target: Target, turn: int, messages: tuple[ChatMessage, ...], number: int | None = None
@@ -102,8 +114,9 @@ class CallMaker:
         embed: str | None = None,
         work: Work | Post | None = None,
         number: int | None = None,
+        part: _Part | None = None,
     ) -> Call:
-        """A call with its number among the calls of the conversation."""
+        """A call with its number among the calls of the conversation. Without a `part` in that it stands alone."""
         job, name = self._job, target.name if target is not None else work.label if work is not None else ""
         counter = name, key.kind == "judge"
         if number is None:
@@ -123,14 +136,17 @@ class CallMaker:
             key=str(key),
             suite=job.prepared.suite.path,
             variant=target.variant if target is not None else "",
+            new=0 if part is None else part.new,
         )
-        return Call(request, Attempts(self._counts, counter), job, target, work)
+        attempts = Attempts(self._counts, counter)
+        return Call(request, attempts, job, target, work, request.key if part is None else part.strand)
 
-
-def _first_state(job: Job) -> blake2b:
-    state = blake2b(job.prepared.content, digest_size=16)
-    state.update(b"%d" % job.trial)
-    return state
+    def _first_state(self) -> blake2b:
+        state = blake2b(self._job.prepared.content, digest_size=16)
+        state.update(b"%d" % self._job.trial)
+        if self._strand:
+            _add(state, f"begun anew {self._strand}")
+        return state
 
 
 def _add(state: blake2b, text: str) -> None:

@@ -48,6 +48,8 @@ class Call(Struct, frozen=True):
     job: Job
     target: Target | None = None
     work: Work | Post | None = None
+    strand: str = ""
+    """Which of the conversations that a job has with its target: "" is the first."""
 
     @property
     def key(self) -> str:

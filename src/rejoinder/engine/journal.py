@@ -30,7 +30,7 @@ from rejoinder.engine.budget import Amount, Ledger
 from rejoinder.engine.crash_points import is_due, reached
 from rejoinder.engine.secrets import Mask
 from rejoinder.errors import RejoinderError, reason_of
-from rejoinder.model import Failure, Reply
+from rejoinder.model import CUT_OFF, Failure, Reply
 from rejoinder.run_files import lines_of, open_file, open_to_append
 
 FORMAT = 2
@@ -72,6 +72,11 @@ class Told(Struct, frozen=True, gc=False, tag="told", omit_defaults=True):
     reply: Reply | None = None
     failure: Failure | None = None
     attempts: int = 1
+
+    @property
+    def has_failed(self) -> bool:
+        """Did the call end in an error? A conversation that was cut off and began anew did not."""
+        return self.failure is not None and self.failure.type != CUT_OFF
 
 
 class Failed(Struct, frozen=True, tag="failed", omit_defaults=True):

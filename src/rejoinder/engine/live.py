@@ -20,6 +20,7 @@ from rejoinder.checks import CheckFault, Post
 from rejoinder.engine.budget import NOTHING, Amount, Budget, BudgetReached, amount_of
 from rejoinder.engine.calls import Call, NoAnswer
 from rejoinder.engine.journal import Asked, Journal, Told
+from rejoinder.engine.kept import Kept
 from rejoinder.engine.plan import file_of
 from rejoinder.engine.retries import Decision, Retries, Tries, decide_retry
 from rejoinder.engine.targets import OpenTarget, OpenTargets
@@ -51,10 +52,12 @@ class Live:
         journal: Journal,
         budget: Budget | None = None,
         *,
+        kept: Kept | None = None,
         on_retry: Callable[[], None] = lambda: None,
         on_failure: Callable[[Exception], None] = lambda _: None,
     ) -> None:
         self._targets = targets
+        self.kept = kept or Kept("")
         self._journal = journal
         self._budget = budget
         self._webhooks = Webhooks()
@@ -71,19 +74,25 @@ class Live:
             self._budget.cancel_waiters()
 
     async def close(self) -> None:
+        await self.kept.close()
         await self._webhooks.close()
 
     async def answer(self, call: Call) -> Told | None:
         if call.target is None:
             return await self._carry_out(call)
         opened = self._targets.of(call.request)
+        request = self.kept.prepare(call, opened)
+        if isinstance(request, Failure):
+            return await self._told(Told(call.key, failure=request))
+        if request is not call.request:
+            call = structs.replace(call, request=request)
         if opened.slots is not None:
             async with opened.slots:
                 return await self._call(call, opened)
         return await self._call(call, opened)
 
     async def _call(self, call: Call, opened: OpenTarget) -> Told:
-        request, provider, limiter = call.request, opened.provider, opened.provider.limiter
+        request, limiter = call.request, opened.provider.limiter
         record = self._asked(call)
         tries, ticket = Tries(), 0
         while True:
@@ -102,7 +111,7 @@ class Live:
             paid = await self._prepare(record, opened, request)
             started = tries.begin()
             try:
-                reply = await ask_within(opened.timeout_s, provider, request)
+                reply = await self._ask(opened, request)
             except ProviderError as error:
                 tries.end(started)
                 self._settle(paid, None if error.type in _UNCERTAIN or _is_charged(error) else NOTHING)
@@ -135,6 +144,16 @@ class Live:
             reply = tries.noted(opened.priced(reply), seconds)
             self._settle(paid, None if reply.usage.approximate else amount_of(reply))
             return await self._told(Told(call.key, reply, attempts=tries.made))
+
+    async def _ask(self, opened: OpenTarget, request: Request) -> Reply:
+        try:
+            reply = await ask_within(opened.timeout_s, opened.provider, request)
+        except ProviderError as error:
+            if opened.keeps_history and not _was_turned_away(error):
+                error.retryable = False  # it may have heard us
+            raise
+        self.kept.answered(request, reply)
+        return reply
 
     def _final(self, error: ProviderError, decision: Decision, opened: OpenTarget, key: str, tries: Tries) -> Told:
         """A failure that is not retried. Where every other call would share it, it ends the target."""
@@ -225,6 +244,11 @@ def _inform(limiter: Limiter, ticket: int, error: ProviderError, decision: Decis
         limiter.refused(ticket, error.pressure, error.retry_after_s, back_off)
     else:
         limiter.leave()
+
+
+def _was_turned_away(error: ProviderError) -> bool:
+    """Is it certain that the target has not read what was sent?"""
+    return error.pressure is not None or error.type in ("connection", "dns", "tls", "address")
 
 
 def _is_charged(error: ProviderError) -> bool:

@@ -23,9 +23,11 @@ from rejoinder.engine.journal import JournalError, Told
 from rejoinder.engine.plan import Job, Prepared
 from rejoinder.formatting import format_case, format_user, gather_evidence
 from rejoinder.model import (
+    CUT_OFF,
     NO_RECORDING,
     Case,
     ChatMessage,
+    CutOff,
     Evidence,
     Failure,
     Outcome,
@@ -46,6 +48,10 @@ class PlayError(Exception):
         self.turn = turn
 
 
+class _CutOff(Exception):
+    """The target keeps the conversation itself and has lost it."""
+
+
 class Player:
     """Plays one conversation with the answers of its sources."""
 
@@ -58,15 +64,32 @@ class Player:
         self.calls = CallMaker(job)
         self._missing: list[tuple[Call, Failure]] = []
         """Calls that are not recorded where only recordings may answer."""
+        self._spent: list[Reply] = []
+        """All answers of this attempt."""
+        self._cut_off: list[CutOff] = []
 
     async def play(self) -> Outcome:
         """Raises NoAnswer where the conversation cannot go on for now, and PlayError for a bug."""
         try:
-            return await self._play()
+            while True:
+                try:
+                    outcome = await self._play()
+                except _CutOff:
+                    self._begin_anew()
+                else:
+                    return structs.replace(outcome, cut_off=tuple(self._cut_off)) if self._cut_off else outcome
         except (NoAnswer, JournalError):
             raise
         except Exception as error:
             raise PlayError(self.turn) from error
+
+    def _begin_anew(self) -> None:
+        self._cut_off.append(CutOff(self.turn, tuple(self._spent)))
+        self.turn = 1
+        self.calls = CallMaker(self.job, len(self._cut_off))
+        self._missing, self._spent = [], []
+        if self._tape is not None:
+            self._tape.calls.clear()
 
     async def _play(self) -> Outcome:
         conversation = converse(self.job.prepared.opening)
@@ -100,6 +123,8 @@ class Player:
         answer = await self._answer(with_brief(self.calls.of_candidate(ask), ask))
         if isinstance(answer, Reply):
             self.calls.hear(answer)
+        elif isinstance(answer, Failure) and answer.type == CUT_OFF:
+            raise _CutOff
         return answer
 
     async def _grade(self, effect: Grade) -> tuple[Verdict, ...]:
@@ -143,6 +168,8 @@ class Player:
                 if self._tape is not None and place is not None:
                     self._tape.end(place, told)
                 if told.reply is not None:
+                    if call.kind != "embedding":  # whose cost is the run's
+                        self._spent.append(told.reply)
                     return told.reply
                 failure = told.failure or Failure("unknown", "no answer")
                 if _is_missing(failure):

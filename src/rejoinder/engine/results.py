@@ -38,7 +38,7 @@ from rejoinder.model import (
     Verdict,
 )
 from rejoinder.model.providers import row_of
-from rejoinder.model.results import NO_USAGE_RESULT, ErrorResult, ForkedFrom, SentMessages
+from rejoinder.model.results import NO_USAGE_RESULT, CutOff, CutOffResult, ErrorResult, ForkedFrom, SentMessages
 from rejoinder.roles import Pair, user_of
 from rejoinder.run_files import RunDamaged, lines_of, open_draft, open_file, replace_file
 
@@ -57,6 +57,7 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
         deciding += whole
         user = outcome.user
         judged += [one for one in (*whole, *(_leaves((*user.audit, *user.goal)) if user else ())) if one.judged]
+    lost = [reply for attempt in outcome.cut_off for reply in attempt.replies] if outcome.cut_off else ()
     fork, turn_results = prepared.opening.fork, _turn_results(turns, prepared.target, include_messages)
     return Result(
         suite=prepared.suite_name,
@@ -78,8 +79,8 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
         misses=tuple([miss for verdict in deciding for miss in verdict.misses]),
         reasoning=_reasoning(deciding),
         turns=turn_results,
-        usage=_usage_result([turn.usage for turn in spent]),
-        cost=add_costs([turn.reply.cost for turn in spent if turn.reply is not None]),
+        usage=_usage_result([*(turn.usage for turn in spent), *(reply.usage for reply in lost)]),
+        cost=add_costs([*(turn.reply.cost for turn in spent if turn.reply is not None), *(one.cost for one in lost)]),
         judge_usage=_usage_result([verdict.usage for verdict in judged]),
         judge_cost=add_costs([verdict.cost for verdict in judged]),
         raw_request=prepared.prompt.raw_request,
@@ -98,7 +99,13 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
         conversation_checks=tuple(map(_check_result, outcome.conversation_checks)),
         user=None if outcome.user is None or case.user is None else _user_result(outcome.user, case.user, prepared),
         condition=case.condition,
+        cut_off=tuple(map(_cut_off_result, outcome.cut_off)),
     )
+
+
+def _cut_off_result(attempt: CutOff) -> CutOffResult:
+    usage = _usage_result([reply.usage for reply in attempt.replies])
+    return CutOffResult(attempt.turn, usage, add_costs([reply.cost for reply in attempt.replies]))
 
 
 def _user_result(told: UserOutcome, user: User, pair: Pair) -> UserResult:
@@ -214,6 +221,9 @@ def _turn_result(turn: Turn, target: Target, sent: SentMessages | None) -> TurnR
         hint=turn.hint,
         doubts=turn.doubts,
         simulated=turn.simulated,
+        stop_reason=reply.stop_reason,
+        session=reply.session,
+        workspace_diff=reply.workspace_diff,
     )
 
 

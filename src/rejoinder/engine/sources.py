@@ -193,7 +193,7 @@ class RunSources:
         known = {**self.told, **(history.told if history is not None else {})}
         setup, asks = self._setup, self._setup.options.answers.asks
         unreadable = asyncio.run(unreadable_answers(plan(setup.suites, setup.options), known))
-        again = {key for key, told in known.items() if told.failure is not None} | {call.key for call in unreadable}
+        again = {key for key, told in known.items() if told.has_failed} | {call.key for call in unreadable}
         if self._cache is not None:
             self._cache.forget(unreadable)
         self.told = {key: told for key, told in self.told.items() if key not in again or key_kind(key) not in asks}

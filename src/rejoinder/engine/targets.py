@@ -80,6 +80,10 @@ class OpenTarget:
         self.timeout_s = _timeout(target, options.pace.timeout_s)
         self.model = model_of(ready)
         """The model or deployment that is called."""
+        self.keeps_history: bool = getattr(provider, "keeps_history", False)
+        """Does the target keep conversations itself?"""
+        self.sees_conversation: bool = getattr(provider, "sees_conversation", self.keeps_history)
+        """Does a request of it say whose conversation it is?"""
         self.slots = asyncio.Semaphore(target.workers) if target.workers else None
         """How many calls it takes at once. As a candidate it is limited by whole conversations already; judges, rivals
         and embeddings are called from within those of others, several at a time."""

@@ -12,13 +12,14 @@ from msgspec import Struct
 
 from rejoinder.engine.answers import JournalSource
 from rejoinder.engine.budget import Budget
-from rejoinder.engine.calls import NoAnswer, Source
+from rejoinder.engine.calls import NoAnswer, Source, Tape
 from rejoinder.engine.crash_points import reached
 from rejoinder.engine.embeddings import Embeddings
 from rejoinder.engine.executor import Executor, LocalExecutor
 from rejoinder.engine.folder import OWN_CODE, RunFolder
 from rejoinder.engine.interrupts import Interrupts
 from rejoinder.engine.journal import History, Journal, JournalError
+from rejoinder.engine.kept import Kept
 from rejoinder.engine.live import Live
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.plan import Job, default_workers, plan
@@ -67,6 +68,7 @@ class Worker:
         self._observer = observer
         workers = setup.options.pace.workers or default_workers(setup.survey)
         self._executor: Executor = executor or LocalExecutor(workers)
+        self._kept: Kept | None = None
         self._failed_fast = False
         self._logged: set[object] = set()
         """Errors of the user's own code whose traceback is in the log."""
@@ -84,10 +86,12 @@ class Worker:
         """Play every conversation that can be played."""
         journal = Journal(self._folder.journal, self.setup.mask, history)
         self.setup.targets.exchange.note = lambda text: self._folder.log(self.setup.mask.hide_text(text))
+        self._kept = Kept(self._folder.id)
         live = Live(
             self.setup.targets,
             journal,
             budget,
+            kept=self._kept,
             on_retry=self._observer.retried,
             on_failure=self._log_own_code,
         )
@@ -152,7 +156,7 @@ class Worker:
             return
         tape = chosen.tape() if chosen is not None else None
         try:
-            outcome = await self._executor.play(job, sources, self.embeddings, tape)
+            outcome = await self._play(job, sources, tape)
         except NoAnswer:
             if given_up or (chosen is not None and chosen.was_skipped(job)):
                 self._skip(job)
@@ -169,6 +173,16 @@ class Worker:
         if self.setup.options.pace.fail_fast and lost and self._counts(job):
             self._failed_fast = True
             self._executor.stop()
+
+    async def _play(self, job: Job, sources: tuple[Source, ...], tape: Tape | None) -> Outcome:
+        """Play a conversation; whatever becomes of it, its target is told that it is over."""
+        outcome: Outcome | None = None
+        try:
+            outcome = await self._executor.play(job, sources, self.embeddings, tape)
+            return outcome
+        finally:
+            if self._kept is not None and job in self._kept:
+                await self._kept.end(job, failed=outcome is None or outcome.status != "passed")
 
     def _counts(self, job: Job) -> bool:
         """False while its case is in quarantine."""

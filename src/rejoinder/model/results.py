@@ -185,6 +185,15 @@ class UserOutcome(Struct, frozen=True, gc=False):
         return any(verdict.state == "error" for verdict in self.audit)
 
 
+class CutOff(Struct, frozen=True, gc=False):
+    """An attempt at a conversation that did not get to its end, because its target lost it."""
+
+    turn: int
+    """The turn that could not be asked."""
+    replies: tuple[Reply, ...]
+    """All answers that it got, judges' among them."""
+
+
 class Outcome(Struct, frozen=True, gc=False, kw_only=True):
     """How a conversation ended."""
 
@@ -198,6 +207,8 @@ class Outcome(Struct, frozen=True, gc=False, kw_only=True):
     steps: tuple[StepResult, ...] = ()
     conversation_checks: tuple[Verdict, ...] = ()
     user: UserOutcome | None = None
+    cut_off: tuple[CutOff, ...] = ()
+    """Attempts before this one."""
 
     @property
     def has_undecided_judge(self) -> bool:
@@ -320,6 +331,22 @@ class TurnResult(Struct, frozen=True, gc=False, omit_defaults=True):
     """Was it sent whether the reply before was right or wrong (`ask: always`)?"""
     simulated: bool = False
     """Did a simulated user think of its words?"""
+    stop_reason: str | None = None
+    """Why an agent stopped, in its own word."""
+    session: str | None = None
+    """The target's own name for the conversation, where it keeps that itself."""
+    workspace_diff: str | None = None
+    """What an agent has changed in its workspace since the beginning."""
+
+
+class CutOffResult(Struct, frozen=True, gc=False, omit_defaults=True):
+    """An attempt at a conversation that was cut off, after which it began anew. What it used is part of the result's
+    usage and cost."""
+
+    turn: Count
+    """The turn that could not be asked."""
+    usage: UsageResult
+    cost: Real | None
 
 
 class UserResult(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -433,6 +460,8 @@ class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     user: UserResult | None = None
     condition: Condition | None = None
     """Of a sharded task: how it was put."""
+    cut_off: tuple[CutOffResult, ...] = ()
+    """Attempts before this one: its target keeps the conversation itself, and had lost it when the run was resumed."""
 
     @property
     def case(self) -> CaseName:

@@ -62,6 +62,16 @@ class PredictsUsage(Protocol):
     def foresee(self, request: Request) -> Usage: ...
 
 
+class KeepsHistory(Protocol):
+    """A provider whose target keeps conversations itself: it is told only what is new, and when one is over."""
+
+    keeps_history: bool
+
+    async def end(self, request: Request, *, failed: bool) -> None:
+        """The conversation is over. `request`: its last one; `failed`: its case did not pass, or it was cut off."""
+        ...
+
+
 class ReplyWithin(Protocol):
     """The method `reply_within` of a provider that ends a call itself when its time is up, because it knows how far the
     call has come."""

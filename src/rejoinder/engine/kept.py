@@ -1,0 +1,107 @@
+"""Conversations that their targets keep themselves: each has an id, a session while it goes on, and an end.
+
+A session cannot be taken up by another process: its state is the target's, and what a killed call did there is unknown.
+So a conversation that was cut off begins anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from hashlib import blake2b
+from typing import cast
+
+import msgspec
+from msgspec import Struct, structs
+
+from rejoinder.engine.calls import Call
+from rejoinder.engine.plan import Job, file_of, place_of
+from rejoinder.engine.targets import OpenTarget
+from rejoinder.errors import RejoinderError
+from rejoinder.model import CUT_OFF, Failure, Reply, Request
+from rejoinder.providers.base import KeepsHistory
+
+ENDING_S = 30.0
+"""How long targets may take to end a conversation."""
+
+
+def conversation_id(run: str, call: Call) -> str:
+    """Unique to run, case, target, variant, trial and attempt, in the form of a UUID, which agents want."""
+    suite = file_of(call.job.prepared.suite)
+    content = msgspec.json.encode((run, suite, place_of(call.job), call.request.target, call.strand))
+    digest = bytearray(blake2b(content, digest_size=16).digest())
+    digest[6] = digest[6] & 0x0F | 0x80  # version 8: made in a way of one's own
+    digest[8] = digest[8] & 0x3F | 0x80
+    text = digest.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+class _Open(Struct):
+    """A conversation under way, with its last request."""
+
+    request: Request
+    provider: KeepsHistory
+
+
+class Kept:
+    """The conversations of one execution of a run."""
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._open: dict[str, _Open] = {}
+        self._of_job: dict[int, list[str]] = {}
+
+    def prepare(self, call: Call, opened: OpenTarget) -> Request | Failure:
+        """The request with all that it says of its conversation, or why that cannot go on."""
+        if not opened.sees_conversation:
+            return call.request
+        request = structs.replace(call.request, conversation_id=conversation_id(self._run, call))
+        if not opened.keeps_history:
+            return request
+        known = self._open.get(request.conversation_id)
+        if request.new and known is None and not _can_continue(opened, request):
+            return _lost(call)
+        if known is not None:
+            request = structs.replace(request, session=known.request.session)
+        else:
+            self._of_job.setdefault(call.job.number, []).append(request.conversation_id)
+        self._open[request.conversation_id] = _Open(request, cast(KeepsHistory, opened.provider))
+        return request
+
+    def __contains__(self, job: Job) -> bool:
+        return job.number in self._of_job
+
+    def answered(self, request: Request, reply: Reply) -> None:
+        """Keep the target's name for the conversation for the next turn, and for the end."""
+        known = self._open.get(request.conversation_id)
+        if known is not None:
+            known.request = structs.replace(request, session=reply.session or request.session)
+
+    async def end(self, job: Job, *, failed: bool) -> None:
+        """The conversations of a job are over. What fails now fails nothing: everything was said."""
+        ids = self._of_job.pop(job.number, ())
+        await self._end([self._open.pop(one) for one in ids], failed=failed)
+
+    async def close(self) -> None:
+        """End what is left, when the run is."""
+        left, self._open = list(self._open.values()), {}
+        await self._end(left, failed=True)
+
+    async def _end(self, conversations: list[_Open], *, failed: bool) -> None:
+        for one in conversations:
+            with suppress(RejoinderError, TimeoutError):
+                async with asyncio.timeout(ENDING_S):
+                    await one.provider.end(one.request, failed=failed)
+
+
+def _can_continue(opened: OpenTarget, request: Request) -> bool:
+    """Can the target take up the conversation where its last answered turn left it?"""
+    continues = getattr(opened.provider, "can_continue", None)
+    return continues is not None and continues(request)
+
+
+def _lost(call: Call) -> Failure:
+    target, turn = call.request.target, call.request.turn
+    if call.job.prepared.opening.fork is not None:
+        return Failure("fork", f"target `{target}` keeps the conversation itself, so a fork cannot begin in its middle")
+    return Failure(CUT_OFF, f"cut off before turn {turn}; target `{target}` keeps the conversation itself")
