@@ -1,8 +1,11 @@
 """`http`: any service that answers a request with a text. The target says how to ask and where the reply stands.
 
 Texts of `url`, `headers` and `body` may hold `{{ prompt }}` (the last user message), `{{ messages }}`,
-`{{ system }}`, `{{ question }}` (turn 1 as a transcript), `{{ case_id }}`, `{{ trial }}` and `{{ turn }}`. A text that
-is nothing but `{{ messages }}` becomes the list itself.
+`{{ system }}`, `{{ question }}` (turn 1 as a transcript), `{{ case_id }}`, `{{ trial }}`, `{{ turn }}`,
+`{{ conversation_id }}` and `{{ session }}`. A text that is nothing but `{{ messages }}` becomes the list itself.
+
+A service that keeps the conversation itself (`history: theirs`) is sent only what is new. Its name for the conversation
+is found by `session` in the reply to the first request, or to the request `open` before that.
 
 A body that is written as a text is JSON where it would be with something in the place of its variables; then it is JSON
 afterwards, whatever they hold. Any other text is filled in as it is.
@@ -13,15 +16,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import msgspec
+from msgspec import structs
 
 from rejoinder.model import ChatMessage, Reply, Request
+from rejoinder.providers.base import ProviderError
 from rejoinder.providers.http1 import HttpAnswer
-from rejoinder.providers.http_api import ErrorDetails, Outgoing, shortened
+from rejoinder.providers.http_api import ApiProvider, ErrorDetails, Outgoing, Wires, shortened
 from rejoinder.providers.json_fields import read_json
-from rejoinder.providers.settings import Settings
+from rejoinder.providers.settings import Settings, normalize_keys
 from rejoinder.spelling import did_you_mean
 
 DEFAULT_BODY = {"messages": "{{ messages }}"}
@@ -35,16 +40,14 @@ Step = str | int
 _DECODER = msgspec.json.Decoder()
 
 
-class TemplatedHttp:
-    def __init__(self, settings: Settings) -> None:
-        values = settings.values
-        self._url = settings.needed("url")
-        self._method = (settings.text("method") or "POST").upper()
-        self._headers = {name.lower(): str(value) for name, value in settings.mapping("headers").items()}
-        self._body: Any = _read_body(values.get("body", DEFAULT_BODY if self._method != "GET" else None))
-        path = settings.text("reply_path")
-        self._path = _steps(path, settings) if path else None
-        self._path_text = path
+class _Template:
+    """A request with places to be filled in."""
+
+    def __init__(self, settings: Settings, values: Mapping[str, Any], body: Any) -> None:
+        self._url = str(values["url"])
+        self._method = str(values.get("method") or "POST").upper()
+        self._headers = {name.lower(): str(value) for name, value in dict(values.get("headers") or {}).items()}
+        self._body: Any = _read_body(values.get("body", body if self._method != "GET" else None))
         for text in _texts((self._url, self._headers, self._body)):
             for name in _PLACEHOLDER.findall(text):
                 if name not in _VALUES:
@@ -53,30 +56,137 @@ class TemplatedHttp:
 
     def write(self, request: Request) -> Outgoing:
         url = _fill(self._url, request, lambda text: quote(text, safe=""))
-        headers = {name: _utf8(_fill(value, request, _one_line)) for name, value in self._headers.items()}
+        filled = {name: (_fill(value, request, _one_line), value) for name, value in self._headers.items()}
+        # A header that holds a session is left out as long as there is none.
+        headers = {name: _utf8(text) for name, (text, value) in filled.items() if text or not value}
         body = _render(self._body, request)
         data = None if body is None else body.encode() if isinstance(body, str) else msgspec.json.encode(body)
         return Outgoing(url, data, self._method, headers)
 
-    def read(self, answer: HttpAnswer) -> Reply:
-        if self._path is None:
-            if answer.content_type == "application/json":
-                value = read_json(_DECODER, answer.body, nulls=True)
-                if not isinstance(value, str):
-                    raise msgspec.DecodeError("it is JSON; `reply_path` has to say where in it the reply stands")
-                return Reply(value)
-            return Reply(answer.body.decode("utf-8", "replace"))
+
+class _Path:
+    """Where in an answer of JSON a value stands. `setting`: what the target calls the path."""
+
+    def __init__(self, text: str, setting: str, settings: Settings) -> None:
+        self._text = text
+        self._setting = setting
+        self._steps = _steps(text, setting, settings)
+
+    def find(self, answer: HttpAnswer) -> str:
+        """Raises msgspec.DecodeError, which says what is there instead."""
         value = read_json(_DECODER, answer.body, nulls=True)
-        for step in self._path:
-            value = _follow(value, step, self._path_text or "")
+        for step in self._steps:
+            value = _follow(value, step, f"{self._setting}: {self._text}")
         if value is None:
-            raise msgspec.DecodeError(f"at `{self._path_text}` it has only null")
-        return Reply(value if isinstance(value, str) else msgspec.json.encode(value).decode())
+            raise msgspec.DecodeError(f"at `{self._text}` it has only null")
+        return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+class _Session:
+    """Where an answer tells the service's own name for the conversation."""
+
+    def __init__(self, values: Mapping[str, Any], settings: Settings) -> None:
+        path, header = values.get("json_path"), values.get("header")
+        self._header = str(header).lower() if header else ""
+        self._path = _Path(str(path), "session", settings) if path else None
+
+    def find(self, answer: HttpAnswer) -> str | None:
+        """None where the answer does not tell it."""
+        if self._path is None:
+            return answer.headers.get(self._header) or None
+        try:
+            return self._path.find(answer)
+        except msgspec.DecodeError:
+            return None
+
+    @property
+    def place(self) -> str:
+        return f"in the header `{self._header}`" if self._header else "where `session` says"
+
+
+class TemplatedHttp:
+    """The wire of a service: its requests are templates of the target's."""
+
+    def __init__(self, settings: Settings) -> None:
+        settings.needed("url")
+        values = settings.values
+        self._template = _Template(settings, values, DEFAULT_BODY)
+        path = settings.text("reply_path")
+        self._path = _Path(path, "reply_path", settings) if path else None
+        session = normalize_keys(settings.mapping("session"))
+        self.session = _Session(session, settings) if session else None
+        self.keeps_history = values.get("history") == "theirs"
+        self.opening, self.closing = (_of_session(settings, name) for name in ("open", "close"))
+
+    def write(self, request: Request) -> Outgoing:
+        if self.keeps_history:
+            request = structs.replace(request, messages=request.new_messages)
+        return self._template.write(request)
+
+    def read(self, answer: HttpAnswer) -> Reply:
+        text = self._text_of(answer)
+        return Reply(text, session=self.session.find(answer) if self.session is not None else None)
+
+    def _text_of(self, answer: HttpAnswer) -> str:
+        if self._path is not None:
+            return self._path.find(answer)
+        if answer.content_type != "application/json":
+            return answer.body.decode("utf-8", "replace")
+        value = read_json(_DECODER, answer.body, nulls=True)
+        if not isinstance(value, str):
+            raise msgspec.DecodeError("it is JSON; `reply_path` has to say where in it the reply stands")
+        return value
 
     def explain(self, answer: HttpAnswer) -> ErrorDetails:
         if answer.content_type not in ("application/json", "application/problem+json", "text/plain"):
             return ErrorDetails()
         return ErrorDetails(message=shortened(answer.body.decode("utf-8", "replace")))
+
+
+def _of_session(settings: Settings, name: str) -> _Template | None:
+    """The request that opens or closes a session, if there is one."""
+    values = settings.mapping(name)
+    if not values:
+        return None
+    if not values.get("url"):
+        raise settings.error(f"has an `{name}` without `url`")
+    if urlsplit(str(values["url"]))[:2] != urlsplit(settings.needed("url"))[:2]:
+        raise settings.error(f"has an `{name}` at another address than its `url`; both have to be at the same host")
+    return _Template(settings, values, None)
+
+
+class ServiceProvider(ApiProvider):
+    """A service, which may keep conversations itself."""
+
+    sees_conversation = True
+
+    def __init__(self, name: str, wires: Wires, *rest: Any) -> None:
+        super().__init__(name, wires, *rest)
+        assert isinstance(wires.replies, TemplatedHttp)
+        self._wire = wires.replies
+        self.keeps_history = self._wire.keeps_history
+        self._opened: dict[str, str | None] = {}
+        """The session of each conversation that a request has opened."""
+
+    async def reply_within(self, request: Request, timeout_s: float | None) -> Reply:
+        wire = self._wire
+        if wire.opening is not None and not request.new:
+            answer = await self.exchange(wire, wire.opening.write(request), request, timeout_s)
+            session = None if wire.session is None else wire.session.find(answer)
+            self._opened[request.conversation_id] = session
+            request = structs.replace(request, session=session)
+        reply = await super().reply_within(request, timeout_s)
+        session = reply.session or request.session
+        if wire.session is not None and session is None:
+            message = f"the first answer tells no session {wire.session.place}"
+            raise ProviderError(message, type="bad-response", ends_target=True)
+        return structs.replace(reply, session=session)
+
+    async def end(self, request: Request, *, failed: bool) -> None:  # noqa: ARG002
+        session = self._opened.pop(request.conversation_id, None) or request.session
+        if self._wire.closing is not None:
+            request = structs.replace(request, session=session)
+            await self.exchange(self._wire, self._wire.closing.write(request), request, None)
 
 
 def _read_body(body: Any) -> Any:
@@ -117,6 +227,8 @@ _VALUES: Mapping[str, Callable[[Request], Any]] = {
     "case_id": lambda request: request.case_id,
     "trial": lambda request: request.trial,
     "turn": lambda request: request.turn,
+    "conversation_id": lambda request: request.conversation_id,
+    "session": lambda request: request.session,
 }
 
 
@@ -146,7 +258,7 @@ def _unquoted(text: str) -> Any:
 def _fill(template: str, request: Request, write: Callable[[str], str]) -> str:
     def value(found: re.Match[str]) -> str:
         one = _VALUES[found[1]](request)
-        return write(one if isinstance(one, str) else msgspec.json.encode(one).decode())
+        return write(one if isinstance(one, str) else "" if one is None else msgspec.json.encode(one).decode())
 
     return _PLACEHOLDER.sub(value, template)
 
@@ -168,7 +280,7 @@ def _texts(value: Any) -> list[str]:
     return [text for one in inner for text in _texts(one)]
 
 
-def _steps(path: str, settings: Settings) -> tuple[Step, ...]:
+def _steps(path: str, setting: str, settings: Settings) -> tuple[Step, ...]:
     """`$.choices[0].message.content` as the steps to take."""
     rest = path.removeprefix("$")
     steps: list[Step] = []
@@ -177,7 +289,7 @@ def _steps(path: str, settings: Settings) -> tuple[Step, ...]:
         found = _STEP.match(rest, position)
         if found is None:
             hint = "Write it like choices[0].message.content."
-            raise settings.error(f"has the reply_path `{path}`, which cannot be read at `{rest[position:]}`", hint)
+            raise settings.error(f"has the {setting} `{path}`, which cannot be read at `{rest[position:]}`", hint)
         name, index, *quoted = found.groups()
         steps.append(int(index) if index is not None else next(text for text in (name, *quoted) if text is not None))
         position = found.end()
@@ -196,4 +308,4 @@ def _follow(value: Any, step: Step, path: str) -> Any:
         there = f"there are {', '.join(f'`{key}`' for key in list(value)[:10])}" if value else "it is empty"
     else:
         there = f"there is {'a list of ' + str(len(value)) if isinstance(value, list) else type(value).__name__}"
-    raise msgspec.DecodeError(f"`reply_path: {path}` finds no `{step}` in it; {there}")
+    raise msgspec.DecodeError(f"`{path}` finds no `{step}` in it; {there}")

@@ -138,7 +138,17 @@ class ApiProvider:
         wire = self._wires.replies if request.embed is None else self._wires.embeddings
         if wire is None:
             raise no_embeddings(self._name)
-        outgoing = wire.write(request)
+        answer = await self.exchange(wire, wire.write(request), request, timeout_s)
+        try:
+            reply = wire.read(answer)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # JSON may be too deep to read
+            raise self._unreadable(answer, str(error)) from None
+        reply = structs.replace(reply, usage=_completed(reply, request))
+        request_id = answer.request_id
+        return structs.replace(reply, request_id=request_id) if request_id else reply
+
+    async def exchange(self, wire: Wire, outgoing: Outgoing, request: Request, timeout_s: float | None) -> HttpAnswer:
+        """Send something and get an answer. Raises ProviderError where that is no good one."""
         # The journal's name for the call goes along: a call in doubt can be looked up where it was answered.
         own = (("x-client-request-id", request.key),)
         headers = {**self.headers, **outgoing.headers} if outgoing.headers else self.headers
@@ -147,13 +157,7 @@ class ApiProvider:
         self.limiter.read(answer.headers, sent, failed=answer.status >= 400)
         if not 200 <= answer.status < 300:
             raise self._fault(wire, answer, outgoing)
-        try:
-            reply = wire.read(answer)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # JSON may be too deep to read
-            raise self._unreadable(answer, str(error)) from None
-        reply = structs.replace(reply, usage=_completed(reply, request))
-        request_id = answer.request_id
-        return structs.replace(reply, request_id=request_id) if request_id else reply
+        return answer
 
     def write(self, request: Request) -> Outgoing | None:
         """The request as it goes out, for those who want to know it before; None where the API has none such."""

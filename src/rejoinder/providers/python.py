@@ -4,6 +4,9 @@ it has a parameter `messages`, the conversation as a list of plain dictionaries.
 It returns a text, a mapping with `text` and token counts, or a `Reply`. A sync function runs in a thread of its own,
 so that it may block. The module is looked for in the suite's folder and in the project's root.
 
+What keeps the conversation itself is a class, or a context manager, whose object has `ask`: it is made when a
+conversation begins, asked only what is new, and left when the conversation ends.
+
 Providers of installed packages (entry points of the group `rejoinder.providers`) work alike. The entry point is called
 with the target (its `name` and `settings`) when a run needs it, and returns such a function, or an object with such a
 method `reply`. Its attribute `traits` says what the provider is: a mapping, or a `ProviderInfo`.
@@ -14,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -23,7 +26,7 @@ import msgspec
 from msgspec import structs
 
 from rejoinder.errors import UsageError
-from rejoinder.model import NO_USAGE, Reply, Request, Target, Usage, estimate_usage
+from rejoinder.model import NO_USAGE, ChatMessage, Reply, Request, Target, Usage, estimate_usage
 from rejoinder.model.providers import ProviderInfo, Traits
 from rejoinder.project import PROVIDERS_GROUP, find_entry_point
 from rejoinder.providers.base import ProviderError
@@ -35,7 +38,12 @@ def open_function(target: Target, folders: tuple[str, ...], *_: object) -> Pytho
     """The provider of a target that names a function. Raises ProviderError where it is not there."""
     name: str = target.settings["call"]
     try:
-        return PythonProvider(name, load_function(name, folders), folders)
+        function = load_function(name, folders)
+        if _makes_conversations(function):
+            from rejoinder.providers.python_objects import ObjectProvider
+
+            return ObjectProvider(name, function, folders)
+        return PythonProvider(name, function, folders)
     except FunctionFault as fault:
         raise ProviderError(f"target `{target.name}`{_place_of(target)}: {fault}") from fault
 
@@ -49,9 +57,17 @@ def _place_of(target: Target) -> str:
     return ""
 
 
+def _makes_conversations(function: Callable[..., Any]) -> bool:
+    """Is it a class, or a context manager, whose object is asked?"""
+    inner = inspect.unwrap(function)
+    has_yield = inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner)
+    return hasattr(function, "ask") if inspect.isclass(function) else inner is not function and has_yield
+
+
 class PythonProvider:
     outside = True
     limiter = None
+    sees_conversation = True
 
     def __init__(
         self, name: str, function: Callable[..., Any], folders: tuple[str, ...] = (), *, embeds: bool = False
@@ -60,18 +76,13 @@ class PythonProvider:
         self._function = function
         self._folders = folders
         self._embeds = embeds
-        self._parameters = _parameters_of(function)
+        self._parameters = parameters_of(function)
 
     async def reply(self, request: Request) -> Reply:
         if request.embed is not None and not self._embeds:
             raise no_embeddings(self._name)
         try:
-            if "messages" in self._parameters:
-                named = {"messages": _plain_messages(request), "request": request}
-                named = {name: value for name, value in named.items() if name in self._parameters}
-                answer = await call_function(self._name, self._folders, self._function, **named)
-            else:
-                answer = await call_function(self._name, self._folders, self._function, request)
+            answer = await self._call(request)
         except FunctionFault as fault:
             if isinstance(fault.error, ProviderError):
                 raise fault.error from None
@@ -81,6 +92,14 @@ class PythonProvider:
 
     async def close(self) -> None:
         pass
+
+    async def _call(self, request: Request) -> Any:
+        """Raises FunctionFault."""
+        if "messages" not in self._parameters:
+            return await call_function(self._name, self._folders, self._function, request)
+        named = {"messages": plain_messages(request.messages), "request": request}
+        named = {name: value for name, value in named.items() if name in self._parameters}
+        return await call_function(self._name, self._folders, self._function, **named)
 
     def _read(self, answer: Any, request: Request) -> Reply:
         if isinstance(answer, Reply):
@@ -131,7 +150,7 @@ def _pack(numbers: Any) -> bytes:
     return pack_vector(msgspec.convert(numbers, list[float], strict=False))
 
 
-def _parameters_of(function: Callable[..., Any]) -> frozenset[str]:
+def parameters_of(function: Callable[..., Any]) -> frozenset[str]:
     """The names by which a function takes its arguments; none where it does not tell."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -141,11 +160,11 @@ def _parameters_of(function: Callable[..., Any]) -> frozenset[str]:
     return frozenset(one.name for one in parameters if one.kind in by_name)
 
 
-def _plain_messages(request: Request) -> list[dict[str, Any]]:
-    """The conversation so far as OpenAI's clients take it."""
+def plain_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
+    """Messages as OpenAI's clients take them."""
     from rejoinder.providers.openai_chat import write_messages
 
-    return write_messages(request.messages)
+    return write_messages(messages)
 
 
 def open_plugin(target: Target, folders: tuple[str, ...]) -> PythonProvider | None:

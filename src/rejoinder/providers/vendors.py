@@ -195,10 +195,10 @@ class _Opening:
         return self._provider(wire, address, key, {"x-goog-api-key": key} if key else {}, embeddings)
 
     def http(self) -> ApiProvider:
-        from rejoinder.providers.http import TemplatedHttp
+        from rejoinder.providers.http import ServiceProvider, TemplatedHttp
 
         wire = TemplatedHttp(self.settings)
-        return self._provider(wire, self.settings.needed("url"), None, {}, own_headers=False)
+        return self._provider(wire, self.settings.needed("url"), None, {}, kind=ServiceProvider)
 
     def _provider(
         self,
@@ -208,12 +208,12 @@ class _Opening:
         headers: dict[str, str],
         embeddings: Wire | None = None,
         *,
-        own_headers: bool = True,
+        kind: type[ApiProvider] = ApiProvider,
     ) -> ApiProvider:
         settings = self.settings
-        more: dict[str, Any] = settings.mapping("headers") if own_headers else {}
+        more: dict[str, Any] = settings.mapping("headers") if kind is ApiProvider else {}
         statuses = settings.values.get("retry_status_codes")
-        provider = ApiProvider(
+        provider = kind(
             self.name,
             Wires(wire, embeddings),
             self.exchange.transport(settings.environment, self._client_certificate()),
