@@ -62,7 +62,7 @@ PROVIDERS = {
     "together": replace(_API, price_table="together"),
     "local": ProviderInfo(opens="local:LocalProvider", local=True, embeds=True),
     "scripted": ProviderInfo(opens="scripted:ScriptedProvider", local=True, at_once=True, embeds=True),
-    "python": ProviderInfo(opens="python:open_function", runs_code=True, in_process=True, needs=(("call",),)),
+    "python": ProviderInfo(opens="python_target:open_function", runs_code=True, in_process=True, needs=(("call",),)),
     "mock": ProviderInfo(opens="scripted:MockProvider", local=True, at_once=True),
     "wordllama": ProviderInfo(
         opens="wordllama:WordLlamaProvider",
