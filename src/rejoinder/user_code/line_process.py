@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from rejoinder.user_code.processes import end_of
-from rejoinder.user_code.programs import Program
+from rejoinder.user_code.programs import GRACE_S, Program
 
 LONGEST_LINE = 32 << 20
 MOST_WAITING = 64 << 20
@@ -46,6 +46,7 @@ class LineProcess:
         self._flooded = False
         self._news = asyncio.Event()
         self._program = Program(words, folder, environment, self._take, owner)
+        self._program.exited.add_done_callback(lambda _: self._news.set())
         self._program.drained.add_done_callback(lambda _: self._news.set())
 
     @property
@@ -70,6 +71,8 @@ class LineProcess:
         """The next value that it prints; None when it has ended. Lines that are no JSON are passed over: agents print
         warnings among their values. `until`: the time of the loop's clock at which there has to be an answer.
 
+        What it left behind may hold its pipes open: that is waited for a little, and no more.
+
         Raises LineFault."""
         loop = asyncio.get_running_loop()
         while True:
@@ -85,11 +88,15 @@ class LineProcess:
                 return self._last()
             self._news.clear()
             left = None if until is None else until - loop.time()
-            patience = min((one for one in (left, silence_s) if one is not None), default=None)
+            has_exited = self._program.exited.done()
+            bounds = left, silence_s, GRACE_S if has_exited else None
+            patience = min((one for one in bounds if one is not None), default=None)
             try:
                 async with asyncio.timeout(patience):
                     await self._news.wait()
             except TimeoutError:
+                if has_exited:
+                    return self._last()
                 if left is not None and patience == left:
                     raise self._fault("did not answer in time", "timeout") from None
                 raise self._fault(f"printed nothing for {silence_s:g} s", "silence") from None
@@ -105,7 +112,7 @@ class LineProcess:
         try:
             if grace_s and not self._program.drained.done():
                 self._program.send(b"")
-                await asyncio.wait([self._program.drained], timeout=grace_s)
+                await asyncio.wait([self._program.exited], timeout=grace_s)
             if not self._program.drained.done():
                 await self._program.end(politely=True)
         finally:
