@@ -70,6 +70,10 @@ class Driver(Protocol):
         ...
 
 
-def agent_error(message: str, *, type: str = "agent", ends_target: bool = False) -> ProviderError:
-    """A turn that failed. Agents do things before they fail, so none is tried again."""
-    return ProviderError(message, type=type, ends_target=ends_target)
+def agent_error(
+    message: str, *, type: str = "agent", status: int | None = None, ends_target: bool = False
+) -> ProviderError:
+    """A turn that failed. Agents do things before they fail, so none is tried again.
+
+    `status`: the HTTP status by which the agent's model failed."""
+    return ProviderError(message, type=type, status=status, ends_target=ends_target)

@@ -1,0 +1,79 @@
+"""How an agent is started: its words, what a target adds to them, and what is said where it cannot be."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+
+from rejoinder.providers.agents.driver import Seat, agent_error
+from rejoinder.providers.agents.kinds import AgentKind
+from rejoinder.providers.settings import Settings
+from rejoinder.user_code.line_process import LineProcess
+from rejoinder.user_code.programs import ProcessFault
+
+_INSTALL = {
+    "claude": "npm install -g @anthropic-ai/claude-code",
+    "codex": "npm install -g @openai/codex",
+    "pi": "npm install -g @earendil-works/pi-coding-agent",
+    "gemini": "npm install -g @google/gemini-cli",
+    "opencode": "npm install -g opencode-ai",
+    "copilot": "npm install -g @github/copilot",
+    "claude-agent-acp": "npm install -g @agentclientprotocol/claude-agent-acp",
+    "codex-acp": "npm install -g @zed-industries/codex-acp",
+}
+"""By the name of the program."""
+
+
+def command_of(kind: AgentKind, settings: Settings) -> tuple[str, ...]:
+    """What starts the agent: the target's `command`, or the kind's with the target's `executable` as its first word."""
+    command = _words(settings, "command") or kind.command
+    executable = settings.text("executable")
+    if executable:
+        return executable, *command[1:]
+    if not command:
+        raise settings.error("needs `command`")
+    return command
+
+
+def added_words(settings: Settings) -> tuple[str, ...]:
+    """The target's `args`: words for the agent that we know nothing of."""
+    return _words(settings, "args")
+
+
+def flag(word: str, value: object) -> tuple[str, ...]:
+    """An option with its value; none where there is no value."""
+    return () if value is None else (word, str(value))
+
+
+def above_zero(settings: Settings, name: str, read: Callable[[str], int] | Callable[[str], float]) -> float | None:
+    """A setting that is a number above zero. Raises UsageError."""
+    text = settings.text(name)
+    if text is None:
+        return None
+    try:
+        value = read(text)
+    except ValueError:
+        value = 0
+    if not 0 < value < float("inf"):
+        raise settings.error(f"has `{name}: {text}`, which is not a {'whole ' if read is int else ''}number above 0")
+    return value
+
+
+def start(words: tuple[str, ...], seat: Seat, called: str, variables: Mapping[str, str] | None = None) -> LineProcess:
+    """Start an agent in its seat. Raises ProviderError."""
+    environment = {**seat.environment, **(variables or {})}
+    try:
+        return LineProcess(words, seat.workspace, environment, called=called, owner=seat.owner)
+    except ProcessFault as fault:
+        program = words[0]
+        missing = shutil.which(program, path=environment.get("PATH")) is None
+        install = _INSTALL.get(program)
+        hint = f"; install it by `{install}`, or write where it is as `executable`" if missing and install else ""
+        raise agent_error(f"{called} cannot be started: {fault}{hint}", ends_target=missing) from None
+
+
+def _words(settings: Settings, name: str) -> tuple[str, ...]:
+    said = settings.values.get(name) or ()
+    if not isinstance(said, list | tuple) or not all(isinstance(word, str | int | float) for word in said):
+        raise settings.error(f"has `{name}` that is no list of words")
+    return tuple(str(word) for word in said)

@@ -1,0 +1,148 @@
+"""What agents share that print events as lines of JSON: waiting for them, and putting their calls of tools together."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from rejoinder.model import ToolCall
+from rejoinder.model.messages import ToolStatus
+from rejoinder.providers.agents.driver import Clock, agent_error
+from rejoinder.providers.base import ProviderError
+from rejoinder.user_code.line_process import LineFault, LineProcess
+
+SETTLE_S = 5.0
+"""How long a program may go on when its turn is over: it writes its history then."""
+_STATUS = re.compile(r"\bstatus:? (\d{3})\b|^(?:API Error: )?(\d{3})\b")
+_UNAUTHORISED = 401
+
+
+class Turn(Protocol):
+    """A turn as it comes in."""
+
+    @property
+    def over(self) -> bool:
+        """Did the agent say that it is?"""
+        ...
+
+    def take(self, event: Mapping[str, Any]) -> None: ...
+
+
+async def read_turn(process: LineProcess, turn: Turn, clock: Clock) -> None:
+    """Read what a program prints in its one turn until it ends. Once the turn is over, it is given little time to.
+
+    Raises ProviderError where that fails before the turn is over."""
+    loop = asyncio.get_running_loop()
+    settled: float | None = None
+    while True:
+        settled = (settled or loop.time() + SETTLE_S) if turn.over else None
+        try:
+            event = await (receive(process, clock) if settled is None else receive(process, Clock(settled)))
+        except ProviderError:
+            if turn.over:
+                return
+            raise
+        if event is None:
+            return
+        turn.take(event)
+
+
+async def receive(process: LineProcess, clock: Clock) -> Mapping[str, Any] | None:
+    """The next event; None when the program has ended. Raises ProviderError."""
+    try:
+        return await process.receive(silence_s=clock.silence_s, until=clock.until)
+    except LineFault as fault:
+        raise agent_error(str(fault), type="timeout" if fault.kind in ("timeout", "silence") else "agent") from None
+
+
+def ended_early(process: LineProcess, called: str) -> ProviderError:
+    """The failure of a program that ended without an answer."""
+    code = process.exit_code
+    if code != 0:
+        return agent_error(str(process.ended()))
+    said = process.complaint
+    return agent_error(f"{called} ended without an answer{f': {said}' if said else ''}")
+
+
+def failed(message: str, *, status: int | None = None, unauthorised: bool = False) -> ProviderError:
+    """A turn that the agent says has failed. The status of its model's answer is looked for in its words."""
+    if status is None and (found := _STATUS.search(message)):
+        status = int(found[1] or found[2])
+    return agent_error(message, status=status, ends_target=unauthorised or status == _UNAUTHORISED)
+
+
+class Calls:
+    """Calls of tools in the order in which they began."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, ToolCall] = {}
+        self._began: dict[str, float] = {}
+
+    def begin(self, id: str, name: str, arguments: Any) -> None:
+        """Once: what is said of it again changes its arguments alone."""
+        known = self._calls.get(id)
+        call = known or ToolCall(name, id=id, status="pending", started_at=time.time())
+        self._calls[id] = msgspec.structs.replace(call, name=name, arguments=msgspec.json.encode(arguments).decode())
+        self._began.setdefault(id, time.monotonic())
+
+    def end(self, id: str, result: str | None, status: ToolStatus) -> None:
+        """A call that was denied stays so, whatever else is said of it."""
+        call = self._calls.get(id)
+        if call is not None:
+            status = "denied" if call.status == "denied" else status
+            duration = time.monotonic() - self._began[id]
+            self._calls[id] = msgspec.structs.replace(call, result=result, status=status, duration_s=duration)
+
+    def deny(self, id: str) -> None:
+        call = self._calls.get(id)
+        if call is not None:
+            self._calls[id] = msgspec.structs.replace(call, status="denied")
+
+    def has(self, id: str) -> bool:
+        return id in self._calls
+
+    def all(self) -> tuple[ToolCall, ...]:
+        return tuple(self._calls.values())
+
+
+def at(value: Any, *names: str) -> Any:
+    """What lies under names in an event; None where nothing does. Events change with every version of an agent."""
+    for name in names:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value
+
+
+def text_at(value: Any, *names: str) -> str:
+    found = at(value, *names)
+    return found if isinstance(found, str) else ""
+
+
+def list_at(value: Any, *names: str) -> list[Any]:
+    found = at(value, *names)
+    return found if isinstance(found, list) else []
+
+
+def count_at(value: Any, *names: str) -> int:
+    found = at(value, *names)
+    return found if isinstance(found, int) and found > 0 else 0
+
+
+def money_at(value: Any, *names: str) -> float | None:
+    found = at(value, *names)
+    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) and found >= 0 else None
+
+
+def text_of(content: Any) -> str:
+    """The text of a content that is a text, or a list of blocks with texts."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    return "\n".join(text for block in content if (text := text_at(block, "text")))
