@@ -140,6 +140,13 @@ def end_badly(script, tick):
         time.sleep(0.02)
 
 
+def make_noise(script):
+    """Print lines that are no JSON, if that is asked for."""
+    if script.has("noise"):
+        sys.stdout.write("a warning that is no JSON\n{half\n[1]\n\n")
+        sys.stdout.flush()
+
+
 def linger():
     """Leave a process behind that holds the pipes, outside of the process group."""
     subprocess.Popen(["sleep", "60"], start_new_session=True)
@@ -178,7 +185,8 @@ class History:
 class Flags:
     """Words of a command line, read as strictly as the agents do: what is not known is refused."""
 
-    def __init__(self, words, *, alone=(), valued=()):
+    def __init__(self, words, *, alone=(), valued=(), unknown="error: unknown option '{}'", code=1):
+        """`unknown` and `code`: what is said of a word that is not known, and how it ends then."""
         self.values = {}
         self.rest = []
         words = list(words)
@@ -188,10 +196,10 @@ class Flags:
                 self.values[word] = True
             elif word in valued:
                 if not words:
-                    refuse(f"error: option '{word}' argument missing")
+                    refuse(f"error: option '{word}' argument missing", code)
                 self.values.setdefault(word, []).append(words.pop(0))
             elif word.startswith("-") and word != "-":
-                refuse(f"error: unknown option '{word}'")
+                refuse(unknown.format(word), code)
             else:
                 self.rest.append(word)
 
