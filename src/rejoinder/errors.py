@@ -161,7 +161,6 @@ WARNINGS = {
     "file-as-text": "A text is the address of a file, and is sent as it stands.",
     "unfilled-braces": "A name in double braces has no value.",
     "unknown-provider": "A provider is not known.",
-    "unavailable-provider": "This version cannot run the provider.",
     "unusable-target": "A target has settings that cannot be used.",
     "model-of-openrouter": "A model has the name that OpenRouter gives it.",
     "no-target": "No target is set for a case.",

@@ -133,19 +133,14 @@ def _review_target(
     target: Target, suite: Suite, environment: Mapping[str, str], place: Place, missing: Severity
 ) -> Iterator[Problem]:
     source, at = place
-    if not is_available(target.provider):
-        error = roles.find_provider_fault(target)
-        if error is not None:
-            yield source.problem("unavailable-provider", at, _in_one_line(error), severity="warning")
-        return
-    if lacks_settings(target):
+    if not is_available(target.provider) or lacks_settings(target):
         return  # which loading has said
     folders = (str(Path(suite.path).parent), suite.root)
     try:
         settings, _ = settings_with_environment(target, environment)
     except UsageError:
         return  # variables that are not set, which loading has said
-    if row_of(target.provider).runs_code:
+    if row_of(target.provider).names_code:
         message = _find_own_code(target.provider, normalize_keys(settings), folders)
         if message is not None:
             yield source.problem("file-not-found", at, message)

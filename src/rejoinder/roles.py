@@ -13,7 +13,7 @@ from rejoinder.model.providers import list_providers
 from rejoinder.providers import info_of, is_available, wordllama
 from rejoinder.providers.settings import normalize_keys
 from rejoinder.spelling import list_words
-from rejoinder.suite import check_target, is_known_provider, resolve
+from rejoinder.suite import check_target, resolve
 
 _MOST_LISTED = 6
 
@@ -73,13 +73,8 @@ def find_provider_fault(target: Target) -> UsageError | None:
     """Why the provider of a target cannot be run here, if it cannot."""
     if is_available(target.provider):
         return None
-    if not is_known_provider(target.provider):
-        [fault] = check_target(f"{target.provider}/{target.settings.get('model', 'MODEL')}", {})
-        return UsageError(fault.message, f"The providers that run are {list_providers()}.")
-    return UsageError(
-        f"target `{target.name}` needs the provider `{target.provider}`, which this version cannot run",
-        f"Run the suite on another target with `-m`; the providers that run are {list_providers()}.",
-    )
+    [fault] = check_target(f"{target.provider}/{target.settings.get('model', 'MODEL')}", {})
+    return UsageError(fault.message, f"The providers that run are {list_providers()}.")
 
 
 def find_embedding_fault(suite: Suite, case_id: str, check: Semantic) -> UsageError | None:

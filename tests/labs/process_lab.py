@@ -119,7 +119,7 @@ class _Conversation:
         suite = self.job.prepared.suite
         counter = request.target, request.judging
         attempts = Attempts({counter: request.call + 1}, counter)
-        here = work if isinstance(work, Post) or work is None else Work(*work, lambda: self._work(request.key))
+        here = work if isinstance(work, Post) or work is None else Work(*work, lambda _: self._work(request.key))
         target = None if work is not None else find_target(suite, request.target)
         call = Call(request, attempts, self.job, target, here)
         place = self._tape.begin(call) if self._tape is not None else 0

@@ -151,11 +151,11 @@ def test_a_provider_that_needs_more_than_a_model_is_no_target_by_itself(project:
 
 
 @spec("P34")
-def test_a_provider_that_cannot_run_here_is_a_warning(project: Project) -> None:
-    suite = suite_of(target="t", targets=[{"name": "t", "provider": "vscode"}])
-    assert found(project, suite) == [("warning", "unavailable-provider", "targets[0].provider")]
-    refused = project.invoke("run", "evals.yaml")
-    assert "vscode" in str(refused.exception) and "-m" in str(refused.exception)
+def test_an_agent_whose_program_is_missing_is_a_warning(project: Project) -> None:
+    target = {"name": "t", "provider": "claude", "executable": "no-such-agent"}
+    suite = suite_of(target="t", targets=[target])
+    assert found(project, suite) == [("warning", "unusable-target", "targets[0].provider")]
+    assert "no-such-agent" in str(project.invoke("run", "evals.yaml").exception)
 
 
 @spec("P34")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct, structs
@@ -38,14 +39,24 @@ class CheckFault(Exception):
     """A script, a function or an address of the user's gave no verdict. The message says why."""
 
 
+class Workspace(Protocol):
+    """The folder that an agent works in."""
+
+    workspace: Path
+
+    def changed(self) -> Mapping[str, str]:
+        """The files that differ from what the agent was given, each with `added`, `changed` or `deleted`."""
+        ...
+
+
 class Work(Struct, frozen=True):
     """Work that is done for a check, once: its outcome is recorded, and the work not done again."""
 
     label: str
     content: bytes
     """What the outcome depends on, apart from the conversation."""
-    perform: Callable[[], Awaitable[str]]
-    """Raises CheckFault."""
+    perform: Callable[[Workspace | None], Awaitable[str]]
+    """Is given the workspace of the agent, if there is one. Raises CheckFault."""
 
 
 class Post(Struct, frozen=True):

@@ -27,7 +27,7 @@ _MODULES: dict[str, str] = {
     **dict.fromkeys(("code", "python", "check", "webhook"), "user_code"),
 }
 """Where checks that ask something have their functions, if not in the module of their own name."""
-_FAMILIES = ("json_checks", "tools")
+_FAMILIES = ("json_checks", "tools", "workspaces")
 """Modules of plain checks that are imported when a check is in none of those imported before."""
 
 

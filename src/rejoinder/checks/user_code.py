@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.checks.base import CheckFault, Context, Post, Work, error_verdict
+from rejoinder.checks.base import CheckFault, Context, Post, Work, Workspace, error_verdict
 from rejoinder.checks.plugins import load_check, source_of_check
 from rejoinder.checks.registry import grades
 from rejoinder.checks.scripts import opinion_of, run_script
@@ -43,10 +43,13 @@ async def grade_code(check: Code, context: Context) -> Verdict:
     given = msgspec.json.encode(evidence)
     timeout_s = check.timeout_s or DEFAULT_TIMEOUT_S
 
-    async def perform() -> str:
+    async def perform(workspace: Workspace | None) -> str:
         if not folder.is_dir():
             raise CheckFault(f"there is no folder {folder} to run it in")
-        ended = await run_script(words, folder, given, timeout_s, _environment_of(context.port.folders))
+        environment = _environment_of(context.port.folders)
+        if workspace is not None:
+            environment = {**environment, "REJOINDER_WORKSPACE": str(workspace.workspace)}
+        ended = await run_script(words, folder, given, timeout_s, environment)
         return _recorded(opinion_of(ended))
 
     content = msgspec.json.encode((words, check.cwd, [_script_file(word, folder) for word in script_words(words)]))
@@ -96,7 +99,7 @@ async def _called(check: Check, context: Context, function: _Function, timeout_s
     """The verdict of a function of the user's."""
     evidence = context.port.evidence()
 
-    async def perform() -> str:
+    async def perform(_: Workspace | None) -> str:
         return _recorded(await _opinion_of(function, context.port.folders, evidence, timeout_s))
 
     content = msgspec.json.encode((function.name, function.arguments), order="sorted", enc_hook=repr)

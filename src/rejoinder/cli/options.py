@@ -131,6 +131,13 @@ SELECTION: dict[str, Decorator] = {
         callback=_is_given,
         help="Add to each turn the messages that were sent.",
     ),
+    "keep_workspaces": _option(
+        "--keep-workspaces",
+        is_flag=False,
+        flag_value="all",
+        type=click.Choice(["all", "failed"]),
+        help="Keep the workspaces of agents in .rejoinder/workspaces: all, or of those that did not pass.",
+    ),
 }
 ANSWERS: dict[str, Decorator] = {
     "cache": _option("--cache", is_flag=True, help="Answer equal requests from the cache of earlier runs."),

@@ -98,7 +98,7 @@ HELP = HelpLayout(
         "answers": ("cache", "cache_lifetime_s", "record", "replay"),
         "output": (
             *("out", "form", "fail_under", "verbose", "quiet", "plain", "colour", "corrected", "include_messages"),
-            "dump_prompts",
+            *("dump_prompts", "keep_workspaces"),
         ),
         "trust": ("no_code", "trust_env", "trust"),
     },

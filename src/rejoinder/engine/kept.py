@@ -14,6 +14,7 @@ from typing import cast
 import msgspec
 from msgspec import Struct, structs
 
+from rejoinder.checks import Workspace
 from rejoinder.engine.calls import Call
 from rejoinder.engine.plan import Job, file_of, place_of
 from rejoinder.engine.targets import OpenTarget
@@ -59,7 +60,7 @@ class Kept:
         if not opened.keeps_history:
             return request
         known = self._open.get(request.conversation_id)
-        if request.new and known is None and not _can_continue(opened, request):
+        if request.new and known is None and not _can_take_up(opened, request):
             return _lost(call)
         if known is not None:
             request = structs.replace(request, session=known.request.session)
@@ -76,6 +77,14 @@ class Kept:
         known = self._open.get(request.conversation_id)
         if known is not None:
             known.request = structs.replace(request, session=reply.session or request.session)
+
+    def workspace_of(self, job: Job) -> Workspace | None:
+        """Where an agent works in the conversation of a job; None where there is none, or no longer."""
+        for one in reversed(self._of_job.get(job.number, ())):
+            find = getattr(self._open[one].provider, "workspace_of", None)
+            if find is not None and self._open[one].request.kind == "candidate":
+                return find(one)
+        return None
 
     async def end(self, job: Job, *, failed: bool) -> None:
         """The conversations of a job are over. What fails now fails nothing: everything was said."""
@@ -94,10 +103,10 @@ class Kept:
                     await one.provider.end(one.request, failed=failed)
 
 
-def _can_continue(opened: OpenTarget, request: Request) -> bool:
-    """Can the target take up the conversation where its last answered turn left it?"""
-    continues = getattr(opened.provider, "can_continue", None)
-    return continues is not None and continues(request)
+def _can_take_up(opened: OpenTarget, request: Request) -> bool:
+    """Can the target go on where its last answered turn left the conversation?"""
+    take_up = getattr(opened.provider, "take_up", None)
+    return take_up is not None and take_up(request)
 
 
 def _lost(call: Call) -> Failure:

@@ -25,6 +25,7 @@ from rejoinder.model import (
     Verdict,
     follow_ups_of,
     reaches,
+    tells_why,
     way_of_failing,
     weighted_mean,
 )
@@ -145,7 +146,8 @@ def what_failed(verdicts: tuple[Verdict, ...], *, with_answers: bool) -> Iterato
             said = "; ".join(verdict.misses) or verdict.reasoning if verdict.judged else None
             yield f"{verdict.name or verdict.check}: {said or verdict.reason}"
         elif verdict.state == "failed":
-            yield f"{verdict.name or verdict.kind}: {way_of_failing(verdict.kind)}"
+            said = verdict.reason if tells_why(verdict.kind) else way_of_failing(verdict.kind)
+            yield f"{verdict.name or verdict.kind}: {said}"
 
 
 def all_of(verdicts: tuple[Verdict, ...]) -> State:

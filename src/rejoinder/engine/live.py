@@ -184,7 +184,7 @@ class Live:
                     if self._stopped.is_set():
                         raise NoAnswer
                     self._journal.asked_inside(record)
-                    text = await work.perform()
+                    text = await work.perform(self.kept.workspace_of(call.job))
         except (CheckFault, ProviderError) as error:
             self._on_failure(error)
             return await self._told(Told(call.key, failure=Failure("check", str(error))))

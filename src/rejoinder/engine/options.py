@@ -51,6 +51,8 @@ class Selection(Struct, frozen=True, kw_only=True):
     """Repeat the cases until it can be told whether they got worse; `repeat` is the number of rounds begun."""
     include_messages: bool = False
     """Add to each turn of a result the messages that were sent."""
+    keep_workspaces: Literal["failed", "all"] | None = None
+    """Which workspaces of agents stay after their conversation."""
 
     @property
     def is_partial(self) -> bool:

@@ -224,6 +224,7 @@ def _turn_result(turn: Turn, target: Target, sent: SentMessages | None) -> TurnR
         stop_reason=reply.stop_reason,
         session=reply.session,
         workspace_diff=reply.workspace_diff,
+        continued=reply.continued,
     )
 
 

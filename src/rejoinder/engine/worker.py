@@ -30,6 +30,7 @@ from rejoinder.engine.sources import RunSources
 from rejoinder.errors import CassetteError, lacks_descriptors, reason_of, remedy_for
 from rejoinder.model import Failure, Outcome, Spoilt, Target, Trouble
 from rejoinder.model.runs import LimiterResult
+from rejoinder.providers.shared import Workspaces
 from rejoinder.roles import other_targets
 from rejoinder.user_code import FunctionFault, redirect_user_output
 
@@ -87,6 +88,10 @@ class Worker:
         journal = Journal(self._folder.journal, self.setup.mask, history)
         self.setup.targets.exchange.note = lambda text: self._folder.log(self.setup.mask.hide_text(text))
         self._kept = Kept(self._folder.id)
+        kept_in = self._folder.path.parent.parent / "workspaces" / self._folder.id
+        self.setup.targets.exchange.workspaces = Workspaces(
+            self._folder.id, self.setup.options.selection.keep_workspaces, kept_in
+        )
         live = Live(
             self.setup.targets,
             journal,

@@ -25,6 +25,11 @@ def is_guideline(path: str, patterns: tuple[str, ...]) -> bool:
     return _matches(path, patterns) if patterns else False
 
 
+def matches_path(path: str, patterns: tuple[str, ...]) -> bool:
+    """Does one of these patterns stand for a path?"""
+    return _matches(path, patterns)
+
+
 def is_guideline_file(file: FilePart, patterns: tuple[str, ...]) -> bool:
     return any(is_guideline(path, patterns) for path in (file.path, *file.from_roots))
 

@@ -221,6 +221,8 @@ class Reply(Struct, frozen=True, gc=False, omit_defaults=True):
     """Why an agent stopped, in its own word."""
     workspace_diff: str | None = None
     """What an agent has changed in its workspace since the beginning; None where it has none."""
+    continued: bool = False
+    """Did the target go on with its session after the run had been killed?"""
 
     def as_recorded(self) -> Reply:
         """The reply as its provider gave it, wherever it came from this time."""

@@ -47,6 +47,8 @@ class Check(Struct, frozen=True, kw_only=True):
     """What its JSON Schema has to say beyond its fields."""
     fault: ClassVar[str] = "it does not pass"
     """How a reply falls short of it, without what was wanted: what `{{ failed }}` says."""
+    tells: ClassVar[bool] = False
+    """May `{{ failed }}` say why it failed, because that gives no answer away?"""
 
     name: str | None = None
     weight: float = 1.0
@@ -297,6 +299,75 @@ class ToolCalls(Check, frozen=True, tag="tool_calls"):
         Key("max"),
         "The most calls of any tool that the reply may have; 0 forbids them.",
     ] = None
+
+
+_Files: TypeAlias = Annotated[
+    tuple[Annotated[str, Reading.PATTERN, Meta(extra_json_schema={"minLength": 1})], ...],
+    Meta(min_length=1, extra_json_schema={"type": ["string", "array"], "minLength": 1}),
+]
+"""One path in the workspace, or several; a pattern such as `src/**/*.py` stands for all that match."""
+
+
+class FileExists(Check, frozen=True, tag="file_exists"):
+    """The agent has to leave this file in its workspace: a path, or a pattern such as `src/**/*.py`; a list: each."""
+
+    fault = "a file is missing"
+    paths: _Files
+
+
+class FileContains(Check, frozen=True, tag="file_contains"):
+    """A file of the agent's workspace has to contain a text, or a place that a regular expression matches."""
+
+    fault = "a file does not hold what it has to"
+    path: Annotated[Text, "The file's path in the workspace.", EMPTY_PATTERN]
+    text: Annotated[Word | None, "The text, in the same letter case."] = None
+    pattern: Annotated[Text | None, "A regular expression.", EMPTY_PATTERN] = None
+
+
+class FileUnchanged(Check, frozen=True, tag="file_unchanged"):
+    """The agent must neither change nor delete these files, nor add any: a path, a pattern such as `tests/**`, or a
+    list of them."""
+
+    fault = "a file was changed that must stay as it was"
+    paths: _Files
+
+
+class WorkspaceDiff(Check, frozen=True, tag="workspace_diff"):
+    """What the agent has changed in its workspace, as a diff: a text that has to stand in it, or a mapping that says
+    more."""
+
+    fault = "the changes in the workspace are not as wanted"
+    alone = "contains"
+    contains: Annotated[Word | None, "A text that has to stand in the diff."] = None
+    not_contains: Annotated[Word | None, "A text that must not stand in it."] = None
+    max_lines: Annotated[Count | None, "The most lines that may be added or removed; 0: nothing may change."] = None
+    min_lines: Annotated[Count | None, "The fewest lines that have to be added or removed."] = None
+
+
+class CommandCheck(Check, frozen=True, tag="command"):
+    """A command, run in the agent's workspace, has to end with exit code 0: the project's tests, a compiler. What it
+    prints last is the reason, and `{{ failed }}` quotes it."""
+
+    alone = "run"
+    runs_code = True
+    tells = True
+    run: Annotated[
+        tuple[str, ...],
+        Reading.COMMAND,
+        "The command line to run, or its words.",
+        Meta(
+            extra_json_schema={
+                "type": ["string", "array"],
+                "minLength": 1,
+                "minItems": 1,
+                "items": {"type": "string"},
+                "x-code": "empty-prompt",
+            },
+        ),
+    ]
+    """One entry is a command line for the shell; several are the words of a command."""
+    exit_code: Annotated[Count, "The exit code that is wanted, if not 0."] = 0
+    timeout_s: Annotated[Seconds | None, Key("timeout"), "The most seconds that it may take; 300 unless given."] = None
 
 
 class Semantic(Check, frozen=True, tag="semantic"):
@@ -581,6 +652,11 @@ TEXT_CHECKS = (
 def way_of_failing(kind: str) -> str:
     """How a reply falls short of a kind of check, without what was wanted."""
     return CHECKS.get(kind, Check).fault
+
+
+def tells_why(kind: str) -> bool:
+    """Is the reason why a kind of check failed no answer?"""
+    return CHECKS.get(kind, Check).tells
 
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ class Traits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class ProviderInfo(Traits, frozen=True, kw_only=True):
     opens: str = ""
-    """`module:callable` inside `rejoinder.providers`; empty: known, but this version cannot run it. The callable takes
-    the target, the folders that relative paths start from, the environment and what the providers of a run share."""
+    """`module:callable` inside `rejoinder.providers`; empty: a plug-in's. The callable takes the target, the folders
+    that relative paths start from, the environment and what the providers of a run share."""
     also: tuple[str, ...] = ()
     """Its other names in suites."""
     needs: tuple[tuple[str, ...], ...] = ()
@@ -37,16 +37,21 @@ class ProviderInfo(Traits, frozen=True, kw_only=True):
     addresses: tuple[str, ...] = ()
     """Settings for its address, where it has no usual one."""
     keyless: bool = False
+    names_code: bool = False
+    """Do its settings name code of the project, which is looked for without being run?"""
     in_process: bool = False
     """Calls a Python function of the project, which its setting `call` names, in this process."""
     agent: bool = False
     """Reads a text transcript and opens files itself."""
+    workers: int | None = None
+    """How many conversations it can have at the same time, where that is not for the target to say."""
     ready: bool = False
     """Its name is a target, too, which no file needs to define."""
     price_table: str = ""
     """Its name in the table of genai-prices."""
 
 
+_AGENT = ProviderInfo(opens="agents.provider:AgentProvider", agent=True, runs_code=True, ready=True)
 _API = ProviderInfo(opens="vendors:open_api", billed=True, over_http=True, embeds=True, needs=(("model",),))
 
 PROVIDERS = {
@@ -62,7 +67,9 @@ PROVIDERS = {
     "together": replace(_API, price_table="together"),
     "local": ProviderInfo(opens="local:LocalProvider", local=True, embeds=True),
     "scripted": ProviderInfo(opens="scripted:ScriptedProvider", local=True, at_once=True, embeds=True),
-    "python": ProviderInfo(opens="python_target:open_function", runs_code=True, in_process=True, needs=(("call",),)),
+    "python": ProviderInfo(
+        opens="python_target:open_function", runs_code=True, names_code=True, in_process=True, needs=(("call",),)
+    ),
     "mock": ProviderInfo(opens="scripted:MockProvider", local=True, at_once=True),
     "wordllama": ProviderInfo(
         opens="wordllama:WordLlamaProvider",
@@ -90,15 +97,27 @@ PROVIDERS = {
         opens="cli:CliProvider",
         agent=True,
         runs_code=True,
+        names_code=True,
         needs=(("command_template", "commandTemplate", "command"),),
     ),
-    "codex": ProviderInfo(agent=True, also=("codex-cli",)),
-    "vscode": ProviderInfo(agent=True),
-    "vscode-insiders": ProviderInfo(agent=True),
+    "acp": replace(_AGENT, needs=(("command",),), ready=False),
+    "claude": replace(_AGENT, also=("claude-cli", "claude-code")),
+    "codex": replace(_AGENT, also=("codex-cli",)),
+    "pi": replace(_AGENT, also=("pi-cli",)),
+    "gemini-cli": _AGENT,
+    "opencode": _AGENT,
+    "copilot": replace(_AGENT, also=("copilot-cli",)),
+    "claude-acp": _AGENT,
+    "codex-acp": _AGENT,
+    "vscode": replace(_AGENT, workers=1),
+    "vscode-insiders": replace(_AGENT, workers=1),
 }
 
 PROVIDER_NAMES = {written: name for name, info in PROVIDERS.items() for written in (name, *info.also)}
 """Every name of a provider, and the one we call it by."""
+
+READY_NAMES = {"gemini": "gemini-cli"}
+"""Targets that no file needs to define and whose name is not their provider's: `gemini/MODEL` is Google's API."""
 
 
 def row_of(provider: str) -> ProviderInfo:

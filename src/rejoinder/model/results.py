@@ -337,6 +337,8 @@ class TurnResult(Struct, frozen=True, gc=False, omit_defaults=True):
     """The target's own name for the conversation, where it keeps that itself."""
     workspace_diff: str | None = None
     """What an agent has changed in its workspace since the beginning."""
+    continued: bool = False
+    """Did the agent go on with its session here after the run had been killed?"""
 
 
 class CutOffResult(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -12,23 +12,22 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from msgspec import Struct
-
 from rejoinder.errors import UsageError
-from rejoinder.formatting import write_transcript
-from rejoinder.model import Formatting, Reply, Request, Target, estimate_usage
-from rejoinder.project import SECRET_NAME, read_environment
+from rejoinder.model import Reply, Request, Target, estimate_usage
+from rejoinder.project import read_environment
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.command_template import Template, Values
+from rejoinder.providers.one_text import one_text
 from rejoinder.providers.settings import Settings, normalize_keys
 from rejoinder.providers.shared import Exchange
 from rejoinder.providers.vector_bytes import no_embeddings
 from rejoinder.user_code import folder_for
 from rejoinder.user_code.processes import Command, Ended, decode, end_of, run_process
 from rejoinder.user_code.programs import ProcessFault, end_all_of
+from rejoinder.user_code.variables import Given, given_to_command
 
 if TYPE_CHECKING:
     from rejoinder.providers.http_client import Transport
@@ -38,28 +37,8 @@ MOST_OUTPUT = 10 << 20
 LONGEST_ARGUMENT = (128 << 10) - 1
 """Bytes that Linux takes as one argument."""
 HEALTHCHECK_S = 60.0
-_PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]+@")
-"""An address with a password in it."""
 _UNDER_WAY = ("timeout", "flood")
 """Troubles of a command that has begun."""
-
-
-class Given(Struct, frozen=True):
-    """The environment of a command, and the variables that are set here and kept from it."""
-
-    variables: dict[str, str]
-    withheld: frozenset[str]
-
-
-def given_to_command(environment: Mapping[str, str], own: Mapping[str, Any]) -> Given:
-    """All but secrets, which are told by their names, and by passwords in addresses; and what the target gives."""
-    variables = {name: value for name, value in environment.items() if not _is_secret(name, value)}
-    withheld = frozenset(environment.keys() - variables.keys() - own.keys())
-    return Given(variables | {name: str(value) for name, value in own.items()}, withheld)
-
-
-def _is_secret(name: str, value: str) -> bool:
-    return bool(SECRET_NAME.search(name) or _PASSWORD.search(value))
 
 
 class _Runner:
@@ -173,7 +152,7 @@ class CliProvider:
         messages alone, which become one text."""
         brief = request.brief
         if brief is None:
-            return _one_text(request), ""
+            return one_text(request.messages), ""
         if brief.system_prompt and "GUIDELINES" not in self._template.names:
             what = f"the case has a system prompt, and the command of target `{self._name}` has no `{{GUIDELINES}}`"
             raise ProviderError(f"{what}, by which it would get it", type="request")
@@ -250,13 +229,6 @@ def _template(settings: Settings, command: str | list[str], files_format: str = 
         return Template(command, files_format)
     except ValueError as error:
         raise UsageError(f"target `{settings.target.name}`: {error}") from None
-
-
-def _one_text(request: Request) -> str:
-    messages = request.messages
-    if all(message.role == "system" for message in messages[:-1]):
-        return "\n\n".join(message.content for message in messages)
-    return write_transcript(list(messages), Formatting())
 
 
 def _refuse_long(words: tuple[str, ...], values: Values) -> None:

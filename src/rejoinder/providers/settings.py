@@ -21,6 +21,10 @@ _SPELLINGS = {
     "variant": "deployment",
     "attachments_format": "files_format",
     "attachmentsFormat": "files_format",
+    "binary": "executable",
+    "vscode_cmd": "executable",
+    "vscodeCmd": "executable",
+    "arguments": "args",
 }
 """Other names of settings; camelCase is understood for all of them."""
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, cast
 
 import msgspec
+from msgspec import Struct
 
+from rejoinder.model import Request
 from rejoinder.model.runs import LimiterResult
 from rejoinder.providers.secret_finder import SecretFinder
 
@@ -23,6 +27,22 @@ class Closes(Protocol):
 Kept = TypeVar("Kept", bound=Closes)
 
 
+class Workspaces(Struct, frozen=True):
+    """Whose workspaces agents have, which of them stay after their conversation, and where."""
+
+    run: str = ""
+    keep: Literal["failed", "all"] | None = None
+    folder: Path = Path()
+
+    def place_for(self, request: Request, *, failed: bool) -> Path | None:
+        """None where the workspace of this conversation is not kept."""
+        if self.keep is None or (self.keep == "failed" and not failed):
+            return None
+        variant = f"-{request.variant}" if request.variant else ""
+        name = f"{request.case_id}-{request.target}{variant}-{request.trial}"
+        return self.folder / re.sub(r"[^\w.-]+", "_", name).lstrip(".")
+
+
 class Exchange:
     def __init__(self, on_first_request: Callable[[], None] | None = None) -> None:
         self.secret_finder = SecretFinder()
@@ -31,6 +51,7 @@ class Exchange:
         """Puts the secrets back into a text that was written without them."""
         self.note: Callable[[str], None] = lambda _: None
         """Says something about a reply that is worth knowing and no error: a run writes it into its log."""
+        self.workspaces = Workspaces()
         self._transports: dict[tuple[ClientCertificate | None, bytes], Transport] = {}
         self._limiters: dict[tuple[str, str], Limiter] = {}
         self._shared: dict[Hashable, Closes] = {}

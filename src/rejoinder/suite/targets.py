@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from rejoinder.errors import MissingKey, Severity
 from rejoinder.model import Problem, Target
-from rejoinder.model.providers import PROVIDER_NAMES, PROVIDERS, row_of
+from rejoinder.model.providers import PROVIDER_NAMES, PROVIDERS, READY_NAMES, row_of
 from rejoinder.project import PROVIDERS_GROUP, SECRET_NAME, FileFault, display_path, find_entry_point
 from rejoinder.project.files import (
     CERTIFICATE_SPELLINGS,
@@ -190,8 +190,9 @@ def resolve(value: str, targets: Mapping[str, Target]) -> Target | None:
     """A target by name, else one that needs no definition, else by `provider/model`."""
     if value in targets:
         return targets[value]
-    if row_of(value).ready:
-        return Target(name=value, provider=value)
+    if row_of(READY_NAMES.get(value, value)).ready:
+        provider = READY_NAMES.get(value, value)
+        return Target(name=value, provider=provider, workers=row_of(provider).workers)
     provider, slash, model = value.partition("/")
     if not (slash and provider and model):
         return None
@@ -271,13 +272,14 @@ def settings_with_environment(target: Target, environment: Mapping[str, str]) ->
 def _target(entry: dict[str, Any], file: str) -> Target:
     inner = entry.get("settings")
     settings = {**(inner if isinstance(inner, dict) else {}), **entry}
-    provider: str = entry["provider"].lower()
+    written: str = entry["provider"].lower()
+    provider = PROVIDER_NAMES.get(written, written)
     return Target(
         name=entry["name"],
-        provider=PROVIDER_NAMES.get(provider, provider),
+        provider=provider,
         settings={key: value for key, value in settings.items() if key not in _OWN_FIELDS},
         judge_target=settings.get("judge_target", settings.get("judgeTarget")),
-        workers=settings.get("workers"),
+        workers=row_of(provider).workers or settings.get("workers"),
         system_prompt=settings.get("system_prompt", settings.get("systemPrompt")),
         file=file,
     )

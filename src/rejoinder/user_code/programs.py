@@ -13,6 +13,7 @@ import errno
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
@@ -42,6 +43,34 @@ class ProcessFault(Exception):
         self.trouble = trouble
 
 
+class Guard:
+    """Ends the programs of an owner should this process be killed. It is a process of its own (`guard.py`)."""
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        words = (sys.executable, "-I", "-S", str(Path(__file__).with_name("guard.py")), _owned_by(owner).decode())
+        nothing = subprocess.DEVNULL
+        self._process = subprocess.Popen(
+            words, bufsize=0, stdin=subprocess.PIPE, stdout=nothing, stderr=nothing, start_new_session=True
+        )
+        _guards[owner] = self
+
+    def tell(self, sign: str, group: int) -> None:
+        """A process group has begun (+) or ended (-)."""
+        with contextlib.suppress(OSError):
+            cast("IO[bytes]", self._process.stdin).write(f"{sign}{group}\n".encode())
+
+    def close(self) -> None:
+        """End the owner's programs, and the guard."""
+        _guards.pop(self._owner, None)
+        end_all_of(self._owner)
+        with contextlib.suppress(OSError):
+            cast("IO[bytes]", self._process.stdin).write(b"done\n")
+        cast("IO[bytes]", self._process.stdin).close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(REAPING_S)
+
+
 class Program:
     """A program under way: our ends of its pipes. It is put down in the end, whatever it does."""
 
@@ -60,6 +89,9 @@ class Program:
         marks = {_MARK: name, **({_OWNER: owner} if owner else {})}
         self._process = _start(words, folder, {**environment, **marks})
         _under_way[self._mark] = self
+        self._guard = _guards.get(owner)
+        if self._guard is not None:
+            self._guard.tell("+", self._process.pid)
         self._loop = asyncio.get_running_loop()
         # All three were asked for, so all three are there.
         self._pipes = cast("tuple[IO[bytes], ...]", (self._process.stdin, self._process.stdout, self._process.stderr))
@@ -118,6 +150,8 @@ class Program:
         if not well:
             _end_marked({self._mark})
         _under_way.pop(self._mark, None)
+        if self._guard is not None:
+            self._guard.tell("-", self._process.pid)
         await within(self.exited, REAPING_S)
 
     def _wait(self) -> None:
@@ -184,6 +218,8 @@ def fulfil(future: asyncio.Future[None]) -> None:
 
 _under_way: dict[bytes, Program] = {}
 """Programs by their mark."""
+_guards: dict[str, Guard] = {}
+"""Guards by the owner whose programs they watch over."""
 
 
 def _end_marked(marks: AbstractSet[bytes]) -> None:

@@ -67,13 +67,19 @@ def start(words: tuple[str, ...], seat: Seat, called: str, variables: Mapping[st
     except ProcessFault as fault:
         program = words[0]
         missing = shutil.which(program, path=environment.get("PATH")) is None
-        install = _INSTALL.get(program)
-        hint = f"; install it by `{install}`, or write where it is as `executable`" if missing and install else ""
+        hint = f"; {install_hint(program)}" if missing else ""
         raise agent_error(f"{called} cannot be started: {fault}{hint}", ends_target=missing) from None
+
+
+def install_hint(program: str) -> str:
+    """What to do where an agent is not there."""
+    install = _INSTALL.get(program)
+    return f"install it by `{install}`, or write where it is as `executable`" if install else "install it"
 
 
 def _words(settings: Settings, name: str) -> tuple[str, ...]:
     said = settings.values.get(name) or ()
+    said = (said,) if isinstance(said, str) else said
     if not isinstance(said, list | tuple) or not all(isinstance(word, str | int | float) for word in said):
         raise settings.error(f"has `{name}` that is no list of words")
     return tuple(str(word) for word in said)

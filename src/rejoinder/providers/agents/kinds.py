@@ -25,6 +25,8 @@ class AgentKind(Struct, frozen=True, kw_only=True):
     """The folder of a workspace where it looks for skills."""
     instructions: str = "AGENTS.md"
     """The file of a workspace where it looks for instructions."""
+    has_home: bool = True
+    """Can it have a home of its own? An editor has the user's."""
     can_continue: bool = False
     """Can a new process take up a session that lies in its home?"""
 
@@ -107,6 +109,8 @@ AGENTS = {
         skills=".claude/skills",
         instructions="CLAUDE.md",
     ),
+    "vscode": AgentKind(opens="vscode:VsCodeDriver", command=("code", "chat"), has_home=False),
+    "vscode-insiders": AgentKind(opens="vscode:VsCodeDriver", command=("code-insiders", "chat"), has_home=False),
     "codex-acp": AgentKind(
         opens=_ACP, command=("codex-acp",), keys=_OPENAI_KEYS, variables={"CODEX_HOME": "{home}/.codex"}
     ),

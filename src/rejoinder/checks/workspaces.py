@@ -1,0 +1,201 @@
+"""Checks on what an agent has left behind: files of its workspace, what it changed there, and commands that run in it.
+
+Looking into the workspace is `Work`: done once, while the workspace is there, and recorded. What is recorded is what
+was found, so that `grade` can want something else of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from rejoinder.checks.base import CheckFault, Context, Work, Workspace, error_verdict, verdict
+from rejoinder.checks.patterns import PatternTimeout, search
+from rejoinder.checks.registry import grades
+from rejoinder.formatting import matches_path
+from rejoinder.model import Failure, Verdict
+from rejoinder.model import checks as kinds
+
+T = TypeVar("T")
+MOST_FILES = 100_000
+"""Files of a workspace that are looked through."""
+LONGEST_FILE = 1 << 20
+COMMAND_S = 300.0
+LONGEST_OUTPUT = 64 << 10
+_LONGEST_REASON = 2_000
+_LAST_LINES = 30
+_PATTERN = re.compile(r"[*?\[{]")
+_NONE = "the target has no workspace; this check is for agents, while their conversation goes on"
+
+
+class _Ended(Struct, frozen=True):
+    """How a command ended, and the end of what it printed."""
+
+    exit_code: int
+    output: str
+
+
+@grades(kinds.FileExists)
+async def grade_file_exists(check: kinds.FileExists, context: Context) -> Verdict:
+    shown = ", ".join(check.paths)
+    found = [await _look(context, "files", path, lambda space, path=path: _found(space, path)) for path in check.paths]
+    if fault := _first_fault(found):
+        return error_verdict(check, shown, fault)
+    missing = [path for path, names in zip(check.paths, found, strict=True) if not names]
+    reason = f"there is no {', '.join(missing)} in the workspace" if missing else "it is there"
+    return verdict(check, shown, not missing, reason)
+
+
+@grades(kinds.FileContains)
+async def grade_file_contains(check: kinds.FileContains, context: Context) -> Verdict:
+    shown = f"{check.path}: {check.text if check.text is not None else check.pattern}"
+    text = await _look(context, "text", check.path, lambda space: _read(space, check.path))
+    if isinstance(text, CheckFault):
+        return error_verdict(check, shown, str(text))
+    if text is None:
+        return verdict(check, shown, False, f"there is no text {check.path} in the workspace")
+    if check.text is not None and check.text not in text:
+        return verdict(check, shown, False, f"{check.path} does not contain it")
+    try:
+        if check.pattern is not None and search(check.pattern, "", text) is None:
+            return verdict(check, shown, False, f"it is not found in {check.path}")
+    except PatternTimeout as timeout:
+        return error_verdict(check, shown, str(timeout))
+    return verdict(check, shown, True, f"{check.path} contains it")
+
+
+@grades(kinds.FileUnchanged)
+async def grade_file_unchanged(check: kinds.FileUnchanged, context: Context) -> Verdict:
+    shown = ", ".join(check.paths)
+    changes = await _look(context, "changes", "", lambda space: dict(space.changed()))
+    if isinstance(changes, CheckFault):
+        return error_verdict(check, shown, str(changes))
+    patterns = tuple(path if _PATTERN.search(path) else path.rstrip("/") for path in check.paths)
+    below = tuple(f"{path}/**" for path in patterns if not _PATTERN.search(path))
+    touched = [f"{name} was {how}" for name, how in changes.items() if matches_path(name, (*patterns, *below))]
+    more = f" and {len(touched) - 5} more" if len(touched) > 5 else ""
+    return verdict(check, shown, not touched, ", ".join(touched[:5]) + more if touched else "nothing was changed")
+
+
+@grades(kinds.WorkspaceDiff)
+def grade_workspace_diff(check: kinds.WorkspaceDiff, context: Context) -> Verdict:
+    diff = context.reply.workspace_diff
+    if diff is None:
+        return error_verdict(check, check.contains, _NONE)
+    lines = sum(1 for line in diff.splitlines() if line.startswith(("+", "-")) and line[:3] not in ("+++", "---"))
+    faults: list[str] = []
+    if check.contains is not None and check.contains not in diff:
+        faults.append("the diff does not contain it")
+    if check.not_contains is not None and check.not_contains in diff:
+        faults.append(f"the diff contains {check.not_contains!r}")
+    if check.max_lines is not None and (lines > check.max_lines or (diff and not check.max_lines)):
+        faults.append(f"{lines} lines were changed, and the most is {check.max_lines}")
+    if check.min_lines is not None and lines < check.min_lines:
+        faults.append(f"{lines} lines were changed, and the least is {check.min_lines}")
+    return verdict(check, check.contains, not faults, "; ".join(faults) or f"{lines} lines were changed")
+
+
+@grades(kinds.CommandCheck)
+async def grade_command(check: kinds.CommandCheck, context: Context) -> Verdict:
+    words, timeout_s = check.run, check.timeout_s or COMMAND_S
+    shown = words[0] if len(words) == 1 else " ".join(words)
+    folders = context.port.folders
+
+    async def perform(workspace: Workspace | None) -> str:
+        if workspace is None:
+            raise CheckFault(_NONE)
+        return msgspec.json.encode(await _run(words, workspace.workspace, timeout_s, folders)).decode()
+
+    answer = await context.port.carry_out(Work("command", msgspec.json.encode(words), perform))
+    if isinstance(answer, Failure):
+        return error_verdict(check, shown, answer.message)
+    ended = msgspec.json.decode(answer.text, type=_Ended)
+    passed = ended.exit_code == check.exit_code
+    said = "\n".join(ended.output.strip().splitlines()[-_LAST_LINES:])[-_LONGEST_REASON:]
+    reason = f"exit code {ended.exit_code}"
+    return verdict(check, shown, passed, reason if passed or not said else f"{reason}:\n{said}")
+
+
+async def _run(words: tuple[str, ...], folder: Path, timeout_s: float, folders: tuple[str, ...]) -> _Ended:
+    """Raises CheckFault."""
+    from rejoinder.project import read_environment
+    from rejoinder.user_code.processes import Command, run_process, shell_words
+    from rejoinder.user_code.programs import ProcessFault
+    from rejoinder.user_code.variables import given_to_command
+
+    environment = read_environment(Path(folders[0]), Path(folders[-1]), Path.cwd())
+    command = Command(
+        words=shell_words(f"{words[0]}\n") if len(words) == 1 else words,
+        folder=folder,
+        environment={**given_to_command(environment, {}).variables, "PWD": str(folder)},
+        timeout_s=timeout_s,
+        most_stdout=16 << 20,
+        called="command",
+    )
+    try:
+        ended = await run_process(command)
+    except ProcessFault as fault:
+        raise CheckFault(str(fault)) from None
+    # Where the workspace lies differs from run to run, and says nothing.
+    output = f"{ended.stdout}{ended.stderr}".replace(f"{folder}/", "").replace(str(folder), ".")
+    return _Ended(ended.exit_code, output[-LONGEST_OUTPUT:])
+
+
+async def _look(context: Context, what: str, path: str, look: Callable[[Workspace], T]) -> T | CheckFault:
+    """What is found in the workspace, or why nothing can be."""
+
+    async def perform(workspace: Workspace | None) -> str:
+        if workspace is None:
+            raise CheckFault(_NONE)
+        try:
+            return msgspec.json.encode(await asyncio.to_thread(look, workspace)).decode()
+        except OSError as error:
+            raise CheckFault(f"the workspace cannot be read: {error}") from None
+
+    answer = await context.port.carry_out(Work("workspace", msgspec.json.encode((what, path)), perform))
+    return CheckFault(answer.message) if isinstance(answer, Failure) else msgspec.json.decode(answer.text)
+
+
+def _first_fault(found: list[Any]) -> str:
+    return next((str(one) for one in found if isinstance(one, CheckFault)), "")
+
+
+def _found(space: Workspace, path: str) -> list[str]:
+    """The first files that a path or a pattern stands for."""
+    if not _PATTERN.search(path):
+        place = _inside(space.workspace, path)
+        return [path] if place is not None and place.exists() else []
+    names = (name for name in _names_in(space.workspace) if matches_path(name, (path,)))
+    return [name for name, _ in zip(names, range(10), strict=False)]
+
+
+def _read(space: Workspace, path: str) -> str | None:
+    place = _inside(space.workspace, path)
+    if place is None or not place.is_file():
+        return None
+    with place.open("rb") as file:
+        return file.read(LONGEST_FILE).decode("utf-8", "replace")
+
+
+def _inside(workspace: Path, path: str) -> Path | None:
+    """A place in the workspace; None where the path, or a link on its way, leads out of it."""
+    place = (workspace / path).resolve()
+    return place if place.is_relative_to(workspace.resolve()) else None
+
+
+def _names_in(workspace: Path) -> Iterator[str]:
+    count = 0
+    for place, folders, names in os.walk(workspace):
+        folders[:] = sorted(name for name in folders if name != ".git")
+        for name in sorted(names):
+            count += 1
+            if count > MOST_FILES:
+                return
+            yield (Path(place) / name).relative_to(workspace).as_posix()

@@ -1,0 +1,37 @@
+"""What an agent reads at the first turn: the files of the case by links, then the question.
+
+AgentV's form: a link for each guideline and each file, and the question below `[[ ## user_query ## ]]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from rejoinder.model import Brief
+
+QUERY = "[[ ## user_query ## ]]"
+
+
+def write_preread(brief: Brief, places: Mapping[str, Path]) -> str:
+    """`places`: where each file lies, by the path of the transcript."""
+    guidelines = [file.path for file in brief.files if file.guideline]
+    others = [file.path for file in brief.files if not file.guideline]
+    parts: list[str] = []
+    if guidelines:
+        parts.append(_list("Read all guideline files, and keep to them:", guidelines, places))
+    if others:
+        parts.append(_list("Read all attachment files:", others, places))
+        parts.append(
+            'In the user query `<file: path="P">` stands for the attached file P, as it is listed here. '
+            "Paths are those of the working folder."
+        )
+    if brief.system_prompt:
+        parts.append(brief.system_prompt)
+    if not parts:
+        return brief.prompt
+    return "\n\n".join((*parts, f"{QUERY}\n{brief.prompt}"))
+
+
+def _list(heading: str, paths: list[str], places: Mapping[str, Path]) -> str:
+    return "\n".join((heading, *(f"* [{path}]({places[path].as_uri()})" for path in paths)))

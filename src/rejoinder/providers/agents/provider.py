@@ -1,0 +1,260 @@
+"""The provider of all agents. A conversation is a scratch folder and a driver; a turn is a text in, and out come the
+reply, what the agent did for it and what it left in its workspace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from msgspec import Struct, structs
+
+from rejoinder.model import NO_USAGE, Brief, Reply, Request, Target, estimate_usage
+from rejoinder.project import read_environment
+from rejoinder.providers.agents.commands import command_of, install_hint
+from rejoinder.providers.agents.driver import AgentTurn, Clock, Driver, Seat, agent_error
+from rejoinder.providers.agents.environment import environment_for
+from rejoinder.providers.agents.kinds import AGENTS
+from rejoinder.providers.agents.preread import write_preread
+from rejoinder.providers.agents.workspace import Scratch, remove_scratch_of
+from rejoinder.providers.base import ProviderError
+from rejoinder.providers.one_text import one_text
+from rejoinder.providers.settings import Settings
+from rejoinder.providers.shared import Exchange
+from rejoinder.providers.vector_bytes import no_embeddings
+from rejoinder.user_code import folder_for, is_source
+from rejoinder.user_code.processes import Command, end_of, run_process, shell_words
+from rejoinder.user_code.programs import Guard, ProcessFault
+
+SETUP_S = 600.0
+"""How long `setup` and `teardown` may take, each command."""
+
+
+class _Conversation(Struct, frozen=True, eq=False):
+    scratch: Scratch
+    driver: Driver
+    environment: Mapping[str, str]
+    continued: bool
+    """Was it begun by a run that was killed?"""
+
+
+class AgentProvider:
+    outside = True
+    limiter = None
+    keeps_history = True
+
+    def __init__(
+        self, target: Target, folders: tuple[str, ...], _environment: Mapping[str, str], exchange: Exchange
+    ) -> None:
+        self._settings = Settings(target, {})
+        self._folders = folders
+        self._kind = AGENTS[target.provider]
+        self._find_own_files()
+        self._exchange = exchange
+        self._environment = read_environment(Path(folders[0]), Path(folders[-1]), Path.cwd())
+        self._owner = str(uuid4())
+        self._guard: Guard | None = None
+        self._open: dict[str, _Conversation] = {}
+        self._look_over()
+
+    async def reply(self, request: Request) -> Reply:
+        return await self.reply_within(request, None)
+
+    async def reply_within(self, request: Request, timeout_s: float | None) -> Reply:
+        if request.embed is not None:
+            raise no_embeddings(self._settings.target.provider)
+        loop = asyncio.get_running_loop()
+        conversation = self._open.get(request.conversation_id)
+        is_first = conversation is None
+        if conversation is None:
+            conversation, prompt = await self._begin(request)
+        else:
+            prompt = request.brief.said if request.brief is not None else one_text(request.new_messages)
+            if self._kind.can_continue and request.session:
+                await asyncio.to_thread(conversation.scratch.set_aside, request.turn - 1, request.session)
+        clock = Clock(
+            until=None if timeout_s is None else loop.time() + timeout_s, silence_s=self._seconds("silence_seconds")
+        )
+        turn = await conversation.driver.ask(prompt, clock)
+        for note in turn.notes:
+            self._exchange.note(f"target `{request.target}`, case `{request.case_id}`, turn {request.turn}: {note}")
+        diff = await asyncio.to_thread(conversation.scratch.diff)
+        return structs.replace(_reply_of(turn, prompt, diff), continued=conversation.continued and is_first)
+
+    def take_up(self, request: Request) -> bool:
+        """Can a conversation of a killed run go on with this turn? If not, what is left of it is removed."""
+        scratch = Scratch(request.conversation_id)
+        if self._kind.can_continue and scratch.session_after(request.turn - 1) is not None:
+            return True
+        scratch.remove()
+        return False
+
+    def workspace_of(self, conversation_id: str) -> Scratch | None:
+        conversation = self._open.get(conversation_id)
+        return None if conversation is None else conversation.scratch
+
+    async def end(self, request: Request, *, failed: bool) -> None:
+        conversation = self._open.pop(request.conversation_id, None)
+        if conversation is None:
+            return
+        scratch = conversation.scratch
+        try:
+            await conversation.driver.close()
+            await self._run_commands("teardown", scratch, conversation.environment)
+        except ProviderError as error:
+            self._exchange.note(f"target `{request.target}`, case `{request.case_id}`: {error.message}")
+        finally:
+            place = self._exchange.workspaces.place_for(request, failed=failed)
+            if place is not None:
+                scratch.keep(place)
+            scratch.remove()
+
+    async def close(self) -> None:
+        for conversation in self._open.values():
+            await conversation.driver.close()
+            conversation.scratch.remove()
+        if self._guard is not None:
+            self._guard.close()
+            await asyncio.to_thread(remove_scratch_of, self._exchange.workspaces.run)
+
+    async def _begin(self, request: Request) -> tuple[_Conversation, str]:
+        """A conversation, and the text of its next turn."""
+        self._guard = self._guard or Guard(self._owner)
+        scratch, brief = Scratch(request.conversation_id), request.brief
+        session = scratch.session_after(request.turn - 1) if request.new else None
+        environment = environment_for(
+            self._kind,
+            scratch,
+            self._environment,
+            self._settings.mapping("env"),
+            has_own_home=self._kind.has_home and self._settings.values.get("home") != "shared",
+        )
+        if session is not None:
+            await asyncio.to_thread(scratch.put_back)
+            prompt = brief.said if brief is not None else one_text(request.new_messages)
+        else:
+            places = await self._furnish(scratch, environment, brief)
+            prompt = write_preread(brief, places) if brief is not None else one_text(request.messages)
+        seat = Seat(
+            workspace=scratch.workspace,
+            home=scratch.home,
+            environment=environment,
+            owner=self._owner,
+            conversation_id=request.conversation_id,
+            continues=session,
+        )
+        conversation = _Conversation(scratch, self._kind.driver(self._settings, seat), environment, session is not None)
+        self._open[request.conversation_id] = conversation
+        return conversation, prompt
+
+    async def _furnish(
+        self, scratch: Scratch, environment: Mapping[str, str], brief: Brief | None
+    ) -> Mapping[str, Path]:
+        """Make the folders and put in what the agent is given; where the case's files lie."""
+        try:
+            await asyncio.to_thread(self._copy_into, scratch)
+            places = scratch.place(brief.files) if brief is not None else {}
+            await self._run_commands("setup", scratch, environment)
+            await asyncio.to_thread(scratch.remember)
+        except OSError as error:
+            scratch.remove()
+            raise agent_error(f"the workspace cannot be made: {error}") from None
+        except BaseException:
+            scratch.remove()
+            raise
+        return places
+
+    def _copy_into(self, scratch: Scratch) -> None:
+        scratch.make(self._exchange.workspaces.run)
+        template = self._settings.values.get("workspace_template")
+        if isinstance(template, dict):
+            repository = folder_for(template.get("repository"), self._folders)
+            scratch.copy_revision(repository, str(template.get("revision") or "HEAD"))
+        elif template:
+            scratch.copy_folder(folder_for(str(template), self._folders))
+        for folder in self._listed("skills"):
+            source = folder_for(folder, self._folders)
+            shutil.copytree(source, scratch.workspace / self._kind.skills / source.name, dirs_exist_ok=True)
+        if instructions := self._settings.text("instructions"):
+            shutil.copyfile(self._file(instructions), scratch.workspace / self._kind.instructions)
+
+    async def _run_commands(self, name: str, scratch: Scratch, environment: Mapping[str, str]) -> None:
+        """Raises ProviderError."""
+        for line in self._listed(name):
+            command = Command(
+                words=shell_words(line),
+                folder=scratch.workspace,
+                environment=environment,
+                timeout_s=SETUP_S,
+                called=f"`{name}` command",
+                owner=self._owner,
+            )
+            try:
+                ended = await run_process(command)
+            except ProcessFault as fault:
+                raise agent_error(str(fault), type=name) from None
+            if ended.exit_code:
+                said = end_of(ended.stderr) or end_of(ended.stdout)
+                message = f"the `{name}` command {ended.how()}{f': {said}' if said else ''}"
+                raise agent_error(message, type=name)
+
+    def _look_over(self) -> None:
+        """Find what is missing before anything is asked. Raises UsageError."""
+        program = command_of(self._kind, self._settings)[0]
+        if shutil.which(program, path=self._environment.get("PATH")) is None:
+            raise self._settings.error(f"needs the program `{program}`, which is not there", install_hint(program))
+        template = self._settings.values.get("workspace_template")
+        folders = [(name, "skills") for name in self._listed("skills")]
+        if isinstance(template, str):
+            folders.append((template, "workspace_template"))
+        for name, setting in folders:
+            if not folder_for(name, self._folders).is_dir():
+                raise self._settings.error(f"names the folder `{name}` as `{setting}`, which is not there")
+        instructions = self._settings.text("instructions")
+        if instructions and not self._file(instructions).is_file():
+            raise self._settings.error(f"names the file `{instructions}` as `instructions`, which is not there")
+
+    def _find_own_files(self) -> None:
+        """The agent runs in its workspace, so programs and scripts of the project are named by their whole path."""
+        values = self._settings.values
+        if isinstance(command := values.get("command"), list):
+            values["command"] = [self._found(str(word)) for word in command]
+        if executable := self._settings.text("executable"):
+            values["executable"] = self._found(executable)
+
+    def _found(self, word: str) -> str:
+        path = self._file(word)
+        is_ours = ("/" in word or is_source(path)) and "://" not in word and path.is_file()
+        return str(path.resolve()) if is_ours else word
+
+    def _file(self, name: str) -> Path:
+        path = Path(name)
+        return folder_for(str(path.parent), self._folders) / path.name
+
+    def _listed(self, name: str) -> list[str]:
+        value: Any = self._settings.values.get(name) or []
+        return [value] if isinstance(value, str) else [str(one) for one in value]
+
+    def _seconds(self, name: str) -> float | None:
+        value = self._settings.values.get(name)
+        return None if value is None else float(value)
+
+
+def _reply_of(turn: AgentTurn, prompt: str, diff: str) -> Reply:
+    usage = turn.usage if turn.usage != NO_USAGE else estimate_usage(len(prompt), len(turn.text))
+    return Reply(
+        turn.text,
+        usage=usage,
+        cost=turn.cost,
+        model=turn.model,
+        finish_reason="stop",
+        tool_calls=turn.tool_calls,
+        thinking=turn.thinking or None,
+        session=turn.session,
+        stop_reason=turn.stop_reason,
+        workspace_diff=diff,
+    )
