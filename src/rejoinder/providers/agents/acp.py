@@ -1,0 +1,180 @@
+"""Agents that speak the Agent Client Protocol, version 1, over their pipes: one process a conversation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Set
+from typing import TYPE_CHECKING, Any
+
+from rejoinder.providers.agents.acp_agents import UNKNOWN, Accounts, Manner, manner_of, told_model
+from rejoinder.providers.agents.acp_opening import Opening, Session
+from rejoinder.providers.agents.acp_settings import Wanted, read_wanted
+from rejoinder.providers.agents.acp_turn import Turn
+from rejoinder.providers.agents.acp_wire import RpcError, Wire, as_mapping, as_text
+from rejoinder.providers.agents.driver import AgentTurn, Clock, Seat, agent_error
+from rejoinder.providers.base import ProviderError
+from rejoinder.providers.settings import Settings
+from rejoinder.user_code.line_process import LineFault, LineProcess
+from rejoinder.user_code.programs import ProcessFault
+
+if TYPE_CHECKING:
+    from rejoinder.providers.agents.kinds import AgentKind
+
+CANCEL_S = 2.0
+"""How long it may take to end a turn that was cancelled."""
+LATE_S = 0.05
+"""What an agent goes on to say until it pauses for this long belongs to the turn before."""
+CLOSE_S = 2.0
+"""How long it may take to end by itself once its input ends: some never do."""
+
+
+class AcpDriver:
+    """An agent in one conversation."""
+
+    def __init__(self, kind: AgentKind, settings: Settings, seat: Seat) -> None:
+        self._wanted = read_wanted(kind, settings)
+        self._seat = seat
+        self._manner = manner_of(self._wanted.words[0], *kind.command[:1])
+        """By the name of its program, until it says its own."""
+        self._client = _Client(Accounts(is_new=seat.continues is None))
+        self._session: Session | None = None
+        self._wire: Wire | None = None
+        self._is_over = False
+
+    async def ask(self, prompt: str, clock: Clock) -> AgentTurn:
+        if self._is_over:
+            raise agent_error("the agent has ended before")
+        try:
+            if self._session is None:
+                self._session = await self._open(clock)
+                return await self._play(self._session, prompt, clock, self._session.notes)
+            return await self._play(self._session, prompt, clock)
+        except LineFault as fault:
+            await self.close()
+            raise agent_error(str(fault), type="timeout" if fault.kind in ("timeout", "silence") else "agent") from None
+        except ProviderError:
+            if self._session is None:  # what it lacks to begin, it lacks the next time, too
+                await self.close()
+            raise
+
+    async def close(self) -> None:
+        self._is_over = True
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            await wire.process.close(grace_s=CLOSE_S)
+
+    async def _open(self, clock: Clock) -> Session:
+        wire = self._wire = self._start()
+        opening = Opening(wire, self._wanted, self._seat, clock)
+        info = await opening.introduce()
+        name = as_text(as_mapping(info.get("agentInfo")).get("name"))
+        known = manner_of(name)
+        self._manner = self._manner if known is UNKNOWN else known
+        session = await opening.begin(info, self._manner)
+        self._client.session = session.id
+        self._client.accounts.counts = self._manner.counts
+        return session
+
+    def _start(self) -> Wire:
+        wanted, manner = self._wanted, self._manner
+        environment = {**manner.variables, **self._seat.environment}
+        if wanted.model and manner.model_variable:
+            environment[manner.model_variable] = wanted.model
+        try:
+            process = LineProcess(
+                wanted.words, self._seat.workspace, environment, called="the agent", owner=self._seat.owner
+            )
+        except ProcessFault as fault:
+            hint = f"; to get it: `{manner.source}`" if manner.source else ""
+            raise agent_error(f"{fault}{hint}", ends_target=True) from None
+        return Wire(process, self._client)
+
+    async def _play(self, session: Session, prompt: str, clock: Clock, notes: tuple[str, ...] = ()) -> AgentTurn:
+        wire = self._wire
+        if wire is None:  # closed while it began
+            raise agent_error("the agent was ended")
+        await wire.catch_up(LATE_S, asyncio.get_running_loop().time() + CANCEL_S)
+        turn = self._client.begin(self._wanted, self._manner)
+        blocks = [{"type": "text", "text": prompt}]
+        try:
+            answer = await wire.call("session/prompt", {"sessionId": session.id, "prompt": blocks}, clock)
+        except RpcError as error:
+            raise agent_error(f"the agent says: {error}") from None
+        except LineFault as fault:
+            if fault.kind != "crash":
+                await self._cancel(wire, session)
+            raise
+        finally:
+            self._client.end()
+        return self._read(session, turn, answer, notes)
+
+    async def _cancel(self, wire: Wire, session: Session) -> None:
+        """Tell it to stop, so that it can leave its work in order, and wait a little."""
+        self._client.end()
+        wire.notify("session/cancel", {"sessionId": session.id})
+        try:
+            await wire.result(Clock(asyncio.get_running_loop().time() + CANCEL_S))
+        except (RpcError, LineFault):
+            return
+
+    def _read(self, session: Session, turn: Turn, answer: Mapping[str, Any], notes: tuple[str, ...]) -> AgentTurn:
+        """Raises ProviderError where a turn that ended by the protocol is an error all the same."""
+        calls, messages, reason = turn.tool_calls(), turn.messages, as_text(answer.get("stopReason")) or None
+        accounts = self._client.accounts
+        usage = accounts.tokens(answer, used_tools=bool(calls))
+        if reason == "cancelled" and not turn.was_denied:
+            raise agent_error("the agent cancelled the turn by itself")
+        if reason in ("end_turn", None):
+            if self._manner.error and messages and messages[-1].startswith(self._manner.error):
+                raise agent_error(f"the agent says: {messages[-1].strip()}")
+            if not messages and not calls:
+                raise agent_error("the agent ended its turn without a word")
+        return AgentTurn(
+            text="\n\n".join(messages),
+            thinking=turn.thinking,
+            tool_calls=calls,
+            usage=usage,
+            cost=accounts.cost(),
+            stop_reason=reason,
+            session=session.id,
+            model=told_model(answer) or session.model or None,
+            notes=(*notes, *turn.notes),
+        )
+
+
+class _Client:
+    """Our side of a session: it hears updates, and answers what the agent asks."""
+
+    def __init__(self, accounts: Accounts) -> None:
+        self.accounts = accounts
+        self.session = ""
+        self._turn: Turn | None = None
+        """None between turns: what is told then is no part of one."""
+        self._earlier: set[str] = set()
+
+    def begin(self, wanted: Wanted, manner: Manner) -> Turn:
+        self.accounts.begin()
+        earlier: Set[str] = self._earlier
+        self._turn = Turn(wanted.permissions, earlier, manner.warnings)
+        return self._turn
+
+    def end(self) -> None:
+        if self._turn is not None:
+            self._earlier |= self._turn.ids
+        self._turn = None
+
+    def hear(self, method: str, params: Mapping[str, Any]) -> None:
+        if method != "session/update" or (self.session and params.get("sessionId") != self.session):
+            return
+        update = as_mapping(params.get("update"))
+        if update.get("sessionUpdate") == "usage_update":
+            self.accounts.hear(update)
+        elif self._turn is not None:
+            self._turn.take(update)
+
+    def answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        if method != "session/request_permission":
+            return None
+        if self._turn is None:
+            return {"outcome": {"outcome": "cancelled"}}
+        return self._turn.permit(params)

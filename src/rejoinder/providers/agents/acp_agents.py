@@ -1,0 +1,173 @@
+"""How the agents that speak the Agent Client Protocol differ: what their numbers count, what they do not take, and what
+they say where others report an error. Each was seen to do so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from rejoinder.model import NO_USAGE, Usage
+from rejoinder.providers.agents.acp_wire import as_items, as_mapping, as_text
+
+Counts: TypeAlias = Literal["turn", "process", "last call"]
+"""What an agent's `usage` counts: the turn; all turns since the process was started; the last call of its model."""
+
+
+class Manner(Struct, frozen=True, kw_only=True):
+    """How an agent differs from what the protocol says."""
+
+    source: str = ""
+    """Where to get it."""
+    counts: Counts = "turn"
+    takes_programs: bool = True
+    """Does it take MCP servers that are programs?"""
+    error: str = ""
+    """How a reply begins that is an error."""
+    warnings: tuple[str, ...] = ()
+    """How what it says begins where it is a warning of its own, not its model's words."""
+    logins: Mapping[str, str] = {}
+    """The method of authentication that goes with a variable, in a home where none was chosen."""
+    full_mode: str = ""
+    """The mode without which it does not even ask for what is allowed."""
+    variables: Mapping[str, str] = {}
+    """What makes it ask for permission."""
+    model_variable: str = ""
+    """Where it reads its model from, if it offers no choice in the session."""
+
+
+_NPM = "npm install -g "
+UNKNOWN = Manner()
+_MANNERS = {
+    "claude-agent-acp": Manner(source=f"{_NPM}@agentclientprotocol/claude-agent-acp"),
+    "codex-acp": Manner(
+        source=f"{_NPM}@zed-industries/codex-acp",
+        warnings=("Model metadata for ",),
+        full_mode="full-access",
+    ),
+    "copilot": Manner(
+        source=f"{_NPM}@github/copilot",
+        counts="process",
+        takes_programs=False,
+        error="Error:",
+        model_variable="COPILOT_MODEL",
+    ),
+    "gemini": Manner(source=f"{_NPM}@google/gemini-cli", logins={"GEMINI_API_KEY": "gemini-api-key"}),
+    "opencode": Manner(
+        source=f"{_NPM}opencode-ai",
+        counts="last call",
+        variables={"OPENCODE_PERMISSION": '{"edit":"ask","bash":"ask","webfetch":"ask","external_directory":"ask"}'},
+    ),
+}
+_OTHER_NAMES = {"gemini-cli": "gemini"}
+
+
+def manner_of(*names: str) -> Manner:
+    """The manner of the first name that is known: of a program, or as the agent calls itself."""
+    for name in names:
+        plain = name.lower().replace("\\", "/").rsplit("/", 1)[-1]
+        manner = _MANNERS.get(_OTHER_NAMES.get(plain, plain))
+        if manner is not None:
+            return manner
+    return UNKNOWN
+
+
+class Accounts:
+    """What an agent has told of tokens and cost, and what of it belongs to the turn."""
+
+    def __init__(self, *, is_new: bool) -> None:
+        """`is_new`: the session began here; the costs of one that goes on hold what was before."""
+        self.counts: Counts = "turn"
+        self._tokens = NO_USAGE
+        """As last told, where that is a sum."""
+        self._cost: float | None = 0.0 if is_new else None
+        """As told when the turn began; None where that is not known."""
+        self._told_cost: float | None = None
+
+    def begin(self) -> None:
+        """A turn begins."""
+        if self._told_cost is not None:
+            self._cost, self._told_cost = self._told_cost, None
+
+    def hear(self, update: Mapping[str, Any]) -> None:
+        """Take a `usage_update`: the cost in it is that of the session."""
+        cost = as_mapping(update.get("cost"))
+        amount = _amount(cost.get("amount"))
+        if as_text(cost.get("currency")).upper() == "USD" and amount is not None:
+            self._told_cost = amount
+
+    def cost(self) -> float | None:
+        """Of this turn."""
+        if self._told_cost is None or self._cost is None:
+            return None
+        return max(self._told_cost - self._cost, 0.0)
+
+    def tokens(self, answer: Mapping[str, Any], *, used_tools: bool) -> Usage:
+        """Of this turn, by the answer to its prompt."""
+        told = as_mapping(answer.get("usage"))
+        if told:
+            usage = _read_usage(told)
+        else:
+            quota = as_mapping(as_mapping(answer.get("_meta")).get("quota"))
+            usage = _read_quota(as_mapping(quota.get("token_count")))
+        if self.counts == "process":
+            before, self._tokens = self._tokens, usage
+            usage = _difference(usage, before)
+        elif self.counts == "last call" and used_tools and usage != NO_USAGE:  # each tool is followed by another call
+            usage = Usage(
+                usage.input_tokens,
+                usage.output_tokens,
+                usage.reasoning_tokens,
+                True,
+                usage.cached_tokens,
+                usage.cache_write_tokens,
+            )
+        return usage
+
+
+def told_model(answer: Mapping[str, Any]) -> str:
+    """The model that answered, by the answer to a prompt."""
+    quota = as_mapping(as_mapping(answer.get("_meta")).get("quota"))
+    return next((as_text(used.get("model")) for used in as_items(quota.get("model_usage"))), "")
+
+
+def _read_usage(told: Mapping[str, Any]) -> Usage:
+    """Whether cached tokens and thoughts are counted again in the others is told by the sum of all."""
+    given, made = _count(told, "inputTokens"), _count(told, "outputTokens")
+    read, written = _count(told, "cachedReadTokens"), _count(told, "cachedWriteTokens")
+    thought = _count(told, "thoughtTokens")
+    rest = _count(told, "totalTokens") - given - made
+    if rest in (read + written, read + written + thought):
+        given += read + written
+    if thought and rest in (thought, read + written + thought):
+        made += thought
+    return Usage(given, made, thought, False, read, written).possible()
+
+
+def _read_quota(told: Mapping[str, Any]) -> Usage:
+    return Usage(_count(told, "input_tokens"), _count(told, "output_tokens")).possible()
+
+
+def _difference(usage: Usage, before: Usage) -> Usage:
+    """What came since. A sum that is smaller than it was began anew."""
+    if usage.input_tokens < before.input_tokens or usage.output_tokens < before.output_tokens:
+        return usage
+    return Usage(
+        usage.input_tokens - before.input_tokens,
+        usage.output_tokens - before.output_tokens,
+        max(usage.reasoning_tokens - before.reasoning_tokens, 0),
+        usage.approximate,
+        max(usage.cached_tokens - before.cached_tokens, 0),
+        max(usage.cache_write_tokens - before.cache_write_tokens, 0),
+    )
+
+
+def _count(told: Mapping[str, Any], name: str) -> int:
+    value = told.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _amount(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value < 1e9 else None

@@ -1,0 +1,144 @@
+"""JSON-RPC 2.0 with a program, in both directions: what we call, and what it asks and tells us meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from rejoinder.providers.agents.driver import Clock
+from rejoinder.user_code.line_process import LineFault, LineProcess
+
+AUTHENTICATION_REQUIRED = -32000
+_METHOD_NOT_FOUND = -32601
+_LONGEST_WORDS = 2_000
+_DETAILS = ("message", "details", "detail", "error")
+
+
+class RpcError(Exception):
+    """The program answered with an error; the message has its words."""
+
+    def __init__(self, code: int, words: str) -> None:
+        super().__init__(words)
+        self.code = code
+
+
+class Listener(Protocol):
+    """Who hears what the program says of its own accord."""
+
+    def hear(self, method: str, params: Mapping[str, Any]) -> None:
+        """Take a notification."""
+        ...
+
+    def answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Answer a request; None where there is no such method."""
+        ...
+
+
+class Wire:
+    """A program that speaks JSON-RPC."""
+
+    def __init__(self, process: LineProcess, listener: Listener) -> None:
+        self.process = process
+        self._listener = listener
+        self._calls = 0
+
+    async def call(self, method: str, params: Mapping[str, Any], clock: Clock) -> Mapping[str, Any]:
+        """The result of a call. Raises RpcError, and LineFault."""
+        self._calls += 1
+        self.process.send({"jsonrpc": "2.0", "id": self._calls, "method": method, "params": params})
+        return await self.result(clock)
+
+    async def result(self, clock: Clock) -> Mapping[str, Any]:
+        """The result of the last call, which may have been waited for in vain before."""
+        loop = asyncio.get_running_loop()
+        while True:
+            message = await self._receive(clock)
+            if message is None:
+                raise self.process.ended()
+            if self._take(message):
+                if clock.until is not None and loop.time() > clock.until:  # it talks without a pause
+                    raise LineFault("the agent did not answer in time", "timeout")
+                continue
+            error = message.get("error")
+            if error is not None and message.get("id") in (self._calls, None):
+                raise _read_error(error)
+            if message.get("id") == self._calls and "result" in message:
+                return as_mapping(message["result"])
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        self.process.send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    async def catch_up(self, quiet_s: float, until: float) -> None:
+        """Hear what it has said already, and what it goes on to say until it is quiet for a while."""
+        loop = asyncio.get_running_loop()
+        try:
+            while loop.time() < until and await self._take_next(Clock(until, quiet_s)):
+                pass
+        except LineFault as fault:
+            if fault.kind not in ("silence", "timeout"):
+                raise
+
+    async def _take_next(self, clock: Clock) -> bool:
+        message = await self._receive(clock)
+        return message is not None and (self._take(message) or True)
+
+    async def _receive(self, clock: Clock) -> dict[str, Any] | None:
+        return await self.process.receive(silence_s=clock.silence_s, until=clock.until)
+
+    def _take(self, message: Mapping[str, Any]) -> bool:
+        """Whether it was something else than an answer of the program."""
+        method = message.get("method")
+        if not isinstance(method, str):
+            return False
+        params, id = as_mapping(message.get("params")), message.get("id")
+        if "id" not in message:
+            self._listener.hear(method, params)
+        elif isinstance(id, str | int):
+            result = self._listener.answer(method, params)
+            error = {"code": _METHOD_NOT_FOUND, "message": f"Method not found: {method}"}
+            answer = {"error": error} if result is None else {"result": result}
+            self.process.send({"jsonrpc": "2.0", "id": id, **answer})
+        return True
+
+
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """The value, or nothing where it is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_items(value: Any) -> list[Mapping[str, Any]]:
+    """The mappings of a list; what else is in it is left out."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def as_text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _read_error(error: Any) -> RpcError:
+    """Agents put what their model's provider said in `data`, or as JSON in the message."""
+    said = as_mapping(error)
+    code, data = said.get("code"), said.get("data")
+    message = _inner(as_text(said.get("message")) or as_text(error))
+    details = data if isinstance(data, str) else next(filter(None, (_detail(data, key) for key in _DETAILS)), "")
+    details = _inner(details)
+    words = ": ".join(dict.fromkeys(part.strip() for part in (message, details) if part.strip()))
+    return RpcError(code if isinstance(code, int) else 0, (words or "an error without words")[:_LONGEST_WORDS])
+
+
+def _detail(data: Any, key: str) -> str:
+    return as_text(as_mapping(data).get(key))
+
+
+def _inner(text: str) -> str:
+    """The message in the JSON that a provider answered with; any other text as it is."""
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        said = as_mapping(msgspec.json.decode(text))
+    except (msgspec.DecodeError, RecursionError):
+        return text
+    return as_text(as_mapping(said.get("error")).get("message")) or as_text(said.get("message")) or text

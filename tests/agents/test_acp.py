@@ -1,0 +1,494 @@
+"""Agents that speak the Agent Client Protocol, by stand-ins that write what the real ones were seen to write."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rejoinder.errors import UsageError
+from rejoinder.model import NO_USAGE, Target, Usage
+from rejoinder.providers import ProviderError
+from rejoinder.providers.agents import acp, acp_opening
+from rejoinder.providers.agents.acp import AcpDriver
+from rejoinder.providers.agents.driver import AgentTurn, Clock, Seat
+from rejoinder.providers.agents.kinds import AGENTS
+from rejoinder.providers.settings import Settings
+from rejoinder.user_code.line_process import LineFault
+from tests.kit import PATIENCE_S, bounded
+
+STANDIN = Path(__file__).parent / "standins" / "acp_agent"
+FIVE = ("claude-agent-acp", "codex-acp", "copilot", "gemini", "opencode")
+PROVIDERS = {"claude-agent-acp": "claude-acp", "gemini": "gemini-cli", "plain": "acp"}
+OWNER = "owner-of-acp-tests"
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acp, "CLOSE_S", 0.05)  # some stand-ins do not leave by themselves, as their agents do not
+    monkeypatch.setattr(acp_opening, "REPLAY_S", 0.3)
+
+
+class Desk:
+    """Makes drivers of one conversation's workspace and home."""
+
+    def __init__(self, folder: Path) -> None:
+        self.workspace, self.home = folder / "workspace", folder / "home"
+        self.workspace.mkdir(parents=True)
+        self.home.mkdir()
+
+    def driver(
+        self, like: str = "plain", *, continues: str | None = None, variables: Any = None, **settings: Any
+    ) -> AcpDriver:
+        command = [sys.executable, "-S", str(STANDIN), "--like", like]
+        environment = {"HOME": str(self.home), "PATH": "/usr/bin:/bin", "GEMINI_API_KEY": "k", **(variables or {})}
+        seat = Seat(
+            workspace=self.workspace,
+            home=self.home,
+            environment=environment,
+            owner=f"{OWNER}-{self.home}",
+            conversation_id="00000000-0000-4000-8000-000000000000",
+            continues=continues,
+        )
+        provider = PROVIDERS.get(like, like)
+        target = Target(name="agent", provider=provider, settings={"command": command, **settings})
+        return AcpDriver(AGENTS[provider], Settings(target, {}), seat)
+
+    def talk(self, *prompts: str, like: str = "plain", **settings: Any) -> list[AgentTurn]:
+        """The turns of a conversation, after which no process is left."""
+        return self.drive(self.driver(like, **settings), lambda driver: _ask_all(driver, prompts))
+
+    def fail(self, *prompts: str, like: str = "plain", **settings: Any) -> ProviderError:
+        """The error in which a conversation ends."""
+        with pytest.raises(ProviderError) as caught:
+            self.talk(*prompts, like=like, **settings)
+        return caught.value
+
+    def drive(self, driver: AcpDriver, use: Callable[[AcpDriver], Awaitable[Any]]) -> Any:
+        async def use_and_close() -> Any:
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    return await use(driver)
+            finally:
+                await driver.close()
+                await driver.close()
+
+        try:
+            return asyncio.run(use_and_close())
+        finally:
+            self.refuse_processes()
+
+    def refuse_processes(self) -> None:
+        """Those that were killed are gone in a moment."""
+        end = time.monotonic() + PATIENCE_S
+        while self.processes() and time.monotonic() < end:
+            time.sleep(0.01)
+        assert self.processes() == []
+
+    def processes(self) -> list[str]:
+        """What still runs of the conversation."""
+        mark, found = f"REJOINDER_OWNER={OWNER}-{self.home}".encode(), list[str]()
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (process / "environ").read_bytes().split(b"\0"):
+                    found.append((process / "cmdline").read_text())
+            except OSError:
+                continue
+        return found
+
+    def history(self) -> list[Any]:
+        files = self.home.glob("acp/*.jsonl")
+        return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+async def _ask_all(driver: AcpDriver, prompts: tuple[str, ...], clock: Clock | None = None) -> list[AgentTurn]:
+    return [await driver.ask(prompt, clock or Clock()) for prompt in prompts]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+@pytest.mark.parametrize("like", FIVE)
+def test_three_turns_with_a_tool_as_each_of_the_five(desk: Desk, like: str) -> None:
+    """One process, one session; tokens and cost are those of each turn."""
+    first, second, third = desk.talk("hello", "[write a.txt: alpha]", "[say: bye]", like=like, permissions="allow")
+    assert (first.text, third.text) == ("turn 1: done", "turn 3: bye")
+    assert "wrote a.txt" in second.text and (desk.workspace / "a.txt").read_text() == "alpha"
+    assert first.session == second.session == third.session and first.session
+    assert [turn.stop_reason for turn in (first, second, third)] == ["end_turn"] * 3
+    (call,) = second.tool_calls
+    assert (call.name, call.result, call.status) == ("write", "wrote a.txt", "completed")
+    assert call.started_at and call.duration_s is not None and call.duration_s >= 0
+    wanted = {} if like == "gemini" else {"path": "a.txt", "content": "alpha"}
+    assert json.loads(call.arguments) == wanted
+    assert (first.tool_calls, third.tool_calls) == ((), ())
+    assert [turn.usage for turn in (first, second, third)] == USAGE[like]
+    costs = [0.001, 0.002, 0.001] if like in ("claude-agent-acp", "opencode") else [None] * 3
+    assert [turn.cost for turn in (first, second, third)] == [
+        cost if cost is None else pytest.approx(cost) for cost in costs
+    ]
+    assert any(version in " ".join(first.notes) for version in ("0.99.1", "0.16.0", "1.0.102", "0.61.0", "1.18.33"))
+    warned = [note for note in third.notes if note.startswith("Model metadata")]
+    assert len(warned) == (like == "codex-acp")
+    assert desk.history()[-1] == {"role": "agent", "text": "turn 3: bye", "calls": 1}
+
+
+_CLAUDE, _OPENAI = Usage(150, 7, 0, False, 30, 20), Usage(150, 7, 0, False, 30)
+USAGE = {
+    "claude-agent-acp": [_CLAUDE, Usage(300, 14, 0, False, 60, 40), _CLAUDE],
+    "codex-acp": [NO_USAGE] * 3,
+    "copilot": [_OPENAI, Usage(300, 14, 0, False, 60), _OPENAI],
+    "gemini": [Usage(150, 7), Usage(300, 14), Usage(150, 7)],
+    "opencode": [_OPENAI, Usage(150, 7, 0, True, 30), _OPENAI],
+}
+"""opencode tells the last call of its model only: less than it used, where a tool was used."""
+
+
+@pytest.mark.parametrize("like", FIVE)
+def test_what_is_not_allowed_is_denied_as_each_of_the_five(desk: Desk, like: str) -> None:
+    """Options are chosen by their kind, whatever they are called. codex's mode denies writing without a question."""
+    (turn,) = desk.talk("[call fake add: {}][write a.txt: alpha]", like=like)
+    assert not (desk.workspace / "a.txt").exists()
+    statuses = {call.name: call.status for call in turn.tool_calls}
+    asked = {"codex-acp": "failed"}.get(like, "denied")
+    not_asked = {"opencode": "completed"}.get(like, "denied")
+    assert statuses == {"fake/add": not_asked, "write": asked}
+
+
+def test_permissions_are_by_kind(desk: Desk) -> None:
+    (desk.workspace / "a.txt").write_text("alpha")
+    prompt = "[read a.txt][write b.txt: beta][run: echo ran > c.txt]"
+    (turn,) = desk.talk(prompt)
+    assert [call.status for call in turn.tool_calls] == ["completed", "denied", "denied"]
+    (turn,) = Desk(desk.home / "b").talk(prompt, permissions={"edit": "allow", "read": "reject"})
+    assert [call.status for call in turn.tool_calls] == ["denied", "completed", "denied"]
+    (turn,) = Desk(desk.home / "c").talk(prompt, permissions="reject")
+    assert [call.status for call in turn.tool_calls] == ["denied"] * 3
+    (turn,) = Desk(desk.home / "d").talk("[run: echo ran > c.txt]", permissions="allow")
+    assert (desk.home / "d" / "workspace" / "c.txt").read_text() == "ran\n"
+    assert turn.tool_calls[0].name == "echo ran > c.txt"
+
+
+SERVERS = {
+    "tools": {"command": "/bin/server", "args": ["-v"], "env": {"A": "1"}},
+    "far": {"url": "https://example.test/mcp", "headers": {"X": "2"}},
+}
+
+
+def test_mcp_servers_are_handed_on(desk: Desk) -> None:
+    (turn,) = desk.talk("[servers]", like="opencode", mcp_servers=SERVERS)
+    assert json.loads(turn.text.removeprefix("turn 1: ")) == [
+        {"name": "tools", "command": "/bin/server", "args": ["-v"], "env": [{"name": "A", "value": "1"}]},
+        {
+            "type": "http",
+            "name": "far",
+            "url": "https://example.test/mcp",
+            "headers": [{"name": "X", "value": "2"}],
+        },
+    ]
+    far = {"far": SERVERS["far"]}
+    (turn,) = Desk(desk.home / "b").talk("[servers]", like="copilot", mcp_servers=far)
+    assert "example.test" in turn.text
+
+
+def test_mcp_servers_that_an_agent_does_not_take(desk: Desk) -> None:
+    error = desk.fail("hello", like="copilot", mcp_servers=SERVERS)
+    assert str(error) == "the MCP server `tools` is a program, and this agent takes MCP servers by `url` only"
+    assert error.ends_target
+    error = Desk(desk.home / "b").fail("hello", mcp_servers=SERVERS)
+    assert str(error) == "the MCP server `far` has a `url`, and this agent takes MCP servers that are programs only"
+
+
+@pytest.mark.parametrize(
+    ("like", "words"),
+    [
+        ("claude-agent-acp", "Internal error: API Error: 400 fake error 400"),
+        ("codex-acp", "Internal error: fake error 400"),
+        ("copilot", "Error: 400 fake error 400"),
+        ("gemini", "fake error 400"),
+        ("opencode", "Internal error: fake error 400"),
+    ],
+)
+def test_errors_of_the_model_as_each_of_the_five(desk: Desk, like: str, words: str) -> None:
+    """The agent is there for another turn, which has none of the words and tokens of the failed one."""
+
+    async def use(driver: AcpDriver) -> AgentTurn:
+        with pytest.raises(ProviderError) as caught:
+            await driver.ask("[error 400]", Clock())
+        assert str(caught.value) == f"the agent says: {words}"
+        assert (caught.value.type, caught.value.retryable, caught.value.ends_target) == ("agent", False, False)
+        return await driver.ask("again", Clock())
+
+    turn: AgentTurn = desk.drive(desk.driver(like), use)
+    assert turn.text == "turn 2: done"
+    assert turn.usage == USAGE[like][0]
+
+
+def test_stop_reasons(desk: Desk) -> None:
+    turns = desk.talk("[stop refusal][nothing]", "[stop max_tokens]", "[stop max_turn_requests]", "[stop moon]")
+    assert [turn.stop_reason for turn in turns] == ["refusal", "max_tokens", "max_turn_requests", "moon"]
+    assert turns[0].text == ""
+    assert str(desk.fail("[stop cancelled]")) == "the agent cancelled the turn by itself"
+    (turn,) = desk.talk("[write a.txt: alpha][stop cancelled]")  # some cancel the turn when they are not allowed
+    assert (turn.stop_reason, turn.tool_calls[0].status) == ("cancelled", "denied")
+    assert str(desk.fail("[nothing]")) == "the agent ended its turn without a word"
+    (turn,) = desk.talk("[read a.txt][nothing]")
+    assert (turn.text, turn.tool_calls[0].status) == ("", "failed")
+
+
+def test_thoughts_plans_and_what_is_not_known(desk: Desk) -> None:
+    (turn, after) = desk.talk("[think: hm][plan: be quick][unknown][noise][ask fs/read_text_file][late output]", "next")
+    assert turn.thinking == "hm"
+    assert turn.notes == ("plain 1.0.0", "plan: be quick (pending)")
+    assert turn.text == 'turn 1: {"code": -32601, "message": "Method not found: fs/read_text_file"}'
+    assert (after.text, after.notes) == ("turn 2: done", ())
+
+
+def test_what_comes_before_the_session_is_no_part_of_a_turn(desk: Desk) -> None:
+    (turn,) = desk.talk("hello", like="copilot")
+    assert turn.text == "turn 1: done"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "clock", "type", "words"),
+    [
+        ("[wait]", (0.5, None), "timeout", "the agent did not answer in time"),
+        ("[hang]", (0.5, None), "timeout", "the agent did not answer in time"),
+        ("[silence]", (None, 0.3), "timeout", "the agent printed nothing for 0.3 s"),
+        ("[crash]", (None, None), "agent", "the agent was killed by signal 11"),
+        ("[exit 3]", (None, None), "agent", "the agent ended with exit code 3: it ended on request"),
+        ("[partial]", (None, None), "agent", "the agent ended with exit code 0"),
+        ("[flood]", (None, None), "agent", "the agent prints more than can be read"),
+    ],
+)
+def test_turns_that_end_badly(
+    desk: Desk, prompt: str, clock: tuple[float | None, float | None], type: str, words: str, monkeypatch: Any
+) -> None:
+    """One error in words; the process is gone, and there is no other turn."""
+    monkeypatch.setattr(acp, "CANCEL_S", 5.0 if prompt == "[wait]" else 0.05)
+    monkeypatch.setattr("rejoinder.user_code.line_process.LONGEST_LINE", 1 << 20)
+
+    async def use(driver: AcpDriver) -> None:
+        await driver.ask("hello", Clock())
+        within, silence_s = clock
+        until = None if within is None else asyncio.get_running_loop().time() + within
+        with pytest.raises(ProviderError) as caught:
+            await driver.ask(prompt, Clock(until, silence_s))
+        assert (caught.value.type, str(caught.value)) == (type, words)
+        desk.refuse_processes()
+        with pytest.raises(ProviderError, match="has ended before"):
+            await driver.ask("hello", Clock())
+
+    desk.drive(desk.driver(), use)
+    assert ("cancel" in [line["role"] for line in desk.history()]) == (prompt == "[wait]")
+
+
+def test_close_ends_a_turn_that_is_under_way(desk: Desk) -> None:
+    async def use(driver: AcpDriver) -> None:
+        asking = asyncio.ensure_future(driver.ask("[silence]", Clock()))
+        while not desk.history():
+            await asyncio.sleep(0.01)
+        await driver.close()
+        with pytest.raises(ProviderError):
+            await asking
+
+    desk.drive(desk.driver(), use)
+
+
+def test_what_an_agent_leaves_behind_is_ended(desk: Desk) -> None:
+    """Outside of its process group, too; and agents that do not leave when their input ends."""
+    desk.talk("[linger]")
+    desk.talk("[linger]", like="gemini")
+
+
+def test_a_program_that_is_not_there(desk: Desk) -> None:
+    error = desk.fail("hello", command=["copilot", "--acp"], variables={"PATH": "/nowhere"})
+    assert str(error) == "there is no program `copilot`; to get it: `npm install -g @github/copilot`"
+    assert error.ends_target
+    assert str(desk.fail("hello", command=["./none"])) == "there is no program `./none`"
+    with pytest.raises(UsageError, match="needs a `command`"):
+        desk.talk("hello", command=None)
+
+
+def test_another_executable_of_a_known_agent(desk: Desk) -> None:
+    target = Target(name="agent", provider="copilot", settings={"executable": "./mine"})
+    seat = desk.driver()._seat  # pyright: ignore[reportPrivateUsage]
+    error = _error_of(desk, AcpDriver(AGENTS["copilot"], Settings(target, {}), seat))
+    assert str(error) == "there is no program `./mine`; to get it: `npm install -g @github/copilot`"
+
+
+def _error_of(desk: Desk, driver: AcpDriver) -> ProviderError:
+    with pytest.raises(ProviderError) as caught:
+        desk.drive(driver, lambda driver: _ask_all(driver, ("hello",)))
+    return caught.value
+
+
+def test_mode_model_and_options(desk: Desk) -> None:
+    (turn,) = desk.talk("hello", like="opencode", model="model-2", mode="plan")
+    assert turn.model == "model-2"
+    (turn,) = desk.talk("hello", like="opencode", config={"model": "model-2"})
+    assert turn.model == "model-2"
+    (turn,) = desk.talk("hello", like="gemini", model="auto")
+    assert turn.model == "auto"
+    (turn,) = desk.talk("[see COPILOT_MODEL]", like="copilot", model="gpt-x", mode="plan")
+    assert (turn.text, turn.model) == ("turn 1: gpt-x", "gpt-x")
+    (turn,) = desk.talk("[write a.txt: x]", like="codex-acp", mode="Auto")  # by its name
+    assert turn.tool_calls[0].status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("like", "settings", "words"),
+    [
+        ("plain", {"model": "m"}, "the agent offers no choice of a model"),
+        ("plain", {"mode": "m"}, "the agent has no mode `m`; it offers none"),
+        ("claude-agent-acp", {"mode": "m"}, "the agent has no mode `m`; it offers default, plan"),
+        (
+            "opencode",
+            {"model": "m"},
+            "the agent says to `session/set_config_option`: Invalid params: no such value",
+        ),
+        ("plain", {"auth_method": "m"}, "the agent says to `authenticate`: Method not found"),
+        ("gemini", {"auth_method": "other"}, "its ways to log in (`auth_method`): oauth-personal, gemini-api-key"),
+    ],
+)
+def test_settings_that_an_agent_refuses(desk: Desk, like: str, settings: Any, words: str) -> None:
+    error = desk.fail("hello", like=like, **settings)
+    assert words in str(error)
+    assert error.ends_target
+
+
+def test_a_session_goes_on_in_another_process(desk: Desk) -> None:
+    """What an agent repeats of it is not said anew; costs of before are not those of the turn."""
+    for like in ("claude-agent-acp", "copilot", "gemini"):
+        here = Desk(desk.home / like)
+        (turn,) = here.talk("hello", like=like)
+        (turn,) = here.talk("again", like=like, continues=turn.session)
+        assert turn.text == "turn 2: done"
+        assert turn.cost is None
+        assert turn.usage == USAGE[like][0]
+    assert "Resource not found" in str(desk.fail("hello", like="codex-acp", continues="none"))
+    assert "cannot go on" in str(desk.fail("hello", continues="none"))
+
+
+class FakeProcess:
+    """Plays a program from a list of what it prints; records what it is sent."""
+
+    def __init__(self, values: list[Any]) -> None:
+        self.values = deque(values)
+        self.sent: list[Any] = []
+
+    def send(self, value: Any, *, more: bool = True) -> None:
+        json.dumps(value)
+        self.sent.append(value)
+
+    async def receive(self, *, silence_s: float | None, until: float | None) -> Any:
+        if silence_s is not None:
+            raise LineFault("quiet", "silence")
+        return self.values.popleft() if self.values else None
+
+    def ended(self) -> LineFault:
+        return LineFault("the agent ended with exit code 0", "crash")
+
+    async def close(self, *, grace_s: float = 0.0) -> None:
+        self.values.clear()
+
+
+_SCALARS = st.none() | st.booleans() | st.integers(-5, 1 << 70) | st.floats(allow_nan=False) | st.text(max_size=5)
+_WORDS = (
+    "sessionId update sessionUpdate content text type toolCallId title kind status rawInput rawOutput options optionId"
+    " toolCall cost amount currency usage inputTokens totalTokens _meta quota token_count model_usage model entries"
+    " stopReason configOptions category id modes models data message code error"
+)
+_KEYS = st.sampled_from(_WORDS.split())
+_JSON = st.recursive(_SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=4))
+_CALL = {"toolCallId": "a", "title": "t", "kind": "edit", "status": "completed", "rawInput": {}, "rawOutput": "out"}
+_BLOCK = {"type": "text", "text": "hi"}
+_UPDATES: list[Any] = [
+    {"sessionUpdate": "agent_message_chunk", "content": _BLOCK, "messageId": "m"},
+    {"sessionUpdate": "agent_thought_chunk", "content": _BLOCK},
+    {"sessionUpdate": "tool_call", **_CALL},
+    {"sessionUpdate": "tool_call_update", **_CALL, "content": [{"type": "content", "content": _BLOCK}]},
+    {"sessionUpdate": "plan", "entries": [{"content": "do", "status": "pending"}]},
+    {"sessionUpdate": "usage_update", "cost": {"amount": 0.1, "currency": "USD"}},
+    {"sessionUpdate": "moon"},
+]
+_USAGE = {"inputTokens": 5, "outputTokens": 1, "totalTokens": 6, "cachedReadTokens": 2, "thoughtTokens": 1}
+_GOOD: list[Any] = [
+    *({"method": "session/update", "params": {"sessionId": "s", "update": update}} for update in _UPDATES),
+    {
+        "id": 7,
+        "method": "session/request_permission",
+        "params": {"toolCall": _CALL, "options": [{"optionId": "o", "kind": "allow_once"}]},
+    },
+    {"id": "x", "method": "fs/read_text_file", "params": {}},
+    {"id": 3, "result": {"stopReason": "end_turn", "usage": _USAGE, "_meta": {"quota": {"model_usage": []}}}},
+    {"id": 3, "error": {"code": -32603, "message": "no", "data": {"message": "{}"}}},
+]
+
+
+@st.composite
+def _messages(draw: st.DrawFn) -> Any:
+    """A good message, or one of which a part is something else, or garbage."""
+    message = json.loads(json.dumps(draw(st.sampled_from(_GOOD))))
+    how = draw(st.integers(0, 5))
+    if how == 0:
+        return draw(st.dictionaries(_KEYS, _JSON, max_size=5))
+    place: Any = message
+    while how > 3:
+        keys = list(place) if isinstance(place, dict) else range(len(place))
+        key = draw(st.sampled_from(keys))
+        if not isinstance(place[key], dict | list) or not place[key] or draw(st.booleans()):
+            place[key] = draw(_JSON)
+            break
+        place = place[key]
+    return message
+
+
+_GREETING: list[Any] = [
+    {"id": 1, "result": {"protocolVersion": 1, "agentInfo": {"name": "Copilot"}}},
+    {"id": 2, "result": {"sessionId": "s", "configOptions": [{"id": "model", "currentValue": "m"}]}},
+]
+
+
+@given(st.sampled_from((2, 2, 2, 1, 0)), st.lists(_messages(), max_size=8), st.booleans())
+@bounded(200)
+def test_whatever_an_agent_writes_ends_in_a_turn_or_one_error(greeted: int, said: list[Any], ends: bool) -> None:
+    messages = [
+        *_GREETING[:greeted],
+        *said,
+        *([{"id": 3, "result": {"stopReason": "end_turn"}}] if ends else ()),
+    ]
+    process = FakeProcess(messages)
+    target = Target(name="agent", provider="acp", settings={"command": ["agent"], "permissions": {"edit": "allow"}})
+    seat = Seat(workspace=Path(), home=Path(), environment={}, owner="", conversation_id="")
+
+    async def ask() -> AgentTurn:
+        driver = AcpDriver(AGENTS["acp"], Settings(target, {}), seat)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await driver.ask("hello", Clock())
+        finally:
+            await driver.close()
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(acp, "LineProcess", lambda *_, **__: process)
+        try:
+            turn = asyncio.run(ask())
+        except ProviderError as error:
+            assert str(error)
+        else:
+            assert min(turn.usage.input_tokens, turn.usage.output_tokens) >= 0
+            assert all(isinstance(json.loads(call.arguments), object) for call in turn.tool_calls)
+    asked = [message for message in messages if isinstance(message.get("method"), str) and "id" in message]
+    assert sum("method" not in message for message in process.sent) <= len(asked)
