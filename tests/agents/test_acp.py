@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -18,18 +17,18 @@ from hypothesis import strategies as st
 from rejoinder.errors import UsageError
 from rejoinder.model import NO_USAGE, Target, Usage
 from rejoinder.providers import ProviderError
-from rejoinder.providers.agents import acp, acp_opening
+from rejoinder.providers.agents import acp, acp_opening, commands
 from rejoinder.providers.agents.acp import AcpDriver
 from rejoinder.providers.agents.driver import AgentTurn, Clock, Seat
 from rejoinder.providers.agents.kinds import AGENTS
 from rejoinder.providers.settings import Settings
 from rejoinder.user_code.line_process import LineFault
+from tests.agents.driving import STANDINS, Desk
 from tests.kit import PATIENCE_S, bounded
 
-STANDIN = Path(__file__).parent / "standins" / "acp_agent"
+STANDIN = str(STANDINS / "acp_agent")
 FIVE = ("claude-agent-acp", "codex-acp", "copilot", "gemini", "opencode")
 PROVIDERS = {"claude-agent-acp": "claude-acp", "gemini": "gemini-cli", "plain": "acp"}
-OWNER = "owner-of-acp-tests"
 
 
 @pytest.fixture(autouse=True)
@@ -38,89 +37,57 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acp_opening, "REPLAY_S", 0.3)
 
 
-class Desk:
-    """Makes drivers of one conversation's workspace and home."""
+class AcpDesk:
+    """Conversations in one folder, with stand-ins of all agents."""
 
     def __init__(self, folder: Path) -> None:
-        self.workspace, self.home = folder / "workspace", folder / "home"
-        self.workspace.mkdir(parents=True)
-        self.home.mkdir()
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self.workspace, self.home = folder / "work", folder / "home"
 
-    def driver(
-        self, like: str = "plain", *, continues: str | None = None, variables: Any = None, **settings: Any
-    ) -> AcpDriver:
-        command = [sys.executable, "-S", str(STANDIN), "--like", like]
-        environment = {"HOME": str(self.home), "PATH": "/usr/bin:/bin", "GEMINI_API_KEY": "k", **(variables or {})}
-        seat = Seat(
-            workspace=self.workspace,
-            home=self.home,
-            environment=environment,
-            owner=f"{OWNER}-{self.home}",
-            conversation_id="00000000-0000-4000-8000-000000000000",
-            continues=continues,
-        )
-        provider = PROVIDERS.get(like, like)
-        target = Target(name="agent", provider=provider, settings={"command": command, **settings})
-        return AcpDriver(AGENTS[provider], Settings(target, {}), seat)
+    def at(self, like: str = "plain") -> Desk:
+        settings = {"command": ["acp", "--like", like], "permissions": None}
+        desk = _PatientDesk(self._folder, PROVIDERS.get(like, like), executable=STANDIN, **settings)
+        desk.environment["GEMINI_API_KEY"] = "a-key"
+        return desk
 
-    def talk(self, *prompts: str, like: str = "plain", **settings: Any) -> list[AgentTurn]:
+    def talk(
+        self, *prompts: str, like: str = "plain", continues: str | None = None, **settings: Any
+    ) -> list[AgentTurn]:
         """The turns of a conversation, after which no process is left."""
-        return self.drive(self.driver(like, **settings), lambda driver: _ask_all(driver, prompts))
+        return self.at(like).talk(*prompts, continues=continues, **settings)
 
-    def fail(self, *prompts: str, like: str = "plain", **settings: Any) -> ProviderError:
+    def fail(self, prompt: str, *, like: str = "plain", **settings: Any) -> ProviderError:
         """The error in which a conversation ends."""
-        with pytest.raises(ProviderError) as caught:
-            self.talk(*prompts, like=like, **settings)
-        return caught.value
-
-    def drive(self, driver: AcpDriver, use: Callable[[AcpDriver], Awaitable[Any]]) -> Any:
-        async def use_and_close() -> Any:
-            try:
-                async with asyncio.timeout(PATIENCE_S):
-                    return await use(driver)
-            finally:
-                await driver.close()
-                await driver.close()
-
-        try:
-            return asyncio.run(use_and_close())
-        finally:
-            self.refuse_processes()
-
-    def refuse_processes(self) -> None:
-        """Those that were killed are gone in a moment."""
-        end = time.monotonic() + PATIENCE_S
-        while self.processes() and time.monotonic() < end:
-            time.sleep(0.01)
-        assert self.processes() == []
-
-    def processes(self) -> list[str]:
-        """What still runs of the conversation."""
-        mark, found = f"REJOINDER_OWNER={OWNER}-{self.home}".encode(), list[str]()
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                if mark in (process / "environ").read_bytes().split(b"\0"):
-                    found.append((process / "cmdline").read_text())
-            except OSError:
-                continue
-        return found
+        return self.at(like).fail(prompt, **settings)
 
     def history(self) -> list[Any]:
         files = self.home.glob("acp/*.jsonl")
         return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
-async def _ask_all(driver: AcpDriver, prompts: tuple[str, ...], clock: Clock | None = None) -> list[AgentTurn]:
-    return [await driver.ask(prompt, clock or Clock()) for prompt in prompts]
+class _PatientDesk(Desk):
+    def processes(self) -> list[str]:
+        """Those that were killed are gone in a moment."""
+        end = time.monotonic() + PATIENCE_S
+        while (found := super().processes()) and time.monotonic() < end:
+            time.sleep(0.01)
+        return found
+
+
+def _use(desk: Desk, use: Callable[[AcpDriver], Awaitable[Any]]) -> Any:
+    driver = desk.driver()
+    assert isinstance(driver, AcpDriver)
+    return desk.use(driver, lambda _: use(driver))
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def desk(tmp_path: Path) -> AcpDesk:
+    return AcpDesk(tmp_path)
 
 
 @pytest.mark.parametrize("like", FIVE)
-def test_three_turns_with_a_tool_as_each_of_the_five(desk: Desk, like: str) -> None:
+def test_three_turns_with_a_tool_as_each_of_the_five(desk: AcpDesk, like: str) -> None:
     """One process, one session; tokens and cost are those of each turn."""
     first, second, third = desk.talk("hello", "[write a.txt: alpha]", "[say: bye]", like=like, permissions="allow")
     assert (first.text, third.text) == ("turn 1: done", "turn 3: bye")
@@ -156,7 +123,7 @@ USAGE = {
 
 
 @pytest.mark.parametrize("like", FIVE)
-def test_what_is_not_allowed_is_denied_as_each_of_the_five(desk: Desk, like: str) -> None:
+def test_what_is_not_allowed_is_denied_as_each_of_the_five(desk: AcpDesk, like: str) -> None:
     """Options are chosen by their kind, whatever they are called. codex's mode denies writing without a question."""
     (turn,) = desk.talk("[call fake add: {}][write a.txt: alpha]", like=like)
     assert not (desk.workspace / "a.txt").exists()
@@ -166,17 +133,17 @@ def test_what_is_not_allowed_is_denied_as_each_of_the_five(desk: Desk, like: str
     assert statuses == {"fake/add": not_asked, "write": asked}
 
 
-def test_permissions_are_by_kind(desk: Desk) -> None:
-    (desk.workspace / "a.txt").write_text("alpha")
+def test_permissions_are_by_kind(desk: AcpDesk) -> None:
+    (desk.at().workspace / "a.txt").write_text("alpha")
     prompt = "[read a.txt][write b.txt: beta][run: echo ran > c.txt]"
     (turn,) = desk.talk(prompt)
     assert [call.status for call in turn.tool_calls] == ["completed", "denied", "denied"]
-    (turn,) = Desk(desk.home / "b").talk(prompt, permissions={"edit": "allow", "read": "reject"})
+    (turn,) = AcpDesk(desk.home / "b").talk(prompt, permissions={"edit": "allow", "read": "reject"})
     assert [call.status for call in turn.tool_calls] == ["denied", "completed", "denied"]
-    (turn,) = Desk(desk.home / "c").talk(prompt, permissions="reject")
+    (turn,) = AcpDesk(desk.home / "c").talk(prompt, permissions="reject")
     assert [call.status for call in turn.tool_calls] == ["denied"] * 3
-    (turn,) = Desk(desk.home / "d").talk("[run: echo ran > c.txt]", permissions="allow")
-    assert (desk.home / "d" / "workspace" / "c.txt").read_text() == "ran\n"
+    (turn,) = AcpDesk(desk.home / "d").talk("[run: echo ran > c.txt]", permissions="allow")
+    assert (desk.home / "d" / "work" / "c.txt").read_text() == "ran\n"
     assert turn.tool_calls[0].name == "echo ran > c.txt"
 
 
@@ -186,7 +153,7 @@ SERVERS = {
 }
 
 
-def test_mcp_servers_are_handed_on(desk: Desk) -> None:
+def test_mcp_servers_are_handed_on(desk: AcpDesk) -> None:
     (turn,) = desk.talk("[servers]", like="opencode", mcp_servers=SERVERS)
     assert json.loads(turn.text.removeprefix("turn 1: ")) == [
         {"name": "tools", "command": "/bin/server", "args": ["-v"], "env": [{"name": "A", "value": "1"}]},
@@ -198,44 +165,46 @@ def test_mcp_servers_are_handed_on(desk: Desk) -> None:
         },
     ]
     far = {"far": SERVERS["far"]}
-    (turn,) = Desk(desk.home / "b").talk("[servers]", like="copilot", mcp_servers=far)
+    (turn,) = AcpDesk(desk.home / "b").talk("[servers]", like="copilot", mcp_servers=far)
     assert "example.test" in turn.text
 
 
-def test_mcp_servers_that_an_agent_does_not_take(desk: Desk) -> None:
+def test_mcp_servers_that_an_agent_does_not_take(desk: AcpDesk) -> None:
     error = desk.fail("hello", like="copilot", mcp_servers=SERVERS)
     assert str(error) == "the MCP server `tools` is a program, and this agent takes MCP servers by `url` only"
     assert error.ends_target
-    error = Desk(desk.home / "b").fail("hello", mcp_servers=SERVERS)
+    error = AcpDesk(desk.home / "b").fail("hello", mcp_servers=SERVERS)
     assert str(error) == "the MCP server `far` has a `url`, and this agent takes MCP servers that are programs only"
 
 
 @pytest.mark.parametrize(
     ("like", "words"),
     [
-        ("claude-agent-acp", "Internal error: API Error: 400 fake error 400"),
-        ("codex-acp", "Internal error: fake error 400"),
+        ("claude-agent-acp", "API Error: 400 fake error 400"),
+        ("codex-acp", "fake error 400"),
         ("copilot", "Error: 400 fake error 400"),
         ("gemini", "fake error 400"),
-        ("opencode", "Internal error: fake error 400"),
+        ("opencode", "fake error 400"),
     ],
 )
-def test_errors_of_the_model_as_each_of_the_five(desk: Desk, like: str, words: str) -> None:
+def test_errors_of_the_model_as_each_of_the_five(desk: AcpDesk, like: str, words: str) -> None:
     """The agent is there for another turn, which has none of the words and tokens of the failed one."""
 
     async def use(driver: AcpDriver) -> AgentTurn:
         with pytest.raises(ProviderError) as caught:
             await driver.ask("[error 400]", Clock())
-        assert str(caught.value) == f"the agent says: {words}"
-        assert (caught.value.type, caught.value.retryable, caught.value.ends_target) == ("agent", False, False)
+        error = caught.value
+        assert str(error) == words
+        assert (error.type, error.retryable, error.ends_target) == ("agent", False, False)
+        assert error.status == (None if like in ("codex-acp", "opencode") else 400)
         return await driver.ask("again", Clock())
 
-    turn: AgentTurn = desk.drive(desk.driver(like), use)
+    turn: AgentTurn = _use(desk.at(like), use)
     assert turn.text == "turn 2: done"
     assert turn.usage == USAGE[like][0]
 
 
-def test_stop_reasons(desk: Desk) -> None:
+def test_stop_reasons(desk: AcpDesk) -> None:
     turns = desk.talk("[stop refusal][nothing]", "[stop max_tokens]", "[stop max_turn_requests]", "[stop moon]")
     assert [turn.stop_reason for turn in turns] == ["refusal", "max_tokens", "max_turn_requests", "moon"]
     assert turns[0].text == ""
@@ -247,7 +216,7 @@ def test_stop_reasons(desk: Desk) -> None:
     assert (turn.text, turn.tool_calls[0].status) == ("", "failed")
 
 
-def test_thoughts_plans_and_what_is_not_known(desk: Desk) -> None:
+def test_thoughts_plans_and_what_is_not_known(desk: AcpDesk) -> None:
     (turn, after) = desk.talk("[think: hm][plan: be quick][unknown][noise][ask fs/read_text_file][late output]", "next")
     assert turn.thinking == "hm"
     assert turn.notes == ("plain 1.0.0", "plan: be quick (pending)")
@@ -255,7 +224,7 @@ def test_thoughts_plans_and_what_is_not_known(desk: Desk) -> None:
     assert (after.text, after.notes) == ("turn 2: done", ())
 
 
-def test_what_comes_before_the_session_is_no_part_of_a_turn(desk: Desk) -> None:
+def test_what_comes_before_the_session_is_no_part_of_a_turn(desk: AcpDesk) -> None:
     (turn,) = desk.talk("hello", like="copilot")
     assert turn.text == "turn 1: done"
 
@@ -273,11 +242,12 @@ def test_what_comes_before_the_session_is_no_part_of_a_turn(desk: Desk) -> None:
     ],
 )
 def test_turns_that_end_badly(
-    desk: Desk, prompt: str, clock: tuple[float | None, float | None], type: str, words: str, monkeypatch: Any
+    desk: AcpDesk, prompt: str, clock: tuple[float | None, float | None], type: str, words: str, monkeypatch: Any
 ) -> None:
     """One error in words; the process is gone, and there is no other turn."""
     monkeypatch.setattr(acp, "CANCEL_S", 5.0 if prompt == "[wait]" else 0.05)
     monkeypatch.setattr("rejoinder.user_code.line_process.LONGEST_LINE", 1 << 20)
+    place = desk.at()
 
     async def use(driver: AcpDriver) -> None:
         await driver.ask("hello", Clock())
@@ -286,15 +256,15 @@ def test_turns_that_end_badly(
         with pytest.raises(ProviderError) as caught:
             await driver.ask(prompt, Clock(until, silence_s))
         assert (caught.value.type, str(caught.value)) == (type, words)
-        desk.refuse_processes()
+        assert place.processes() == []
         with pytest.raises(ProviderError, match="has ended before"):
             await driver.ask("hello", Clock())
 
-    desk.drive(desk.driver(), use)
+    _use(place, use)
     assert ("cancel" in [line["role"] for line in desk.history()]) == (prompt == "[wait]")
 
 
-def test_close_ends_a_turn_that_is_under_way(desk: Desk) -> None:
+def test_close_ends_a_turn_that_is_under_way(desk: AcpDesk) -> None:
     async def use(driver: AcpDriver) -> None:
         asking = asyncio.ensure_future(driver.ask("[silence]", Clock()))
         while not desk.history():
@@ -303,38 +273,29 @@ def test_close_ends_a_turn_that_is_under_way(desk: Desk) -> None:
         with pytest.raises(ProviderError):
             await asking
 
-    desk.drive(desk.driver(), use)
+    _use(desk.at(), use)
 
 
-def test_what_an_agent_leaves_behind_is_ended(desk: Desk) -> None:
+def test_what_an_agent_leaves_behind_is_ended(desk: AcpDesk) -> None:
     """Outside of its process group, too; and agents that do not leave when their input ends."""
     desk.talk("[linger]")
     desk.talk("[linger]", like="gemini")
 
 
-def test_a_program_that_is_not_there(desk: Desk) -> None:
-    error = desk.fail("hello", command=["copilot", "--acp"], variables={"PATH": "/nowhere"})
-    assert str(error) == "there is no program `copilot`; to get it: `npm install -g @github/copilot`"
+def test_a_program_that_is_not_there(desk: AcpDesk) -> None:
+    error = desk.fail("hello", like="copilot", executable=None, command=["no-copilot"])
+    assert str(error) == "the agent cannot be started: there is no program `no-copilot`"
     assert error.ends_target
-    assert str(desk.fail("hello", command=["./none"])) == "there is no program `./none`"
-    with pytest.raises(UsageError, match="needs a `command`"):
-        desk.talk("hello", command=None)
+    here = desk.at("copilot")
+    here.environment["PATH"] = "/nowhere"
+    error = here.fail("hello", executable=None, command=None)
+    assert "there is no program `copilot`; install it by `npm install -g @github/copilot`" in str(error)
+    assert error.ends_target
+    with pytest.raises(UsageError, match="needs `command`"):
+        desk.talk("hello", executable=None, command=None)
 
 
-def test_another_executable_of_a_known_agent(desk: Desk) -> None:
-    target = Target(name="agent", provider="copilot", settings={"executable": "./mine"})
-    seat = desk.driver()._seat  # pyright: ignore[reportPrivateUsage]
-    error = _error_of(desk, AcpDriver(AGENTS["copilot"], Settings(target, {}), seat))
-    assert str(error) == "there is no program `./mine`; to get it: `npm install -g @github/copilot`"
-
-
-def _error_of(desk: Desk, driver: AcpDriver) -> ProviderError:
-    with pytest.raises(ProviderError) as caught:
-        desk.drive(driver, lambda driver: _ask_all(driver, ("hello",)))
-    return caught.value
-
-
-def test_mode_model_and_options(desk: Desk) -> None:
+def test_mode_model_and_options(desk: AcpDesk) -> None:
     (turn,) = desk.talk("hello", like="opencode", model="model-2", mode="plan")
     assert turn.model == "model-2"
     (turn,) = desk.talk("hello", like="opencode", config={"model": "model-2"})
@@ -356,22 +317,22 @@ def test_mode_model_and_options(desk: Desk) -> None:
         (
             "opencode",
             {"model": "m"},
-            "the agent says to `session/set_config_option`: Invalid params: no such value",
+            "Invalid params: no such value (`session/set_config_option`)",
         ),
-        ("plain", {"auth_method": "m"}, "the agent says to `authenticate`: Method not found"),
+        ("plain", {"auth_method": "m"}, "Method not found (`authenticate`)"),
         ("gemini", {"auth_method": "other"}, "its ways to log in (`auth_method`): oauth-personal, gemini-api-key"),
     ],
 )
-def test_settings_that_an_agent_refuses(desk: Desk, like: str, settings: Any, words: str) -> None:
+def test_settings_that_an_agent_refuses(desk: AcpDesk, like: str, settings: Any, words: str) -> None:
     error = desk.fail("hello", like=like, **settings)
     assert words in str(error)
     assert error.ends_target
 
 
-def test_a_session_goes_on_in_another_process(desk: Desk) -> None:
+def test_a_session_goes_on_in_another_process(desk: AcpDesk) -> None:
     """What an agent repeats of it is not said anew; costs of before are not those of the turn."""
     for like in ("claude-agent-acp", "copilot", "gemini"):
-        here = Desk(desk.home / like)
+        here = AcpDesk(desk.home / like)
         (turn,) = here.talk("hello", like=like)
         (turn,) = here.talk("again", like=like, continues=turn.session)
         assert turn.text == "turn 2: done"
@@ -482,7 +443,7 @@ def test_whatever_an_agent_writes_ends_in_a_turn_or_one_error(greeted: int, said
             await driver.close()
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(acp, "LineProcess", lambda *_, **__: process)
+        patched.setattr(commands, "LineProcess", lambda *_, **__: process)
         try:
             turn = asyncio.run(ask())
         except ProviderError as error:

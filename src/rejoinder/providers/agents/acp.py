@@ -10,12 +10,13 @@ from rejoinder.providers.agents.acp_agents import UNKNOWN, Accounts, Manner, man
 from rejoinder.providers.agents.acp_opening import Opening, Session
 from rejoinder.providers.agents.acp_settings import Wanted, read_wanted
 from rejoinder.providers.agents.acp_turn import Turn
-from rejoinder.providers.agents.acp_wire import RpcError, Wire, as_mapping, as_text
+from rejoinder.providers.agents.acp_wire import RpcError, Wire, as_mapping
+from rejoinder.providers.agents.commands import start
 from rejoinder.providers.agents.driver import AgentTurn, Clock, Seat, agent_error
+from rejoinder.providers.agents.streamed import failed, text_at
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.settings import Settings
-from rejoinder.user_code.line_process import LineFault, LineProcess
-from rejoinder.user_code.programs import ProcessFault
+from rejoinder.user_code.line_process import LineFault
 
 if TYPE_CHECKING:
     from rejoinder.providers.agents.kinds import AgentKind
@@ -67,7 +68,7 @@ class AcpDriver:
         wire = self._wire = self._start()
         opening = Opening(wire, self._wanted, self._seat, clock)
         info = await opening.introduce()
-        name = as_text(as_mapping(info.get("agentInfo")).get("name"))
+        name = text_at(info, "agentInfo", "name")
         known = manner_of(name)
         self._manner = self._manner if known is UNKNOWN else known
         session = await opening.begin(info, self._manner)
@@ -76,18 +77,11 @@ class AcpDriver:
         return session
 
     def _start(self) -> Wire:
-        wanted, manner = self._wanted, self._manner
-        environment = {**manner.variables, **self._seat.environment}
-        if wanted.model and manner.model_variable:
-            environment[manner.model_variable] = wanted.model
-        try:
-            process = LineProcess(
-                wanted.words, self._seat.workspace, environment, called="the agent", owner=self._seat.owner
-            )
-        except ProcessFault as fault:
-            hint = f"; to get it: `{manner.source}`" if manner.source else ""
-            raise agent_error(f"{fault}{hint}", ends_target=True) from None
-        return Wire(process, self._client)
+        manner, seat = self._manner, self._seat
+        variables = {name: value for name, value in manner.variables.items() if name not in seat.environment}
+        if self._wanted.model and manner.model_variable:
+            variables[manner.model_variable] = self._wanted.model
+        return Wire(start(self._wanted.words, seat, "the agent", variables), self._client)
 
     async def _play(self, session: Session, prompt: str, clock: Clock, notes: tuple[str, ...] = ()) -> AgentTurn:
         wire = self._wire
@@ -99,7 +93,7 @@ class AcpDriver:
         try:
             answer = await wire.call("session/prompt", {"sessionId": session.id, "prompt": blocks}, clock)
         except RpcError as error:
-            raise agent_error(f"the agent says: {error}") from None
+            raise failed(str(error), status=error.status) from None
         except LineFault as fault:
             if fault.kind != "crash":
                 await self._cancel(wire, session)
@@ -119,14 +113,14 @@ class AcpDriver:
 
     def _read(self, session: Session, turn: Turn, answer: Mapping[str, Any], notes: tuple[str, ...]) -> AgentTurn:
         """Raises ProviderError where a turn that ended by the protocol is an error all the same."""
-        calls, messages, reason = turn.tool_calls(), turn.messages, as_text(answer.get("stopReason")) or None
+        calls, messages, reason = turn.tool_calls(), turn.messages, text_at(answer, "stopReason") or None
         accounts = self._client.accounts
         usage = accounts.tokens(answer, used_tools=bool(calls))
         if reason == "cancelled" and not turn.was_denied:
             raise agent_error("the agent cancelled the turn by itself")
         if reason in ("end_turn", None):
             if self._manner.error and messages and messages[-1].startswith(self._manner.error):
-                raise agent_error(f"the agent says: {messages[-1].strip()}")
+                raise failed(messages[-1].strip())
             if not messages and not calls:
                 raise agent_error("the agent ended its turn without a word")
         return AgentTurn(

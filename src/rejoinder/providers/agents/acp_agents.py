@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder.model import NO_USAGE, Usage
-from rejoinder.providers.agents.acp_wire import as_items, as_mapping, as_text
+from rejoinder.providers.agents.acp_wire import as_mapping
+from rejoinder.providers.agents.streamed import at, count_at, list_at, money_at, text_at
 
 Counts: TypeAlias = Literal["turn", "process", "last call"]
 """What an agent's `usage` counts: the turn; all turns since the process was started; the last call of its model."""
@@ -18,8 +19,6 @@ Counts: TypeAlias = Literal["turn", "process", "last call"]
 class Manner(Struct, frozen=True, kw_only=True):
     """How an agent differs from what the protocol says."""
 
-    source: str = ""
-    """Where to get it."""
     counts: Counts = "turn"
     takes_programs: bool = True
     """Does it take MCP servers that are programs?"""
@@ -37,25 +36,24 @@ class Manner(Struct, frozen=True, kw_only=True):
     """Where it reads its model from, if it offers no choice in the session."""
 
 
-_NPM = "npm install -g "
 UNKNOWN = Manner()
 _MANNERS = {
-    "claude-agent-acp": Manner(source=f"{_NPM}@agentclientprotocol/claude-agent-acp"),
+    "claude-agent-acp": Manner(
+        warnings=('**MCP server "',),
+    ),
     "codex-acp": Manner(
-        source=f"{_NPM}@zed-industries/codex-acp",
         warnings=("Model metadata for ",),
         full_mode="full-access",
     ),
     "copilot": Manner(
-        source=f"{_NPM}@github/copilot",
         counts="process",
         takes_programs=False,
         error="Error:",
+        warnings=("Info: ",),
         model_variable="COPILOT_MODEL",
     ),
-    "gemini": Manner(source=f"{_NPM}@google/gemini-cli", logins={"GEMINI_API_KEY": "gemini-api-key"}),
+    "gemini": Manner(logins={"GEMINI_API_KEY": "gemini-api-key"}),
     "opencode": Manner(
-        source=f"{_NPM}opencode-ai",
         counts="last call",
         variables={"OPENCODE_PERMISSION": '{"edit":"ask","bash":"ask","webfetch":"ask","external_directory":"ask"}'},
     ),
@@ -92,9 +90,8 @@ class Accounts:
 
     def hear(self, update: Mapping[str, Any]) -> None:
         """Take a `usage_update`: the cost in it is that of the session."""
-        cost = as_mapping(update.get("cost"))
-        amount = _amount(cost.get("amount"))
-        if as_text(cost.get("currency")).upper() == "USD" and amount is not None:
+        amount = money_at(update, "cost", "amount")
+        if text_at(update, "cost", "currency").upper() == "USD" and amount is not None:
             self._told_cost = amount
 
     def cost(self) -> float | None:
@@ -106,38 +103,27 @@ class Accounts:
     def tokens(self, answer: Mapping[str, Any], *, used_tools: bool) -> Usage:
         """Of this turn, by the answer to its prompt."""
         told = as_mapping(answer.get("usage"))
-        if told:
-            usage = _read_usage(told)
-        else:
-            quota = as_mapping(as_mapping(answer.get("_meta")).get("quota"))
-            usage = _read_quota(as_mapping(quota.get("token_count")))
+        usage = _read_usage(told) if told else _read_quota(at(answer, "_meta", "quota", "token_count"))
         if self.counts == "process":
             before, self._tokens = self._tokens, usage
             usage = _difference(usage, before)
         elif self.counts == "last call" and used_tools and usage != NO_USAGE:  # each tool is followed by another call
-            usage = Usage(
-                usage.input_tokens,
-                usage.output_tokens,
-                usage.reasoning_tokens,
-                True,
-                usage.cached_tokens,
-                usage.cache_write_tokens,
-            )
+            usage = structs.replace(usage, approximate=True)
         return usage
 
 
 def told_model(answer: Mapping[str, Any]) -> str:
     """The model that answered, by the answer to a prompt."""
-    quota = as_mapping(as_mapping(answer.get("_meta")).get("quota"))
-    return next((as_text(used.get("model")) for used in as_items(quota.get("model_usage"))), "")
+    used = list_at(answer, "_meta", "quota", "model_usage")
+    return text_at(used[0], "model") if used else ""
 
 
 def _read_usage(told: Mapping[str, Any]) -> Usage:
     """Whether cached tokens and thoughts are counted again in the others is told by the sum of all."""
-    given, made = _count(told, "inputTokens"), _count(told, "outputTokens")
-    read, written = _count(told, "cachedReadTokens"), _count(told, "cachedWriteTokens")
-    thought = _count(told, "thoughtTokens")
-    rest = _count(told, "totalTokens") - given - made
+    given, made = count_at(told, "inputTokens"), count_at(told, "outputTokens")
+    read, written = count_at(told, "cachedReadTokens"), count_at(told, "cachedWriteTokens")
+    thought = count_at(told, "thoughtTokens")
+    rest = count_at(told, "totalTokens") - given - made
     if rest in (read + written, read + written + thought):
         given += read + written
     if thought and rest in (thought, read + written + thought):
@@ -145,8 +131,8 @@ def _read_usage(told: Mapping[str, Any]) -> Usage:
     return Usage(given, made, thought, False, read, written).possible()
 
 
-def _read_quota(told: Mapping[str, Any]) -> Usage:
-    return Usage(_count(told, "input_tokens"), _count(told, "output_tokens")).possible()
+def _read_quota(told: Any) -> Usage:
+    return Usage(count_at(told, "input_tokens"), count_at(told, "output_tokens")).possible()
 
 
 def _difference(usage: Usage, before: Usage) -> Usage:
@@ -161,13 +147,3 @@ def _difference(usage: Usage, before: Usage) -> Usage:
         max(usage.cached_tokens - before.cached_tokens, 0),
         max(usage.cache_write_tokens - before.cache_write_tokens, 0),
     )
-
-
-def _count(told: Mapping[str, Any], name: str) -> int:
-    value = told.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
-
-
-def _amount(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and 0 <= value < 1e9 else None

@@ -15,9 +15,9 @@ from rejoinder.providers.agents.acp_wire import (
     Wire,
     as_items,
     as_mapping,
-    as_text,
 )
 from rejoinder.providers.agents.driver import Clock, Seat, agent_error
+from rejoinder.providers.agents.streamed import at, failed, text_at
 
 START_S = 120.0
 """The longest that an agent may take for each step until its session is there."""
@@ -68,7 +68,7 @@ class Opening:
         place = {"cwd": str(self._seat.workspace.absolute()), "mcpServers": servers}
         if self._seat.continues is None:
             state = await self._new(place, info, manner)
-            id = as_text(state.get("sessionId"))
+            id = text_at(state, "sessionId")
         else:
             id = self._seat.continues
             state = await self._go_on({"sessionId": id, **place}, info)
@@ -76,11 +76,11 @@ class Opening:
             raise agent_error("the agent began no session")
         state = await self._adapt(id, state, manner)
         agent = as_mapping(info.get("agentInfo"))
-        who = f"{as_text(agent.get('name'))} {as_text(agent.get('version'))}".strip()
+        who = f"{text_at(agent, 'name')} {text_at(agent, 'version')}".strip()
         return Session(id, _current_model(state), (who,) if who else ())
 
     def _servers(self, info: Mapping[str, Any], manner: Manner) -> list[Mapping[str, Any]]:
-        can = as_mapping(as_mapping(info.get("agentCapabilities")).get("mcpCapabilities"))
+        can = as_mapping(at(info, "agentCapabilities", "mcpCapabilities"))
         for server in self._wanted.servers:
             if server.command and not manner.takes_programs:
                 what = "is a program, and this agent takes MCP servers by `url` only"
@@ -99,11 +99,11 @@ class Opening:
             return await self._wire.call("session/new", place, self._patience())
         except RpcError as error:
             if error.code != AUTHENTICATION_REQUIRED:
-                raise agent_error(f"the agent says: {error}") from None
+                raise failed(str(error)) from None
             if method is None or self._wanted.auth_method:
-                offered = ", ".join(as_text(one.get("id")) for one in as_items(info.get("authMethods")))
+                offered = ", ".join(text_at(one, "id") for one in as_items(info.get("authMethods")))
                 raise agent_error(
-                    f"the agent says: {error}; its ways to log in (`auth_method`): {offered or 'none'}",
+                    f"{error}; its ways to log in (`auth_method`): {offered or 'none'}",
                     ends_target=True,
                 ) from None
         await self._call("authenticate", {"methodId": method}, settles=True)
@@ -134,15 +134,15 @@ class Opening:
         return state
 
     async def _set_mode(self, id: str, state: Mapping[str, Any], mode: str) -> Mapping[str, Any]:
-        modes = as_items(as_mapping(state.get("modes")).get("availableModes"))
+        modes = as_items(at(state, "modes", "availableModes"))
         if not modes and (option := _option(state, "mode")):
             return await self._set_option(id, option, mode)
         for known in modes:
-            own = as_text(known.get("id"))
+            own = text_at(known, "id")
             if mode in (own, own.rpartition("#")[2], known.get("name")):  # ids may be addresses
                 await self._call("session/set_mode", {"sessionId": id, "modeId": own}, settles=True)
                 return {}
-        names = ", ".join(as_text(known.get("id")) for known in modes)
+        names = ", ".join(text_at(known, "id") for known in modes)
         raise agent_error(f"the agent has no mode `{mode}`; it offers {names or 'none'}", ends_target=True)
 
     async def _set_model(self, id: str, state: Mapping[str, Any], model: str, manner: Manner) -> Mapping[str, Any]:
@@ -170,7 +170,7 @@ class Opening:
         try:
             return await self._wire.call(method, params, self._patience())
         except RpcError as error:
-            raise agent_error(f"the agent says to `{method}`: {error}", ends_target=settles) from None
+            raise agent_error(f"{error} (`{method}`)", ends_target=settles) from None
 
     def _patience(self) -> Clock:
         bound = asyncio.get_running_loop().time() + START_S
@@ -182,12 +182,12 @@ def _option(state: Mapping[str, Any], category: str) -> str | None:
     """The option by which a session's mode or model is chosen."""
     for option in as_items(state.get("configOptions")):
         if category in (option.get("category"), option.get("id")):
-            return as_text(option.get("id")) or None
+            return text_at(option, "id") or None
     return None
 
 
 def _current_model(state: Mapping[str, Any]) -> str:
     for option in as_items(state.get("configOptions")):
         if "model" in (option.get("category"), option.get("id")):
-            return as_text(option.get("currentValue"))
-    return as_text(as_mapping(state.get("models")).get("currentModelId"))
+            return text_at(option, "currentValue")
+    return text_at(state, "models", "currentModelId")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from rejoinder.providers.agents.commands import added_words, command_of
 from rejoinder.providers.agents.mcp_servers import McpServer, read_mcp_servers
 from rejoinder.providers.agents.permissions import Permissions, read_permissions
 from rejoinder.providers.settings import Settings
@@ -35,7 +35,7 @@ def read_wanted(kind: AgentKind, settings: Settings) -> Wanted:
     if not isinstance(config, Mapping):
         raise settings.error("has a `config` that is no mapping of the agent's options to values")
     return Wanted(
-        words=_words(kind, settings),
+        words=command_of(kind, settings) + added_words(settings),
         permissions=read_permissions(settings),
         servers=read_mcp_servers(settings),
         auth_method=settings.text("auth_method"),
@@ -43,18 +43,6 @@ def read_wanted(kind: AgentKind, settings: Settings) -> Wanted:
         model=settings.text("model"),
         config={str(id): value for id, value in config.items()},
     )
-
-
-def _words(kind: AgentKind, settings: Settings) -> tuple[str, ...]:
-    command, executable = settings.values.get("command"), settings.text("executable")
-    if isinstance(command, str):
-        command = shlex.split(command)
-    words = tuple(str(word) for word in command or kind.command)
-    if executable and not command:
-        words = (executable, *words[1:])
-    if not words:
-        raise settings.error("needs a `command`", "Write the words that start the agent: `command: [my-agent, --acp]`.")
-    return words
 
 
 def as_acp_server(server: McpServer) -> Mapping[str, Any]:

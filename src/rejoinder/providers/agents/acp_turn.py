@@ -9,14 +9,17 @@ from typing import Any
 import msgspec
 
 from rejoinder.model import ToolCall
-from rejoinder.providers.agents.acp_wire import as_items, as_mapping, as_text
+from rejoinder.providers.agents.acp_wire import as_items, as_mapping
 from rejoinder.providers.agents.permissions import Permissions
+from rejoinder.providers.agents.streamed import text_at
 from rejoinder.user_code.line_process import LineFault
 
 MOST_SAID = 32 << 20
 """Characters of a turn: one who says more is ended."""
 _ALLOWING = ("allow_once", "allow_always")
 _REJECTING = ("reject_once", "reject_always")
+_OUTPUTS = ("aggregated_output", "output", "content", "message")
+"""Where an output that is no text has its text."""
 _CANCELLED = {"outcome": {"outcome": "cancelled"}}
 
 
@@ -67,7 +70,7 @@ class Turn:
         elif kind == "agent_thought_chunk":
             self._thoughts.append(self._counted(_block_text(update.get("content"))))
         elif kind in ("tool_call", "tool_call_update"):
-            id = as_text(update.get("toolCallId"))
+            id = text_at(update, "toolCallId")
             if kind == "tool_call_update" and id in self._earlier and id not in self._calls:
                 return  # something that went on in the background
             self._counted(self._call(id).take(update))
@@ -79,9 +82,9 @@ class Turn:
     def permit(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """The answer to a request for permission: by the kind of the tool, and by the kind of the options."""
         asked = as_mapping(params.get("toolCall"))
-        call = self._call(as_text(asked.get("toolCallId")))
+        call = self._call(text_at(asked, "toolCallId"))
         call.fill(asked)
-        allowed = self._permissions.allows(as_text(asked.get("kind")) or call.kind or "other")
+        allowed = self._permissions.allows(text_at(asked, "kind") or call.kind or "other")
         option = _option(params, _ALLOWING) if allowed else None
         call.denied = option is None
         if option is None:
@@ -123,13 +126,13 @@ class _Call:
 
     def take(self, update: Mapping[str, Any]) -> str:
         """What it brought so far, if the update says so."""
-        self._title = as_text(update.get("title")) or self._title
-        self.kind = as_text(update.get("kind")) or self.kind
+        self._title = text_at(update, "title") or self._title
+        self.kind = text_at(update, "kind") or self.kind
         if update.get("rawInput") is not None:
             self._arguments = _json(update["rawInput"])
         result = _result(update)
         self._result = self._result if result is None else result
-        self._status = as_text(update.get("status")) or self._status
+        self._status = text_at(update, "status") or self._status
         if self._status in ("completed", "failed") and self._duration_s is None:
             self._duration_s = max(time.monotonic() - self._started, 0.0)
         return result or ""
@@ -137,8 +140,8 @@ class _Call:
     def fill(self, asked: Mapping[str, Any]) -> None:
         """Take what a request for permission says where no update has: some agents tell of a call only there, others
         write something else in it."""
-        self._title = self._title or as_text(asked.get("title"))
-        self.kind = self.kind or as_text(asked.get("kind"))
+        self._title = self._title or text_at(asked, "title")
+        self.kind = self.kind or text_at(asked, "kind")
         if not self._arguments and asked.get("rawInput") is not None:
             self._arguments = _json(asked["rawInput"])
 
@@ -173,7 +176,10 @@ def _result(update: Mapping[str, Any]) -> str | None:
     if isinstance(output, list) and (text := _joined(output)):
         return text
     shown = _joined(block.get("content") or block for block in as_items(update.get("content")))
-    return shown or (None if output is None else _json(output))
+    if shown or output is None:
+        return shown or None
+    texts = (text_at(output, key) for key in _OUTPUTS)
+    return next(filter(None, texts), None) or _json(output)
 
 
 def _joined(blocks: Any) -> str:
@@ -182,16 +188,14 @@ def _joined(blocks: Any) -> str:
 
 def _block_text(block: Any) -> str:
     """The text of a block of content; of a link its address, of a change to a file the file."""
-    block = as_mapping(block)
-    resource = as_mapping(block.get("resource"))
-    if block.get("type") == "diff":
-        return as_text(block.get("path"))
-    return as_text(block.get("text")) or as_text(resource.get("text")) or as_text(block.get("uri"))
+    if text_at(block, "type") == "diff":
+        return text_at(block, "path")
+    return text_at(block, "text") or text_at(block, "resource", "text") or text_at(block, "uri")
 
 
 def _plan(update: Mapping[str, Any]) -> str:
     entries = as_items(update.get("entries"))
-    return "plan: " + "; ".join(f"{as_text(one.get('content'))} ({as_text(one.get('status'))})" for one in entries)
+    return "plan: " + "; ".join(f"{text_at(one, 'content')} ({text_at(one, 'status')})" for one in entries)
 
 
 def _json(value: Any) -> str:

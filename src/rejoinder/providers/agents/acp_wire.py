@@ -9,11 +9,13 @@ from typing import Any, Protocol
 import msgspec
 
 from rejoinder.providers.agents.driver import Clock
+from rejoinder.providers.agents.streamed import text_at, text_of
 from rejoinder.user_code.line_process import LineFault, LineProcess
 
 AUTHENTICATION_REQUIRED = -32000
 _METHOD_NOT_FOUND = -32601
 _LONGEST_WORDS = 2_000
+_EMPTY_WORDS = "Internal error: "
 _DETAILS = ("message", "details", "detail", "error")
 
 
@@ -23,6 +25,11 @@ class RpcError(Exception):
     def __init__(self, code: int, words: str) -> None:
         super().__init__(words)
         self.code = code
+
+    @property
+    def status(self) -> int | None:
+        """Some have the HTTP status of their model's answer in place of a code of the protocol."""
+        return self.code if 400 <= self.code < 600 else None
 
 
 class Listener(Protocol):
@@ -114,23 +121,15 @@ def as_items(value: Any) -> list[Mapping[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def as_text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def _read_error(error: Any) -> RpcError:
     """Agents put what their model's provider said in `data`, or as JSON in the message."""
     said = as_mapping(error)
     code, data = said.get("code"), said.get("data")
-    message = _inner(as_text(said.get("message")) or as_text(error))
-    details = data if isinstance(data, str) else next(filter(None, (_detail(data, key) for key in _DETAILS)), "")
-    details = _inner(details)
+    message = _inner(text_at(said, "message") or text_of(error))
+    details = _inner(text_of(data) or next(filter(None, (text_at(data, key) for key in _DETAILS)), ""))
     words = ": ".join(dict.fromkeys(part.strip() for part in (message, details) if part.strip()))
+    words = words.removeprefix(_EMPTY_WORDS) or words
     return RpcError(code if isinstance(code, int) else 0, (words or "an error without words")[:_LONGEST_WORDS])
-
-
-def _detail(data: Any, key: str) -> str:
-    return as_text(as_mapping(data).get(key))
 
 
 def _inner(text: str) -> str:
@@ -141,4 +140,4 @@ def _inner(text: str) -> str:
         said = as_mapping(msgspec.json.decode(text))
     except (msgspec.DecodeError, RecursionError):
         return text
-    return as_text(as_mapping(said.get("error")).get("message")) or as_text(said.get("message")) or text
+    return text_at(said, "error", "message") or text_at(said, "message") or text
