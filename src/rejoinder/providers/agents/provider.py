@@ -56,6 +56,9 @@ class AgentProvider:
         self._find_own_files()
         self._exchange = exchange
         self._environment = read_environment(Path(folders[0]), Path(folders[-1]), Path.cwd())
+        for name in self._kind.keys:
+            if self._environment.get(name):
+                exchange.secret_finder.add(self._environment[name], f"env {name}")
         self._owner = str(uuid4())
         self._guard: Guard | None = None
         self._open: dict[str, _Conversation] = {}

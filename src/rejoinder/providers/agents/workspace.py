@@ -58,6 +58,8 @@ def remove_scratch_of(run: str) -> None:
             is_old = folder.stat().st_mtime < time.time() - OLD_S
             if is_old or (folder / "run").read_text(encoding="utf-8") == run:
                 drop(folder)
+    with suppress(OSError):  # others' are there
+        root().rmdir()
 
 
 class _Seen(Struct, frozen=True, array_like=True):
