@@ -122,7 +122,7 @@ class AgentProvider:
             conversation.scratch.remove()
         if self._guard is not None:
             self._guard.close()
-            await asyncio.to_thread(remove_scratch_of, self._exchange.workspaces.run)
+        await asyncio.to_thread(remove_scratch_of, self._exchange.workspaces.run)
 
     async def _begin(self, request: Request) -> tuple[_Conversation, str]:
         """A conversation, and the text of its next turn."""

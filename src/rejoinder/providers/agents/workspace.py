@@ -41,9 +41,13 @@ _PASSED_OVER = frozenset({".git", "__pycache__", "node_modules", ".venv", ".rejo
 """Folders that are no part of what an agent has written."""
 
 
+def _root() -> Path:
+    return Path(tempfile.gettempdir()) / f"rejoinder-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
+
+
 def root() -> Path:
     """The folder of all scratch folders of this user. Raises ProviderError where it belongs to somebody else."""
-    folder = Path(tempfile.gettempdir()) / f"rejoinder-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
+    folder = _root()
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or (hasattr(os, "getuid") and found.st_uid != os.getuid()):
@@ -53,13 +57,13 @@ def root() -> Path:
 
 def remove_scratch_of(run: str) -> None:
     """Remove what a run has left: of conversations that were over when it was killed, and all that is old."""
-    for folder in root().iterdir():
+    for folder in _root().iterdir() if _root().is_dir() else ():
         with suppress(OSError):
             is_old = folder.stat().st_mtime < time.time() - OLD_S
             if is_old or (folder / "run").read_text(encoding="utf-8") == run:
                 drop(folder)
     with suppress(OSError):  # others' are there
-        root().rmdir()
+        _root().rmdir()
 
 
 class _Seen(Struct, frozen=True, array_like=True):
@@ -98,9 +102,10 @@ class Scratch:
     def make(self, run: str) -> None:
         """Empty folders, whatever was there."""
         self.remove()
-        for folder in (self.home, self.temporary, self.workspace):
-            folder.mkdir(parents=True, mode=0o700)
+        self.path.mkdir(mode=0o700)
         (self.path / "run").write_text(run, encoding="utf-8")
+        for folder in (self.home, self.temporary, self.workspace):
+            folder.mkdir(mode=0o700)
 
     def copy_folder(self, template: Path) -> None:
         shutil.copytree(template, self.workspace, symlinks=True, dirs_exist_ok=True, ignore_dangling_symlinks=True)
@@ -169,9 +174,9 @@ class Scratch:
         changes = self.changed()
         named = 0
         for name, how in changes.items():
-            text = self._diff_of(name, how) if left > 0 else f"{how} {name}\n"
+            text = self._diff_of(name, how)
             if len(text) > left:
-                text = f"{how} {name} (too much to be shown)\n"
+                text = f"Lines of {name} ({how}) are left out\n"
                 named += 1
             if named > MOST_NAMED:
                 parts.append(f"... and {len(changes) - len(parts)} more files\n")
@@ -244,7 +249,8 @@ class Scratch:
             return f"Binary file {name} {how}\n"
         names = ("/dev/null" if how == "added" else f"a/{name}"), ("/dev/null" if how == "deleted" else f"b/{name}")
         lines = unified_diff(old or [], new or [], *names)
-        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+        text = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+        return text or f"Empty file {name} {how}\n"
 
 
 def drop(folder: Path) -> None:
