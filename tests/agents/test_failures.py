@@ -60,7 +60,7 @@ def test_a_killed_prompt_stays_in_the_session_that_is_taken_up(tmp_path: Path, a
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        assert desk.processes() == []
+        await desk.see_none_left()
         assert first.session
         return first.session
 

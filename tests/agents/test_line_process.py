@@ -28,6 +28,6 @@ def test_the_pipes_of_a_program_that_ended_are_not_waited_for(tmp_path: Path, mo
             assert process.exit_code == 3
             assert str(process.ended()) == "it ended with exit code 3"
             await process.close(grace_s=60)
-        assert desk.processes() == []
+        await desk.see_none_left()
 
     asyncio.run(read())
