@@ -7,13 +7,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 DEMO := .venv-demo/installed
 INSPECT := .venv-inspect/installed
+AGENTS := .agents/installed
 # Tests wait for servers and processes as well as they compute: three for two cores.
 WORKERS := $(shell $(PYTHON) -c 'import os; print(max(2, (os.cpu_count() or 2) * 3 // 2))' 2>/dev/null || echo 2)
 
 # Some machines forbid Python to keep what it has compiled; each test would then compile the tool anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo check test test-long test-pythons compiled pytest lint types imports docs screens bench clean
+.PHONY: demo check test test-long test-agents test-pythons compiled pytest lint types imports docs screens bench clean
 
 demo: $(DEMO)
 	@.venv-demo/bin/python scripts/demo.py
@@ -22,7 +23,7 @@ demo: $(DEMO)
 # examples. Lint and types are checked beside the tests: together they take less than a minute on two cores.
 check: compiled
 	@($(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && $(BIN)/pyright) >$(VENV)/check.log 2>&1 & rest=$$!; \
-	  MOST_EXAMPLES=20 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --first 1 --hypothesis-profile=quick -m "not slow and not long"; tests=$$?; \
+	  MOST_EXAMPLES=20 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --first 1 --hypothesis-profile=quick -m "not slow and not long and not agents"; tests=$$?; \
 	  wait $$rest || { cat $(VENV)/check.log; tests=1; }; \
 	  [ $$tests = 0 ] || exit $$tests
 	@echo "Left to make test: further cases of parametrised tests, and what is marked slow in:"
@@ -35,10 +36,20 @@ compiled: $(STAMP)
 	@$(BIN)/python -m compileall -q src
 
 pytest: compiled
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not long"
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not long and not agents"
 
 test-long: compiled $(INSPECT)
 	$(BIN)/python -m pytest -q -n auto -m long
+
+# The real agents, at pinned versions, against a model on loopback. It needs npm and, once, the network; 1 GB on the disk.
+test-agents: compiled $(AGENTS)
+	$(BIN)/python -m pytest -q -m agents tests/agents
+
+$(AGENTS): scripts/agents/package.json
+	@mkdir -p .agents
+	@cp scripts/agents/package.json .agents/
+	npm install --prefix .agents --no-audit --no-fund --loglevel=error
+	@touch $@
 
 # The tests with every Python from 3.11 on that is found, each in an environment of its own.
 test-pythons:

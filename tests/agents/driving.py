@@ -82,7 +82,7 @@ class Desk:
     def use(self, driver: Driver, work: Callable[[Driver], Awaitable[Any]]) -> Any:
         async def whole() -> Any:
             try:
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     return await work(driver)
             finally:
                 await driver.close()
