@@ -15,6 +15,7 @@ from rejoinder.providers.agents.driver import Clock, Driver
 
 from .driving import Desk
 
+pytestmark = pytest.mark.slow
 CALL = pytest.approx(0.000489)
 TWO_CALLS = pytest.approx(2 * 0.000489)
 IS_ROOT = os.geteuid() == 0

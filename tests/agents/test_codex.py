@@ -16,6 +16,8 @@ from rejoinder.providers.agents.driver import Clock, Driver
 
 from .driving import Desk
 
+pytestmark = pytest.mark.slow
+
 
 def _words(text: str) -> list[str]:
     return json.loads(text.partition(": ")[2])

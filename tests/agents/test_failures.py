@@ -14,6 +14,7 @@ from rejoinder.user_code import line_process, programs
 
 from .driving import Desk, silent, soon
 
+pytestmark = pytest.mark.slow
 AGENTS = ("claude", "codex", "pi")
 every_agent = pytest.mark.parametrize("agent", AGENTS)
 

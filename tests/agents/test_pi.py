@@ -11,6 +11,7 @@ from rejoinder.errors import UsageError
 
 from .driving import Desk
 
+pytestmark = pytest.mark.slow
 CALL = pytest.approx(0.000134)
 THREE_CALLS = pytest.approx(3 * 0.000134)
 
