@@ -124,6 +124,14 @@ def test_an_error_of_its_model(tmp_path: Path, agent: str, models: ModelServer) 
     assert str(error).startswith(f"{agent} failed: ")
     assert "made on request" in str(error)
     assert not error.ends_target
+    error = _desk(tmp_path, agent, models).fail(f"{HUMAN}[error 401]")
+    assert (error.status, error.ends_target) == (401, True)
+
+
+@every_agent
+def test_a_silent_model(tmp_path: Path, agent: str, models: ModelServer) -> None:
+    error = _desk(tmp_path, agent, models).fail(f"{HUMAN}[silence]", clock=lambda: Clock(silence_s=5))
+    assert str(error).startswith(f"{agent} printed nothing for 5 s")
 
 
 @every_agent
