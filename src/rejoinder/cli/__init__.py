@@ -13,8 +13,8 @@ def main() -> None:
         sys.stdout.write(f"rejoinder {__version__}\n")
         return
     # Modules and records are made by the thousand and million and hold few cycles; looking for some after every few
-    # hundred is a waste, and a tenth of the time to start.
-    gc.set_threshold(50_000, 20, 100)
+    # hundred is a waste, and a tenth of the time to start. The modules of a command alone make 50,000 objects.
+    gc.set_threshold(100_000, 20, 100)
     try:
         from rejoinder.cli.app import run
     except KeyboardInterrupt:  # before anything has begun
