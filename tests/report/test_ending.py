@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -105,6 +106,18 @@ def test_a_run_that_passed_ends_with_one_green_line() -> None:
     assert plain_text(lines[-1]).endswith("100% (34 to 100)")
     assert sum(piece.role == "pass" for line in lines for piece in line) == 2, "the mark and the count"
     assert not any(piece.role in ("fail", "warn", "error") for line in lines for piece in line)
+
+
+def test_the_results_are_not_read_again_where_all_passed_at_once() -> None:
+    class Unread(tuple[Result, ...]):
+        def __iter__(self) -> Iterator[Result]:
+            raise AssertionError("the summary has said it")
+
+    run = made_run([result("a"), result("b")])
+    assert shown(run=structs.replace(run, results=Unread())) == shown(run=run)
+    repeated = made_run([result("a"), result("a", trial=2)])
+    with pytest.raises(AssertionError, match="the summary has said it"):
+        shown(run=structs.replace(repeated, results=Unread()))
 
 
 def test_many_failures_are_short_and_very_many_are_counted() -> None:

@@ -211,6 +211,8 @@ def next_commands(report: RunReport) -> Commands:
         named = len(run.given_up) == 1 and not summary.passed and not summary.failed
         tried = check_target(report, run.given_up[0].target) if named else None
         return ((tried, "try one call"), *again) if tried is not None else again
+    if not summary.failed:
+        return ()
     decided = (result for result in report.results if result.counts_on(run.day))
     failed = next((result for result in decided if result.status == "failed"), None)
     return _after_failure(report, failed) if failed is not None else ()
