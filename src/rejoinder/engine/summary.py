@@ -173,7 +173,8 @@ class _Spending:
         is_billed = result.cost is not None or any(turn.unpriced is not None for turn in result.turns)
         if is_billed and _has_spent(result):
             self.paid.add(result.cost)
-        self.judge_usage += result.judge_usage
+        if result.judge_usage != NO_USAGE_RESULT:
+            self.judge_usage += result.judge_usage
         if result.judge_usage.total_tokens or result.judge_cost is not None:
             self.judge_costs.add(result.judge_cost)
         if result.user is not None:
@@ -183,7 +184,7 @@ class _Spending:
             if result.user.unpriced is not None:
                 calls = sum(turn.simulated for turn in result.turns) + (result.user.stopped_by == "word")
                 self.unpriced[result.user.unpriced] += max(1, calls)
-        for turn in (*result.turns, *([result.control] if result.control is not None else ())):
+        for turn in result.turns if result.control is None else (*result.turns, result.control):
             if turn.cost_breakdown is not None:
                 self.breakdown[0].add(turn.cost_breakdown.input)
                 self.breakdown[1].add(turn.cost_breakdown.output)
@@ -299,14 +300,16 @@ def _first_checks(result: Result, key_of: Callable[[CheckResult], _Key | None]) 
     earlier: set[_Key] = set()
     for turn in result.turns:
         keyed = [(key, check) for check in _every_check(turn.checks) if (key := key_of(check)) is not None]
-        yield from ((key, check) for key, check in keyed if key not in earlier)
-        earlier.update(key for key, _ in keyed)
+        if keyed:
+            yield from [(key, check) for key, check in keyed if key not in earlier]
+            earlier.update([key for key, _ in keyed])
 
 
 def _every_check(checks: Iterable[CheckResult]) -> Iterator[CheckResult]:
     for check in checks:
         yield check
-        yield from _every_check(check.children)
+        if check.children:
+            yield from _every_check(check.children)
 
 
 class _Cases:
@@ -316,7 +319,7 @@ class _Cases:
         self._today = today
         self._first: Result | None = None
         self._name: CaseName | None = None
-        self._statuses: Counter[Status] = Counter()
+        self._statuses: dict[Status, int] = {}
         self._spoilt = 0
         """Of the trials of this case; the others are counted by how they ended."""
         self._passed = self._failed = 0
@@ -331,19 +334,19 @@ class _Cases:
         if result.is_spoilt:
             self._spoilt += 1
         else:
-            self._statuses[result.status] += 1
+            self._statuses[result.status] = self._statuses.get(result.status, 0) + 1
 
     def end(self) -> None:
         """Judge the trials that came since the last case."""
-        first, statuses, self._first, self._statuses = self._first, self._statuses, None, Counter()
+        first, statuses, self._first, self._statuses = self._first, self._statuses, None, {}
         spoilt, self._spoilt = self._spoilt, 0
-        trials = statuses.total() - statuses["skipped"]
+        trials = sum(statuses.values()) - statuses.get("skipped", 0)
         if first is None or not trials + spoilt:
             return
         status = judge_case(statuses, first, self._today, spoilt)
         if first.quarantine is not None:
             until, reason = first.quarantine.until, first.quarantine.reason
-            passed, errors, active = statuses["passed"], statuses["error"], status == "apart"
+            passed, errors, active = statuses.get("passed", 0), statuses.get("error", 0), status == "apart"
             self.quarantined.append(
                 QuarantinedCase(first.id, first.file, first.target, until, reason, passed, trials, errors, active)
             )

@@ -504,8 +504,8 @@ class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
 
     @property
     def was_answered_back(self) -> bool:
-        """Was a follow-up sent?"""
-        return any(turn.depth for turn in self.turns)
+        """Was a follow-up sent? The first turn is none."""
+        return len(self.turns) > 1 and any(turn.depth for turn in self.turns)
 
     @property
     def has_control(self) -> bool:
