@@ -97,9 +97,10 @@ def review_case(built: Built, source: Source, suite: Suite) -> Iterator[Problem]
     case = built.rest
     if case is None or built.explains("expected_messages"):
         return
-    reference = reference_answer(expected_messages(case, suite.formatting))
-    for check in walk_case(case):
-        if isinstance(check, Compare) and not check.other_target and not other_answer(check, reference).strip():
+    compared = [check for check in walk_case(case) if isinstance(check, Compare) and not check.other_target]
+    reference = reference_answer(expected_messages(case, suite.formatting)) if compared else ""
+    for check in compared:
+        if not other_answer(check, reference).strip():
             message = "nothing to compare with: add `reply` or `reply_of`, or `expected_messages` to the case"
             yield CasePlace(case.at, built.source, source).problem("missing-field", check.at, message)
     if any(problem.severity == "error" for problem in built.problems):

@@ -12,7 +12,8 @@ import rejoinder
 from rejoinder.model import Case, Quote
 from rejoinder.project.dotenv import parse_env
 from rejoinder.project.files import Finder
-from rejoinder.suite import case_collector
+from rejoinder.suite import case_collector, cases
+from rejoinder.suite.plans import Course, read_course
 from tests.kit import Project, codes, scripted, spec
 
 OUTCOME = {"outcome": "o"}
@@ -327,6 +328,33 @@ def test_each_case_is_built_once_for_validation(project: Project, monkeypatch: p
     project.write("evals.yaml", {"cases": "rows.csv", "defaults": OUTCOME})
     assert files(project) == {"evals.yaml": []}
     assert built == ["eval-1", "eval-2"]
+
+
+def test_rows_share_what_grades_them_where_it_depends_on_none_of_them(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Any] = []
+
+    def read_one(data: Any, *rest: Any) -> Course:
+        read.append(data)
+        return read_course(data, *rest)
+
+    monkeypatch.setattr(cases, "read_course", read_one)
+
+    def load(checks: Any, *rows: Any) -> list[Any]:
+        read.clear()
+        project.write("rows.jsonl", "\n".join(map(json.dumps, rows)))
+        project.write("evals.yaml", {"target": "scripted/x", "cases": "rows.jsonl", "defaults": {"checks": checks}})
+        loaded = rejoinder.load("evals.yaml").cases
+        return [[getattr(item.check, "text", None) for item in case.level.items] for case in loaded]
+
+    plain, of_own = {"prompt": "a", "word": "1"}, {"prompt": "b", "word": "2", "checks": [{"contains": "own"}]}
+    assert load([{"contains": "x"}], plain, plain, of_own, plain) == [["x"], ["x"], ["own"], ["x"]]
+    assert len(read) == 2
+    assert load([{"contains": "{{ word }}"}], plain, {**plain, "word": "3"}) == [["1"], ["3"]]
+    told = {"prompt": "{{ word }}, really?", "checks": [{"contains": "y"}]}
+    load([{"contains": "x"}, told], plain, {**plain, "word": "3"})
+    assert len(read) == 2
 
 
 def test_broken_json_lines_are_explained(project: Project) -> None:

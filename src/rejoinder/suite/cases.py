@@ -24,7 +24,7 @@ from rejoinder.suite import templates
 from rejoinder.suite.checks import read_evaluators, read_items, read_rubrics
 from rejoinder.suite.context import SuiteContext
 from rejoinder.suite.document_paths import read_path
-from rejoinder.suite.plans import extracted_names, look_for_unreachable, opening_words, read_course
+from rejoinder.suite.plans import Course, extracted_names, look_for_unreachable, opening_words, read_course
 from rejoinder.suite.source import CasePlace, RowSource, Source
 from rejoinder.suite.text_files import NO_WORDS, in_file
 
@@ -61,8 +61,17 @@ class Draft(Struct, frozen=True):
         return source.document.place(read_path(self.place.at))[0]
 
 
+SharedCourses = dict[tuple[tuple[str, str], ...], Course]
+"""What grades the cases that say nothing of it themselves, by where all else that they have stands."""
+_OUTSIDE_COURSE = frozenset(
+    {"id", "name", "prompt", "input_messages", "expected_messages", "tags", "metadata", "vars", "conversation_id"}
+)
+"""Keys of a case that its course does not depend on."""
+
+
 class CaseBuilder:
-    def __init__(self, draft: Draft, context: SuiteContext) -> None:
+    def __init__(self, draft: Draft, context: SuiteContext, courses: SharedCourses) -> None:
+        self.courses = courses
         self.draft = draft
         self.data = draft.data
         self.context = context
@@ -96,8 +105,7 @@ class CaseBuilder:
         data, defaults, variant = self.data, self.defaults, self.context.variant
         outcome_key = next((key for key in ("outcome", "expected_outcome") if key in data), "criteria")
         prefix = _of_variant("prompt_prefix", self.texts)
-        self.texts.quoting(templates.Quotable(checks=extracted_names(data)))
-        course = read_course(data, self._items(outcome_key), defaults, self._at, self.texts)
+        course = self._course(outcome_key)
         return Case(
             id=case_id.text,
             at=self.draft.place.at,
@@ -129,6 +137,21 @@ class CaseBuilder:
             **self._trials(),
         )
 
+    def _course(self, outcome_key: str) -> Course:
+        """How the conversation goes and what judges it. It is read once for all rows of a data set that take it as it
+        stands elsewhere: without variables, and with nothing wrong in it."""
+        origins, own = self.draft.origins, self.data.keys() - self.draft.origins.keys()
+        is_shared = own <= _OUTSIDE_COURSE and self.defaults.ready_followups is None and self.draft.condition is None
+        place = tuple(origins.items())
+        if is_shared and place in self.courses:
+            return self.courses[place]
+        problems, self.texts.has_filled_in = len(self.problems), False
+        self.texts.quoting(templates.Quotable(checks=extracted_names(self.data)))
+        course = read_course(self.data, self._items(outcome_key), self.defaults, self._at, self.texts)
+        if is_shared and not self.texts.has_filled_in and len(self.problems) == problems:
+            self.courses[place] = course
+        return course
+
     def _trials(self) -> dict[str, Any]:
         """How often the case is run, how many of its trials have to pass, and until when it decides nothing."""
         data, needed = self.data, _needed(self.data, self._at("pass"), self.texts)
@@ -137,18 +160,7 @@ class CaseBuilder:
             fewer = "fewer" if repeat < needed[1] else "more"
             message = f"`repeat: {repeat}` gives {fewer} trials than `pass: {data['pass']}` is about"
             self.texts.problem("out-of-range", self._at("repeat"), message)
-        return {"repeat": repeat, "needed": needed, "quarantine": self._quarantine()}
-
-    def _quarantine(self) -> Quarantine | None:
-        data = self.data.get("quarantine")
-        if data is None:
-            return None
-        try:
-            date.fromisoformat(data["until"])
-        except ValueError:
-            message = f"there is no day `{data['until']}`; write a date as in 2026-12-31"
-            self.texts.problem("out-of-range", f"{self._at('quarantine')}.until", message)
-        return Quarantine(data["until"], self.texts.text(data["reason"], f"{self._at('quarantine')}.reason"))
+        return {"repeat": repeat, "needed": needed, "quarantine": _quarantine(data, self._at("quarantine"), self.texts)}
 
     def _items(self, outcome_key: str) -> tuple[Item, ...]:
         """Everything that grades: the suite's checks, the case's own, its evaluators, or its outcome alone."""
@@ -306,6 +318,18 @@ def _needed(data: dict[str, Any], at: str, texts: CaseTexts) -> tuple[int, int] 
     return int(least), int(of)
 
 
+def _quarantine(data: dict[str, Any], at: str, texts: CaseTexts) -> Quarantine | None:
+    written = data.get("quarantine")
+    if written is None:
+        return None
+    try:
+        date.fromisoformat(written["until"])
+    except ValueError:
+        message = f"there is no day `{written['until']}`; write a date as in 2026-12-31"
+        texts.problem("out-of-range", f"{at}.until", message)
+    return Quarantine(written["until"], texts.text(written["reason"], f"{at}.reason"))
+
+
 class CaseProblems:
     """Problems of one case. Nothing else is said about a text whose template could not be filled in."""
 
@@ -338,6 +362,8 @@ class CaseTexts:
         self.context = context
         self.finder = context.finder
         self.problems = CaseProblems(place, context.options.missing)
+        self.has_filled_in = False
+        """May a text have depended on the variables of the case?"""
         self._quotable = templates.REPLIES_ALONE
 
     def quoting(self, quotable: templates.Quotable) -> None:
@@ -361,8 +387,11 @@ class CaseTexts:
         return text or templates.write_value(value)
 
     def text(self, value: str, at: str) -> str:
-        value = templates.mark_extracted(value, self._quotable.checks) if "{{" in value else value
-        return templates.expand(value, self.scope, self.problems.reporter(at)) if "{{" in value else value
+        if "{{" not in value:
+            return value
+        self.has_filled_in = True
+        value = templates.mark_extracted(value, self._quotable.checks)
+        return templates.expand(value, self.scope, self.problems.reporter(at))
 
     def words(self, value: Any, at: str) -> str:
         """A text, or that of the file that holds it."""
@@ -372,14 +401,15 @@ class CaseTexts:
     def _written_words(self, value: Any, at: str) -> tuple[str, templates.Report]:
         """The words before variables are filled in, and what takes note of what is wrong with them."""
         report = self.problems.reporter(at)
-        if isinstance(value, str):
-            return value, report
-        file = self.text(value["file"], f"{at}.file")
-        try:
-            return self.context.files.read(file), in_file(report, file)
-        except FileFault as fault:
-            self.problems.add(fault.code, f"{at}.file", fault.message)
-            return NO_WORDS, report
+        if not isinstance(value, str):
+            file = self.text(value["file"], f"{at}.file")
+            try:
+                value, report = self.context.files.read(file), in_file(report, file)
+            except FileFault as fault:
+                self.problems.add(fault.code, f"{at}.file", fault.message)
+                value = NO_WORDS
+        self.has_filled_in = self.has_filled_in or "{{" in value
+        return value, report
 
     def follow_up(self, value: Any, at: str) -> tuple[str | Quote, ...]:
         written, report = self._written_words(value, at)
@@ -391,6 +421,7 @@ class CaseTexts:
     def judge_prompt(self, value: str, at: str) -> JudgePrompt:
         """An evaluator's prompt: a file where there is one of that name, else the text itself; and its words before
         variables are filled in. Of a file that says nothing there are no pieces, and its name is all the words."""
+        self.has_filled_in = True
         found = None if "\n" in value else self.finder.find(value)
         if found is not None and found.is_file():
             return _judge_template(self, found, value, at)
@@ -401,6 +432,7 @@ class CaseTexts:
         return templates.expand_judge_prompt(value, self.scope, self.problems.reporter(at)), value
 
     def tree(self, value: Any, at: str) -> Any:
+        self.has_filled_in = True
         return templates.expand_tree(value, self.scope, self.problems.reporter(at))
 
     def read_data(self, value: str, at: str) -> Any:

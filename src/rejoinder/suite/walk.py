@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from rejoinder.errors import UNFILLED
 from rejoinder.model import Case, Problem
 from rejoinder.project import display_path, in_quotes
-from rejoinder.suite.cases import CaseBuilder, CaseId, Draft
+from rejoinder.suite.cases import CaseBuilder, CaseId, Draft, SharedCourses
 from rejoinder.suite.context import SuiteContext
 from rejoinder.suite.datasets import TOO_DEEP, Row, read_rows, survey
 from rejoinder.suite.document_paths import DocumentPath, read_path, write_path
@@ -80,6 +80,7 @@ class Walker:
         self.defaults: dict[str, Any] = data.get("defaults", {})
         self._number = 0
         """How many cases were built."""
+        self._courses: SharedCourses = {}
 
     @property
     def streams(self) -> bool:
@@ -235,14 +236,17 @@ class Walker:
 
     def _build_all(self, draft: Draft) -> Iterator[Built]:
         """The case; a sharded task is one case for each way in which it is put."""
-        for condition in shard_conditions(draft.data) or (None,):
-            data = draft.data if condition is None else put_task(draft.data, condition)
+        conditions = shard_conditions(draft.data)
+        if not conditions:
+            yield self._build(draft)
+        for condition in conditions:
+            data = put_task(draft.data, condition)
             yield self._build(structs.replace(draft, data=data, condition=condition))
 
     def _build(self, draft: Draft) -> Built:
         self._number += 1
         source, touched = draft.place.source, draft.touched
-        builder = CaseBuilder(draft, self.context)
+        builder = CaseBuilder(draft, self.context, self._courses)
         try:
             case = builder.build(draft.default_id, self._number)
         except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
