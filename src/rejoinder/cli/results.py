@@ -13,7 +13,6 @@ from msgspec import Struct, structs
 
 from rejoinder.cli.grouping import grouped
 from rejoinder.cli.output import echo, echo_lines, form_for, look, look_options, write_machine
-from rejoinder.cli.proposals import case_again, check_target, failed_again, more_budget, run_words
 from rejoinder.engine.own_files import files_of, refuse_own_file
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.run_report import RunReport
@@ -208,6 +207,8 @@ def next_commands(report: RunReport) -> Commands:
     if run.status in ("budget", "interrupted") or (not summary.errors and again):
         return again
     if summary.errors:
+        from rejoinder.cli.proposals import check_target
+
         named = len(run.given_up) == 1 and not summary.passed and not summary.failed
         tried = check_target(report, run.given_up[0].target) if named else None
         return ((tried, "try one call"), *again) if tried is not None else again
@@ -219,6 +220,8 @@ def next_commands(report: RunReport) -> Commands:
 
 
 def _after_failure(report: RunReport, failed: Result) -> Commands:
+    from rejoinder.cli.proposals import case_again, failed_again, run_words
+
     summary, name = report.summary, run_words(report)
     if not failed.id.isprintable():  # such a command cannot be pasted
         return ((join(("rejoinder", "show", *name, "--failed")), "the whole conversations"),)
@@ -246,6 +249,8 @@ def _resuming(report: RunReport) -> Commands:
     left = summary.skipped + max(0, summary.unfinished)
     rest = f"the other {left:,}; {_asked_twice(run.in_doubt)}" if left else "go on"
     if run.status == "budget" and run.budget is not None:
+        from rejoinder.cli.proposals import more_budget
+
         return ((" ".join([resume, *more_budget(report, run.budget)]), rest),)
     if run.replay_of or run.reported.replay:
         return ()

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
-from rejoinder.cli.again import files_again, latest_run, only_failed
 from rejoinder.cli.grouping import grouped
 from rejoinder.cli.help import HelpLayout, LaidOutCommand
 from rejoinder.cli.live import live_display
@@ -62,6 +61,8 @@ class StartFrom(Struct, frozen=True, kw_only=True):
         if self.failed and self.failed_from is not None:
             raise click.UsageError("--failed means the latest run, and --failed-from names one: give one of them")
         if self.failed:
+            from rejoinder.cli.again import latest_run
+
             return latest_run(paths, trust=self.trust)
         return open_recorded(self.failed_from, trust=self.trust) if self.failed_from else None
 
@@ -183,9 +184,13 @@ def command(
         paths, folder = (folder, *paths), PROMPTS_FOLDER
     before = start.failed_run(paths)
     if before is not None:
+        from rejoinder.cli.again import files_again
+
         paths = paths or files_again(before)
     options = choice.add_to(_with_cache(options, watching=extras.watching), paths)
     if before is not None:
+        from rejoinder.cli.again import only_failed
+
         options = only_failed(before, options)
         if not options.selection.cases:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 import msgspec
@@ -13,7 +13,6 @@ from msgspec import Struct, structs
 
 from rejoinder._version import __version__
 from rejoinder.engine.calls import Source
-from rejoinder.engine.differences import Unlike, unlike
 from rejoinder.engine.embeddings import Embeddings
 from rejoinder.engine.folder import RunFolder
 from rejoinder.engine.journal import read_journal
@@ -25,6 +24,9 @@ from rejoinder.engine.summary import add_embeddings, summarise
 from rejoinder.engine.worker import Worker
 from rejoinder.errors import UsageError
 from rejoinder.model import Receipt, Suite, Summary
+
+if TYPE_CHECKING:
+    from rejoinder.engine.differences import Unlike
 
 
 class Scratch:
@@ -78,6 +80,8 @@ def different_figures(report: RunReport) -> Iterator[Unlike]:
 
     Counts have to be equal. What is computed from them is compared only where this version made it: another one may
     compute it in another way."""
+    from rejoinder.engine.differences import unlike
+
     summary, run = report.summary, report.run
     counted = summarise(report.results, structs.replace(run, duration_s=summary.duration_s))
     if run.version == __version__:

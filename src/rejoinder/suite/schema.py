@@ -191,9 +191,11 @@ def _may_be_text(rule: dict[str, Any]) -> bool:
 
 def find_violations(data: Any, kind: Kind) -> list[Violation]:
     """Every rule that the data breaks."""
-    errors = list(_validator(kind).iter_errors(data))
-    schema = schema_for(kind) if errors else {}
-    return [violation for error in errors for violation in _explain(_Fault(error, schema, data))]
+    validator = _validator(kind)
+    if validator.is_valid(data):  # as nearly all rows of a data set: a third of the time of looking for errors
+        return []
+    schema = schema_for(kind)
+    return [violation for error in validator.iter_errors(data) for violation in _explain(_Fault(error, schema, data))]
 
 
 def find_unknown_schema(data: Any, kind: Literal["suite", "targets"]) -> list[Violation]:
