@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import tempfile
 from typing import Any
 
 import msgspec
@@ -217,8 +219,10 @@ def test_rows_of_a_jsonl_file_are_cases(project: Project) -> None:
 
 @pytest.mark.parametrize("in_memory", [0, 1_000, 1 << 20])
 def test_cases_of_a_data_set_are_the_same_in_memory_and_on_the_disk(
-    in_memory: int, project: Project, monkeypatch: pytest.MonkeyPatch
+    in_memory: int, project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    folder = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
     monkeypatch.setattr(case_collector, "IN_MEMORY", in_memory)
     project.write("rows.jsonl", "\n".join(json.dumps({"n": n, "metadata": {"x": [n, 1.0, None]}}) for n in range(9)))
     project.write("evals.yaml", {"cases": "rows.jsonl", "defaults": {"prompt": "{{ n }}?", **OUTCOME}})
@@ -228,6 +232,10 @@ def test_cases_of_a_data_set_are_the_same_in_memory_and_on_the_disk(
     for _ in range(2):
         assert list(loaded) == on_disk
     assert [case.metadata["x"][0] for case in on_disk] == list(range(9))
+    assert len(list(folder.iterdir())) == (in_memory < 1 << 20)
+    del loaded
+    gc.collect()
+    assert not list(folder.iterdir())
 
 
 def test_rows_of_a_csv_file(project: Project) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from io import BytesIO
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
@@ -20,7 +21,7 @@ from rejoinder.suite.walk import Built, Walker
 Review = Callable[[Built, Source, Suite], Iterable[Problem]]
 """What another room has to say about a case, given the suite's file and the suite as far as it is known by then."""
 IN_MEMORY = 1 << 20
-"""Bytes of the cases of a data set, as JSON, that are also in memory as they are."""
+"""Bytes of the cases of a data set, as JSON, that are held in memory."""
 _Spot: TypeAlias = tuple[str, str, str, int]
 
 
@@ -124,43 +125,61 @@ def name_variant(problems: list[Problem], everywhere: set[_Spot], name: str) -> 
 
 
 class CaseStore:
-    """Cases in a temporary file, deleted with this object, that can be iterated over any number of times.
+    """Cases as JSON, that can be iterated over any number of times. Those of a small data set are in memory, and as
+    they are as well; more go to a temporary file, which is deleted with this object.
 
-    Reading them back takes a fifth of the time that building them from their rows takes. The first ones are in memory
-    as well, so that those of a small data set need not be read back.
+    Reading them back takes a fifth of the time that building them from their rows takes.
     """
 
     def __init__(self) -> None:
-        import weakref
-        from tempfile import mkstemp
-
-        descriptor, name = mkstemp(prefix="rejoinder-", suffix=".jsonl")
-        self._path = Path(name)
-        self._stream = open(descriptor, "wb", buffering=1 << 20)  # noqa: SIM115, PTH123 - closed with this object
+        self._stream: BinaryIO = BytesIO()
+        self._path: Path | None = None
+        """The file, where there is one."""
         self._encode = msgspec.json.Encoder().encode
         self._first: list[Case] = []
         self._size = 0
-        weakref.finalize(self, _delete, self._stream, self._path)
 
     def add(self, case: Case) -> None:
         line = self._encode(case) + b"\n"
-        self._stream.write(line)
         self._size += len(line)
         if self._size <= IN_MEMORY:
             self._first.append(case)
+        elif self._path is None:
+            self._path = self._move_to_file()
+        self._stream.write(line)
+
+    def _move_to_file(self) -> Path:
+        import weakref
+        from tempfile import mkstemp
+
+        in_memory = self._in_memory()
+        descriptor, name = mkstemp(prefix="rejoinder-", suffix=".jsonl")
+        path = Path(name)
+        self._stream = open(descriptor, "wb", buffering=1 << 20)  # noqa: SIM115, PTH123 - closed with this object
+        weakref.finalize(self, _delete, self._stream, path)
+        self._stream.writelines(in_memory)
+        return path
 
     def __iter__(self) -> Iterator[Case]:
         yield from self._first
-        if self._size > IN_MEMORY:
+        if self._path is not None:
             decode = msgspec.json.Decoder(Case).decode
             yield from map(decode, islice(self.lines(), len(self._first), None))
 
     def lines(self) -> Iterator[bytes]:
         """The cases as JSON, one a line."""
+        if self._path is None:
+            yield from self._in_memory()
+            return
         if not self._stream.closed:
             self._stream.close()  # all cases were added
         with self._path.open("rb", buffering=1 << 20) as stream:
             yield from stream
+
+    def _in_memory(self) -> BytesIO:
+        """What is in memory, to be read from its beginning."""
+        assert isinstance(self._stream, BytesIO)
+        return BytesIO(self._stream.getvalue())
 
 
 def _delete(stream: BinaryIO, path: Path) -> None:
