@@ -52,6 +52,8 @@ def level_score(
 ) -> float | None:
     """The weighted mean of the scores that there are; those that are not there may be worth something, too."""
     scores = [unknown if verdict.score is None else verdict.score for verdict in verdicts]
+    if len(scores) == 1 and checks[0].weight == 1.0:  # as on most levels
+        return None if scores[0] is None else float(scores[0])
     return weighted_mean(
         [(check.weight, score) for check, score in zip(checks, scores, strict=True) if score is not None]
     )

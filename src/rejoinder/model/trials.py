@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import add
 from typing import NamedTuple
 
 from rejoinder.model.results import Result
@@ -29,7 +30,7 @@ class TrialCounts(NamedTuple):
     """Those of `controlled` that passed when asked afresh."""
 
     def plus(self, other: TrialCounts) -> TrialCounts:
-        return TrialCounts(*map(int.__add__, self, other))
+        return TrialCounts(*map(add, self, other))
 
     def with_failures_of(self, some: TrialCounts) -> TrialCounts:
         """All trials, with the failures of only some of them: the others say what asking afresh would have given."""
