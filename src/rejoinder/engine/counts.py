@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest, nsmallest
 
 from rejoinder.model import Result, TurnResult
@@ -89,7 +89,7 @@ class Share:
         self._open.clear()
 
     def rate(self, errors: int = 0) -> Rate:
-        return rate_of(self._closed.elements(), errors)
+        return rate_of(self._closed, errors)
 
 
 class Trials:
@@ -120,15 +120,16 @@ class Trials:
     def rates(self) -> Rates:
         errors = sum(one.errors * cases for one, cases in self._closed.items())
         return Rates(
-            rate_of(((one.first, one.trials) for one in self._closed.elements()), errors),
-            rate_of(self._eventual().elements(), errors),
-            rate_of((one.gained, one.trials) for one in self._closed.elements()),
+            rate_of(self._cases_by(lambda one: one.first), errors),
+            rate_of(self._cases_by(lambda one: one.passed), errors),
+            rate_of(self._cases_by(lambda one: one.gained)),
         )
 
-    def _eventual(self) -> Counter[tuple[int, int]]:
+    def _cases_by(self, count: Callable[[TrialCounts], int]) -> Counter[tuple[int, int]]:
+        """How many cases have so many of some trials, and so many trials."""
         counts = Counter[tuple[int, int]]()
         for one, cases in self._closed.items():
-            counts[one.passed, one.trials] += cases
+            counts[count(one), one.trials] += cases
         return counts
 
     def net_recovery(self) -> NetRecovery | None:
@@ -150,7 +151,7 @@ class Trials:
             return None
         from rejoinder.stats import flip_rate, pass_at_k, pass_hat_k
 
-        counts = self._eventual()
+        counts = self._cases_by(lambda one: one.passed)
         most = max(trials for _, trials in counts)
         short = sorted(one for trials, named in self._named.items() if trials < least for one in named)
         names = [name for _, name in short]

@@ -177,6 +177,7 @@ def _is_next(suite: Suite, case: Case, last: tuple[str, int, str] | None) -> tup
 def pairs(suites: Iterable[Suite], selection: Selection) -> Iterator[Pair]:
     """Every selected case with each of its variants and targets."""
     taken, last, wanted = 0, None, frozenset(selection.pairs)
+    targets = tuple(dict.fromkeys(selection.targets))
     for suite in suites:
         for case in suite.cases:
             if not is_selected(case, selection):
@@ -187,7 +188,7 @@ def pairs(suites: Iterable[Suite], selection: Selection) -> Iterator[Pair]:
                 return
             if not _is_in_shard(suite, case, selection.shard):
                 continue
-            for target_name in dict.fromkeys(selection.targets) or (case.target,):
+            for target_name in targets or (case.target,):
                 pair = pair_of(suite, case, target_name)
                 if not wanted or case_name_of(pair) in wanted:
                     yield pair

@@ -50,18 +50,22 @@ def count_trial(result: Result) -> TrialCounts:
     """What one result counts."""
     if result.status == "skipped":
         return NO_TRIALS
+    passed, errors = int(result.passed), int(result.status == "error")
+    opened = int(bool(result.turns) and result.turns[0].passed and result.user is None)
+    if not result.was_answered_back:
+        return TrialCounts(trials=1, passed=passed, first=passed, opened=opened, errors=errors)
     # What a simulated user says first is never the same: other trials are no control.
     is_answered_back = result.failed_at_once and result.user is None
     at_once = is_answered_back and result.recovered_at_once
     control = result.control if is_answered_back and result.has_control else None
-    passed, first = result.passed, result.first_try
+    first = int(result.first_try)
     return TrialCounts(
         trials=1,
-        passed=int(passed),
-        first=int(first),
-        gained=int(passed and not first),
-        opened=int(bool(result.turns) and result.turns[0].passed and result.user is None),
-        errors=int(result.status == "error"),
+        passed=passed,
+        first=first,
+        gained=int(passed > first),
+        opened=opened,
+        errors=errors,
         failed=int(is_answered_back),
         recovered=int(at_once),
         controlled=int(control is not None),

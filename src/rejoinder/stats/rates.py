@@ -19,7 +19,7 @@ def rate_of(counts: Iterable[tuple[int, int]], errors: int = 0) -> Rate:
 
     Wilson's over cases where each counts once, and over the trials of a case alone; else the effective Wilson interval
     (`spread_of`). `errors` says how many of the trials ended in an error; they are among the trials, not passed.
-    The counts are read once, and only different ones are kept.
+    The counts are read once, and only different ones are kept; a `Counter` has each as often as it says.
     """
     sums = _Sums(counts)
     rate = share(sums.passed, sums.trials)
