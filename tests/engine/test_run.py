@@ -793,8 +793,11 @@ def test_a_target_without_embeddings_is_refused(project: Project) -> None:
     ],
     ids=["vscode", "codex", "model", "judge", "judge-in-follow-up", "judge-deep-in-follow-up"],
 )
-def test_providers_that_cannot_run_are_refused(suite: Raw, project: Project) -> None:
-    assert "cannot run" in run_refusal(project, suite)
+def test_agents_whose_program_is_missing_are_refused(
+    suite: Raw, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert "needs the program `code" in run_refusal(project, suite)
 
 
 def test_a_judge_deep_in_a_follow_up_is_asked(project: Project) -> None:
