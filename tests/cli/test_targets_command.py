@@ -58,7 +58,8 @@ NOT_READY: dict[str, tuple[Raw, tuple[str, ...]]] = {
         {"provider": "anthropic", "model": "m", "api_key": KEY, "seed": 1},
         ("`seed`", "does not take"),
     ),
-    "no-such-provider-yet": ({"provider": "codex"}, ("`codex` cannot be run by this version",)),
+    "no-such-provider": ({"provider": "acme"}, ("`acme` cannot be run by this version",)),
+    "no-program": ({"provider": "codex", "executable": "no-such-agent"}, ("needs the program `no-such-agent`",)),
 }
 
 

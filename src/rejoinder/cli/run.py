@@ -22,7 +22,7 @@ from rejoinder.engine.recorded import RecordedRun, open_recorded
 from rejoinder.engine.run import start_run
 from rejoinder.engine.run_report import RunReport
 from rejoinder.model import Suite
-from rejoinder.project import recording_files
+from rejoinder.project import display_path, recording_files
 
 if TYPE_CHECKING:
     from rejoinder.gates.rules import Rule
@@ -218,7 +218,10 @@ def command(
         return
 
     def run_once(suites: list[Suite]) -> int:
-        return write_and_decide(_run(suites, options), output, extras.fail_under)
+        report = _run(suites, options)
+        if report.folder.workspaces.is_dir():
+            echo(f"workspaces are kept in {display_path(report.folder.workspaces, Path.cwd())}", err=True)
+        return write_and_decide(report, output, extras.fail_under)
 
     if extras.watching:
         from rejoinder.cli.watch import watch

@@ -71,6 +71,8 @@ class RunFolder:
         self.id = path.name
         self.journal = path / "journal.jsonl"
         self.results = path / "results.jsonl"
+        self.workspaces = path.parent.parent / "workspaces" / path.name
+        """Where workspaces of agents are kept, if any are."""
         self._lock: int | None = None
 
     def lock(self) -> None:

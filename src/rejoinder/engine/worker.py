@@ -88,9 +88,8 @@ class Worker:
         journal = Journal(self._folder.journal, self.setup.mask, history)
         self.setup.targets.exchange.note = lambda text: self._folder.log(self.setup.mask.hide_text(text))
         self._kept = Kept(self._folder.id)
-        kept_in = self._folder.path.parent.parent / "workspaces" / self._folder.id
         self.setup.targets.exchange.workspaces = Workspaces(
-            self._folder.id, self.setup.options.selection.keep_workspaces, kept_in
+            self._folder.id, self.setup.options.selection.keep_workspaces, self._folder.workspaces
         )
         live = Live(
             self.setup.targets,

@@ -12,6 +12,7 @@ from rejoinder.model import CheckResult, Result, Status, TurnResult
 from rejoinder.report.conversation import Signs
 from rejoinder.report.course import against, is_over_time, not_sent
 from rejoinder.report.course_rows import cost_parts, write_course
+from rejoinder.report.deeds import deeds
 from rejoinder.report.failure import pieces_of, spans_of
 from rejoinder.report.problems import columns_of, printable, printable_line
 from rejoinder.report.runs import duration_of
@@ -67,6 +68,7 @@ def _parts(result: Result, signs: Signs, only: int | None) -> Iterator[_Part]:
         yield _Part(label="Prompt:")
         yield from repeat(_Part(), turn.prompt.count("\n"))
         yield from _reply(turn)
+        yield from repeat(_Part("quiet"), len(deeds(turn, whole=only is not None)))
         for check in turn.checks:
             yield from _check(check, signs)
     yield from _of_the_whole(result, signs) if only is None else ()

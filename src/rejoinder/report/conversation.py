@@ -10,6 +10,7 @@ from msgspec import Struct
 from rejoinder.model import CheckResult, Result, Status
 from rejoinder.model.results import ErrorResult
 from rejoinder.report.course import called, described, is_nested, is_over_time, not_sent, turn_words, what_it_found
+from rejoinder.report.deeds import deeds
 from rejoinder.report.styled import Form
 from rejoinder.report.summary import describe_spending
 
@@ -54,6 +55,7 @@ def write_conversation(
         yield from _said("Prompt", one.prompt, indent)
         if one.response is not None:
             yield from _said("Response", one.response, indent)
+        yield from (f"{indent}  {deed}" for deed in deeds(one, whole=turn is not None))
         for check in one.checks:
             yield from _check(check, f"{indent}  ", signs)
     yield from _of_the_whole(result, signs) if turn is None else ()

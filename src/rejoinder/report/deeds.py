@@ -1,0 +1,41 @@
+"""What an agent did in a turn, in words: the tools that it called, and what it changed in its workspace."""
+
+from __future__ import annotations
+
+import re
+
+from rejoinder.model import ToolCall, TurnResult
+from rejoinder.report.words import count
+
+_MOST_CALLS = 20
+_LONGEST_NAME = 60
+_FILE = re.compile(r"^(?:\+\+\+ b/(.+)|--- a/(.+)|(?:Binary|Empty) file (.+) \w+|Lines of (.+) \(\w+\) are left out)$")
+
+
+def deeds(turn: TurnResult, *, whole: bool = False) -> list[str]:
+    """Lines about a turn of an agent; `whole`: with the diff of its workspace."""
+    lines: list[str] = []
+    told = [call for call in turn.tool_calls if call.status is not None]
+    if told:
+        shown = ", ".join(map(_called, told[:_MOST_CALLS]))
+        more = f" and {len(told) - _MOST_CALLS} more" if len(told) > _MOST_CALLS else ""
+        lines.append(f"Tools: {shown}{more}")
+    if turn.workspace_diff:
+        lines.append(f"Workspace: {_counted(turn.workspace_diff)}")
+        lines += turn.workspace_diff.splitlines() if whole else ()
+    if turn.continued:
+        lines.append("The run was killed here, and the agent went on with its session as it was before this turn")
+    return lines
+
+
+def _called(call: ToolCall) -> str:
+    name = " ".join(call.name.split())[:_LONGEST_NAME]
+    return name if call.status == "completed" else f"{name} ({call.status})"
+
+
+def _counted(diff: str) -> str:
+    files = {next(filter(None, found.groups())) for line in diff.splitlines() if (found := _FILE.match(line))}
+    added = sum(1 for line in diff.splitlines() if line.startswith("+") and not line.startswith("+++ "))
+    removed = sum(1 for line in diff.splitlines() if line.startswith("-") and not line.startswith("--- "))
+    names = f" ({', '.join(sorted(files))})" if len(files) <= 3 else ""
+    return f"{count(len(files), 'file')} changed{names}, {count(added, 'line')} added, {removed} removed"
