@@ -5,7 +5,8 @@ Texts of `url`, `headers` and `body` may hold `{{ prompt }}` (the last user mess
 `{{ conversation_id }}` and `{{ session }}`. A text that is nothing but `{{ messages }}` becomes the list itself.
 
 A service that keeps the conversation itself (`history: theirs`) is sent only what is new. Its name for the conversation
-is found by `session` in the reply to the first request, or to the request `open` before that.
+is found by `session` in the answer to the first request, or to the request `open` before that; whoever has a session is
+told when it ends.
 
 A body that is written as a text is JSON where it would be with something in the place of its variables; then it is JSON
 afterwards, whatever they hold. Any other text is filled in as it is.
@@ -24,7 +25,7 @@ from msgspec import structs
 from rejoinder.model import ChatMessage, Reply, Request
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.http1 import HttpAnswer
-from rejoinder.providers.http_api import ApiProvider, ErrorDetails, Outgoing, Wires, shortened
+from rejoinder.providers.http_api import ApiProvider, ErrorDetails, Outgoing, Wire, Wires, shortened
 from rejoinder.providers.json_fields import read_json
 from rejoinder.providers.settings import Settings, normalize_keys
 from rejoinder.spelling import did_you_mean
@@ -56,12 +57,19 @@ class _Template:
 
     def write(self, request: Request) -> Outgoing:
         url = _fill(self._url, request, lambda text: quote(text, safe=""))
-        filled = {name: (_fill(value, request, _one_line), value) for name, value in self._headers.items()}
-        # A header that holds a session is left out as long as there is none.
-        headers = {name: _utf8(text) for name, (text, value) in filled.items() if text or not value}
+        known = {name: value for name, value in self._headers.items() if request.session or not _names_session(value)}
+        headers = {name: _utf8(_fill(value, request, _one_line)) for name, value in known.items()}
         body = _render(self._body, request)
         data = None if body is None else body.encode() if isinstance(body, str) else msgspec.json.encode(body)
         return Outgoing(url, data, self._method, headers)
+
+    @property
+    def names_session(self) -> bool:
+        return any(map(_names_session, _texts((self._url, self._headers, self._body))))
+
+
+def _names_session(text: str) -> bool:
+    return "session" in _PLACEHOLDER.findall(text)
 
 
 class _Path:
@@ -92,16 +100,17 @@ class _Session:
 
     def find(self, answer: HttpAnswer) -> str | None:
         """None where the answer does not tell it."""
-        if self._path is None:
-            return answer.headers.get(self._header) or None
         try:
-            return self._path.find(answer)
-        except msgspec.DecodeError:
+            return self.need(answer)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
 
-    @property
-    def place(self) -> str:
-        return f"in the header `{self._header}`" if self._header else "where `session` says"
+    def need(self, answer: HttpAnswer) -> str:
+        """Raises msgspec.DecodeError where the answer does not tell it."""
+        found = answer.headers.get(self._header, "") if self._path is None else self._path.find(answer)
+        if not found:
+            raise msgspec.DecodeError(f"it has no header `{self._header}`" if self._header else "it is empty there")
+        return found
 
 
 class TemplatedHttp:
@@ -115,17 +124,18 @@ class TemplatedHttp:
         self._path = _Path(path, "reply_path", settings) if path else None
         session = normalize_keys(settings.mapping("session"))
         self.session = _Session(session, settings) if session else None
-        self.keeps_history = values.get("history") == "theirs"
+        self._wants_all = values.get("history") != "theirs"
         self.opening, self.closing = (_of_session(settings, name) for name in ("open", "close"))
+        self.keeps_history = not self._wants_all or any((self.session, self.opening, self.closing))
 
     def write(self, request: Request) -> Outgoing:
-        if self.keeps_history:
+        if not self._wants_all:
             request = structs.replace(request, messages=request.new_messages)
         return self._template.write(request)
 
     def read(self, answer: HttpAnswer) -> Reply:
-        text = self._text_of(answer)
-        return Reply(text, session=self.session.find(answer) if self.session is not None else None)
+        reply = Reply(self._text_of(answer))
+        return reply if self.session is None else structs.replace(reply, session=self.session.find(answer))
 
     def _text_of(self, answer: HttpAnswer) -> str:
         if self._path is not None:
@@ -169,24 +179,43 @@ class ServiceProvider(ApiProvider):
         """The session of each conversation that a request has opened."""
 
     async def reply_within(self, request: Request, timeout_s: float | None) -> Reply:
-        wire = self._wire
-        if wire.opening is not None and not request.new:
-            answer = await self.exchange(wire, wire.opening.write(request), request, timeout_s)
-            session = None if wire.session is None else wire.session.find(answer)
-            self._opened[request.conversation_id] = session
-            request = structs.replace(request, session=session)
+        wire, opens = self._wire, not request.new and request.embed is None
+        if opens and wire.opening is not None:
+            request = structs.replace(request, session=await self._open(request, wire.opening, timeout_s))
         reply = await super().reply_within(request, timeout_s)
-        session = reply.session or request.session
-        if wire.session is not None and session is None:
-            message = f"the first answer tells no session {wire.session.place}"
-            raise ProviderError(message, type="bad-response", ends_target=True)
-        return structs.replace(reply, session=session)
+        return reply if reply.session is not None else structs.replace(reply, session=request.session)
+
+    def read(self, wire: Wire, answer: HttpAnswer, request: Request) -> Reply:
+        reply = super().read(wire, answer, request)
+        if self._wire.session is not None and reply.session is None and request.session is None:
+            self._session_of(answer, "the first answer")
+        return reply
+
+    async def _open(self, request: Request, opening: _Template, timeout_s: float | None) -> str | None:
+        """Begin a session, once for each conversation: a first turn that was refused is put again in the same."""
+        if request.conversation_id not in self._opened:
+            answer = await self.exchange(self._wire, opening.write(request), request, timeout_s)
+            self._opened[request.conversation_id] = None
+            self._opened[request.conversation_id] = self._session_of(answer, "the answer to `open`")
+        return self._opened[request.conversation_id]
+
+    def _session_of(self, answer: HttpAnswer, which: str) -> str | None:
+        if self._wire.session is None:
+            return None
+        try:
+            return self._wire.session.need(answer)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            message = f"{which} ({answer.status}) tells no session: {error}"
+            raise ProviderError(message, type="bad-response", status=answer.status, ends_target=True) from None
 
     async def end(self, request: Request, *, failed: bool) -> None:  # noqa: ARG002
-        session = self._opened.pop(request.conversation_id, None) or request.session
-        if self._wire.closing is not None:
-            request = structs.replace(request, session=session)
-            await self.exchange(self._wire, self._wire.closing.write(request), request, None)
+        wire, has_opened = self._wire, request.conversation_id in self._opened
+        session = self._opened.pop(request.conversation_id, None)
+        if wire.closing is None or (wire.opening is not None and not has_opened):
+            return
+        request = structs.replace(request, session=request.session or session)
+        if request.session is not None or not wire.closing.names_session:
+            await self.exchange(wire, wire.closing.write(request), request, None)
 
 
 def _read_body(body: Any) -> Any:

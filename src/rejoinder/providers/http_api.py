@@ -139,6 +139,10 @@ class ApiProvider:
         if wire is None:
             raise no_embeddings(self._name)
         answer = await self.exchange(wire, wire.write(request), request, timeout_s)
+        return self.read(wire, answer, request)
+
+    def read(self, wire: Wire, answer: HttpAnswer, request: Request) -> Reply:
+        """The reply in an answer. Raises ProviderError where there is none."""
         try:
             reply = wire.read(answer)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # JSON may be too deep to read

@@ -1,28 +1,91 @@
-"""`python` targets that keep the conversation themselves: an object of the user's for each conversation.
+"""`python` targets that keep the conversation themselves: an object of the user's for each conversation, or a function
+that knows conversations by their id.
 
-It is made, entered where it is a context manager, asked and left in one task, because managers of asynchronous
-libraries must be left by the task that entered them.
+An object is made, entered where it is a context manager, asked and left in one task, because managers of asynchronous
+libraries must be left by the task that entered them. What may block runs in a thread of the conversation's own, always
+the same: connections of databases, for one, must not be used by another.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import inspect
+import threading
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from rejoinder.model import Request
+from rejoinder.model import Reply, Request
+from rejoinder.providers.base import ProviderError
 from rejoinder.providers.python import PythonProvider, parameters_of, plain_messages
-from rejoinder.user_code import FunctionFault, call_function, in_words, raised_at
+from rejoinder.user_code import FunctionFault, in_words, raised_at
 
 _WORDS = frozenset({"prompt", "text", "message", "question"})
 """Parameters of `ask` that get the words that are new."""
 
 
+def makes_conversations(function: Callable[..., Any]) -> bool:
+    """Is it a class, or a context manager, whose object is asked? Raises FunctionFault for a class that is neither."""
+    if not inspect.isclass(function):
+        inner = inspect.unwrap(function)
+        return inner is not function and (inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner))
+    if any(hasattr(function, name) for name in ("ask", "__aenter__", "__enter__")):
+        return True
+    if issubclass(function, str | dict | Reply):
+        return False
+    raise FunctionFault(f"the class `{function.__name__}` has no `ask`, by which its objects could be asked")
+
+
 class _Question(Struct, frozen=True, eq=False):
     request: Request
     answer: asyncio.Future[Any]
+
+
+class _Thread:
+    """Calls functions that may block, one after the other. It does not keep the program from ending."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[Callable[[], None] | None] | None = None
+        self.is_busy = False
+
+    async def call(self, function: Callable[[], Any]) -> Any:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+
+        def work() -> None:
+            value, error = None, None
+            try:
+                value = function()
+            except BaseException as raised:
+                special = isinstance(raised, StopIteration | GeneratorExit)  # which no future can hold
+                instead = RuntimeError(type(raised).__name__).with_traceback(raised.__traceback__)
+                error = instead if special else raised
+            self.is_busy = False
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(_settle, answer, value, error)
+
+        self.is_busy = True
+        self._begun().put(work)
+        return await answer
+
+    def end(self) -> None:
+        if self._calls is not None:
+            self._calls.put(None)
+
+    def _begun(self) -> SimpleQueue[Callable[[], None] | None]:
+        calls = self._calls
+        if calls is None:
+            calls = self._calls = SimpleQueue()
+            threading.Thread(target=_work_off, args=(calls,), name="rejoinder-python", daemon=True).start()
+        return calls
+
+
+def _work_off(calls: SimpleQueue[Callable[[], None] | None]) -> None:
+    while (call := calls.get()) is not None:
+        call()
 
 
 class _Conversation:
@@ -32,106 +95,137 @@ class _Conversation:
         self._name = name
         self._folders = folders
         self._make = make
-        self._is_busy = False
+        self._is_waiting = False
+        """Is everything answered that was asked?"""
+        self._has_told = False
+        """Was the error that ended it told as an answer?"""
+        self._thread = _Thread()
         self._questions: asyncio.Queue[_Question | None] = asyncio.Queue()
-        self._task = asyncio.ensure_future(self._live())
+        self._task: asyncio.Task[None] | None = None
 
     async def ask(self, request: Request) -> Any:
         """Raises FunctionFault."""
         question = _Question(request, asyncio.get_running_loop().create_future())
         self._questions.put_nowait(question)
-        await asyncio.wait([self._task, question.answer], return_when="FIRST_COMPLETED")
-        if not question.answer.done():
-            error = self._task.exception()
-            raise error if isinstance(error, FunctionFault) else self._fault(error)
-        return question.answer.result()
+        if self._task is None:
+            self._task = asyncio.create_task(self._live(request))
+        try:
+            await asyncio.wait([self._task, question.answer], return_when="FIRST_COMPLETED")
+        except asyncio.CancelledError:
+            question.answer.cancel()
+            raise
+        if question.answer.done():
+            return question.answer.result()
+        self._has_told = True
+        raise _end_of(self._task) or FunctionFault(f"`{self._name}` ended the conversation")
 
     async def end(self) -> None:
-        """Leave the object. What it raises now is not told: everything was said."""
+        """Leave the object. Raises FunctionFault where that fails."""
+        if self._task is None:
+            return
         self._questions.put_nowait(None)
-        if self._is_busy:
+        if not self._is_waiting:
             self._task.cancel()  # nobody waits for its answer any more
         try:
             await asyncio.wait([self._task])
         except asyncio.CancelledError:
             self._task.cancel()
             raise
+        fault = _end_of(self._task)
+        if fault is not None and not self._has_told:
+            raise fault
 
-    async def _live(self) -> None:
-        named = {"request": await self._first_request()} if "request" in parameters_of(self._make) else {}
-        made = await call_function(self._name, self._folders, self._make, **named)
-        if hasattr(made, "__aenter__"):
-            async with _Told(made, self._fault) as entered:
-                await self._answer_all(entered)
-        elif hasattr(made, "__enter__"):
-            entered = await call_function(self._name, self._folders, made.__enter__)
-            try:
-                await self._answer_all(entered)
-            finally:
-                await call_function(self._name, self._folders, made.__exit__, None, None, None)
-        else:
-            await self._answer_all(made)
+    async def _live(self, first: Request) -> None:
+        named = {"request": first} if "request" in parameters_of(self._make) else {}
+        try:
+            made = await self._run(lambda: self._make(**named), may_block=not _is_async(self._make))
+            if hasattr(made, "__aenter__"):
+                await self._within(made, made.__aenter__, made.__aexit__, may_block=False)
+            elif hasattr(made, "__enter__"):
+                await self._within(made, made.__enter__, made.__exit__, may_block=not _is_async(self._make))
+            else:
+                await self._answer_all(made)
+        finally:
+            self._thread.end()
 
-    async def _first_request(self) -> Request:
-        """The first request, left in its place."""
-        question = await self._questions.get()
-        assert question is not None
-        self._questions.put_nowait(question)
-        return question.request
+    async def _within(self, made: Any, enter: Callable[[], Any], leave: Callable[..., Any], *, may_block: bool) -> None:
+        entered = await self._run(enter, may_block=may_block)
+        try:
+            await self._answer_all(made if entered is None else entered)
+        except BaseException as error:
+            raised = error.error if isinstance(error, FunctionFault) and error.error is not None else error
+            await self._run(lambda: leave(type(raised), raised, raised.__traceback__), may_block=may_block)
+            raise
+        await self._run(lambda: leave(None, None, None), may_block=may_block)
 
     async def _answer_all(self, made: Any) -> None:
         function = getattr(made, "ask", None)
-        if function is None:
+        if not callable(function):
             raise FunctionFault(f"`{self._name}` made {type(made).__name__}, which has no `ask`")
-        while (question := await self._questions.get()) is not None:
-            self._is_busy = True
+        while True:
+            self._is_waiting = self._questions.empty()
+            question = await self._questions.get()
+            self._is_waiting = False
+            if question is None:
+                return
             try:
-                answer = await self._call(function, question.request)
+                answer = await self._ask(function, question.request)
             except FunctionFault as fault:
                 _settle(question.answer, None, fault)
             else:
                 _settle(question.answer, answer, None)
-            self._is_busy = False
 
-    async def _call(self, function: Callable[..., Any], request: Request) -> Any:
-        parameters = parameters_of(function)
-        words = "\n\n".join(message.content for message in request.new_messages if message.role != "system")
-        known = {"request": request, "messages": plain_messages(request.new_messages)}
-        known |= dict.fromkeys(_WORDS, words)
+    async def _ask(self, function: Callable[..., Any], request: Request) -> Any:
+        parameters, new = parameters_of(function), request.new_messages
+        known = {"request": request, "messages": plain_messages(new), **dict.fromkeys(_WORDS, words_of(request))}
         named = {name: value for name, value in known.items() if name in parameters}
+        may_block = not inspect.iscoroutinefunction(function)
         if named:
-            return await call_function(self._name, self._folders, function, **named)
-        return await call_function(self._name, self._folders, function, request)
+            return await self._run(lambda: function(**named), may_block=may_block)
+        return await self._run(lambda: function(request), may_block=may_block)
 
-    def _fault(self, error: BaseException | None) -> FunctionFault:
-        if error is None:
-            return FunctionFault(f"`{self._name}` ended the conversation")
-        return FunctionFault(f"`{self._name}` raised {in_words(error)}{raised_at(error, self._folders)}", error)
-
-
-class _Told:
-    """An asynchronous context manager of the user's whose errors are told as theirs."""
-
-    def __init__(self, made: Any, fault: Callable[[BaseException], FunctionFault]) -> None:
-        self._made = made
-        self._fault = fault
-
-    async def __aenter__(self) -> Any:
+    async def _run(self, function: Callable[[], Any], *, may_block: bool) -> Any:
+        """Call code of the user's. Raises FunctionFault where it raises anything at all."""
         try:
-            return await self._made.__aenter__()
-        except Exception as error:
-            raise self._fault(error) from error
+            if may_block:
+                # One whose thread hangs is left by another, which may free it.
+                value = await (_Thread() if self._thread.is_busy else self._thread).call(function)
+            else:
+                value = function()
+            return await value if inspect.isawaitable(value) else value
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise  # the conversation is over
+            raise FunctionFault(f"`{self._name}` was cancelled from within") from None
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
+            where = raised_at(error, self._folders)
+            raise FunctionFault(f"`{self._name}` raised {in_words(error)}{where}", error) from error
 
-    async def __aexit__(self, *raised: object) -> None:
-        try:
-            await self._made.__aexit__(*raised)
-        except FunctionFault:
-            raise
-        except Exception as error:
-            raise self._fault(error) from error
+
+def _is_async(make: Callable[..., Any]) -> bool:
+    """Do the objects that it makes belong to the event loop?"""
+    if inspect.isclass(make):
+        return hasattr(make, "__aenter__") or inspect.iscoroutinefunction(getattr(make, "ask", None))
+    return inspect.isasyncgenfunction(inspect.unwrap(make))
 
 
-def _settle(answer: asyncio.Future[Any], value: Any, error: Exception | None) -> None:
+def words_of(request: Request) -> str:
+    """What is new, as one text. A first turn that has replies in it is put as a transcript."""
+    new = request.new_messages
+    if request.question and not request.new and any(message.role == "assistant" for message in new):
+        return request.question
+    return "\n\n".join(message.content for message in new if message.role != "system")
+
+
+def _end_of(task: asyncio.Task[None]) -> FunctionFault | None:
+    """What ended a task of a conversation, if that was an error."""
+    error = None if task.cancelled() else task.exception()
+    assert error is None or isinstance(error, FunctionFault), error
+    return error
+
+
+def _settle(answer: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
     if not answer.done():
         answer.set_exception(error) if error is not None else answer.set_result(value)
 
@@ -152,5 +246,21 @@ class ObjectProvider(PythonProvider):
 
     async def end(self, request: Request, *, failed: bool) -> None:  # noqa: ARG002
         conversation = self._open.pop(request.conversation_id, None)
-        if conversation is not None:
+        if conversation is None:
+            return
+        try:
             await conversation.end()
+        except FunctionFault as fault:
+            raise ProviderError(str(fault), type="python") from fault
+
+
+class KeepingFunction(PythonProvider):
+    """A function that knows conversations by `request.conversation_id` and is told only what is new."""
+
+    keeps_history = True
+
+    async def _call(self, request: Request) -> Any:
+        return await super()._call(structs.replace(request, messages=request.new_messages))
+
+    async def end(self, request: Request, *, failed: bool) -> None:
+        pass
