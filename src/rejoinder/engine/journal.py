@@ -19,6 +19,8 @@ import asyncio
 import contextlib
 import os
 import threading
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
@@ -100,12 +102,15 @@ class History(Struct, frozen=True):
     """Calls that were made and whose outcome is unknown, over the whole life of the run."""
     size: int
     """Bytes up to the end of the last whole record."""
+    heard: Mapping[str, int] = {}
+    """How often each call was made that has no reply, where whoever was asked may have heard it."""
 
 
 def read_journal(path: Path, mask: Mask, ledger: Ledger | None = None) -> History:
     """What a journal holds; the ledger, where one is given, is told what was spent."""
     told: dict[str, Told] = {}
     asked: set[str] = set()
+    heard: Counter[str] = Counter()
     in_doubt = size = 0
     decode = msgspec.json.Decoder(Record).decode
     with open_file(path) as stream:
@@ -123,11 +128,17 @@ def read_journal(path: Path, mask: Mask, ledger: Ledger | None = None) -> Histor
             if isinstance(record, Told):
                 told[record.key] = record
                 asked.discard(record.key)
+                if record.failure is None:
+                    heard.pop(record.key, None)
+                elif not record.failure.was_turned_away:
+                    heard[record.key] += 1
             elif isinstance(record, Asked):
                 if not record.inside:
                     asked.add(record.key)
+                    heard[record.key] += 1
             elif isinstance(record, Failed):
                 asked.discard(record.key)
+                heard[record.key] -= 1
             elif record.format != FORMAT:
                 raise JournalError(
                     f"{path} has format {record.format}, and this version reads format {FORMAT}",
@@ -140,7 +151,7 @@ def read_journal(path: Path, mask: Mask, ledger: Ledger | None = None) -> Histor
                 _enter(record, ledger)
     if ledger is not None:
         ledger.taken_up()
-    return History(told, in_doubt + len(asked), size)
+    return History(told, in_doubt + len(asked), size, +heard)
 
 
 def _enter(record: Record, ledger: Ledger) -> None:

@@ -7,7 +7,7 @@ So a conversation that was cut off begins anew.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import cast
 
@@ -26,10 +26,12 @@ ENDING_S = 30.0
 """How long targets may take to end a conversation."""
 
 
-def conversation_id(run: str, call: Call) -> str:
-    """Unique to run, case, target, variant, trial and attempt, in the form of a UUID, which agents want."""
+def conversation_id(run: str, call: Call, made: int = 0) -> str:
+    """Unique to run, case, target, variant, trial and attempt, in the form of a UUID, which agents want. `made`: how
+    often a call that is a conversation of its own was made before."""
     suite = file_of(call.job.prepared.suite)
-    content = msgspec.json.encode((run, suite, place_of(call.job), call.request.target, call.strand))
+    strand = f"{call.strand} made {made}" if made else call.strand
+    content = msgspec.json.encode((run, suite, place_of(call.job), call.request.target, strand))
     digest = bytearray(blake2b(content, digest_size=16).digest())
     digest[6] = digest[6] & 0x0F | 0x80  # version 8: made in a way of one's own
     digest[8] = digest[8] & 0x3F | 0x80
@@ -47,20 +49,26 @@ class _Open(Struct):
 class Kept:
     """The conversations of one execution of a run."""
 
-    def __init__(self, run: str) -> None:
+    def __init__(
+        self, run: str, heard: Mapping[str, int] | None = None, note: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """`heard`: calls that were made before and have no reply; `note`: is told what fails at an end."""
         self._run = run
+        self._heard = heard or {}
+        self._note = note
         self._open: dict[str, _Open] = {}
         self._of_job: dict[int, list[str]] = {}
 
     def prepare(self, call: Call, opened: OpenTarget) -> Request | Failure:
         """The request with all that it says of its conversation, or why that cannot go on."""
-        if not opened.sees_conversation:
+        if not opened.sees_conversation or call.request.embed is not None:
             return call.request
-        request = structs.replace(call.request, conversation_id=conversation_id(self._run, call))
+        made = self._heard.get(call.key, 0) if opened.keeps_history and call.kind != "candidate" else 0
+        request = structs.replace(call.request, conversation_id=conversation_id(self._run, call, made))
         if not opened.keeps_history:
             return request
         known = self._open.get(request.conversation_id)
-        if request.new and known is None and not _can_take_up(opened, request):
+        if known is None and call.kind == "candidate" and self._is_lost(request, opened):
             return _lost(call)
         if known is not None:
             request = structs.replace(request, session=known.request.session)
@@ -68,6 +76,13 @@ class Kept:
             self._of_job.setdefault(call.job.number, []).append(request.conversation_id)
         self._open[request.conversation_id] = _Open(request, cast(KeepsHistory, opened.provider))
         return request
+
+    def _is_lost(self, request: Request, opened: OpenTarget) -> bool:
+        """Is it in the middle of a conversation that is not open here, or was it asked already, in this one?"""
+        take_up = getattr(opened.provider, "take_up", None)
+        if take_up is not None:  # where a first turn begins in a new folder, whatever was heard before
+            return bool(request.new) and not take_up(request)
+        return bool(request.new) or request.key in self._heard
 
     def __contains__(self, job: Job) -> bool:
         return job.number in self._of_job
@@ -98,19 +113,17 @@ class Kept:
 
     async def _end(self, conversations: list[_Open], *, failed: bool) -> None:
         for one in conversations:
-            with suppress(RejoinderError, TimeoutError):
+            try:
                 async with asyncio.timeout(ENDING_S):
                     await one.provider.end(one.request, failed=failed)
-
-
-def _can_take_up(opened: OpenTarget, request: Request) -> bool:
-    """Can the target go on where its last answered turn left the conversation?"""
-    take_up = getattr(opened.provider, "take_up", None)
-    return take_up is not None and take_up(request)
+            except (RejoinderError, TimeoutError) as error:
+                why = f"not ended within {ENDING_S:g} s" if isinstance(error, TimeoutError) else str(error)
+                place = f"case {one.request.case_id}, target {one.request.target}, trial {one.request.trial}"
+                self._note(f"the end of a conversation ({place}): {why}")
 
 
 def _lost(call: Call) -> Failure:
     target, turn = call.request.target, call.request.turn
     if call.job.prepared.opening.fork is not None:
         return Failure("fork", f"target `{target}` keeps the conversation itself, so a fork cannot begin in its middle")
-    return Failure(CUT_OFF, f"cut off before turn {turn}; target `{target}` keeps the conversation itself")
+    return Failure(CUT_OFF, f"cut off in turn {turn}; target `{target}` keeps the conversation itself")

@@ -27,6 +27,7 @@ from rejoinder.engine.targets import OpenTarget, OpenTargets
 from rejoinder.engine.webhooks import Webhooks
 from rejoinder.errors import ShutDown
 from rejoinder.model import Failure, Reply, Request
+from rejoinder.model.calls import was_turned_away
 from rejoinder.providers import Provider, ProviderError
 from rejoinder.providers.base import ReplyWithin
 
@@ -149,7 +150,7 @@ class Live:
         try:
             reply = await ask_within(opened.timeout_s, opened.provider, request)
         except ProviderError as error:
-            if opened.keeps_history and not _was_turned_away(error):
+            if opened.keeps_history and error.pressure is None and not was_turned_away(error.type, error.status):
                 error.retryable = False  # it may have heard us
             raise
         self.kept.answered(request, reply)
@@ -244,11 +245,6 @@ def _inform(limiter: Limiter, ticket: int, error: ProviderError, decision: Decis
         limiter.refused(ticket, error.pressure, error.retry_after_s, back_off)
     else:
         limiter.leave()
-
-
-def _was_turned_away(error: ProviderError) -> bool:
-    """Is it certain that the target has not read what was sent?"""
-    return error.pressure is not None or error.type in ("connection", "dns", "tls", "address")
 
 
 def _is_charged(error: ProviderError) -> bool:

@@ -64,8 +64,8 @@ class Player:
         self.calls = CallMaker(job)
         self._missing: list[tuple[Call, Failure]] = []
         """Calls that are not recorded where only recordings may answer."""
-        self._spent: list[Reply] = []
-        """All answers of this attempt."""
+        self._heard: list[tuple[bool, Reply]] = []
+        """All answers of this attempt, each with whether it is the candidate's."""
         self._cut_off: list[CutOff] = []
 
     async def play(self) -> Outcome:
@@ -84,10 +84,11 @@ class Player:
             raise PlayError(self.turn) from error
 
     def _begin_anew(self) -> None:
-        self._cut_off.append(CutOff(self.turn, tuple(self._spent)))
+        said = [[reply for own, reply in self._heard if own is whose] for whose in (True, False)]
+        self._cut_off.append(CutOff(self.turn, *map(tuple, said)))
         self.turn = 1
         self.calls = CallMaker(self.job, len(self._cut_off))
-        self._missing, self._spent = [], []
+        self._missing, self._heard = [], []
         if self._tape is not None:
             self._tape.calls.clear()
 
@@ -118,13 +119,12 @@ class Player:
 
     async def _ask(self, ask: Ask) -> Reply | Failure | Stop:
         self.turn = ask.turn
-        if ask.afresh:
-            return await self._answer(with_brief(self.calls.afresh(ask), ask))
-        answer = await self._answer(with_brief(self.calls.of_candidate(ask), ask))
-        if isinstance(answer, Reply):
-            self.calls.hear(answer)
-        elif isinstance(answer, Failure) and answer.type == CUT_OFF:
+        call = self.calls.afresh(ask) if ask.afresh else self.calls.of_candidate(ask)
+        answer = await self._answer(with_brief(call, ask))
+        if isinstance(answer, Failure) and answer.type == CUT_OFF:
             raise _CutOff
+        if isinstance(answer, Reply) and not ask.afresh:
+            self.calls.hear(answer)
         return answer
 
     async def _grade(self, effect: Grade) -> tuple[Verdict, ...]:
@@ -169,7 +169,7 @@ class Player:
                     self._tape.end(place, told)
                 if told.reply is not None:
                     if call.kind != "embedding":  # whose cost is the run's
-                        self._spent.append(told.reply)
+                        self._heard.append((call.kind == "candidate", told.reply))
                     return told.reply
                 failure = told.failure or Failure("unknown", "no answer")
                 if _is_missing(failure):

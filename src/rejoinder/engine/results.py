@@ -57,7 +57,8 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
         deciding += whole
         user = outcome.user
         judged += [one for one in (*whole, *(_leaves((*user.audit, *user.goal)) if user else ())) if one.judged]
-    lost = [reply for attempt in outcome.cut_off for reply in attempt.replies] if outcome.cut_off else ()
+    lost = [reply for attempt in outcome.cut_off for reply in attempt.replies]
+    others = [reply for attempt in outcome.cut_off for reply in attempt.others]
     fork, turn_results = prepared.opening.fork, _turn_results(turns, prepared.target, include_messages)
     return Result(
         suite=prepared.suite_name,
@@ -81,8 +82,8 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
         turns=turn_results,
         usage=_usage_result([*(turn.usage for turn in spent), *(reply.usage for reply in lost)]),
         cost=add_costs([*(turn.reply.cost for turn in spent if turn.reply is not None), *(one.cost for one in lost)]),
-        judge_usage=_usage_result([verdict.usage for verdict in judged]),
-        judge_cost=add_costs([verdict.cost for verdict in judged]),
+        judge_usage=_usage_result([one.usage for one in (*judged, *others)]),
+        judge_cost=add_costs([one.cost for one in (*judged, *others)]),
         raw_request=prepared.prompt.raw_request,
         error=_error_result(outcome),
         cost_breakdown=_breakdown(spent),
@@ -104,8 +105,11 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
 
 
 def _cut_off_result(attempt: CutOff) -> CutOffResult:
-    usage = _usage_result([reply.usage for reply in attempt.replies])
-    return CutOffResult(attempt.turn, usage, add_costs([reply.cost for reply in attempt.replies]))
+    usages = (_usage_result([reply.usage for reply in said]) for said in (attempt.replies, attempt.others))
+    costs = (add_costs([reply.cost for reply in said]) for said in (attempt.replies, attempt.others))
+    usage, judge_usage = usages
+    cost, judge_cost = costs
+    return CutOffResult(attempt.turn, usage, cost, judge_usage, judge_cost)
 
 
 def _user_result(told: UserOutcome, user: User, pair: Pair) -> UserResult:

@@ -86,8 +86,8 @@ class Worker:
     async def work(self, sources: RunSources, history: History | None, budget: Budget | None) -> Ending:
         """Play every conversation that can be played."""
         journal = Journal(self._folder.journal, self.setup.mask, history)
-        self.setup.targets.exchange.note = lambda text: self._folder.log(self.setup.mask.hide_text(text))
-        self._kept = Kept(self._folder.id)
+        self.setup.targets.exchange.note = self._note
+        self._kept = Kept(self._folder.id, history.heard if history else None, self._note)
         self.setup.targets.exchange.workspaces = Workspaces(
             self._folder.id, self.setup.options.selection.keep_workspaces, self._folder.workspaces
         )
@@ -247,6 +247,10 @@ class Worker:
         if isinstance(fault, FunctionFault) and fault.error is not None and fault.identity not in self._logged:
             self._logged.add(fault.identity)
             self._folder.log(self.setup.mask.hide_text(f"{OWN_CODE}{fault}\n{fault.traceback}"))
+
+    def _note(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self._folder.log(self.setup.mask.hide_text(text))
 
     def _save(self, journal: Journal) -> None:
         """The process is about to be ended, because the event loop does not stop."""

@@ -232,7 +232,14 @@ class Reply(Struct, frozen=True, gc=False, omit_defaults=True):
 NO_RECORDING = "no-recording"
 """The type of a Failure: something was asked that is not recorded."""
 CUT_OFF = "cut-off"
-"""The type of a Failure: a conversation that its target keeps itself was cut off before this turn, and begins anew."""
+"""The type of a Failure: a conversation that its target keeps itself was cut off at this turn, and begins anew."""
+_UNREACHED = frozenset({"connection", "dns", "tls", "address"})
+_REFUSALS = frozenset({429, 503, 529})
+
+
+def was_turned_away(type: str, status: int | None) -> bool:
+    """Is it certain that whoever was called has not read what was said?"""
+    return type in _UNREACHED or status in _REFUSALS
 
 
 class Failure(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -241,3 +248,7 @@ class Failure(Struct, frozen=True, gc=False, omit_defaults=True):
     type: str
     message: str
     status: int | None = None
+
+    @property
+    def was_turned_away(self) -> bool:
+        return was_turned_away(self.type, self.status)

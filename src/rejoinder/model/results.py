@@ -191,7 +191,9 @@ class CutOff(Struct, frozen=True, gc=False):
     turn: int
     """The turn that could not be asked."""
     replies: tuple[Reply, ...]
-    """All answers that it got, judges' among them."""
+    """What the candidate said."""
+    others: tuple[Reply, ...] = ()
+    """What judges, simulated users and other targets said."""
 
 
 class Outcome(Struct, frozen=True, gc=False, kw_only=True):
@@ -349,6 +351,9 @@ class CutOffResult(Struct, frozen=True, gc=False, omit_defaults=True):
     """The turn that could not be asked."""
     usage: UsageResult
     cost: Real | None
+    judge_usage: UsageResult = NO_USAGE_RESULT
+    """Of judges, simulated users and others that were asked beside the candidate."""
+    judge_cost: Real | None = None
 
 
 class UserResult(Struct, frozen=True, gc=False, omit_defaults=True):

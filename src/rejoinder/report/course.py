@@ -320,8 +320,16 @@ def spoilt_of(result: Result) -> str | None:
     return spoilt_words(user.spoilt) if user is not None and isinstance(user.spoilt, Spoilt) else None
 
 
+def cut_off_words(result: Result) -> str:
+    """`began anew after it was cut off in turn 2`."""
+    *turns, last = (str(attempt.turn) for attempt in result.cut_off)
+    return f"began anew after it was cut off in turn {', '.join(turns)}{' and in turn ' if turns else ''}{last}"
+
+
 def course_words(result: Result) -> Iterator[tuple[str, str]]:
     """What is known of a conversation besides its turns, each with its label."""
+    if result.cut_off:
+        yield "session", cut_off_words(result)
     if result.steps:
         yield "steps", steps_words(result)
     if (doubted := doubt_words(result)) is not None:

@@ -26,7 +26,7 @@ _SIGNS: dict[StepStatus, tuple[str, Role]] = {
 
 
 def write_course(result: Result, form: Form) -> Iterator[Line]:
-    """`steps:`, `doubt:`, `user:`, `audit:` and `task:`, each where there is something to say."""
+    """`session:`, `steps:`, `doubt:`, `user:`, `audit:` and `task:`, each where there is something to say."""
     for label, text in course_words(result):
         if label == "steps":
             yield from paragraph((Piece("steps: ", "quiet"), *_steps(result, form)), form)
