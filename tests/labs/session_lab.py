@@ -10,6 +10,7 @@ import itertools
 import json
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
@@ -102,8 +103,9 @@ def _handler_for(bot: Bot) -> type[BaseHTTPRequestHandler]:
             self.send_header("content-length", str(len(body)))
             if "session" in answer:
                 self.send_header("x-session", answer["session"])
-            self.end_headers()
-            self.wfile.write(body)
+            with suppress(ConnectionError):  # who asked was killed
+                self.end_headers()
+                self.wfile.write(body)
 
         do_DELETE = do_POST
 

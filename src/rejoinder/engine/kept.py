@@ -124,6 +124,4 @@ class Kept:
 
 def _lost(call: Call) -> Failure:
     target, turn = call.request.target, call.request.turn
-    if call.job.prepared.opening.fork is not None:
-        return Failure("fork", f"target `{target}` keeps the conversation itself, so a fork cannot begin in its middle")
     return Failure(CUT_OFF, f"cut off in turn {turn}; target `{target}` keeps the conversation itself")

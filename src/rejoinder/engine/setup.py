@@ -47,6 +47,7 @@ class Setup:
         set is no error yet."""
         if self.options.answers.asks_candidates:
             called = [self.targets.open(suite, target) for suite, target in self.survey.targets]
+            self._refuse_to_fork_kept()
         else:
             called = [opened for suite, target in self.survey.targets if (opened := self._try_to_open(suite, target))]
             besides = {
@@ -59,6 +60,17 @@ class Setup:
         if self.options.limits.has_budget:
             in_usd = self.options.limits.budget_usd is not None
             refuse_unbounded(called, self.survey.embedders, in_usd=in_usd)
+
+    def _refuse_to_fork_kept(self) -> None:
+        """What was said before a fork is in no session of a target that keeps conversations itself."""
+        fork = self.options.answers.fork
+        for pair in pairs(self.suites, self.options.selection) if fork is not None and fork.turn > 1 else ():
+            opened = self.targets.find(pair.suite, pair.target)
+            if opened is not None and opened.keeps_history:
+                raise UsageError(
+                    f"target `{pair.target.name}` keeps the conversation itself, so a fork cannot begin in its middle",
+                    "Fork it at turn 1, or go on with another target: --target NAME.",
+                )
 
     def _try_to_open(self, suite: Suite, target: Target) -> OpenTarget | None:
         try:

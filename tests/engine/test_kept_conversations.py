@@ -1,0 +1,302 @@
+"""Conversations that their targets keep themselves, when rejoinder is interrupted or killed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from tests.kit import (
+    KILLED,
+    Process,
+    Project,
+    Raw,
+    bounded,
+    essence,
+    journal_of,
+    only_run,
+    refusal,
+    run_folders,
+    spec,
+    statuses,
+)
+from tests.labs.session_lab import Bot, Heard, chat
+
+pytestmark = spec("P44")
+
+PROMPTS = ("Hello", "And then?", "Bye")
+OBJECT = """\
+import contextlib, http.client, json
+
+class Bot:
+    def __init__(self, request):
+        self.id = request.conversation_id
+        self.turns = 0
+
+    def ask(self, prompt):
+        self.turns += 1
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", {port})) as connection:
+            connection.request("POST", "/chat", json.dumps({{"message": prompt, "conversation": self.id}}))
+            assert "reply" in json.loads(connection.getresponse().read())
+        return {{"text": f"{{self.turns}}: {{prompt}}", "input_tokens": 10, "output_tokens": 5, "cost": 0.25}}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *raised):
+        with open("left.txt", "a") as file:
+            print(self.id, file=file)
+"""
+
+
+def planned(case_id: str, *prompts: str) -> Raw:
+    turns = [{"prompt": text, "checks": [{"match": f"{number}: *"}]} for number, text in enumerate(prompts, 1)]
+    return {"id": case_id, "turns": turns}
+
+
+CASES = [planned("done", "Only this"), planned("long", *PROMPTS)]
+
+
+class Lab:
+    """A project whose bot can be made to wait, and processes that are killed while it does."""
+
+    def __init__(self, folder: Path, kind: str, *, held: str = "And then?") -> None:
+        self.folder = folder
+        self.held: str | None = held
+        self.bot = Bot(self._script)
+        self.project = Project(folder)
+        if kind == "service":
+            target = chat(self.bot)
+        elif kind == "named":
+            body = {"message": "{{ prompt }}", "conversation": "{{ conversation_id }}"}
+            target = {**chat(self.bot), "body": body}
+            del target["session"], target["close"]
+        else:
+            self.project.write("bot.py", OBJECT.format(port=self.bot.url.rpartition(":")[2]))
+            target = {"name": "bot", "provider": "python", "call": "bot:Bot"}
+        self.project.write("evals.yaml", {"targets": [target], "evals": CASES})
+
+    def _script(self, bot: Bot, body: Raw) -> int | None:
+        if body["message"] == self.held:
+            bot.released.wait(20)
+            return 500 if self.held else None
+        return None
+
+    def kill(self, *command: str) -> None:
+        """Run a command, and kill it while the bot thinks about the held turn and all else is done."""
+        known = len(self.bot.turns)
+        process = Process(self.folder, *command)
+        process.wait_for(lambda: self._is_quiet(known))
+        assert process.kill().code == KILLED
+
+    def _is_quiet(self, known: int) -> bool:
+        asked = [turn["message"] for turn in self.bot.turns]
+        if self.held not in asked[known:]:
+            return False
+        told = sum(record["type"] == "told" and "reply" in record for record in journal_of(only_run(self.folder)))
+        return told >= sum(message != self.held for message in asked)
+
+    def release(self) -> None:
+        self.held = None
+        self.bot.released.set()
+
+    @property
+    def asked_twice(self) -> list[list[str]]:
+        """Sessions in which something was said twice."""
+        return [said for said in self.bot.sessions.values() if len(said) != len(set(said))]
+
+
+@pytest.fixture(params=["service", "named", "object"])
+def lab(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+    monkeypatch.chdir(tmp_path)
+    found = Lab(tmp_path, request.param)
+    with found.bot:
+        yield found
+
+
+def long_of(document: Raw) -> Raw:
+    return next(result for result in document["results"] if result["id"] == "long")
+
+
+def test_a_conversation_that_was_killed_in_turn_two_begins_anew(lab: Lab) -> None:
+    lab.kill("run", "evals.yaml")
+    shown = lab.project.run_json("show", code=None)
+    assert shown["summary"]["unfinished"] == 1, "what was cut off is not done"
+    before = journal_of(only_run(lab.folder))
+    lab.kill("resume")
+    lab.release()
+    document = lab.project.run_json("resume")
+    result = long_of(document)
+    assert statuses(document) == {"done": "passed", "long": "passed"}
+    assert [attempt["turn"] for attempt in result["cut_off"]] == [2, 2]
+    assert [turn["prompt"] for turn in result["turns"]] == list(PROMPTS)
+    said = sorted(lab.bot.sessions.values())
+    assert said == [["Hello", "And then?"], ["Hello", "And then?"], ["Hello", "And then?", "Bye"], ["Only this"]]
+    assert journal_of(only_run(lab.folder))[: len(before)] == before, "what was recorded stays"
+    # What both attempts have used counts.
+    one = sum(attempt["usage"]["total_tokens"] for attempt in result["cut_off"])
+    turns = sum(turn["usage"]["total_tokens"] for turn in result["turns"])
+    assert one > 0 and result["usage"]["total_tokens"] == one + turns
+    if result["cost"] is not None:
+        assert (result["cut_off"][0]["cost"], result["cost"]) == (0.25, 2 * 0.25 + 3 * 0.25)
+    # What else is asked of the run asks the bot nothing, and tells the same.
+    heard = len(lab.bot.turns)
+    assert essence(lab.project.run_json("show"))["results"] == document["results"]
+    assert essence(lab.project.run_json("resume"))["results"] == document["results"]
+    assert essence(lab.project.run_json("replay", document["run"]["id"]))["results"] == document["results"]
+    lab.project.run("verify", document["run"]["id"])
+    lab.project.run("grade", document["run"]["id"])
+    words = "began anew after it was cut off in turn 2 and in turn 2"
+    assert f"session: {words}" in lab.project.run("show", document["run"]["id"], "--case", "long")
+    assert len(lab.bot.turns) == heard
+
+
+def test_a_kill_in_the_first_turn(lab: Lab) -> None:
+    lab.held = "Hello"
+    lab.kill("run", "evals.yaml")
+    lab.release()
+    document = lab.project.run_json("resume")
+    assert [attempt["turn"] for attempt in long_of(document)["cut_off"]] == [1]
+    assert sorted(lab.bot.sessions.values()) == [["Hello"], ["Hello", "And then?", "Bye"], ["Only this"]]
+    assert lab.asked_twice == []
+
+
+def test_a_conversation_that_failed_after_it_began_anew_says_so(lab: Lab) -> None:
+    steps = [*CASES[1]["turns"][:2], {"prompt": "Bye", "checks": [{"contains": "goodbye"}]}]
+    suite = lab.project.folder / "evals.yaml"
+    lab.project.write("evals.yaml", suite.read_text().replace(json.dumps(CASES[1]["turns"]), json.dumps(steps)))
+    lab.kill("run", "evals.yaml")
+    lab.release()
+    words = "session: began anew after it was cut off in turn 2\n"
+    assert words in lab.project.run("resume", code=1)
+    run = only_run(lab.folder).name
+    for form in ("markdown", "junit", "ctrf"):
+        lab.project.run("export", run, "--to", form, "--out", f"it.{form}", code=None)
+        assert words.strip().partition(" ")[2] in (lab.folder / f"it.{form}").read_text(), form
+
+
+def test_errors_that_are_retried_begin_anew(lab: Lab) -> None:
+    lab.bot.released.set()  # the held turn is answered with an error at once
+    document = lab.project.run_json("run", "evals.yaml", code=3)
+    assert long_of(document)["error"]["turn"] == 2
+    lab.held = "Hello"
+    assert long_of(lab.project.run_json("resume", "--retry-errors", code=3))["error"]["turn"] == 1
+    lab.held = None
+    result = long_of(lab.project.run_json("resume", "--retry-errors"))
+    assert [attempt["turn"] for attempt in result["cut_off"]] == [2, 1]
+    assert lab.asked_twice == []
+    assert [said for said in lab.bot.sessions.values() if said[-1] == "Bye"] == [list(PROMPTS)]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_interrupted_conversation_is_ended_and_begins_anew(times: int, lab: Lab) -> None:
+    process = Process(lab.folder, "run", "evals.yaml")
+    process.wait_for(lambda: lab._is_quiet(0))
+    process.interrupt()
+    process.wait_until_it_says("Ctrl-C")
+    if times == 2:
+        process.interrupt()
+        assert process.end().code == 130
+        lab.release()
+    else:
+        lab.held = None
+        lab.bot.released.set()
+        assert process.end().code == 130
+    has_left = lab.folder / "left.txt"
+    if has_left.exists():
+        assert len(has_left.read_text().split()) == 2
+    elif "close" in (lab.folder / "evals.yaml").read_text():
+        assert sorted(lab.bot.closed) == sorted(lab.bot.sessions)
+    result = long_of(lab.project.run_json("resume"))
+    assert result["status"] == "passed"
+    attempts = [attempt["turn"] for attempt in result.get("cut_off", ())]
+    assert attempts == ([2] if times == 2 else []), "one interrupt lets it come to its end"
+    assert lab.asked_twice == []
+
+
+def test_recordings_of_a_conversation_that_began_anew(lab: Lab) -> None:
+    lab.kill("run", "evals.yaml", "--record", "tapes")
+    lab.release()
+    document = lab.project.run_json("resume")
+    heard = len(lab.bot.turns)
+    played = lab.project.run_json("run", "evals.yaml", "--replay", "tapes")
+    assert statuses(played) == statuses(document)
+    assert "cut_off" not in long_of(played), "a cassette has the conversation that came to its end"
+    assert len(lab.bot.turns) == heard
+
+
+def test_a_fork_in_the_middle_is_refused_and_costs_nothing(lab: Lab) -> None:
+    lab.held = None
+    document = lab.project.run_json("run", "evals.yaml")
+    heard, runs = len(lab.bot.turns), run_folders(lab.folder)
+    words = refusal(lab.project, "fork", "--case", "long", "--turn", "2", "--prompt", "What?")
+    assert "target `bot` keeps the conversation itself, so a fork cannot begin in its middle" in words
+    assert (len(lab.bot.turns), run_folders(lab.folder)) == (heard, runs)
+    forked = lab.project.run_json("fork", document["run"]["id"], "--case", "long", "--prompt", "Good day")
+    assert [turn["prompt"] for turn in forked["results"][0]["turns"]] == ["Good day", "And then?", "Bye"]
+
+
+# Any number of kills, at any moment
+
+
+class Killed:
+    """A run that was killed in its last turn. It can be put back to any earlier moment: what it had asked by then, its
+    bot had heard, and nothing else."""
+
+    def __init__(self, folder: Path) -> None:
+        self.lab = Lab(folder / "template", "named", held="Bye")
+        self.folder = folder
+        self.heard: list[tuple[str, str]] = []
+
+    def begin(self) -> None:
+        self.lab.kill("run", "evals.yaml", "-w", "1")
+        self.lab.release()
+        self.heard = self._heard()
+
+    def _heard(self) -> list[tuple[str, str]]:
+        return [(turn["conversation"], turn["message"]) for turn in self.lab.bot.turns]
+
+    def put_back(self, journal: bytes, heard: list[tuple[str, str]], at: int) -> Path:
+        """A project whose run has the first records of a journal."""
+        here = self.folder / "again"
+        shutil.rmtree(here, ignore_errors=True)
+        shutil.copytree(self.lab.folder, here)
+        lines = journal.splitlines(keepends=True)[:at]
+        (only_run(here) / "journal.jsonl").write_bytes(b"".join(lines))
+        self.lab.bot.sessions.clear()
+        self.lab.bot.heard.clear()
+        for session, message in heard[: sum(b'"type":"asked"' in line for line in lines)]:
+            self.lab.bot.answer(Heard("POST", "/chat", {}, {"conversation": session, "message": message}))
+        return here
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killed]:
+    found = Killed(tmp_path_factory.mktemp("killed"))
+    with found.lab.bot:
+        found.begin()
+        yield found
+
+
+@pytest.mark.slow
+@bounded(25)
+@given(moments=some.lists(some.integers(1, 30), min_size=1, max_size=3))
+def test_nothing_is_said_twice_in_a_session_whatever_the_kills(killed: Killed, moments: list[int]) -> None:
+    journal, heard = (only_run(killed.lab.folder) / "journal.jsonl").read_bytes(), killed.heard
+    document: Raw = {}
+    for moment in moments:
+        here = killed.put_back(journal, heard, 1 + moment % len(journal.splitlines()))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(here)
+            document = Project(here).run_json("resume", "-w", "1")
+        journal, heard = (only_run(here) / "journal.jsonl").read_bytes(), killed._heard()
+        sessions = list(killed.lab.bot.sessions.values())
+        assert [said for said in sessions if len(said) != len(set(said))] == []
+        assert statuses(document) == {"done": "passed", "long": "passed"}
+        attempts = [said for said in sessions if said[0] == "Hello"]
+        assert len(long_of(document).get("cut_off", ())) in (len(attempts) - 1, len(attempts))
