@@ -8,6 +8,7 @@ STAMP := $(VENV)/installed
 DEMO := .venv-demo/installed
 INSPECT := .venv-inspect/installed
 AGENTS := .agents/installed
+RECIPES := .venv-recipes/installed
 # Tests wait for servers and processes as well as they compute: three for two cores.
 WORKERS := $(shell $(PYTHON) -c 'import os; print(max(2, (os.cpu_count() or 2) * 3 // 2))' 2>/dev/null || echo 2)
 
@@ -35,7 +36,7 @@ test: lint types imports pytest
 compiled: $(STAMP)
 	@$(BIN)/python -m compileall -q src
 
-pytest: compiled
+pytest: compiled $(RECIPES)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not long and not agents"
 
 test-long: compiled $(INSPECT)
@@ -115,6 +116,14 @@ $(DEMO): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[local]' || \
 	  $(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+# Bots of three frameworks are tested as the page about sessions has them. The frameworks have an environment of their own,
+# because they bring seventy packages and 200 MB, and their versions need not fit ours.
+$(RECIPES): pyproject.toml Makefile
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -e . \
+	  langgraph==1.2.20 langchain-openai==1.7.3 openai-agents==0.24.0 'pydantic-ai-slim[openai]==2.66.0'
 	@touch $@
 
 # Inspect reads our exports in the long tests. It has an environment of its own, because it brings eighty packages and

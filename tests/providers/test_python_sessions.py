@@ -375,3 +375,8 @@ def test_trying_an_object_leaves_it(project: Project) -> None:
     project.write(".rejoinder/targets.yaml", {"targets": [{"name": "bot", "provider": "python", "call": "bot:Bot"}]})
     project.run("targets", "check", code=0)
     assert notes(project) == ["enter", "exit None"]
+
+
+def test_texts_of_a_class_of_their_own_are_texts(project: Project) -> None:
+    write(project, "class Text(str):\n    pass\n\ndef ask(request):\n    return {'text': Text('fine')}\n")
+    assert replies(run(project, suite(case(), call="bot:ask"), code=0)) == ["fine"]

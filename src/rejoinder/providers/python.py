@@ -79,6 +79,8 @@ class PythonProvider:
             if "output_tokens" in fields:
                 counts = (fields.get(f"{kind}_tokens", 0) for kind in ("input", "output", "reasoning"))
                 reply = structs.replace(reply, usage=Usage(*counts))
+        if isinstance(reply.text, str) and type(reply.text) is not str:  # as LangChain's are, which cannot be recorded
+            reply = structs.replace(reply, text=str.__str__(reply.text))
         self._refuse_nonsense(reply, answer)
         if reply.usage == NO_USAGE:
             sent = sum(len(message.content) for message in request.messages)
