@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,11 +18,14 @@ from tests.kit import (
     Project,
     Raw,
     bounded,
+    case,
     essence,
+    follow,
     journal_of,
     only_run,
     refusal,
     run_folders,
+    scripted,
     spec,
     statuses,
 )
@@ -65,24 +69,27 @@ CASES = [planned("done", "Only this"), planned("long", *PROMPTS)]
 class Lab:
     """A project whose bot can be made to wait, and processes that are killed while it does."""
 
-    def __init__(self, folder: Path, kind: str, *, held: str = "And then?") -> None:
+    def __init__(self, folder: Path, kind: str, *, held: str = "And then?", **suite: Any) -> None:
         self.folder = folder
         self.held: str | None = held
         self.bot = Bot(self._script)
         self.project = Project(folder)
         if kind == "service":
             target = chat(self.bot)
-        elif kind == "named":
+        elif kind in ("named", "ours"):
             body = {"message": "{{ prompt }}", "conversation": "{{ conversation_id }}"}
-            target = {**chat(self.bot), "body": body}
+            target = {**chat(self.bot), "body": body, "history": "ours" if kind == "ours" else "theirs"}
             del target["session"], target["close"]
         else:
             self.project.write("bot.py", OBJECT.format(port=self.bot.url.rpartition(":")[2]))
             target = {"name": "bot", "provider": "python", "call": "bot:Bot"}
-        self.project.write("evals.yaml", {"targets": [target], "evals": CASES})
+        self._others = set() if "evals" in suite else {"Only this"}
+        """What else is asked."""
+        targets = [target, *suite.pop("further", ())]
+        self.project.write("evals.yaml", {"targets": targets, "target": "bot", "evals": CASES, **suite})
 
     def _script(self, bot: Bot, body: Raw) -> int | None:
-        if body["message"] == self.held:
+        if self.held is not None and self.held in body["message"]:
             bot.released.wait(20)
             return 500 if self.held else None
         return None
@@ -96,10 +103,11 @@ class Lab:
 
     def _is_quiet(self, known: int) -> bool:
         asked = [turn["message"] for turn in self.bot.turns]
-        if self.held not in asked[known:]:
+        held = [message for message in asked if self.held is not None and self.held in message]
+        if not any(message in held for message in asked[known:]) or not self._others <= set(asked):
             return False
         told = sum(record["type"] == "told" and "reply" in record for record in journal_of(only_run(self.folder)))
-        return told >= sum(message != self.held for message in asked)
+        return told >= len(asked) - len(held)
 
     def release(self) -> None:
         self.held = None
@@ -241,6 +249,34 @@ def test_a_fork_in_the_middle_is_refused_and_costs_nothing(lab: Lab) -> None:
     assert [turn["prompt"] for turn in forked["results"][0]["turns"]] == ["Good day", "And then?", "Bye"]
 
 
+def test_a_conversation_that_is_ours_keeps_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lab = Lab(tmp_path, "ours")
+    with lab.bot:
+        lab.kill("run", "evals.yaml")
+        lab.release()
+        result = long_of(lab.project.run_json("resume", code=1))
+    assert "cut_off" not in result
+    assert sorted(lab.bot.sessions.values()) == [["Hello", "And then?", "And then?"], ["Only this"]]
+
+
+def test_a_judge_that_was_cut_off_is_asked_in_another_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    judged = {"id": "long", "prompt": "Hello", "checks": [{"llm_judge": {"criteria": "Is it polite?"}}]}
+    candidate = scripted("silent", "Good day.")
+    lab = Lab(tmp_path, "named", held="Is it polite?", further=[candidate], evals=[judged])
+    suite = json.loads((tmp_path / "evals.yaml").read_text())
+    lab.project.write("evals.yaml", {**suite, "target": "silent", "execution": {"judge_target": "bot"}})
+    with lab.bot:
+        lab.kill("run", "evals.yaml")
+        lab.kill("resume")
+        lab.release()
+        result = long_of(lab.project.run_json("resume", code=None))
+    assert "cut_off" not in result, "the conversation of the candidate is another"
+    assert len(lab.bot.sessions) >= 3
+    assert lab.asked_twice == []
+
+
 # Any number of kills, at any moment
 
 
@@ -249,7 +285,8 @@ class Killed:
     bot had heard, and nothing else."""
 
     def __init__(self, folder: Path) -> None:
-        self.lab = Lab(folder / "template", "named", held="Bye")
+        doubted = case("doubted", {"match": "2: *"}, follow("Sure?", {"match": "2: *"}), control="afresh")
+        self.lab = Lab(folder / "template", "named", held="Bye", evals=[CASES[0], doubted, CASES[1]])
         self.folder = folder
         self.heard: list[tuple[str, str]] = []
 
@@ -297,6 +334,6 @@ def test_nothing_is_said_twice_in_a_session_whatever_the_kills(killed: Killed, m
         journal, heard = (only_run(here) / "journal.jsonl").read_bytes(), killed._heard()
         sessions = list(killed.lab.bot.sessions.values())
         assert [said for said in sessions if len(said) != len(set(said))] == []
-        assert statuses(document) == {"done": "passed", "long": "passed"}
+        assert statuses(document) == {"done": "passed", "doubted": "passed", "long": "passed"}
         attempts = [said for said in sessions if said[0] == "Hello"]
         assert len(long_of(document).get("cut_off", ())) in (len(attempts) - 1, len(attempts))
