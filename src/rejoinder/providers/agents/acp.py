@@ -115,7 +115,7 @@ class AcpDriver:
         """Raises ProviderError where a turn that ended by the protocol is an error all the same."""
         calls, messages, reason = turn.tool_calls(), turn.messages, text_at(answer, "stopReason") or None
         accounts = self._client.accounts
-        usage = accounts.tokens(answer, used_tools=bool(calls))
+        usage = accounts.tokens(answer, used_tools=any(call.status != "denied" for call in calls))
         if reason == "cancelled" and not turn.was_denied:
             raise agent_error("the agent cancelled the turn by itself")
         if reason in ("end_turn", None):

@@ -55,7 +55,7 @@ _MANNERS = {
     "gemini": Manner(logins={"GEMINI_API_KEY": "gemini-api-key"}),
     "opencode": Manner(
         counts="last call",
-        variables={"OPENCODE_PERMISSION": '{"edit":"ask","bash":"ask","webfetch":"ask","external_directory":"ask"}'},
+        variables={"OPENCODE_PERMISSION": '{"*":"ask","todowrite":"allow","todoread":"allow","skill":"allow"}'},
     ),
 }
 _OTHER_NAMES = {"gemini-cli": "gemini"}

@@ -93,6 +93,7 @@ AGENTS = {
         keys=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "OPENCODE_API_KEY"),
         variables={**_XDG, "OPENCODE_DISABLE_AUTOUPDATE": "1"},
         skills=".opencode/skills",
+        can_continue=True,
     ),
     "copilot": AgentKind(
         opens=_ACP,
@@ -100,6 +101,7 @@ AGENTS = {
         keys=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"),
         variables={"COPILOT_HOME": "{home}/.copilot", "COPILOT_AUTO_UPDATE": "false"},
         skills=".github/skills",
+        can_continue=True,
     ),
     "claude-acp": AgentKind(
         opens=_ACP,
@@ -108,10 +110,15 @@ AGENTS = {
         variables=_CLAUDE_VARIABLES,
         skills=".claude/skills",
         instructions="CLAUDE.md",
+        can_continue=True,
     ),
     "vscode": AgentKind(opens="vscode:VsCodeDriver", command=("code", "chat"), has_home=False),
     "vscode-insiders": AgentKind(opens="vscode:VsCodeDriver", command=("code-insiders", "chat"), has_home=False),
     "codex-acp": AgentKind(
-        opens=_ACP, command=("codex-acp",), keys=_OPENAI_KEYS, variables={"CODEX_HOME": "{home}/.codex"}
+        opens=_ACP,
+        command=("codex-acp",),
+        keys=_OPENAI_KEYS,
+        variables={"CODEX_HOME": "{home}/.codex"},
+        can_continue=True,
     ),
 }
