@@ -67,14 +67,14 @@ def start(words: tuple[str, ...], seat: Seat, called: str, variables: Mapping[st
     except ProcessFault as fault:
         program = words[0]
         missing = shutil.which(program, path=environment.get("PATH")) is None
-        hint = f"; {install_hint(program)}" if missing else ""
+        hint = f"; {install}" if missing and (install := install_hint(program)) else ""
         raise agent_error(f"{called} cannot be started: {fault}{hint}", ends_target=missing) from None
 
 
-def install_hint(program: str) -> str:
-    """What to do where an agent is not there."""
+def install_hint(program: str) -> str | None:
+    """What to do where an agent is not there; None where it is not known."""
     install = _INSTALL.get(program)
-    return f"install it by `{install}`, or write where it is as `executable`" if install else "install it"
+    return None if install is None else f"install it by `{install}`, or write where it is as `executable`"
 
 
 def _words(settings: Settings, name: str) -> tuple[str, ...]:
