@@ -53,16 +53,22 @@ class AcpDriver:
         except LineFault as fault:
             await self.close()
             raise agent_error(str(fault), type="timeout" if fault.kind in ("timeout", "silence") else "agent") from None
+        except asyncio.CancelledError:
+            await self._end(0.0)
+            raise
         except ProviderError:
             if self._session is None:  # what it lacks to begin, it lacks the next time, too
                 await self.close()
             raise
 
     async def close(self) -> None:
+        await self._end(CLOSE_S)
+
+    async def _end(self, grace_s: float) -> None:
         self._is_over = True
         wire, self._wire = self._wire, None
         if wire is not None:
-            await wire.process.close(grace_s=CLOSE_S)
+            await wire.process.close(grace_s=grace_s)
 
     async def _open(self, clock: Clock) -> Session:
         wire = self._wire = self._start()
@@ -93,7 +99,7 @@ class AcpDriver:
         try:
             answer = await wire.call("session/prompt", {"sessionId": session.id, "prompt": blocks}, clock)
         except RpcError as error:
-            raise failed(str(error), status=error.status) from None
+            raise failed(f"the agent failed: {error}", status=error.status) from None
         except LineFault as fault:
             if fault.kind != "crash":
                 await self._cancel(wire, session)
@@ -120,7 +126,7 @@ class AcpDriver:
             raise agent_error("the agent cancelled the turn by itself")
         if reason in ("end_turn", None):
             if self._manner.error and messages and messages[-1].startswith(self._manner.error):
-                raise failed(messages[-1].strip())
+                raise failed(f"the agent failed: {messages[-1].strip()}")
             if not messages and not calls:
                 raise agent_error("the agent ended its turn without a word")
         return AgentTurn(

@@ -38,13 +38,8 @@ class Manner(Struct, frozen=True, kw_only=True):
 
 UNKNOWN = Manner()
 _MANNERS = {
-    "claude-agent-acp": Manner(
-        warnings=('**MCP server "',),
-    ),
-    "codex-acp": Manner(
-        warnings=("Model metadata for ",),
-        full_mode="full-access",
-    ),
+    "claude-agent-acp": Manner(warnings=('**MCP server "',)),
+    "codex-acp": Manner(warnings=("Model metadata for ",), full_mode="full-access"),
     "copilot": Manner(
         counts="process",
         takes_programs=False,
@@ -104,10 +99,12 @@ class Accounts:
         """Of this turn, by the answer to its prompt."""
         told = as_mapping(answer.get("usage"))
         usage = _read_usage(told) if told else _read_quota(at(answer, "_meta", "quota", "token_count"))
+        if usage == NO_USAGE:
+            return usage
         if self.counts == "process":
             before, self._tokens = self._tokens, usage
             usage = _difference(usage, before)
-        elif self.counts == "last call" and used_tools and usage != NO_USAGE:  # each tool is followed by another call
+        elif self.counts == "last call" and used_tools:  # each tool is followed by another call
             usage = structs.replace(usage, approximate=True)
         return usage
 

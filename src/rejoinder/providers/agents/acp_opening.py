@@ -99,13 +99,11 @@ class Opening:
             return await self._wire.call("session/new", place, self._patience())
         except RpcError as error:
             if error.code != AUTHENTICATION_REQUIRED:
-                raise failed(str(error)) from None
+                raise failed(f"the agent failed: {error}") from None
             if method is None or self._wanted.auth_method:
                 offered = ", ".join(text_at(one, "id") for one in as_items(info.get("authMethods")))
-                raise agent_error(
-                    f"{error}; its ways to log in (`auth_method`): {offered or 'none'}",
-                    ends_target=True,
-                ) from None
+                ways = f"its ways to log in (`auth_method`): {offered or 'none'}"
+                raise agent_error(f"the agent failed: {error}; {ways}", ends_target=True) from None
         await self._call("authenticate", {"methodId": method}, settles=True)
         return await self._call("session/new", place)
 
@@ -170,7 +168,7 @@ class Opening:
         try:
             return await self._wire.call(method, params, self._patience())
         except RpcError as error:
-            raise agent_error(f"{error} (`{method}`)", ends_target=settles) from None
+            raise agent_error(f"the agent failed at `{method}`: {error}", ends_target=settles) from None
 
     def _patience(self) -> Clock:
         bound = asyncio.get_running_loop().time() + START_S

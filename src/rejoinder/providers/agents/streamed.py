@@ -18,7 +18,7 @@ from rejoinder.user_code.line_process import LineFault, LineProcess
 
 SETTLE_S = 5.0
 """How long a program may go on when its turn is over: it writes its history then."""
-_STATUS = re.compile(r"\bstatus:? (\d{3})\b|^(?:(?:API )?Error: )?(\d{3})\b")
+_STATUS = re.compile(r"\bstatus:? (\d{3})\b|(?:^|failed: )(?:(?:API )?Error: )?(\d{3})\b")
 _UNAUTHORISED = 401
 
 
