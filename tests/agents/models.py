@@ -9,9 +9,12 @@ from __future__ import annotations
 import gzip
 import json
 import shlex
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -20,8 +23,9 @@ from .standins.acting import Act, Script
 HUMAN = "Please: "
 """How every prompt begins, so that it is told apart from what agents add to it."""
 Raw = dict[str, Any]
-_WRITES = ("Write", "write")
-_RUNS = ("Bash", "bash", "exec_command", "shell")
+_WRITES = {"Write": ("file_path", "content"), "write_file": ("file_path", "content"), "create": ("path", "file_text")}
+"""Tools that write a file, with the names of its path and its content."""
+_RUNS = ("Bash", "bash", "exec_command", "shell", "run_shell_command")
 
 
 class Said(NamedTuple):
@@ -81,6 +85,10 @@ class ModelServer:
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         body = _read_body(handler)
         path = handler.path.partition("?")[0]
+        if path == "/mcp":
+            told = self._ask_tools(body)
+            _send(handler, 200 if told else 202, told)
+            return
         api = next((api for end, api in _APIS.items() if path.endswith(end)), None)
         if api is None:
             _send(handler, 404, b"{}")
@@ -88,13 +96,20 @@ class ModelServer:
         parts, tools, stream = api
         decided = self._decide(list(parts(body)), list(tools(body)))
         if isinstance(decided, int):
-            error = {"type": "error", "error": {"type": "invalid_request_error", "message": "made on request"}}
+            said = {"type": "invalid_request_error", "message": "made on request", "code": decided}
+            error = {"type": "error", "error": said}
             _send(handler, decided, json.dumps(error).encode())
             return
         self._count += 1
         events = stream(decided, self._count, str(body.get("model")))
         lines = "".join(_event_lines(event) for event in events)
-        _send(handler, 200, f"{lines}data: [DONE]\n\n".encode(), "text/event-stream")
+        end = "data: [DONE]\n\n" if stream is _chat_events else ""
+        _send(handler, 200, f"{lines}{end}".encode(), "text/event-stream")
+
+    def _ask_tools(self, message: Raw) -> bytes:
+        """The server of tools that speaks over its pipes, over HTTP."""
+        words = [sys.executable, str(Path(__file__).parent / "standins" / "mcp_server")]
+        return subprocess.run(words, input=json.dumps(message).encode() + b"\n", capture_output=True, check=True).stdout
 
     def _decide(self, said: list[Said], tools: list[str]) -> str | Call | int:
         """What it says, a tool that it calls, or the status with which it fails."""
@@ -119,7 +134,10 @@ def _call_of(act: Act, tools: list[str]) -> str | Call:
         return Call(name, json.loads(act.text)) if name else "the tool is not offered"
     writer = next((name for name in _WRITES if name in tools), None)
     if act.word == "write" and writer:
-        return Call(writer, {"file_path" if writer == "Write" else "path": act.name, "content": act.text})
+        path, content = _WRITES[writer]
+        return Call(writer, {path: act.name, content: act.text})
+    if act.word == "write" and "write" in tools:  # pi and opencode
+        return Call("write", {"path": act.name, "filePath": act.name, "content": act.text})
     command = f"printf %s {shlex.quote(act.text)} > {act.name}" if act.word == "write" else act.text
     runner = next(name for name in _RUNS if name in tools)
     if runner == "exec_command":
@@ -237,6 +255,32 @@ def _responses_events(decided: str | Call, number: int, model: str) -> list[Raw]
     return [{**event, "sequence_number": index} for index, event in enumerate(events)]
 
 
+# Gemini.
+
+
+def _gemini_said(body: Raw) -> Iterable[Said]:
+    for message in body.get("contents", ()):
+        for part in message.get("parts", ()):
+            if "functionResponse" in part:
+                yield Said(json.dumps(part["functionResponse"]), is_result=True)
+            elif message.get("role") == "user":
+                yield Said(str(part.get("text", "")))
+
+
+def _gemini_tools(body: Raw) -> Iterable[str]:
+    for tool in body.get("tools", ()):
+        yield from (declared["name"] for declared in tool.get("functionDeclarations", ()))
+
+
+def _gemini_events(decided: str | Call, number: int, model: str) -> list[Raw]:
+    part: Raw = {"text": decided}
+    if isinstance(decided, Call):
+        part = {"functionCall": {"id": f"call_{number}", "name": decided.name, "args": decided.arguments}}
+    candidate = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}
+    usage = {"promptTokenCount": 150, "candidatesTokenCount": 7, "totalTokenCount": 157, "cachedContentTokenCount": 30}
+    return [{"candidates": [candidate], "usageMetadata": usage, "modelVersion": model}]
+
+
 _Parts = Callable[[Raw], Iterable[Said]]
 _Tools = Callable[[Raw], Iterable[str]]
 _Stream = Callable[[str | Call, int, str], list[Raw]]
@@ -248,6 +292,7 @@ _APIS: dict[str, tuple[_Parts, _Tools, _Stream]] = {
         _chat_events,
     ),
     "/responses": (_responses_said, _responses_tools, _responses_events),
+    ":streamGenerateContent": (_gemini_said, _gemini_tools, _gemini_events),
 }
 
 
@@ -257,10 +302,20 @@ def _event_lines(event: Raw) -> str:
 
 
 def _read_body(handler: BaseHTTPRequestHandler) -> Raw:
-    data = handler.rfile.read(int(handler.headers.get("content-length") or 0))
+    if "chunked" in (handler.headers.get("transfer-encoding") or ""):
+        data = b"".join(_read_chunks(handler))
+    else:
+        data = handler.rfile.read(int(handler.headers.get("content-length") or 0))
     if handler.headers.get("content-encoding") == "gzip":
         data = gzip.decompress(data)
     return json.loads(data or b"{}")
+
+
+def _read_chunks(handler: BaseHTTPRequestHandler) -> Iterable[bytes]:
+    while size := int(handler.rfile.readline().strip() or b"0", 16):
+        yield handler.rfile.read(size)
+        handler.rfile.readline()
+    handler.rfile.readline()
 
 
 def _send(handler: BaseHTTPRequestHandler, status: int, data: bytes, kind: str = "application/json") -> None:
