@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -292,3 +293,30 @@ def test_what_an_agent_did_is_shown(project: Project) -> None:
     assert "    Tools: Write, Bash (denied)\n" in whole
     assert "    Workspace: 1 file changed (a.txt), 1 line added, 0 removed\n" in whole and "+one" not in whole
     assert "    +one\n" in project.run("show", "--case", "one", "--turn", "1", code=None)
+
+
+def test_absolute_paths_name_the_files_where_they_are(project: Project) -> None:
+    notes = project.write("notes.md", "the notes\n")
+    content = [{"type": "text", "value": "[read notes.md] Sum up."}, {"type": "file", "value": "notes.md"}]
+    case = {
+        "id": "one",
+        "input_messages": [{"role": "user", "content": content}],
+        "checks": [{"not": {"file_exists": "notes.md"}}],
+    }
+    editor = {"name": "agent", "provider": "vscode", "executable": str(STANDINS / "code"), "dry_run": True}
+    whole = {"target": "agent", "targets": [editor], "evals": [case], "formatting": {"agent_paths": "absolute"}}
+    text = turns_of(run(project, whole, code=0))[0]["response"]
+    assert f"* [{notes}]({notes.as_uri()})" in text and f'<file: path="{notes}">' in text
+
+
+def test_interrupting_twice_ends_the_agent(project: Project, start: Callable[..., Process], tmp_path: Path) -> None:
+    flag = tmp_path / "begun"
+    project.write("evals.yaml", suite(agent(), f"[run: touch {flag}; setsid sleep 78 & exec sleep 79]"))
+    process = start("run", "evals.yaml")
+    process.wait_for(flag.exists)
+    process.interrupt()
+    process.wait_until_it_says("Ctrl-C")
+    process.interrupt()
+    assert process.end().code == 130
+    wait_until(lambda: not sleepers(str(flag)), "what the agent had started goes on")
+    assert not list(Path(tempfile.gettempdir()).glob("rejoinder-*/*"))

@@ -177,7 +177,7 @@ def gather_evidence(
         candidate_answer=reply.text,
         guideline_paths=tuple(file.source for file in attached if file.guideline),
         input_files=tuple(file.source for file in attached),
-        input_segments=tuple(_segments(case, {file.path for file in attached if file.guideline})),
+        input_segments=tuple(_segments(case, {file.source for file in attached if file.guideline})),
         case_id=case.id,
         name=case.name,
         tags=case.tags,
@@ -204,7 +204,7 @@ def _segments(case: Case, guidelines: Collection[str]) -> Iterator[Segment]:
     for part in chain.from_iterable(message.parts for message in case.messages):
         if isinstance(part, TextPart):
             yield Segment("text", value=part.text)
-        elif isinstance(part, FilePart) and part.path not in guidelines:
+        elif isinstance(part, FilePart) and (part.resolved or part.path) not in guidelines:
             yield Segment("file", path=part.path, text=part.text or "", resolved_path=part.resolved or "")
 
 
