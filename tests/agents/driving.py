@@ -32,6 +32,7 @@ class Desk:
         self.home, self.workspace = folder / "home", folder / "work"
         self.home.mkdir(exist_ok=True)
         self.workspace.mkdir(exist_ok=True)
+        self.kind.make_home(self.home)
         self.owner = str(uuid4())
         self.conversation_id = str(uuid4())
         self.settings = {"executable": str(STANDINS / agent), "permissions": "allow", **settings}

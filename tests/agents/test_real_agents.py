@@ -12,7 +12,7 @@ import pytest
 
 from rejoinder.errors import UsageError
 from rejoinder.providers.agents.driver import AgentTurn, Clock, Driver
-from tests.kit import ROOT
+from tests.kit import ROOT, Project, run
 
 from .driving import STANDINS, Desk
 from .models import HUMAN, ModelServer
@@ -46,14 +46,12 @@ def _desk(folder: Path, agent: str, models: ModelServer, **settings: Any) -> Des
         given = {"executable": str(INSTALLED / ".bin" / "codex"), "model": "gpt-5.1-codex", "config": config}
         desk = Desk(folder, agent, **{**given, **settings})
         desk.environment["OWN_KEY"] = KEY
-        (desk.home / ".codex").mkdir(exist_ok=True)
     else:
         desk = Desk(folder, agent, **{"executable": str(INSTALLED / ".bin" / "pi"), "model": "own/own-1", **settings})
         desk.environment["PI_OFFLINE"] = "1"
         cost = {"input": 1, "output": 2, "cacheRead": 0, "cacheWrite": 0}
         model = {"id": "own-1", "input": ["text"], "cost": cost, "contextWindow": 128_000, "maxTokens": 4096}
         own = {"baseUrl": f"{models.url}/v1", "apiKey": KEY, "api": "openai-completions", "models": [model]}
-        (desk.home / ".pi" / "agent").mkdir(parents=True, exist_ok=True)
         (desk.home / ".pi" / "agent" / "models.json").write_text(json.dumps({"providers": {"own": own}}))
     return desk
 
@@ -161,3 +159,29 @@ def test_an_unknown_session(tmp_path: Path, agent: str, models: ModelServer) -> 
     session = "99999999-2222-4333-8444-555555555555"
     with pytest.raises(Exception, match=f"(?s){agent} .*{session}"):
         _talk(_desk(tmp_path, agent, models), "one", continues=session)
+
+
+@every_agent
+def test_a_project_is_repaired(project: Project, tmp_path: Path, agent: str, models: ModelServer) -> None:
+    """The whole way: a suite, a workspace, the project's own test, and its output as the follow-up."""
+    desk = _desk(tmp_path, agent, models)
+    given = {
+        name: desk.environment[name] for name in desk.environment.keys() - {"PATH", "HOME", "PWD", *desk.kind.variables}
+    }
+    project.write("template/calc.py", "def add(a, b):\n    return a - b\n")
+    project.write("template/test_calc.py", "from calc import add\nassert add(2, 3) == 5, add(2, 3)\n")
+    target = {"name": "agent", "provider": agent, **desk.settings, "env": given, "workspace_template": "template"}
+    if agent == "pi":
+        known = (desk.home / ".pi" / "agent" / "models.json").read_text()
+        target["setup"] = f"cat > $PI_CODING_AGENT_DIR/models.json <<'END'\n{known}\nEND"
+    writes = "[run: echo 'def add(a, b): return a {} b' > calc.py]"
+    decides = {"command": "python3 test_calc.py"}
+    follow_up = {
+        "prompt": HUMAN + "{{ failed }} " + writes.format("+"),
+        "checks": [decides, {"file_unchanged": "test*"}],
+    }
+    case = {"id": "one", "prompt": HUMAN + writes.format("*"), "checks": [{**decides, **follow_up}]}
+    document = run(project, {"target": "agent", "targets": [target], "evals": [case]}, code=0)
+    [result] = document["results"]
+    assert result["succeeded_on_turn"] == 2 and "AssertionError: 6" in result["turns"][1]["prompt"]
+    assert "+def add(a, b): return a + b" in result["turns"][1]["workspace_diff"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -29,6 +30,12 @@ class AgentKind(Struct, frozen=True, kw_only=True):
     """Can it have a home of its own? An editor has the user's."""
     can_continue: bool = False
     """Can a new process take up a session that lies in its home?"""
+
+    def make_home(self, home: Path) -> None:
+        """Agents want the folders to be there that their variables name."""
+        for value in self.variables.values():
+            if value.startswith("{home}/"):
+                (home / value.removeprefix("{home}/")).mkdir(parents=True, exist_ok=True)
 
     def driver(self, settings: Settings, seat: Seat) -> Driver:
         module, _, name = self.opens.partition(":")

@@ -173,6 +173,7 @@ class AgentProvider:
 
     def _copy_into(self, scratch: Scratch) -> None:
         scratch.make(self._exchange.workspaces.run)
+        self._kind.make_home(scratch.home)
         template = self._settings.values.get("workspace_template")
         if isinstance(template, dict):
             repository = folder_for(template.get("repository"), self._folders)
