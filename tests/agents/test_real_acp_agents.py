@@ -61,7 +61,7 @@ def agent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
 
 def _variables(url: str, desk: Desk) -> dict[str, str]:
     """What agents need to talk to our model, and to nothing else."""
-    (desk.home / ".codex").mkdir()
+    (desk.home / ".codex").mkdir(exist_ok=True)
     (desk.home / ".codex" / "config.toml").write_text(
         'model = "own"\nmodel_provider = "own"\n[model_providers.own]\nname = "own"\nwire_api = "responses"\n'
         f'base_url = "{url}/v1"\nenv_key = "OWN_KEY"\nrequest_max_retries = 0\nstream_max_retries = 0\n'
