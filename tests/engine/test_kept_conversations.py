@@ -277,6 +277,25 @@ def test_a_judge_that_was_cut_off_is_asked_in_another_session(tmp_path: Path, mo
     assert lab.asked_twice == []
 
 
+def test_what_judges_said_before_the_cut_counts_as_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = {"prompt": "Hello", "checks": [{"llm_judge": {"criteria": "Is it polite?"}}]}
+    judged = {"id": "long", "turns": [first, {"prompt": "And then?", "checks": [{"match": "2: *"}]}]}
+    judge = {"name": "judge", "provider": "python", "call": "judge:reply"}
+    lab = Lab(tmp_path, "named", further=[judge], evals=[judged], execution={"judge_target": "judge"})
+    told = {"text": '{"score": 1, "reasoning": "fine"}', "input_tokens": 7, "output_tokens": 2}
+    lab.project.write("judge.py", f"def reply(request):\n    return {told!r}\n")
+    with lab.bot:
+        lab.kill("run", "evals.yaml")
+        lab.release()
+        result = long_of(lab.project.run_json("resume"))
+    [attempt], [verdict] = result["cut_off"], result["turns"][0]["checks"]
+    assert (attempt["judge_usage"]["total_tokens"], result["judge_usage"]["total_tokens"]) == (9, 18)
+    turns = sum(turn["usage"]["total_tokens"] for turn in result["turns"])
+    assert result["usage"]["total_tokens"] == attempt["usage"]["total_tokens"] + turns
+    assert verdict["passed"]
+
+
 # Any number of kills, at any moment
 
 
@@ -321,7 +340,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killed]:
 
 
 @pytest.mark.slow
-@bounded(25)
+@bounded(15)
 @given(moments=some.lists(some.integers(1, 30), min_size=1, max_size=3))
 def test_nothing_is_said_twice_in_a_session_whatever_the_kills(killed: Killed, moments: list[int]) -> None:
     journal, heard = (only_run(killed.lab.folder) / "journal.jsonl").read_bytes(), killed.heard

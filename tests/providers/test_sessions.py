@@ -176,15 +176,21 @@ def test_what_fails_at_the_end_fails_nothing_and_is_in_the_log(project: Project)
 
 
 def test_what_was_never_opened_is_not_closed(project: Project) -> None:
+    with Bot(lambda _, body: 500 if body["message"] == "open" else None) as bot:
+        opening = {"url": f"{bot.url}/chat", "body": {"message": "open"}}
+        run(project, suite_of(chat(bot, open=opening, close={"url": f"{bot.url}/sessions"})), code=3)
+        assert [one.path for one in bot.heard] == ["/chat"]
     with Bot() as bot:
         opening = {"url": f"{bot.url}/chat", "body": {"message": "open"}}
-        target = chat(bot, open=opening, session={"json_path": "nowhere"}, close={"url": f"{bot.url}/sessions/x"})
+        target = chat(bot, open=opening, session={"json_path": "nowhere"}, close={"url": f"{bot.url}/sessions"})
         run(project, suite_of(target), code=3)
-        assert [one.path for one in bot.heard] == ["/chat", "/sessions/x"], "it was opened, but it tells no session"
+        assert [one.path for one in bot.heard] == ["/chat", "/sessions"], "it was opened, but it tells no session"
+
+
+def test_a_session_whose_name_was_never_told_cannot_be_closed(project: Project) -> None:
     with Bot(lambda *_: 500) as bot:
-        run(project, suite_of(chat(bot, open={**opening, "url": f"{bot.url}/chat"})), code=3)
-        assert len(bot.heard) == 1
-    assert bot.closed == []
+        run(project, suite_of(chat(bot)), code=3)
+        assert [one.path for one in bot.heard] == ["/chat"]
 
 
 # What goes wrong
