@@ -190,6 +190,27 @@ def _regex(_: type[Check], value: Any, at: str, texts: Texts, shared: Shared) ->
     return kinds.Regex(pattern=pattern, flags=flags, **shared)
 
 
+def _file_contains(kind: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
+    check = _read_fields(kind, value, at, texts, shared)
+    assert isinstance(check, kinds.FileContains)
+    if check.text is None and check.pattern is None:
+        texts.problem("missing-field", at, "`file_contains` needs `text` or `pattern`")
+    if check.pattern is not None:
+        compile_pattern(check.pattern, f"{at}.pattern", texts)
+    return check
+
+
+def _workspace_diff(kind: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
+    check = _read_fields(kind, value, at, texts, shared)
+    assert isinstance(check, kinds.WorkspaceDiff)
+    least, most = check.min_lines, check.max_lines
+    if (check.contains, check.not_contains, least, most) == (None,) * 4:
+        texts.problem("missing-field", at, "`workspace_diff` needs a text, or one of its keys")
+    elif least is not None and most is not None and least > most:
+        texts.problem("out-of-range", f"{at}.max_lines", f"`max_lines: {most}` is less than `min_lines: {least}`")
+    return check
+
+
 def _json_schema(_: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
     """A schema as it stands, or a file that holds one. That it is one is found out here, and not by the first reply."""
     document = texts.read_data(value, at) if isinstance(value, str) else value
@@ -417,6 +438,8 @@ _READERS: dict[type[Check], Reader] = {
     kinds.JsonSchema: _json_schema,
     kinds.JsonPath: _json_path,
     kinds.ToolCalls: _tool_calls,
+    kinds.FileContains: _file_contains,
+    kinds.WorkspaceDiff: _workspace_diff,
     kinds.LlmJudge: _llm_judge,
     kinds.Rubric: _rubric,
     kinds.Compare: _compare,

@@ -9,13 +9,20 @@ from rejoinder.providers.agents.kinds import AgentKind
 from rejoinder.providers.agents.workspace import Scratch
 from rejoinder.user_code.variables import given_to_command
 
-_OF_AN_AGENT_OUTSIDE = (
-    *("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CONFIG_DIR", "CLAUDE_PROJECT_DIR"),
-    *("CODEX_HOME", "CODEX_SANDBOX", "CODEX_THREAD_ID", "GEMINI_CLI", "COPILOT_HOME", "PI_CODING_AGENT_DIR"),
-    *("OPENCODE", "OPENCODE_CONFIG", "OPENCODE_CONFIG_CONTENT", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
-    *("XDG_CACHE_HOME", "OLDPWD"),
+_OF_AN_AGENT_OUTSIDE = frozenset(
+    (
+        *("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_PROJECT_DIR", "CODEX_SANDBOX"),
+        *("CODEX_THREAD_ID", "GEMINI_CLI", "OPENCODE", "OLDPWD"),
+    )
 )
-"""rejoinder may be run by an agent, whose settings are not the subject's."""
+"""rejoinder may be run by an agent, which is not the subject."""
+_HOMES = frozenset(
+    (
+        *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "PI_CODING_AGENT_DIR", "OPENCODE_CONFIG"),
+        *("OPENCODE_CONFIG_CONTENT", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"),
+    )
+)
+"""Where the user's own settings and logins lie, beside HOME."""
 _COMMITS = {"GIT_AUTHOR_NAME": "agent", "GIT_AUTHOR_EMAIL": "agent@localhost"}
 """In an empty home git does not know who commits."""
 
@@ -24,10 +31,11 @@ def environment_for(
     kind: AgentKind, scratch: Scratch, environment: Mapping[str, str], own: Mapping[str, Any], *, has_own_home: bool
 ) -> dict[str, str]:
     """`own`: what the target's `env` gives."""
-    kept = {name: value for name, value in environment.items() if name not in _OF_AN_AGENT_OUTSIDE}
+    left_out = _OF_AN_AGENT_OUTSIDE | _HOMES if has_own_home else _OF_AN_AGENT_OUTSIDE
+    kept = {name: value for name, value in environment.items() if name not in left_out}
     keys = {name: environment[name] for name in kind.keys if environment.get(name)}
     given = given_to_command(kept, {**keys, **own}).variables
-    homes: dict[str, str] = {}
+    homes = {name: value for name, value in kind.variables.items() if "{home}" not in value}
     if has_own_home:
         homes = {name: value.replace("{home}", str(scratch.home)) for name, value in kind.variables.items()}
         homes |= {"HOME": str(scratch.home), "TMPDIR": str(scratch.temporary)}

@@ -19,7 +19,7 @@ def write_preread(brief: Brief, places: Mapping[str, Path]) -> str:
     others = [file.path for file in brief.files if not file.guideline]
     parts: list[str] = []
     if guidelines:
-        parts.append(_list("Read all guideline files, and keep to them:", guidelines, places))
+        parts.append(f"{_list('Read all guideline files:', guidelines, places)}\nKeep to them.")
     if others:
         parts.append(_list("Read all attachment files:", others, places))
         parts.append(

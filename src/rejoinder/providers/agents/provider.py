@@ -8,25 +8,25 @@ import asyncio
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 from msgspec import Struct, structs
 
 from rejoinder.model import NO_USAGE, Brief, Reply, Request, Target, estimate_usage
 from rejoinder.project import read_environment
-from rejoinder.providers.agents.commands import command_of, install_hint
+from rejoinder.providers.agents.commands import above_zero
 from rejoinder.providers.agents.driver import AgentTurn, Clock, Driver, Seat, agent_error
 from rejoinder.providers.agents.environment import environment_for
 from rejoinder.providers.agents.kinds import AGENTS
+from rejoinder.providers.agents.looking_over import file_in, find_own_files, listed, look_over
 from rejoinder.providers.agents.preread import write_preread
-from rejoinder.providers.agents.workspace import Scratch, remove_scratch_of
+from rejoinder.providers.agents.workspace import Scratch, copy_folder, copy_revision, remove_scratch_of
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.one_text import one_text
 from rejoinder.providers.settings import Settings
 from rejoinder.providers.shared import Exchange
 from rejoinder.providers.vector_bytes import no_embeddings
-from rejoinder.user_code import folder_for, is_source
+from rejoinder.user_code import folder_for
 from rejoinder.user_code.processes import Command, end_of, run_process, shell_words
 from rejoinder.user_code.programs import Guard, ProcessFault
 
@@ -53,7 +53,7 @@ class AgentProvider:
         self._settings = Settings(target, {})
         self._folders = folders
         self._kind = AGENTS[target.provider]
-        self._find_own_files()
+        find_own_files(self._settings, folders)
         self._exchange = exchange
         self._environment = read_environment(Path(folders[0]), Path(folders[-1]), Path.cwd())
         for name in self._kind.keys:
@@ -62,7 +62,7 @@ class AgentProvider:
         self._owner = str(uuid4())
         self._guard: Guard | None = None
         self._open: dict[str, _Conversation] = {}
-        self._look_over()
+        look_over(self._kind, self._settings, folders, self._environment)
 
     async def reply(self, request: Request) -> Reply:
         return await self.reply_within(request, None)
@@ -79,9 +79,8 @@ class AgentProvider:
             prompt = request.brief.said if request.brief is not None else one_text(request.new_messages)
             if self._kind.can_continue and request.session:
                 await asyncio.to_thread(conversation.scratch.set_aside, request.turn - 1, request.session)
-        clock = Clock(
-            until=None if timeout_s is None else loop.time() + timeout_s, silence_s=self._seconds("silence_seconds")
-        )
+        until = None if timeout_s is None else loop.time() + timeout_s
+        clock = Clock(until, above_zero(self._settings, "silence_seconds", float))
         turn = await conversation.driver.ask(prompt, clock)
         for note in turn.notes:
             self._exchange.note(f"target `{request.target}`, case `{request.case_id}`, turn {request.turn}: {note}")
@@ -177,18 +176,18 @@ class AgentProvider:
         template = self._settings.values.get("workspace_template")
         if isinstance(template, dict):
             repository = folder_for(template.get("repository"), self._folders)
-            scratch.copy_revision(repository, str(template.get("revision") or "HEAD"))
+            copy_revision(repository, str(template.get("revision") or "HEAD"), scratch.workspace)
         elif template:
-            scratch.copy_folder(folder_for(str(template), self._folders))
-        for folder in self._listed("skills"):
+            copy_folder(folder_for(str(template), self._folders), scratch.workspace)
+        for folder in listed(self._settings, "skills"):
             source = folder_for(folder, self._folders)
             shutil.copytree(source, scratch.workspace / self._kind.skills / source.name, dirs_exist_ok=True)
         if instructions := self._settings.text("instructions"):
-            shutil.copyfile(self._file(instructions), scratch.workspace / self._kind.instructions)
+            shutil.copyfile(file_in(instructions, self._folders), scratch.workspace / self._kind.instructions)
 
     async def _run_commands(self, name: str, scratch: Scratch, environment: Mapping[str, str]) -> None:
         """Raises ProviderError."""
-        for line in self._listed(name):
+        for line in listed(self._settings, name):
             command = Command(
                 words=shell_words(line),
                 folder=scratch.workspace,
@@ -205,47 +204,6 @@ class AgentProvider:
                 said = end_of(ended.stderr) or end_of(ended.stdout)
                 message = f"the `{name}` command {ended.how()}{f': {said}' if said else ''}"
                 raise agent_error(message, type=name)
-
-    def _look_over(self) -> None:
-        """Find what is missing before anything is asked. Raises UsageError."""
-        program = command_of(self._kind, self._settings)[0]
-        if shutil.which(program, path=self._environment.get("PATH")) is None:
-            raise self._settings.error(f"needs the program `{program}`, which is not there", install_hint(program))
-        template = self._settings.values.get("workspace_template")
-        folders = [(name, "skills") for name in self._listed("skills")]
-        if isinstance(template, str):
-            folders.append((template, "workspace_template"))
-        for name, setting in folders:
-            if not folder_for(name, self._folders).is_dir():
-                raise self._settings.error(f"names the folder `{name}` as `{setting}`, which is not there")
-        instructions = self._settings.text("instructions")
-        if instructions and not self._file(instructions).is_file():
-            raise self._settings.error(f"names the file `{instructions}` as `instructions`, which is not there")
-
-    def _find_own_files(self) -> None:
-        """The agent runs in its workspace, so programs and scripts of the project are named by their whole path."""
-        values = self._settings.values
-        if isinstance(command := values.get("command"), list):
-            values["command"] = [self._found(str(word)) for word in command]
-        if executable := self._settings.text("executable"):
-            values["executable"] = self._found(executable)
-
-    def _found(self, word: str) -> str:
-        path = self._file(word)
-        is_ours = ("/" in word or is_source(path)) and "://" not in word and path.is_file()
-        return str(path.resolve()) if is_ours else word
-
-    def _file(self, name: str) -> Path:
-        path = Path(name)
-        return folder_for(str(path.parent), self._folders) / path.name
-
-    def _listed(self, name: str) -> list[str]:
-        value: Any = self._settings.values.get(name) or []
-        return [value] if isinstance(value, str) else [str(one) for one in value]
-
-    def _seconds(self, name: str) -> float | None:
-        value = self._settings.values.get(name)
-        return None if value is None else float(value)
 
 
 def _reply_of(turn: AgentTurn, prompt: str, diff: str) -> Reply:

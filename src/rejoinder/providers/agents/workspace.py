@@ -37,8 +37,9 @@ MOST_REMEMBERED = 64 << 20
 LONGEST_DIFF = 256 << 10
 MOST_NAMED = 500
 """Changed files that are named in a diff that is too long to hold their lines."""
-_PASSED_OVER = frozenset({".git", "__pycache__", "node_modules", ".venv", ".rejoinder-chat"})
-"""Folders that are no part of what an agent has written."""
+_CACHES = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
+_PASSED_OVER = frozenset({".git", "node_modules", ".venv", ".rejoinder-chat"}) | _CACHES
+"""Folders that are no part of what an agent has written: tools fill them by themselves."""
 
 
 def _root() -> Path:
@@ -46,7 +47,7 @@ def _root() -> Path:
 
 
 def root() -> Path:
-    """The folder of all scratch folders of this user. Raises ProviderError where it belongs to somebody else."""
+    """The folder of all scratch folders of this user. Raises ProviderError where it is another user's."""
     folder = _root()
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
@@ -107,34 +108,16 @@ class Scratch:
         for folder in (self.home, self.temporary, self.workspace):
             folder.mkdir(mode=0o700)
 
-    def copy_folder(self, template: Path) -> None:
-        shutil.copytree(template, self.workspace, symlinks=True, dirs_exist_ok=True, ignore_dangling_symlinks=True)
-
-    def copy_revision(self, repository: Path, revision: str) -> None:
-        """The files of a git revision. Raises ProviderError."""
-        words = ("git", "-C", str(repository), "archive", "--format=tar", revision, "--")
-        try:
-            with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-                tar = cast(IO[bytes], process.stdout)
-                with suppress(tarfile.ReadError), tarfile.open(fileobj=tar, mode="r|") as archive:
-                    archive.extractall(self.workspace, filter="data")  # a tar without anything: git has refused
-                said = cast(IO[bytes], process.stderr).read().decode(errors="replace").strip()
-        except OSError as error:
-            raise agent_error(f"git cannot be run: {error.strerror}", ends_target=True) from None
-        if process.returncode:
-            raise agent_error(f"there is no revision `{revision}` in {repository}: {said}", ends_target=True)
-
     def place(self, files: Iterable[AttachedFile]) -> dict[str, Path]:
-        """Put the case's files where the transcript says, and where that lies outside, beside the others. Where each
-        lies, by the path of the transcript."""
+        """Put copies of the case's files where the transcript says, and where that lies outside, beside the others; one
+        that it names by a whole path stays there. Where each lies, by the path of the transcript."""
         places: dict[str, Path] = {}
         for file in files:
             if Path(file.path).is_absolute():
                 places[file.path] = Path(file.path)
                 continue
             inside = PurePosixPath(os.path.normpath(file.path))
-            name = inside if ".." not in inside.parts else PurePosixPath(inside.name)
-            place = self.workspace / name
+            place = _free(self.workspace / inside.name) if ".." in inside.parts else self.workspace / inside
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file.source, place)
             places[file.path] = place
@@ -222,10 +205,9 @@ class Scratch:
         self._seen_file.write_bytes(msgspec.json.encode({**self._read_seen(), **times}))
 
     def keep(self, place: Path) -> None:
-        """Move the workspace to another place."""
+        """Move the workspace to another place, or beside it where a case of the same name was kept."""
         place.parent.mkdir(parents=True, exist_ok=True)
-        drop(place)
-        shutil.move(self.workspace, place)
+        shutil.move(self.workspace, _free(place))
 
     def remove(self) -> None:
         drop(self.path)
@@ -253,6 +235,30 @@ class Scratch:
         return text or f"Empty file {name} {how}\n"
 
 
+def copy_folder(template: Path, workspace: Path) -> None:
+    """All of it but what we keep there ourselves: earlier runs, and the workspaces that were kept of them."""
+
+    def ours(folder: str, names: list[str]) -> set[str]:
+        return {".rejoinder"}.intersection(names) if Path(folder) == template else set()
+
+    shutil.copytree(template, workspace, symlinks=True, dirs_exist_ok=True, ignore=ours)
+
+
+def copy_revision(repository: Path, revision: str, workspace: Path) -> None:
+    """The files of a git revision. Raises ProviderError."""
+    words = ("git", "-C", str(repository), "archive", "--format=tar", revision, "--")
+    try:
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            tar = cast(IO[bytes], process.stdout)
+            with suppress(tarfile.ReadError), tarfile.open(fileobj=tar, mode="r|") as archive:
+                archive.extractall(workspace, filter="data")  # a tar without anything: git has refused
+            said = cast(IO[bytes], process.stderr).read().decode(errors="replace").strip()
+    except OSError as error:
+        raise agent_error(f"git cannot be run: {error.strerror}", ends_target=True) from None
+    if process.returncode:
+        raise agent_error(f"there is no revision `{revision}` in {repository}: {said}", ends_target=True)
+
+
 def drop(folder: Path) -> None:
     """Delete a folder, also one that its owner may not write into."""
     if not folder.exists() and not folder.is_symlink():
@@ -265,6 +271,15 @@ def drop(folder: Path) -> None:
                 with suppress(OSError):
                     if not path.is_symlink():  # which may lead to a folder of the user's
                         path.chmod(0o700)
+
+
+def _free(place: Path) -> Path:
+    """The place, or one beside it where something is already."""
+    other, number = place, 1
+    while os.path.lexists(other):
+        number += 1
+        other = place.with_name(f"{place.stem}-{number}{place.suffix}")
+    return other
 
 
 def _no_sockets(folder: str, names: list[str]) -> set[str]:
