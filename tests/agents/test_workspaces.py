@@ -16,7 +16,7 @@ from rejoinder.providers.agents.preread import write_preread
 from rejoinder.providers.agents.workspace import Scratch, copy_folder
 from rejoinder.providers.settings import Settings
 from tests.agents.test_agent_targets import agent, suite
-from tests.kit import Project, Raw, codes, run, run_refusal
+from tests.kit import Project, Raw, codes, refusal, run, run_refusal
 
 
 @pytest.fixture
@@ -133,3 +133,10 @@ def test_variables_of_a_target_are_hidden(project: Project) -> None:
     document = run(project, suite(target, "[run: echo $SERVICE_TOKEN > seen.txt]", {"file_exists": "seen.txt"}))
     text = json.dumps(document)
     assert "seen.txt" in text and "token-of-the-service-77" not in text
+
+
+def test_ready_made_names_of_agents(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(project.folder))
+    project.write("evals.yaml", {"evals": [{"prompt": "hello", "checks": [{"contains": "x"}]}]})
+    for name, program in (("gemini", "gemini"), ("claude", "claude"), ("codex/gpt-5", "codex")):
+        assert f"target `{name}` needs the program `{program}`" in refusal(project, "run", "-m", name)

@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 
 from rejoinder.errors import severity_of
 from rejoinder.model import Problem, Target
-from rejoinder.model.providers import PROVIDER_NAMES, row_of
+from rejoinder.model.providers import PROVIDER_NAMES
 from rejoinder.price_table import is_openrouter_id, vendor_of
 from rejoinder.spelling import nearest
 from rejoinder.suite.source import CasePlace, Place, Source
@@ -53,7 +53,7 @@ def check_target(name: str, targets: Mapping[str, Target], *, complete: bool = T
     target = resolve(name, targets)
     if target is None:
         return [_unknown_target(name, targets)] if complete else []
-    if name in targets or row_of(name).ready:
+    if name in targets or "model" not in target.settings:
         return []
     is_known = is_known_provider(target.provider)
     if is_openrouter_id(target.provider, target.settings["model"], is_known=is_known):
