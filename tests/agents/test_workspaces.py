@@ -106,12 +106,15 @@ def test_a_template_is_copied_without_runs_and_caches_are_no_changes(scratch: Sc
     assert scratch.diff() == ""
 
 
-def test_cases_of_one_name_keep_a_workspace_each(project: Project) -> None:
+def test_cases_of_one_name_keep_a_workspace_each_as_long_as_the_run(project: Project) -> None:
     for name in ("one", "two"):
         project.write(f"{name}.yaml", suite(agent(), f"[write a.txt: {name}]"))
     document = project.run_json("run", "one.yaml", "two.yaml", "--keep-workspaces", "all")
     folder = project.folder / ".rejoinder" / "workspaces" / document["run"]["id"]
     assert sorted(path.read_text() for path in folder.glob("*/a.txt")) == ["one", "two"]
+    assert (folder / ".gitignore").read_text().endswith("\n*\n")
+    project.run("runs", "rm", "last", "--yes")
+    assert not folder.exists()
 
 
 def test_checks_of_workspaces_that_say_nothing_are_mistakes(project: Project) -> None:

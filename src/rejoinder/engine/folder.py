@@ -338,8 +338,8 @@ def _suite_names(run: RunFolder) -> list[str]:
 
 
 def remove_run(root: Path, run: RunFolder) -> None:
-    """Delete a run of the project with its grades, or grades. Raises RunBusy where it is open, and UsageError where it
-    is not the project's, or is reached through a link, or could not be deleted."""
+    """Delete a run of the project with its grades and workspaces, or grades. Raises RunBusy where it is open, and
+    UsageError where it is not the project's, or is reached through a link, or could not be deleted."""
     refuse_linked(root)
     parents = (runs_folder(root), grades_folder(root, run.path.parent.name))
     if run.path.parent not in parents:
@@ -349,14 +349,15 @@ def remove_run(root: Path, run: RunFolder) -> None:
             held.enter_context(run.held())
         run.discard()
         if run.path.parent == runs_folder(root):
-            RunFolder(grades_folder(root, run.id)).discard()
+            _discard_what_it_made(root, run)
     if run.path.exists():
         raise UsageError(f"{run.path} could not be deleted", "Look at the permissions of its files.")
 
 
 def prune_runs(root: Path, keep: int) -> list[str]:
-    """Delete all but the newest runs, and their grades. A run that is open, or being graded, stays; so does a folder
-    without a lock that belongs to another user: no run of ours made it. Raises UsageError where links lead to runs."""
+    """Delete all but the newest runs, with their grades and workspaces. A run that is open, or being graded, stays; so
+    does a folder without a lock that belongs to another user: no run of ours made it. Raises UsageError where links
+    lead to runs."""
     refuse_linked(root)
     runs = list_runs(root)
     gone: list[str] = []
@@ -365,15 +366,20 @@ def prune_runs(root: Path, keep: int) -> list[str]:
             continue
         with contextlib.suppress(RejoinderError), run.held():
             run.discard()
-            RunFolder(grades_folder(root, run.id)).discard()
+            _discard_what_it_made(root, run)
         if not run.path.exists():
             gone.append(run.id)
     return gone
 
 
+def _discard_what_it_made(root: Path, run: RunFolder) -> None:
+    for folder in (grades_folder(root, run.id), run.workspaces):
+        RunFolder(folder).discard()
+
+
 def refuse_linked(root: Path) -> None:
-    """Raises UsageError where a link leads to the project's runs or grades: what is deleted would be another's."""
-    for folder in (runs_folder(root), grades_folder(root, "")):
+    """Raises UsageError where a link leads to what the project's runs are: what is deleted would be another's."""
+    for folder in (runs_folder(root), grades_folder(root, ""), runs_folder(root).with_name("workspaces")):
         leaves = not folder.resolve().is_relative_to(root.resolve())
         if folder.is_symlink() or leaves:
             raise UsageError(

@@ -207,6 +207,8 @@ class Scratch:
     def keep(self, place: Path) -> None:
         """Move the workspace to another place, or beside it where a case of the same name was kept."""
         place.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError), (place.parent / ".gitignore").open("x", encoding="utf-8") as stream:
+            stream.write("# Workspaces are data, not source.\n*\n")
         shutil.move(self.workspace, _free(place))
 
     def remove(self) -> None:
