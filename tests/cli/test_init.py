@@ -144,7 +144,8 @@ def test_a_model_without_a_key_says_which_one_it_needs(project: Project, monkeyp
 @pytest.mark.parametrize(
     ("typed", "chosen", "says"),
     [
-        ("x\n5\n\n", ("scripted", True), ("'x' is none of them; type 1, 2, 3 or 4", "'5' is none of them")),
+        ("x\n6\n\n", ("scripted", True), ("'x' is none of them; type 1, 2, 3, 4 or 5", "'6' is none of them")),
+        ("4\nno-agent\ncodex\n", ("agent", "codex"), ("there is no agent `no-agent`", "claude, codex")),
         ("3\nlocalhost:8000\nhttp://a/b\n", ("url", "http://a/b"), ("begins with neither", "https://localhost:8000")),
         ("1\ngpt-5-mini\nopenai/gpt-5\n", ("model", "openai/gpt-5"), ("did you mean `openai/gpt-5-mini`?",)),
     ],
@@ -156,6 +157,43 @@ def test_an_answer_that_is_wrong_is_asked_for_again(
         assert _ask("scripted", project.folder) == chosen
         said = streams[0].getvalue().decode()
     assert all(words in said for words in says) and "integer" not in said
+
+
+AGENT = """\
+import json, pathlib, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["method"] == "session/prompt":
+        text = asked["params"]["prompt"][0]["text"]
+        if "119" in text:
+            file = pathlib.Path("prices.py")
+            file.write_text(file.read_text().replace("net + rate", "net * (1 + rate)"))
+        if "USAGE.md" in text:
+            pathlib.Path("USAGE.md").write_text("total(100)")
+        told = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "Done."}}
+        print(json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "1", "update": told}}))
+    result = {"protocolVersion": 1, "sessionId": "1", "stopReason": "end_turn"}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+def test_an_agent_by_its_command(project: Project) -> None:
+    project.write("agent.py", AGENT)
+    lines = project.run("init", "--agent", "python3 agent.py").splitlines()
+    assert "written project/prices.py" in lines and "written project/test_prices.py" in lines
+    assert lines[-1] == "Next: rejoinder run" and not any(line.startswith("First:") for line in lines)
+    assert project.validate()["files"][0] == {"path": "evals.yaml", "errors": [], "warnings": []}
+    document = project.run_json("run")
+    assert {result["id"]: result["succeeded_on_turn"] for result in document["results"]} == {"repair": 2, "document": 1}
+
+
+def test_an_agent_by_its_name(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(project.folder))
+    for name, provider in (("claude", "claude"), ("gemini", "gemini-cli"), ("codex/gpt-5", "codex")):
+        lines = project.run("init", name, "--agent", name).splitlines()
+        assert any(line.startswith("First: install it by `npm install -g") for line in lines)
+        text = (project.folder / name / "evals.yaml").read_text()
+        assert f"provider: {provider}\n" in text and ('model: "gpt-5"' in text) == ("/" in name)
 
 
 @pytest.mark.slow
@@ -189,6 +227,7 @@ def test_without_a_terminal_nothing_is_asked(
         (["1", "openai/gpt-5"], 'target: "openai/gpt-5"'),
         (["2", ""], "call: bot:reply"),
         (["3", "http://127.0.0.1:9/ask"], 'url: "http://127.0.0.1:9/ask"'),
+        (["4", "codex"], "provider: codex"),
         ([""], "provider: local"),
     ],
 )
@@ -240,6 +279,7 @@ def test_another_folder(project: Project) -> None:
         (("--python", "my bot:reply"), "names no function"),
         (("--python", "bot:class"), "names no function"),
         (("--http", "localhost:8000"), "begins with neither http:// nor https://"),
+        (("--agent", "no-agent"), "there is no agent `no-agent`"),
         (("--local", "--scripted"), "one thing can be tested to begin with"),
     ],
 )

@@ -15,7 +15,7 @@ from rejoinder.cli.given import GIVEN
 from rejoinder.errors import RejoinderError
 
 COMMANDS = {
-    "init": "Write a first suite for your model, function or service.",
+    "init": "Write a first suite for your model, function, service or agent.",
     "validate": "Check suites and targets without sending anything.",
     "prompt": "Show exactly what would be sent, without sending it.",
     "targets": "List targets and what they lack; try them with one call.",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import invalidate_caches, resources
 from keyword import iskeyword
 from pathlib import Path
@@ -15,6 +16,7 @@ from msgspec import Struct
 
 from rejoinder.cli.output import echo
 from rejoinder.errors import UsageError, reason_of
+from rejoinder.model.providers import PROVIDERS, row_of
 from rejoinder.suite import check_target, resolve, schema_for
 
 SUITE = "evals.yaml"
@@ -29,8 +31,8 @@ class Start(Struct, frozen=True):
     """Its entry among the suite's targets, for what needs one."""
     cases: str = "evals.yaml"
     """The starter file with the cases."""
-    code: tuple[str, str] | None = None
-    """A file of code that is written beside the suite, and its content."""
+    files: Mapping[str, str] = {}
+    """What is written beside the suite: names of files and their content."""
 
     @property
     def suite(self) -> str:
@@ -44,6 +46,7 @@ class Start(Struct, frozen=True):
 @click.option("--model", metavar="NAME", help="Test a model, such as openai/gpt-5-mini.")
 @click.option("--python", "call", metavar="MODULE:NAME", help="Test a Python function; it is written if it is missing.")
 @click.option("--http", "url", metavar="URL", help="Test an HTTP service.")
+@click.option("--agent", metavar="NAME", help="Test a coding agent, such as claude, codex or gemini, or a command.")
 @click.option("--local", is_flag=True, help="Begin with a small model on this machine.")
 @click.option("--scripted", is_flag=True, help="Begin with replies from a list.")
 @click.option("--yes", "-y", is_flag=True, help="Ask no questions.")
@@ -61,8 +64,8 @@ def command(folder: Path, yes: bool, **given: Any) -> None:
         kind, value = _ask(kind, folder)
     start = _STARTS[kind](str(value), folder)
     is_new = _put(folder / SUITE, start.suite)
-    if start.code is not None:
-        _put(folder / start.code[0], start.code[1])
+    for name, content in start.files.items():
+        _put(folder / name, content)
     _put(folder / ".rejoinder/schema.json", f"{json.dumps(schema_for('suite'), ensure_ascii=False, indent=2)}\n")
     _put(folder / ".rejoinder/.gitignore", _starter("gitignore"))
     echo("")
@@ -86,15 +89,17 @@ def _ask(nothing: str, folder: Path) -> tuple[str, str | bool]:
         "  1  a model, by its name",
         "  2  a Python function",
         "  3  an HTTP service",
-        f"  4  nothing yet: {example} will do",
+        "  4  a coding agent",
+        f"  5  nothing yet: {example} will do",
     )
-    answer = click.prompt("Number", default="4", value_proc=_one_of_four)
-    if answer == 4:
+    answer = click.prompt("Number", default="5", value_proc=_one_of_five)
+    if answer == 5:
         return nothing, True
     kind, question, default = (
         ("model", "Model", "openai/gpt-5-mini"),
         ("call", "Function", "bot:reply"),
         ("url", "Address", "http://localhost:8000/chat"),
+        ("agent", "Agent", "claude"),
     )[answer - 1]
 
     def tested(text: str) -> str:
@@ -107,10 +112,10 @@ def _ask(nothing: str, folder: Path) -> tuple[str, str | bool]:
     return kind, click.prompt(question, default=default, value_proc=tested)
 
 
-def _one_of_four(text: str) -> int:
+def _one_of_five(text: str) -> int:
     """What is refused is asked for again."""
-    if text.strip() not in ("1", "2", "3", "4"):
-        raise click.UsageError(f"{text.strip()!r} is none of them; type 1, 2, 3 or 4")
+    if text.strip() not in ("1", "2", "3", "4", "5"):
+        raise click.UsageError(f"{text.strip()!r} is none of them; type 1, 2, 3, 4 or 5")
     return int(text)
 
 
@@ -140,7 +145,7 @@ def _python(call: str, folder: Path) -> Start:
     if find_module(call, (str(folder.resolve()),)) is None:
         return Start("bot", lines)
     code = _starter("bot.txt").replace("@FUNCTION@", function)
-    return Start("bot", lines, code=(f"{module.replace('.', '/')}.py", code))
+    return Start("bot", lines, files={f"{module.replace('.', '/')}.py": code})
 
 
 def _http(url: str, folder: Path) -> Start:  # noqa: ARG001
@@ -159,6 +164,28 @@ def _http(url: str, folder: Path) -> Start:  # noqa: ARG001
         f"    reply_path: {path}",
     )
     return Start("service", lines)
+
+
+def _agent(name: str, folder: Path) -> Start:
+    known, words = resolve(name, {}), name.split()
+    if known is not None and row_of(known.provider).agent:
+        provider, settings = known.provider, known.settings
+    elif words and (shutil.which(words[0]) or (folder / words[0]).is_file()):
+        provider, settings = "acp", {"command": words}
+    else:
+        names = ", ".join(name for name, info in PROVIDERS.items() if info.agent and info.ready)
+        raise UsageError(f"there is no agent `{name}`", f"Write {names}, or the command of one that speaks ACP.")
+    lines = (
+        "  - name: agent",
+        f"    provider: {provider}",
+        *(f"    {setting}: {json.dumps(value, ensure_ascii=False)}" for setting, value in settings.items()),
+        "    permissions: { edit: allow } # it may read and search anyway; running commands is `execute: allow`",
+        "    workspace_template: project",
+        "    timeout_seconds: 600",
+        "    # home: shared # where you are logged in and have no key",
+    )
+    files = {"project/prices.py": _starter("prices.txt"), "project/test_prices.py": _starter("test_prices.txt")}
+    return Start("agent", lines, cases="agent.yaml", files=files)
 
 
 def _local(given: str, folder: Path) -> Start:  # noqa: ARG001
@@ -187,6 +214,7 @@ _STARTS: dict[str, Callable[[str, Path], Start]] = {
     "model": _model,
     "call": _python,
     "url": _http,
+    "agent": _agent,
     "local": _local,
     "scripted": _scripted,
 }
