@@ -1,4 +1,4 @@
-"""The suites in examples/: all of them are valid, and those for the local model run on it."""
+"""The suites in examples/: all of them are valid, those for the local model run on it, the agent repairs."""
 
 from __future__ import annotations
 
@@ -21,6 +21,20 @@ def test_there_is_a_suite_of_each_kind() -> None:
 def test_every_example_is_valid(project: Project) -> None:
     shutil.copytree(ROOT / "examples", project.folder / "examples", ignore=shutil.ignore_patterns("runs", "index*"))
     assert "0 errors, 0 warnings" in project.run("validate", "examples")
+
+
+def test_the_agent_repairs_its_project_when_it_is_answered_back(project: Project) -> None:
+    shutil.copytree(
+        ROOT / "examples" / "agents", project.folder / "agents", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    document = project.run_json("run", "agents")
+    [result] = document["results"]
+    first, second = result["turns"]
+    assert "title.lower()" in first["workspace_diff"] and not first["passed"]
+    assert "exit code 1" in second["prompt"] and "test_white_space_is_one_dash" in second["prompt"]
+    assert [call["status"] for turn in (first, second) for call in turn["tool_calls"]] == ["completed"] * 2
+    assert (document["summary"]["passed"], document["summary"]["recovered"]) == (1, 1)
+    assert (result["succeeded_on_turn"], document["summary"]["rates"]["gain"]["rate"]) == (2, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,5 @@
+"""Titles as parts of an address."""
+
+
+def slug(title):
+    return title.replace(" ", "-")
