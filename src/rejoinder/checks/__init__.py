@@ -7,7 +7,6 @@ from rejoinder.checks.base import CheckFault as CheckFault
 from rejoinder.checks.base import Context as Context
 from rejoinder.checks.base import Post as Post
 from rejoinder.checks.base import Work as Work
-from rejoinder.checks.base import Workspace as Workspace
 from rejoinder.checks.registry import grade as grade
 from rejoinder.checks.registry import grade_plain as grade_plain
 from rejoinder.checks.registry import grade_words as grade_words

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct, structs
@@ -24,6 +23,7 @@ from rejoinder.model import (
     Rubric,
     Span,
     Verdict,
+    Workspace,
     kind_of,
 )
 
@@ -37,16 +37,6 @@ RUBRIC_PASS_MARK = 0.8
 
 class CheckFault(Exception):
     """A script, a function or an address of the user's gave no verdict. The message says why."""
-
-
-class Workspace(Protocol):
-    """The folder that an agent works in."""
-
-    workspace: Path
-
-    def changed(self) -> Mapping[str, str]:
-        """The files that differ from what the agent was given, each with `added`, `changed` or `deleted`."""
-        ...
 
 
 class Work(Struct, frozen=True):

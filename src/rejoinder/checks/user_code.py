@@ -13,12 +13,24 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.checks.base import CheckFault, Context, Post, Work, Workspace, error_verdict
+from rejoinder.checks.base import CheckFault, Context, Post, Work, error_verdict
 from rejoinder.checks.plugins import load_check, source_of_check
 from rejoinder.checks.registry import grades
 from rejoinder.checks.scripts import opinion_of, run_script
 from rejoinder.checks.user_verdicts import opinion_verdict, read_opinion
-from rejoinder.model import Check, Code, Custom, Evidence, Failure, Opinion, PythonCheck, Reply, Verdict, Webhook
+from rejoinder.model import (
+    Check,
+    Code,
+    Custom,
+    Evidence,
+    Failure,
+    Opinion,
+    PythonCheck,
+    Reply,
+    Verdict,
+    Webhook,
+    Workspace,
+)
 from rejoinder.project import read_environment
 from rejoinder.user_code import (
     FunctionFault,

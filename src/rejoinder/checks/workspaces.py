@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from rejoinder.checks.base import CheckFault, Context, Work, Workspace, error_verdict, verdict
+from rejoinder.checks.base import CheckFault, Context, Work, error_verdict, verdict
 from rejoinder.checks.patterns import PatternTimeout, search
 from rejoinder.checks.registry import grades
 from rejoinder.formatting import matches_path
-from rejoinder.model import Failure, Verdict
+from rejoinder.model import Failure, Verdict, Workspace
 from rejoinder.model import checks as kinds
 
 T = TypeVar("T")

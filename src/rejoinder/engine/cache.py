@@ -155,7 +155,7 @@ class CacheKeys:
         if call.target is None:
             return None
         request, opened = call.request, self._targets.of(call.request)
-        if opened.info.at_once or opened.info.runs_code or opened.keeps_history:
+        if opened.info.at_once or opened.info.runs_code or opened.keeper is not None:
             return None
         ordinal = call.key.rpartition("-")[2]
         trial = 0 if request.embed is not None else request.trial  # which trial needs a vector first is an accident

@@ -103,7 +103,7 @@ class History(Struct, frozen=True):
     size: int
     """Bytes up to the end of the last whole record."""
     heard: Mapping[str, int] = {}
-    """How often each call was made that has no reply, where whoever was asked may have heard it."""
+    """How often each call was made that has no reply, where the target may have heard it."""
 
 
 def read_journal(path: Path, mask: Mask, ledger: Ledger | None = None) -> History:

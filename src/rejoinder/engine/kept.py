@@ -9,18 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from typing import cast
 
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.checks import Workspace
 from rejoinder.engine.calls import Call
 from rejoinder.engine.plan import Job, file_of, place_of
 from rejoinder.engine.targets import OpenTarget
 from rejoinder.errors import RejoinderError
-from rejoinder.model import CUT_OFF, Failure, Reply, Request
-from rejoinder.providers.base import KeepsHistory
+from rejoinder.model import CUT_OFF, Failure, Reply, Request, Workspace
+from rejoinder.providers.base import HasWorkspaces, KeepsHistory
 
 ENDING_S = 30.0
 """How long targets may take to end a conversation."""
@@ -43,7 +41,7 @@ class _Open(Struct):
     """A conversation under way, with its last request."""
 
     request: Request
-    provider: KeepsHistory
+    keeper: KeepsHistory
 
 
 class Kept:
@@ -63,25 +61,25 @@ class Kept:
         """The request with all that it says of its conversation, or why that cannot go on."""
         if not opened.sees_conversation or call.request.embed is not None:
             return call.request
-        made = self._heard.get(call.key, 0) if opened.keeps_history and call.kind != "candidate" else 0
+        keeper = opened.keeper
+        made = self._heard.get(call.key, 0) if keeper is not None and call.kind != "candidate" else 0
         request = structs.replace(call.request, conversation_id=conversation_id(self._run, call, made))
-        if not opened.keeps_history:
+        if keeper is None:
             return request
         known = self._open.get(request.conversation_id)
-        if known is None and call.kind == "candidate" and self._is_lost(request, opened):
+        if known is None and call.kind == "candidate" and self._is_lost(request, keeper):
             return _lost(call)
         if known is not None:
             request = structs.replace(request, session=known.request.session)
         else:
             self._of_job.setdefault(call.job.number, []).append(request.conversation_id)
-        self._open[request.conversation_id] = _Open(request, cast(KeepsHistory, opened.provider))
+        self._open[request.conversation_id] = _Open(request, keeper)
         return request
 
-    def _is_lost(self, request: Request, opened: OpenTarget) -> bool:
+    def _is_lost(self, request: Request, keeper: KeepsHistory) -> bool:
         """Is it in the middle of a conversation that is not open here, or was it asked already, in this one?"""
-        take_up = getattr(opened.provider, "take_up", None)
-        if take_up is not None:  # where a first turn begins in a new folder, whatever was heard before
-            return bool(request.new) and not take_up(request)
+        if isinstance(keeper, HasWorkspaces):  # a first turn begins in a new folder, whatever was heard before
+            return bool(request.new) and not keeper.take_up(request)
         return bool(request.new) or request.key in self._heard
 
     def __contains__(self, job: Job) -> bool:
@@ -96,9 +94,9 @@ class Kept:
     def workspace_of(self, job: Job) -> Workspace | None:
         """Where an agent works in the conversation of a job; None where there is none, or no longer."""
         for one in reversed(self._of_job.get(job.number, ())):
-            find = getattr(self._open[one].provider, "workspace_of", None)
-            if find is not None and self._open[one].request.kind == "candidate":
-                return find(one)
+            keeper = self._open[one].keeper
+            if isinstance(keeper, HasWorkspaces) and self._open[one].request.kind == "candidate":
+                return keeper.workspace_of(one)
         return None
 
     async def end(self, job: Job, *, failed: bool) -> None:
@@ -115,7 +113,7 @@ class Kept:
         for one in conversations:
             try:
                 async with asyncio.timeout(ENDING_S):
-                    await one.provider.end(one.request, failed=failed)
+                    await one.keeper.end(one.request, failed=failed)
             except (RejoinderError, TimeoutError) as error:
                 why = f"not ended within {ENDING_S:g} s" if isinstance(error, TimeoutError) else str(error)
                 place = f"case {one.request.case_id}, target {one.request.target}, trial {one.request.trial}"

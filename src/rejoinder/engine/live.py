@@ -150,7 +150,7 @@ class Live:
         try:
             reply = await ask_within(opened.timeout_s, opened.provider, request)
         except ProviderError as error:
-            if opened.keeps_history and error.pressure is None and not was_turned_away(error.type, error.status):
+            if opened.keeper is not None and error.pressure is None and not was_turned_away(error.type, error.status):
                 error.retryable = False  # it may have heard us
             raise
         self.kept.answered(request, reply)

@@ -91,7 +91,7 @@ async def try_target(
             reply = await ask_within(opened.timeout_s, opened.provider, request)
             request = structs.replace(request, session=reply.session)
         finally:
-            if opened.keeps_history:
+            if opened.keeper is not None:
                 await _end(opened, request)
     except Exception as error:
         if isinstance(error, RejoinderError):

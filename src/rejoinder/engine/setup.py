@@ -66,7 +66,7 @@ class Setup:
         fork = self.options.answers.fork
         for pair in pairs(self.suites, self.options.selection) if fork is not None and fork.turn > 1 else ():
             opened = self.targets.find(pair.suite, pair.target)
-            if opened is not None and opened.keeps_history:
+            if opened is not None and opened.keeper is not None:
                 raise UsageError(
                     f"target `{pair.target.name}` keeps the conversation itself, so a fork cannot begin in its middle",
                     "Fork it at turn 1, or go on with another target: --target NAME.",

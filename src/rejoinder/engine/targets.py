@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 from msgspec import structs
@@ -25,7 +25,7 @@ from rejoinder.model import NO_USAGE, Cost, Failure, Reply, Request, Suite, Targ
 from rejoinder.model.providers import row_of
 from rejoinder.project import Environment, Loan
 from rejoinder.providers import Provider, ProviderError, info_of, is_plugin, open_provider
-from rejoinder.providers.base import PredictsUsage
+from rejoinder.providers.base import KeepsHistory, PredictsUsage
 from rejoinder.providers.settings import model_of, normalize_keys
 from rejoinder.providers.shared import Exchange
 from rejoinder.spelling import list_words
@@ -80,13 +80,19 @@ class OpenTarget:
         self.timeout_s = _timeout(target, options.pace.timeout_s)
         self.model = model_of(ready)
         """The model or deployment that is called."""
-        self.keeps_history: bool = getattr(provider, "keeps_history", False)
-        """Does the target keep conversations itself?"""
-        self.sees_conversation: bool = getattr(provider, "sees_conversation", self.keeps_history)
-        """Does a request of it say whose conversation it is?"""
         self.slots = asyncio.Semaphore(target.workers) if target.workers else None
         """How many calls it takes at once. As a candidate it is limited by whole conversations already; judges, rivals
         and embeddings are called from within those of others, several at a time."""
+
+    @cached_property
+    def keeper(self) -> KeepsHistory | None:
+        """Its provider, where the target keeps conversations itself."""
+        return cast(KeepsHistory, self.provider) if getattr(self.provider, "keeps_history", False) else None
+
+    @cached_property
+    def sees_conversation(self) -> bool:
+        """Does a request of it say whose conversation it is?"""
+        return self.keeper is not None or getattr(self.provider, "sees_conversation", False)
 
     @property
     def is_billed(self) -> bool:

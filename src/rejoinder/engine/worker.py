@@ -81,7 +81,7 @@ class Worker:
             failure = await self._play_all((JournalSource(history.told), *then), None)
         if interrupts.count or isinstance(failure, asyncio.CancelledError):
             return Ending("interrupted", history.in_doubt, KeyboardInterrupt())
-        return Ending("completed", history.in_doubt, self._journal_error(failure))
+        return Ending("completed", history.in_doubt, _journal_error(self._folder, failure))
 
     async def work(self, sources: RunSources, history: History | None, budget: Budget | None) -> Ending:
         """Play every conversation that can be played."""
@@ -116,7 +116,7 @@ class Worker:
             await self.setup.targets.close()
         in_doubt = (history.in_doubt if history else 0) + len(journal.open_calls)
         if failure is not None and not isinstance(failure, asyncio.CancelledError):
-            return Ending("error", in_doubt, self._journal_error(failure))
+            return Ending("error", in_doubt, _journal_error(self._folder, failure))
         interrupted = bool(interrupts.count or failure is not None)
         has_spent_all = budget is not None and budget.reached
         status = "interrupted" if interrupted else "budget" if has_spent_all else "completed"
@@ -133,13 +133,14 @@ class Worker:
 
     async def _play_all(self, sources: tuple[Source, ...], chosen: RunSources | None) -> BaseException | None:
         """What ended it early: a folder that cannot be written, or a cancelled task."""
-        self._jobs = plan(self.setup.suites, self.setup.options)
-        self._left: Iterator[Job] = iter(())
+        jobs = plan(self.setup.suites, self.setup.options)
+        self._left: Iterator[Job] = jobs
+        """Conversations that were not begun."""
         self._observer.started(self.setup.survey.planned)
         failure: BaseException | None = None
         try:
-            left = await self._executor.execute(self._jobs, lambda job: self._perform(job, sources, chosen))
-            self._left = iter(left)
+            left = await self._executor.execute(jobs, lambda job: self._perform(job, sources, chosen))
+            self._left = chain(left, jobs)
         except* (JournalError, CassetteError, OSError) as group:
             failure = _first(group)
         except* asyncio.CancelledError:
@@ -206,7 +207,7 @@ class Worker:
 
     async def _skip_rest(self, recorded: tuple[Source, ...]) -> None:
         """Skip the conversations that were not started. What the run's own journal holds of them stands."""
-        for job in chain(self._left, self._jobs):
+        for job in self._left:
             try:
                 outcome = await Player(job, recorded, self.embeddings).play()
             except (NoAnswer, PlayError):
@@ -261,9 +262,6 @@ class Worker:
         self._folder.log("ended by a signal; the event loop was busy")
         self._observer.cut_off(self._folder.id)
 
-    def _journal_error(self, failure: BaseException | None) -> JournalError | None:
-        return None if failure is None else folder_failure(self._folder, failure)
-
 
 def folder_failure(folder: RunFolder, error: BaseException) -> JournalError:
     """Why a run's folder can no longer be written, and how to go on."""
@@ -278,6 +276,10 @@ def folder_failure(folder: RunFolder, error: BaseException) -> JournalError:
         message, cause = f"the run's folder {path} cannot be written: {reason}", error
     hint = f"Everything recorded is safe. Now {remedy_for(cause)}, then: `rejoinder resume {folder.id}`"
     return JournalError(message, hint)
+
+
+def _journal_error(folder: RunFolder, failure: BaseException | None) -> JournalError | None:
+    return None if failure is None else folder_failure(folder, failure)
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

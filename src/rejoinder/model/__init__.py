@@ -16,3 +16,4 @@ from rejoinder.model.results import *
 from rejoinder.model.runs import *
 from rejoinder.model.suite import *
 from rejoinder.model.walks import *
+from rejoinder.model.workspaces import *

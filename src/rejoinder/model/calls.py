@@ -238,7 +238,7 @@ _REFUSALS = frozenset({429, 503, 529})
 
 
 def was_turned_away(type: str, status: int | None) -> bool:
-    """Is it certain that whoever was called has not read what was said?"""
+    """Is it certain that the called one has not read what was said?"""
     return type in _UNREACHED or status in _REFUSALS
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
 
 from rejoinder.errors import RejoinderError
-from rejoinder.model import Reply, Request, Usage
+from rejoinder.model import Reply, Request, Usage, Workspace
 
 if TYPE_CHECKING:
     from rejoinder.providers.limits import Limiter
@@ -69,6 +69,19 @@ class KeepsHistory(Protocol):
 
     async def end(self, request: Request, *, failed: bool) -> None:
         """The conversation is over. `request`: its last one; `failed`: its case did not pass, or it was cut off."""
+        ...
+
+
+@runtime_checkable
+class HasWorkspaces(Protocol):
+    """A provider of agents, each of which works in a folder of its own."""
+
+    def take_up(self, request: Request) -> bool:
+        """Can a conversation of a killed run go on with this turn? If not, what is left of it is removed."""
+        ...
+
+    def workspace_of(self, conversation_id: str) -> Workspace | None:
+        """None where the conversation is over."""
         ...
 
 

@@ -5,8 +5,8 @@ Texts of `url`, `headers` and `body` may hold `{{ prompt }}` (the last user mess
 `{{ conversation_id }}` and `{{ session }}`. A text that is nothing but `{{ messages }}` becomes the list itself.
 
 A service that keeps the conversation itself (`history: theirs`) is sent only what is new. Its name for the conversation
-is found by `session` in the answer to the first request, or to the request `open` before that; whoever has a session is
-told when it ends.
+is found by `session` in the answer to the first request, or to the request `open` before that; `close` tells it the
+end.
 
 A body that is written as a text is JSON where it would be with something in the place of its variables; then it is JSON
 afterwards, whatever they hold. Any other text is filled in as it is.

@@ -125,7 +125,7 @@ class _Conversation:
             return
         self._questions.put_nowait(None)
         if not self._is_waiting:
-            self._task.cancel()  # nobody waits for its answer any more
+            self._task.cancel()  # its answer is not waited for any more
         try:
             await asyncio.wait([self._task])
         except asyncio.CancelledError:

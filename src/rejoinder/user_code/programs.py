@@ -95,7 +95,6 @@ class Program:
         self._loop = asyncio.get_running_loop()
         # All three were asked for, so all three are there.
         self._pipes = cast("tuple[IO[bytes], ...]", (self._process.stdin, self._process.stdout, self._process.stderr))
-        self._take = take
         self._unsent = bytearray()
         self._has_more = True
         """May more be sent? Otherwise its standard input ends with what was."""
