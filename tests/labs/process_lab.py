@@ -235,7 +235,7 @@ class _Remote:
 
     async def _do(self, number: int, key: str) -> None:
         try:
-            self._line.send("worked", number, key, await self._work[number, key].perform(), None)
+            self._line.send("worked", number, key, await self._work[number, key].perform(None), None)
         except CheckFault as fault:
             self._line.send("worked", number, key, "", str(fault))
 
