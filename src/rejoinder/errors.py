@@ -162,6 +162,7 @@ WARNINGS = {
     "unfilled-braces": "A name in double braces has no value.",
     "unknown-provider": "A provider is not known.",
     "unusable-target": "A target has settings that cannot be used.",
+    "no-workspace": "A check looks into the workspace of an agent, and the target is none.",
     "model-of-openrouter": "A model has the name that OpenRouter gives it.",
     "no-target": "No target is set for a case.",
     "unknown-schema": "`$schema` names a format that is not known.",

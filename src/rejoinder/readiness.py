@@ -64,6 +64,7 @@ class Readiness:
         for check in checks:
             yield from _review_code(check, folders, place)
             yield from _review_embeddings(check, case, suite, place)
+            yield from _review_workspace(check, case, suite, place)
 
     def review_targets(self, loaded: Loaded, missing: Severity) -> Iterator[Problem]:
         """What keeps the targets that the cases ask from answering."""
@@ -79,7 +80,7 @@ class Readiness:
                 yield from (problem for problem in problems if not _is_explained(problem, loaded))
 
     def _is_new(self, check: AnyCheck, case: Case) -> bool:
-        if not isinstance(check, _NEEDS_MORE):
+        if not isinstance(check, _NEEDS_MORE) and not check.in_workspace:
             return False
         before = len(self._seen)
         self._seen.add((check.at, case.target, case.judge_target))
@@ -105,6 +106,13 @@ def _review_embeddings(check: AnyCheck, case: Case, suite: Suite, place: CasePla
             return  # loading has said that the name is wrong; a package's provider is code that would be run
     if (error := roles.find_embedding_fault(suite, case.id, check)) is not None:
         yield place.problem("missing-field", check.at, _in_one_line(error), severity="warning")
+
+
+def _review_workspace(check: AnyCheck, case: Case, suite: Suite, place: CasePlace) -> Iterator[Problem]:
+    """Has the target a workspace that a check looks into?"""
+    target = roles.find_target(suite, case.target) if case.target is not None else None
+    if target is not None and (error := roles.find_workspace_fault(case, target, check)) is not None:
+        yield place.problem("no-workspace", check.at, _in_one_line(error), severity="warning")
 
 
 def _in_one_line(error: RejoinderError) -> str:

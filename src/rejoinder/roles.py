@@ -8,8 +8,8 @@ from functools import cache
 from msgspec import Struct, structs
 
 from rejoinder.errors import UsageError
-from rejoinder.model import Case, Compare, Judged, Semantic, Suite, Target, for_target, walk_case
-from rejoinder.model.providers import list_providers
+from rejoinder.model import Case, Check, Compare, Judged, Semantic, Suite, Target, for_target, kind_of, walk_case
+from rejoinder.model.providers import list_providers, row_of
 from rejoinder.providers import info_of, is_available, wordllama
 from rejoinder.providers.settings import normalize_keys
 from rejoinder.spelling import list_words
@@ -75,6 +75,14 @@ def find_provider_fault(target: Target) -> UsageError | None:
         return None
     [fault] = check_target(f"{target.provider}/{target.settings.get('model', 'MODEL')}", {})
     return UsageError(fault.message, f"The providers that run are {list_providers()}.")
+
+
+def find_workspace_fault(case: Case, target: Target, check: Check) -> UsageError | None:
+    """Why a check cannot look into a workspace, if it cannot."""
+    if not check.in_workspace or row_of(target.provider).workspaces:
+        return None
+    what = f"case `{case.id}` has the check `{kind_of(check)}`, which looks into the workspace of an agent, and"
+    return UsageError(f"{what} target `{target.name}` is none that works in one", "docs/agents.md lists those that do.")
 
 
 def find_embedding_fault(suite: Suite, case_id: str, check: Semantic) -> UsageError | None:

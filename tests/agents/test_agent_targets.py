@@ -217,22 +217,14 @@ def test_checks_on_what_was_left_behind(project: Project) -> None:
     assert replayed["summary"]["passed"] == document["summary"]["passed"]
 
 
-def test_checks_of_workspaces_need_one(project: Project) -> None:
-    whole = {
-        "target": "t",
-        "targets": [{"name": "t", "provider": "scripted", "replies": ["hello"]}],
-        "evals": [
-            {"id": kind, "prompt": "p", "checks": [{kind: value}]}
-            for kind, value in (
-                ("file_exists", "a"),
-                ("file_unchanged", "a"),
-                ("command", "true"),
-                ("workspace_diff", "a"),
-            )
-        ],
-    }
-    document = run(project, whole, code=3)
-    assert all("no workspace" in verdict_of(result)["reason"] for result in document["results"])
+@pytest.mark.parametrize("kind", ["file_exists", "file_unchanged", "command", "workspace_diff"])
+def test_checks_of_workspaces_need_one(project: Project, kind: str) -> None:
+    target = {"name": "t", "provider": "scripted", "replies": ["hello"]}
+    whole = {"target": "t", "targets": [target], "evals": [{"id": "a", "prompt": "p", "checks": [{kind: "true"}]}]}
+    assert "looks into the workspace of an agent" in run_refusal(project, whole)
+    [warning] = project.warnings(whole)
+    assert (warning["code"], warning["path"]) == ("no-workspace", f"evals[0].checks[0].{kind}")
+
 
 
 def test_the_output_of_a_command_is_quoted_and_decides(project: Project) -> None:

@@ -219,5 +219,5 @@ class _Seen:
 def _missing(message: str, word: str, known: list[str]) -> UsageError:
     meant = nearest(word.replace("*", ""), known)
     if not known:
-        return UsageError(message)
+        return UsageError(message, "No conversation of it was finished. `rejoinder resume` goes on with them.")
     return UsageError(message, f"Did you mean `{meant}`?" if meant else f"There are: {', '.join(known[:20])}.")

@@ -39,7 +39,15 @@ from rejoinder.model.providers import row_of
 from rejoinder.model.results import CaseName, case_file
 from rejoinder.model.runs import ChosenCases
 from rejoinder.providers import is_plugin
-from rejoinder.roles import Pair, find_embedding_fault, find_provider_fault, judges_of, other_targets, pair_of
+from rejoinder.roles import (
+    Pair,
+    find_embedding_fault,
+    find_provider_fault,
+    find_workspace_fault,
+    judges_of,
+    other_targets,
+    pair_of,
+)
 from rejoinder.spelling import did_you_mean
 
 DEFAULT_WORKERS = 10
@@ -399,4 +407,6 @@ def _refuse(pair: Pair, others: list[Target], *, no_code: bool) -> None:
         if no_code and check.runs_code:
             raise UsageError(f"case `{case.id}` runs code of the project, and --no-code refuses that")
         if isinstance(check, Semantic) and (fault := find_embedding_fault(pair.suite, case.id, check)) is not None:
+            raise fault
+        if (fault := find_workspace_fault(case, target, check)) is not None:
             raise fault

@@ -41,6 +41,8 @@ class Check(Struct, frozen=True, kw_only=True):
 
     alone: ClassVar[str | None] = None
     """The field that is given where a suite has no mapping, but a value."""
+    in_workspace: ClassVar[bool] = False
+    """Does it look at the workspace of an agent?"""
     runs_code: ClassVar[bool] = False
     """Does it run code of the user's on this machine?"""
     rules: ClassVar[dict[str, Any]] = {}
@@ -312,6 +314,7 @@ class FileExists(Check, frozen=True, tag="file_exists"):
     """The agent has to leave this file in its workspace: a path, or a pattern such as `src/**/*.py`; a list: each."""
 
     fault = "a file is missing"
+    in_workspace = True
     paths: _Files
 
 
@@ -319,6 +322,7 @@ class FileContains(Check, frozen=True, tag="file_contains"):
     """A file of the agent's workspace has to contain a text, or a place that a regular expression matches."""
 
     fault = "a file does not hold what it has to"
+    in_workspace = True
     path: Annotated[Text, "The file's path in the workspace.", EMPTY_PATTERN]
     text: Annotated[Word | None, "The text, in the same letter case."] = None
     pattern: Annotated[Text | None, "A regular expression.", EMPTY_PATTERN] = None
@@ -329,6 +333,7 @@ class FileUnchanged(Check, frozen=True, tag="file_unchanged"):
     list of them."""
 
     fault = "a file was changed that must stay as it was"
+    in_workspace = True
     paths: _Files
 
 
@@ -337,6 +342,7 @@ class WorkspaceDiff(Check, frozen=True, tag="workspace_diff"):
     more."""
 
     fault = "the changes in the workspace are not as wanted"
+    in_workspace = True
     alone = "contains"
     contains: Annotated[Word | None, "A text that has to stand in the diff."] = None
     not_contains: Annotated[Word | None, "A text that must not stand in it."] = None
@@ -349,6 +355,7 @@ class CommandCheck(Check, frozen=True, tag="command"):
     prints last is the reason, and `{{ failed }}` quotes it."""
 
     alone = "run"
+    in_workspace = True
     runs_code = True
     tells = True
     run: Annotated[

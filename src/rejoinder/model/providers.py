@@ -43,6 +43,8 @@ class ProviderInfo(Traits, frozen=True, kw_only=True):
     """Calls a Python function of the project, which its setting `call` names, in this process."""
     agent: bool = False
     """Reads a text transcript and opens files itself."""
+    workspaces: bool = False
+    """Does each conversation have a folder to work in, which checks can look into?"""
     workers: int | None = None
     """How many conversations it can have at the same time, where that is not for the target to say."""
     ready: bool = False
@@ -51,7 +53,7 @@ class ProviderInfo(Traits, frozen=True, kw_only=True):
     """Its name in the table of genai-prices."""
 
 
-_AGENT = ProviderInfo(opens="agents.provider:AgentProvider", agent=True, runs_code=True, ready=True)
+_AGENT = ProviderInfo(opens="agents.provider:AgentProvider", agent=True, workspaces=True, runs_code=True, ready=True)
 _API = ProviderInfo(opens="vendors:open_api", billed=True, over_http=True, embeds=True, needs=(("model",),))
 
 PROVIDERS = {

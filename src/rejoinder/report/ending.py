@@ -364,7 +364,10 @@ def _warned(run: Run) -> Iterator[str]:
     yield from map(safe, stale_words(receipt.stale or ()))
 
 
-_EARLY = {"interrupted": "interrupted", "budget": "budget reached"}
+_EARLY = {"interrupted": "interrupted", "budget": "budget reached", "killed": "killed", "running": "still running"}
+
+_CUT_SHORT = ("killed", "running")
+"""Of these it is not known which conversations have begun."""
 
 
 def _result(run: Run, found: Found, form: Form) -> Iterator[Line]:
@@ -392,7 +395,7 @@ def _result(run: Run, found: Found, form: Form) -> Iterator[Line]:
     if summary.has_repeats and not found.columns:
         parts += _by_case(summary, found)
     else:
-        parts += _counted(summary)
+        parts += _counted(run)
     if unmeasured:
         parts.append(Piece(f", {count(unmeasured, 'case')} not measured", "fail"))
     yield from _with_rate(tuple(parts), _rate(run, form), form)
@@ -409,7 +412,8 @@ def _with_rate(left: Line, right: Line, form: Form) -> Iterator[Line]:
         yield (*left, *([Piece(", ")] if right else []), *right)
 
 
-def _counted(summary: Summary) -> list[Piece]:
+def _counted(run: Run) -> list[Piece]:
+    summary = run.summary
     listed: list[Piece] = []
     if summary.failed:
         listed.append(Piece(f"{summary.failed:,} failed", "fail"))
@@ -419,7 +423,7 @@ def _counted(summary: Summary) -> list[Piece]:
         listed.append(Piece(f"{summary.passed:,} passed", "pass"))
     rest = summary.skipped + max(0, summary.unfinished)
     if rest:
-        listed.append(Piece(f"{rest:,} not started", "quiet"))
+        listed.append(Piece(f"{rest:,} not {'finished' if run.run.status in _CUT_SHORT else 'started'}", "quiet"))
     pieces = [piece for one in listed for piece in (Piece(", "), one)][1:]
     pieces.append(Piece(f" of {summary.decided:,}"))
     worse = {name: one.failed + one.errors for name, one in groups_of(summary).items() if one.failed + one.errors}
