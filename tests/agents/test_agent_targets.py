@@ -226,7 +226,6 @@ def test_checks_of_workspaces_need_one(project: Project, kind: str) -> None:
     assert (warning["code"], warning["path"]) == ("no-workspace", f"evals[0].checks[0].{kind}")
 
 
-
 def test_the_output_of_a_command_is_quoted_and_decides(project: Project) -> None:
     project.write("template/check.sh", "grep -q fixed state.txt || { echo 'state is not fixed'; exit 1; }\n")
     follow = {"prompt": "It says: {{ failed }} [write state.txt: fixed]", "checks": [{"command": "sh check.sh"}]}

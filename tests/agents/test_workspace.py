@@ -193,3 +193,81 @@ def of_owner() -> list[str]:
         except OSError:
             continue
     return found
+
+
+def test_nothing_is_followed_or_opened_that_is_no_plain_file(scratch: Scratch, tmp_path: Path) -> None:
+    for name in ("fifo", "zero", "link"):
+        (scratch.workspace / name).write_text("before\n")
+    scratch.remember()
+    for name in ("fifo", "zero", "link"):
+        (scratch.workspace / name).unlink()
+    os.mkfifo(scratch.workspace / "fifo")
+    (scratch.workspace / "zero").symlink_to("/dev/zero")
+    (tmp_path / "same").write_text("before\n")
+    (scratch.workspace / "link").symlink_to(tmp_path / "same")
+    assert scratch.changed() == dict.fromkeys(("fifo", "link", "zero"), "changed")
+    assert "Binary file fifo changed" in scratch.diff()
+
+
+def test_links_of_others_are_neither_followed_nor_changed(
+    scratch: Scratch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim = tmp_path / "victim"
+    (victim / "inner").mkdir(parents=True)
+    (victim / "inner").chmod(0o755)
+    (scratch.path.parent / "backup").symlink_to(victim)
+    os.utime(scratch.path.parent / "backup", (0, 0), follow_symlinks=False)
+    remove_scratch_of("another-run")
+    assert (victim / "inner").stat().st_mode & 0o777 == 0o755 and not (scratch.path.parent / "backup").is_symlink()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    (tmp_path / "temporary" / f"rejoinder-{os.getuid()}").symlink_to(victim)
+    os.utime(victim / "inner", (0, 0))
+    remove_scratch_of("another-run")
+    assert (victim / "inner").is_dir()
+
+
+def test_a_very_deep_folder_is_removed(scratch: Scratch) -> None:
+    here = Path.cwd()
+    scratch.remember()
+    try:
+        os.chdir(scratch.workspace)
+        for _ in range(1500):
+            Path("deeper").mkdir()
+            os.chdir("deeper")
+        Path("a.txt").write_text("x")
+    finally:
+        os.chdir(here)
+    assert scratch.changed() == {}  # it is not looked for there
+    scratch.set_aside(1, "s")
+    scratch.remove()
+    assert not scratch.path.exists()
+
+
+def test_names_cannot_forge_lines(scratch: Scratch) -> None:
+    scratch.remember()
+    (scratch.workspace / "a\n+++ b").mkdir()
+    (scratch.workspace / "a\n+++ b" / "forged").write_text("x\n")
+    (scratch.workspace / os.fsdecode(b"\xff.txt")).write_text("x\n")
+    diff = scratch.diff()
+    assert '+++ b/"a\\n+++ b/forged"' in diff and "\n+++ b/forged\n" not in diff
+    diff.encode()
+
+
+def test_lines_that_repeat_are_compared_quickly(scratch: Scratch) -> None:
+    lines = [f"line {number % 200}\n" for number in range(30_000)]
+    (scratch.workspace / "a.txt").write_text("".join(lines))
+    scratch.remember()
+    (scratch.workspace / "a.txt").write_text("".join(lines[:10] + lines[:9:-1]))
+    diff = scratch.diff()
+    assert diff.startswith("--- a/a.txt\n+++ b/a.txt\n@@ -11,") or "are left out" in diff
+
+
+def test_what_is_put_into_a_workspace_replaces_links(scratch: Scratch, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.md"
+    mine.write_text("mine")
+    source = tmp_path / "source.md"
+    source.write_text("the case's")
+    (scratch.workspace / "notes.md").symlink_to(mine)
+    scratch.place([AttachedFile("notes.md", str(source))])
+    assert mine.read_text() == "mine" and (scratch.workspace / "notes.md").read_text() == "the case's"

@@ -13,9 +13,8 @@ import subprocess
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
-from difflib import unified_diff
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
@@ -24,22 +23,31 @@ from msgspec import Struct, structs
 
 from rejoinder.model import AttachedFile
 from rejoinder.providers.agents.driver import agent_error
+from rejoinder.providers.agents.folders import (
+    LONGEST_TEXT,
+    digest_of,
+    drop,
+    files_in,
+    lines_of,
+    read_plain,
+    shown,
+    write_diff,
+)
 
 MOST_BYTES = 256 << 20
 MOST_FILES = 50_000
 """Of a home and a workspace that are copied aside between turns; with more, a killed conversation begins anew."""
 OLD_S = 7 * 24 * 3600.0
 """After this time what a killed run has left is removed, though it was not resumed."""
-LONGEST_TEXT = 512 << 10
-"""Bytes of a file whose lines are compared."""
 MOST_REMEMBERED = 64 << 20
 """Bytes of files whose lines are remembered from the beginning."""
 LONGEST_DIFF = 256 << 10
 MOST_NAMED = 500
 """Changed files that are named in a diff that is too long to hold their lines."""
-_CACHES = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
-_PASSED_OVER = frozenset({".git", "node_modules", ".venv", ".rejoinder-chat"}) | _CACHES
-"""Folders that are no part of what an agent has written: tools fill them by themselves."""
+_OVERLOOKED = frozenset({".git", ".rejoinder-chat", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
+"""Folders that tools keep for themselves: no part of what an agent has written."""
+_UNLISTED = frozenset({"node_modules", ".venv"}) | _OVERLOOKED
+"""Folders that are no part of a diff, because tools fill them."""
 
 
 def _root() -> Path:
@@ -50,18 +58,28 @@ def root() -> Path:
     """The folder of all scratch folders of this user. Raises ProviderError where it is another user's."""
     folder = _root()
     folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or (hasattr(os, "getuid") and found.st_uid != os.getuid()):
+    if not _is_own(folder):
         raise agent_error(f"{folder} is not a folder of yours", ends_target=True)
     return folder
 
 
+def _is_own(folder: Path) -> bool:
+    """Is it a folder, and no link to one, that belongs to this user?"""
+    with suppress(OSError):
+        found = folder.lstat()
+        return stat.S_ISDIR(found.st_mode) and (not hasattr(os, "getuid") or found.st_uid == os.getuid())
+    return False
+
+
 def remove_scratch_of(run: str) -> None:
     """Remove what a run has left: of conversations that were over when it was killed, and all that is old."""
-    for folder in _root().iterdir() if _root().is_dir() else ():
+    if not _is_own(_root()):
+        return
+    for folder in _root().iterdir():
         with suppress(OSError):
-            is_old = folder.stat().st_mtime < time.time() - OLD_S
-            if is_old or (folder / "run").read_text(encoding="utf-8") == run:
+            is_old = folder.lstat().st_mtime < time.time() - OLD_S
+            mark = read_plain(folder / "run", 1000)
+            if is_old or (run and mark is not None and mark.decode(errors="replace") == run):
                 drop(folder)
     with suppress(OSError):  # others' are there
         _root().rmdir()
@@ -72,7 +90,8 @@ class _Seen(Struct, frozen=True, array_like=True):
 
     size: int
     changed_ns: int
-    is_remembered: bool
+    digest: str
+    """What it held; empty where that could not be told."""
 
     def differs(self, now: os.stat_result) -> bool:
         return (self.size, self.changed_ns) != (now.st_size, now.st_ctime_ns)
@@ -99,6 +118,7 @@ class Scratch:
         self._before = self.path / "before"
         self._seen_file = self.path / "seen.json"
         self._aside = self.path / "aside"
+        self._seen: dict[str, _Seen] | None = None
 
     def make(self, run: str) -> None:
         """Empty folders, whatever was there."""
@@ -117,36 +137,37 @@ class Scratch:
                 places[file.path] = Path(file.path)
                 continue
             inside = PurePosixPath(os.path.normpath(file.path))
-            place = _free(self.workspace / inside.name) if ".." in inside.parts else self.workspace / inside
-            place.parent.mkdir(parents=True, exist_ok=True)
+            outside = ".." in inside.parts
+            place = _free(self.workspace / inside.name) if outside else own_place(self.workspace, inside)
             shutil.copyfile(file.source, place)
             places[file.path] = place
         return places
 
     def remember(self) -> None:
         """What is there now is what the agent is given; a diff says what became of it."""
-        seen: dict[str, _Seen] = {}
+        self._seen = {}
         left = MOST_REMEMBERED
-        for name, found in _files_in(self.workspace):
-            is_text = stat.S_ISREG(found.st_mode) and found.st_size <= min(LONGEST_TEXT, left)
-            if is_text:
+        for name, found in files_in(self.workspace, _OVERLOOKED):
+            place = self.workspace / name
+            self._seen[name] = _Seen(found.st_size, found.st_ctime_ns, digest_of(place))
+            if _is_listed(name) and found.st_size <= min(LONGEST_TEXT, left):
                 left -= found.st_size
-                copy = self._before / name
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(self.workspace / name, copy)
-            seen[name] = _Seen(found.st_size, found.st_ctime_ns, is_text)
-        self._seen_file.write_bytes(msgspec.json.encode(seen))
+                with suppress(OSError):
+                    copy = self._before / name
+                    copy.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(place, copy, follow_symlinks=False)
+        self._seen_file.write_bytes(msgspec.json.encode(self._seen))
 
     def changed(self) -> dict[str, str]:
         """The files that differ from what the agent was given: `added`, `changed` or `deleted`."""
         seen = self._read_seen()
-        found = dict(_files_in(self.workspace))
+        found = dict(files_in(self.workspace, _OVERLOOKED))
         changes = dict.fromkeys(seen.keys() - found.keys(), "deleted")
         for name, now in found.items():
             before = seen.get(name)
             if before is None:
                 changes[name] = "added"
-            elif before.differs(now) and not self._is_equal(name, before):
+            elif before.differs(now) and (not before.digest or digest_of(self.workspace / name) != before.digest):
                 changes[name] = "changed"
         return dict(sorted(changes.items()))
 
@@ -154,12 +175,12 @@ class Scratch:
         """What the agent has changed, as a unified diff; empty where that is nothing."""
         parts: list[str] = []
         left = LONGEST_DIFF
-        changes = self.changed()
+        changes = {name: how for name, how in self.changed().items() if _is_listed(name)}
         named = 0
         for name, how in changes.items():
             text = self._diff_of(name, how)
             if len(text) > left:
-                text = f"Lines of {name} ({how}) are left out\n"
+                text = f"Lines of {shown(name)} ({how}) are left out\n"
                 named += 1
             if named > MOST_NAMED:
                 parts.append(f"... and {len(changes) - len(parts)} more files\n")
@@ -173,16 +194,19 @@ class Scratch:
         drop(self._aside)
         count, size = 0, 0
         for folder in (self.home, self.workspace):
-            for _, found in _files_in(folder, passed_over=frozenset()):
+            for _, found in files_in(folder):
                 count, size = count + 1, size + found.st_size
                 if count > MOST_FILES or size > MOST_BYTES:
                     return
         draft = self._aside.with_name("aside.draft")
         drop(draft)
-        for folder in (self.home, self.workspace):
-            shutil.copytree(folder, draft / folder.name, symlinks=True, ignore=_no_sockets)
-        (draft / "state.json").write_bytes(msgspec.json.encode(_State(turn, session, tuple(self.changed()))))
-        draft.rename(self._aside)
+        try:
+            for folder in (self.home, self.workspace):
+                shutil.copytree(folder, draft / folder.name, symlinks=True, ignore=_no_sockets)
+            (draft / "state.json").write_bytes(msgspec.json.encode(_State(turn, session, tuple(self.changed()))))
+            draft.rename(self._aside)
+        except (OSError, RecursionError):  # files that come and go, or are not to be read
+            drop(draft)
 
     def session_after(self, turn: int) -> str | None:
         """The session that can go on after this turn; None where there is none."""
@@ -199,10 +223,11 @@ class Scratch:
             (self._aside / folder.name).rename(folder)
         drop(self._aside)
         self.temporary.mkdir(exist_ok=True)
-        now = dict(_files_in(self.workspace))  # every copy has a new time of change
+        now = dict(files_in(self.workspace, _OVERLOOKED))  # every copy has a new time of change
         same = {name: seen for name, seen in self._read_seen().items() if name in now and name not in state.changed}
         times = {name: structs.replace(seen, changed_ns=now[name].st_ctime_ns) for name, seen in same.items()}
-        self._seen_file.write_bytes(msgspec.json.encode({**self._read_seen(), **times}))
+        self._seen = {**self._read_seen(), **times}
+        self._seen_file.write_bytes(msgspec.json.encode(self._seen))
 
     def keep(self, place: Path) -> None:
         """Move the workspace to another place, or beside it where a case of the same name was kept."""
@@ -215,26 +240,33 @@ class Scratch:
         drop(self.path)
 
     def _read_seen(self) -> dict[str, _Seen]:
-        return msgspec.json.decode(self._seen_file.read_bytes(), type=dict[str, _Seen])
-
-    def _is_equal(self, name: str, before: _Seen) -> bool:
-        """Is a file the same although it was touched?"""
-        if not before.is_remembered:
-            return False
-        try:
-            return (self._before / name).read_bytes() == (self.workspace / name).read_bytes()
-        except OSError:
-            return False
+        """Kept in mind, because the agent can reach the file; that is for a run that goes on after a kill."""
+        if self._seen is None:
+            self._seen = msgspec.json.decode(self._seen_file.read_bytes(), type=dict[str, _Seen])
+        return self._seen
 
     def _diff_of(self, name: str, how: str) -> str:
-        old = None if how == "added" else _lines_of(self._before / name)
-        new = None if how == "deleted" else _lines_of(self.workspace / name)
+        old = None if how == "added" else lines_of(self._before / name)
+        new = None if how == "deleted" else lines_of(self.workspace / name)
         if (old is None and how != "added") or (new is None and how != "deleted"):
-            return f"Binary file {name} {how}\n"
-        names = ("/dev/null" if how == "added" else f"a/{name}"), ("/dev/null" if how == "deleted" else f"b/{name}")
-        lines = unified_diff(old or [], new or [], *names)
-        text = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
-        return text or f"Empty file {name} {how}\n"
+            return f"Binary file {shown(name)} {how}\n"
+        return write_diff(name, old, new) or f"Empty file {shown(name)} {how}\n"
+
+
+def _is_listed(name: str) -> bool:
+    """Is it part of a diff?"""
+    return _UNLISTED.isdisjoint(name.split("/"))
+
+
+def own_place(workspace: Path, name: PurePosixPath | str) -> Path:
+    """A place in a workspace that something is put at. Links on the way, which may lead out of it, are removed."""
+    place = workspace
+    for part in PurePosixPath(name).parts:
+        place /= part
+        if place.is_symlink():
+            place.unlink()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    return place
 
 
 def copy_folder(template: Path, workspace: Path) -> None:
@@ -248,6 +280,8 @@ def copy_folder(template: Path, workspace: Path) -> None:
 
 def copy_revision(repository: Path, revision: str, workspace: Path) -> None:
     """The files of a git revision. Raises ProviderError."""
+    if revision.startswith("-"):
+        raise agent_error(f"`{revision}` is no revision", ends_target=True)
     words = ("git", "-C", str(repository), "archive", "--format=tar", revision, "--")
     try:
         with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -255,24 +289,12 @@ def copy_revision(repository: Path, revision: str, workspace: Path) -> None:
             with suppress(tarfile.ReadError), tarfile.open(fileobj=tar, mode="r|") as archive:
                 archive.extractall(workspace, filter="data")  # a tar without anything: git has refused
             said = cast(IO[bytes], process.stderr).read().decode(errors="replace").strip()
+    except tarfile.FilterError as error:
+        raise agent_error(f"the revision `{revision}` of {repository} cannot be copied: {error}") from None
     except OSError as error:
         raise agent_error(f"git cannot be run: {error.strerror}", ends_target=True) from None
     if process.returncode:
         raise agent_error(f"there is no revision `{revision}` in {repository}: {said}", ends_target=True)
-
-
-def drop(folder: Path) -> None:
-    """Delete a folder, also one that its owner may not write into."""
-    if not folder.exists() and not folder.is_symlink():
-        return
-
-    for _ in range(2):
-        shutil.rmtree(folder, ignore_errors=True)
-        for place, folders, _names in os.walk(folder):
-            for path in (Path(place), *(Path(place) / name for name in folders)):
-                with suppress(OSError):
-                    if not path.is_symlink():  # which may lead to a folder of the user's
-                        path.chmod(0o700)
 
 
 def _free(place: Path) -> Path:
@@ -288,27 +310,3 @@ def _no_sockets(folder: str, names: list[str]) -> set[str]:
     """What cannot be copied: sockets, pipes and devices."""
     kept = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
     return {name for name in names if stat.S_IFMT((Path(folder) / name).lstat().st_mode) not in kept}
-
-
-def _files_in(folder: Path, passed_over: frozenset[str] = _PASSED_OVER) -> Iterator[tuple[str, os.stat_result]]:
-    """Files and links below a folder by their path in it, in order."""
-    for place, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in passed_over)
-        links = [name for name in folders if (Path(place) / name).is_symlink()]
-        for name in sorted((*names, *links)):
-            path = Path(place) / name
-            with suppress(OSError):
-                yield path.relative_to(folder).as_posix(), path.lstat()
-
-
-def _lines_of(path: Path) -> list[str] | None:
-    """The lines of a text; None where it is none. A link is the path that it leads to."""
-    try:
-        if path.is_symlink():
-            return [f"-> {path.readlink()}\n"]
-        if not path.is_file() or path.stat().st_size > LONGEST_TEXT:
-            return None
-        data = path.read_bytes()
-        return None if b"\0" in data else data.decode().splitlines(keepends=True)
-    except (OSError, UnicodeDecodeError):
-        return None
