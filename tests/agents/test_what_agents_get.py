@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from rejoinder.model import AttachedFile, Brief, Target
+from rejoinder.providers.agents.agent_settings import AgentSettings, with_own_files
 from rejoinder.providers.agents.environment import environment_for
 from rejoinder.providers.agents.kinds import AGENTS
-from rejoinder.providers.agents.looking_over import find_own_files
 from rejoinder.providers.agents.preread import write_preread
 from rejoinder.providers.agents.workspace import Scratch, copy_folder
 from rejoinder.providers.settings import Settings
@@ -35,6 +35,8 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scratch:
         ({"teardown": [5]}, "`teardown: [5]`"),
         ({"silence_seconds": "soon"}, "`silence_seconds: soon`, which is not a number above 0"),
         ({"workspace_template": 5}, "`workspace_template: 5`, which is no folder"),
+        ({"workspace_template": {"repository": "nowhere"}}, "`nowhere` as `workspace_template.repository`"),
+        ({"workspace_template": {"branch": "x"}}, "a `workspace_template` with `branch`"),
         ({"env": ["x"]}, "`env` that is no mapping"),
         ({"home": "mine"}, "`home: mine`"),
         ({"permissions": {"edit": "maybe"}}, "`edit: maybe`"),
@@ -57,8 +59,8 @@ def test_scripts_of_mcp_servers_are_found_in_the_project(project: Project) -> No
     server = project.write("tools/server.py", "")
     for servers in ([{"name": "t", "command": "python3", "args": ["tools/server.py", "-v", 5]}], {"t": {"args": [5]}}):
         settings = Settings(Target(name="a", provider="acp", settings={"mcp_servers": servers}), {})
-        find_own_files(settings, (str(project.folder),))
-        found: Any = settings.values["mcp_servers"]
+        found: Any = with_own_files(settings, (str(project.folder),)).values["mcp_servers"]
+        assert settings.values["mcp_servers"] == servers
         if isinstance(found, list):
             assert found == [{"name": "t", "command": "python3", "args": [str(server), "-v", 5]}]
         else:
@@ -67,10 +69,10 @@ def test_scripts_of_mcp_servers_are_found_in_the_project(project: Project) -> No
 
 def test_a_shared_home_is_the_users_own(scratch: Scratch) -> None:
     outside = {"HOME": "/home/me", "XDG_CONFIG_HOME": "/conf", "CLAUDE_CONFIG_DIR": "/mine", "CLAUDECODE": "1"}
-    given = environment_for(AGENTS["claude"], scratch, outside, {}, has_own_home=False)
+    given = environment_for(AGENTS["claude"], AgentSettings(has_own_home=False), scratch, outside)
     assert (given["HOME"], given["XDG_CONFIG_HOME"], given["CLAUDE_CONFIG_DIR"]) == ("/home/me", "/conf", "/mine")
     assert given["DISABLE_AUTOUPDATER"] == "1" and "CLAUDECODE" not in given
-    own = environment_for(AGENTS["claude"], scratch, outside, {}, has_own_home=True)
+    own = environment_for(AGENTS["claude"], AgentSettings(), scratch, outside)
     assert own["CLAUDE_CONFIG_DIR"] == f"{scratch.home}/.claude" and "XDG_CONFIG_HOME" not in own
 
 

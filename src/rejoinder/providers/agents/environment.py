@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from rejoinder.providers.agents.agent_settings import AgentSettings
 from rejoinder.providers.agents.kinds import AgentKind
 from rejoinder.providers.agents.workspace import Scratch
 from rejoinder.user_code.variables import given_to_command
@@ -28,17 +28,17 @@ _COMMITS = {"GIT_AUTHOR_NAME": "agent", "GIT_AUTHOR_EMAIL": "agent@localhost"}
 
 
 def environment_for(
-    kind: AgentKind, scratch: Scratch, environment: Mapping[str, str], own: Mapping[str, Any], *, has_own_home: bool
+    kind: AgentKind, settings: AgentSettings, scratch: Scratch, environment: Mapping[str, str]
 ) -> dict[str, str]:
-    """`own`: what the target's `env` gives."""
-    left_out = _OF_AN_AGENT_OUTSIDE | _HOMES if has_own_home else _OF_AN_AGENT_OUTSIDE
+    own = settings.variables
+    left_out = _OF_AN_AGENT_OUTSIDE | _HOMES if settings.has_own_home else _OF_AN_AGENT_OUTSIDE
     kept = {name: value for name, value in environment.items() if name not in left_out}
     keys = {name: environment[name] for name in kind.keys if environment.get(name)}
     given = given_to_command(kept, {**keys, **own}).variables
     homes = {name: value for name, value in kind.variables.items() if "{home}" not in value}
-    if has_own_home:
+    if settings.has_own_home:
         homes = {name: value.replace("{home}", str(scratch.home)) for name, value in kind.variables.items()}
         homes |= {"HOME": str(scratch.home), "TMPDIR": str(scratch.temporary)}
     commits = {**_COMMITS, **{name.replace("AUTHOR", "COMMITTER"): value for name, value in _COMMITS.items()}}
     fixed = {"PWD": str(scratch.workspace), "GIT_CEILING_DIRECTORIES": str(scratch.path)}
-    return {**commits, **given, **homes, **fixed, **{name: str(value) for name, value in own.items()}}
+    return {**commits, **given, **homes, **fixed, **own}

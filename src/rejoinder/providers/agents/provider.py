@@ -14,19 +14,17 @@ from msgspec import Struct, structs
 
 from rejoinder.model import NO_USAGE, Brief, Reply, Request, Target, estimate_usage
 from rejoinder.project import read_environment
-from rejoinder.providers.agents.commands import above_zero
+from rejoinder.providers.agents.agent_settings import read_agent_settings, with_own_files
 from rejoinder.providers.agents.driver import AgentTurn, Clock, Driver, Seat, agent_error
 from rejoinder.providers.agents.environment import environment_for
 from rejoinder.providers.agents.kinds import AGENTS
-from rejoinder.providers.agents.looking_over import file_in, find_own_files, listed, look_over
 from rejoinder.providers.agents.preread import write_preread
-from rejoinder.providers.agents.workspace import Scratch, copy_folder, copy_revision, remove_scratch_of
+from rejoinder.providers.agents.workspace import Revision, Scratch, copy_folder, copy_revision, remove_scratch_of
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.one_text import one_text
 from rejoinder.providers.settings import Settings
 from rejoinder.providers.shared import Exchange
 from rejoinder.providers.vector_bytes import no_embeddings
-from rejoinder.user_code import folder_for
 from rejoinder.user_code.processes import Command, end_of, run_process, shell_words
 from rejoinder.user_code.programs import Guard, ProcessFault
 
@@ -50,10 +48,8 @@ class AgentProvider:
     def __init__(
         self, target: Target, folders: tuple[str, ...], _environment: Mapping[str, str], exchange: Exchange
     ) -> None:
-        self._settings = Settings(target, {})
-        self._folders = folders
+        self._settings = with_own_files(Settings(target, {}), folders)
         self._kind = AGENTS[target.provider]
-        find_own_files(self._settings, folders)
         self._exchange = exchange
         self._environment = read_environment(Path(folders[0]), Path(folders[-1]), Path.cwd())
         for name in self._kind.keys:
@@ -62,7 +58,7 @@ class AgentProvider:
         self._owner = str(uuid4())
         self._guard: Guard | None = None
         self._open: dict[str, _Conversation] = {}
-        look_over(self._kind, self._settings, folders, self._environment)
+        self._given = read_agent_settings(self._kind, self._settings, folders, self._environment)
 
     async def reply(self, request: Request) -> Reply:
         return await self.reply_within(request, None)
@@ -80,7 +76,7 @@ class AgentProvider:
             if self._kind.can_continue and request.session:
                 await asyncio.to_thread(conversation.scratch.set_aside, request.turn - 1, request.session)
         until = None if timeout_s is None else loop.time() + timeout_s
-        clock = Clock(until, above_zero(self._settings, "silence_seconds", float))
+        clock = Clock(until, self._given.silence_s)
         turn = await conversation.driver.ask(prompt, clock)
         for note in turn.notes:
             self._exchange.note(f"target `{request.target}`, case `{request.case_id}`, turn {request.turn}: {note}")
@@ -106,7 +102,7 @@ class AgentProvider:
         scratch = conversation.scratch
         try:
             await conversation.driver.close()
-            await self._run_commands("teardown", scratch, conversation.environment)
+            await self._run_commands("teardown", self._given.teardown, scratch, conversation.environment)
         except ProviderError as error:
             self._exchange.note(f"target `{request.target}`, case `{request.case_id}`: {error.message}")
         finally:
@@ -128,13 +124,7 @@ class AgentProvider:
         self._guard = self._guard or Guard(self._owner)
         scratch, brief = Scratch(request.conversation_id), request.brief
         session = scratch.session_after(request.turn - 1) if request.new else None
-        environment = environment_for(
-            self._kind,
-            scratch,
-            self._environment,
-            self._settings.mapping("env"),
-            has_own_home=self._kind.has_home and self._settings.values.get("home") != "shared",
-        )
+        environment = environment_for(self._kind, self._given, scratch, self._environment)
         if session is not None:
             await asyncio.to_thread(scratch.put_back)
             prompt = brief.said if brief is not None else one_text(request.new_messages)
@@ -160,7 +150,7 @@ class AgentProvider:
         try:
             await asyncio.to_thread(self._copy_into, scratch)
             places = scratch.place(brief.files) if brief is not None else {}
-            await self._run_commands("setup", scratch, environment)
+            await self._run_commands("setup", self._given.setup, scratch, environment)
             await asyncio.to_thread(scratch.remember)
         except OSError as error:
             scratch.remove()
@@ -173,21 +163,21 @@ class AgentProvider:
     def _copy_into(self, scratch: Scratch) -> None:
         scratch.make(self._exchange.workspaces.run)
         self._kind.make_home(scratch.home)
-        template = self._settings.values.get("workspace_template")
-        if isinstance(template, dict):
-            repository = folder_for(template.get("repository"), self._folders)
-            copy_revision(repository, str(template.get("revision") or "HEAD"), scratch.workspace)
-        elif template:
-            copy_folder(folder_for(str(template), self._folders), scratch.workspace)
-        for folder in listed(self._settings, "skills"):
-            source = folder_for(folder, self._folders)
-            shutil.copytree(source, scratch.workspace / self._kind.skills / source.name, dirs_exist_ok=True)
-        if instructions := self._settings.text("instructions"):
-            shutil.copyfile(file_in(instructions, self._folders), scratch.workspace / self._kind.instructions)
+        given = self._given
+        if isinstance(given.template, Revision):
+            copy_revision(given.template, scratch.workspace)
+        elif given.template is not None:
+            copy_folder(given.template, scratch.workspace)
+        for skill in given.skills:
+            shutil.copytree(skill, scratch.workspace / self._kind.skills / skill.name, dirs_exist_ok=True)
+        if given.instructions is not None:
+            shutil.copyfile(given.instructions, scratch.workspace / self._kind.instructions)
 
-    async def _run_commands(self, name: str, scratch: Scratch, environment: Mapping[str, str]) -> None:
+    async def _run_commands(
+        self, name: str, lines: tuple[str, ...], scratch: Scratch, environment: Mapping[str, str]
+    ) -> None:
         """Raises ProviderError."""
-        for line in listed(self._settings, name):
+        for line in lines:
             command = Command(
                 words=shell_words(line),
                 folder=scratch.workspace,

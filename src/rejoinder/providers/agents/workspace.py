@@ -278,11 +278,18 @@ def copy_folder(template: Path, workspace: Path) -> None:
     shutil.copytree(template, workspace, symlinks=True, dirs_exist_ok=True, ignore=ours)
 
 
-def copy_revision(repository: Path, revision: str, workspace: Path) -> None:
-    """The files of a git revision. Raises ProviderError."""
-    if revision.startswith("-"):
-        raise agent_error(f"`{revision}` is no revision", ends_target=True)
-    words = ("git", "-C", str(repository), "archive", "--format=tar", revision, "--")
+class Revision(Struct, frozen=True):
+    """A branch, tag or commit of a git repository."""
+
+    repository: Path
+    name: str
+
+
+def copy_revision(revision: Revision, workspace: Path) -> None:
+    """Its files. Raises ProviderError."""
+    if revision.name.startswith("-"):
+        raise agent_error(f"`{revision.name}` is no revision", ends_target=True)
+    words = ("git", "-C", str(revision.repository), "archive", "--format=tar", revision.name, "--")
     try:
         with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             tar = cast(IO[bytes], process.stdout)
@@ -290,11 +297,11 @@ def copy_revision(repository: Path, revision: str, workspace: Path) -> None:
                 archive.extractall(workspace, filter="data")  # a tar without anything: git has refused
             said = cast(IO[bytes], process.stderr).read().decode(errors="replace").strip()
     except tarfile.FilterError as error:
-        raise agent_error(f"the revision `{revision}` of {repository} cannot be copied: {error}") from None
+        raise agent_error(f"the revision `{revision.name}` cannot be copied: {error}") from None
     except OSError as error:
         raise agent_error(f"git cannot be run: {error.strerror}", ends_target=True) from None
     if process.returncode:
-        raise agent_error(f"there is no revision `{revision}` in {repository}: {said}", ends_target=True)
+        raise agent_error(f"there is no revision `{revision.name}` in {revision.repository}: {said}", ends_target=True)
 
 
 def _free(place: Path) -> Path:
