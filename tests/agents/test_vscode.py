@@ -42,6 +42,18 @@ def test_the_prompt_has_links_to_the_files(project: Project) -> None:
     assert '<file: path="notes.md">' in text
 
 
+def test_a_turn_of_several_messages_says_whose_words_they_are(project: Project) -> None:
+    words = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "hello"},
+        {"role": "user", "content": "so?"},
+    ]
+    turns = [{"prompt": "One?", "checks": [{"contains": "One?"}]}, {"messages": words, "checks": [{"contains": "so?"}]}]
+    whole = {"target": "agent", "targets": [editor(dry_run=True)], "evals": [{"id": "one", "turns": turns}]}
+    text = turns_of(run(project, whole, code=0))[1]["response"]
+    assert text.endswith("@[User]:\nhi\n\n@[Assistant]:\nhello\n\n@[User]:\nso?")
+
+
 def test_a_window_that_says_nothing_is_given_up(project: Project) -> None:
     document = run(project, suite(editor(timeout_seconds=0.5), "[silence]"), code=3)
     assert "wrote no reply in time" in document["results"][0]["error"]["message"]

@@ -40,7 +40,6 @@ def _brief_of(prepared: Prepared, ask: Ask) -> Brief:
         system_prompt=system.removesuffix(guidelines_block(prompt.guidelines)).rstrip(),
         guidelines=prompt.guidelines,
         files=attached_files(case, formatting),
-        said="\n\n".join(message.content for message in ask.messages[-ask.new :]) if ask.turn > 1 else "",
     )
 
 

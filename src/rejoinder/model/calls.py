@@ -143,8 +143,6 @@ class Brief(Struct, frozen=True, gc=False, kw_only=True):
     guidelines: str = ""
     files: tuple[AttachedFile, ...] = ()
     """The case's files, guidelines first."""
-    said: str = ""
-    """What is new at this turn, for an agent that keeps the conversation itself; empty at its beginning."""
 
 
 class Request(Struct, frozen=True, gc=False, kw_only=True):

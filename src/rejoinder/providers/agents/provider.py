@@ -72,7 +72,7 @@ class AgentProvider:
         if conversation is None:
             conversation, prompt = await self._begin(request)
         else:
-            prompt = request.brief.said if request.brief is not None else one_text(request.new_messages)
+            prompt = one_text(request.new_messages)
             if self._kind.can_continue and request.session:
                 await asyncio.to_thread(conversation.scratch.set_aside, request.turn - 1, request.session)
         until = None if timeout_s is None else loop.time() + timeout_s
@@ -127,7 +127,7 @@ class AgentProvider:
         environment = environment_for(self._kind, self._given, scratch, self._environment)
         if session is not None:
             await asyncio.to_thread(scratch.put_back)
-            prompt = brief.said if brief is not None else one_text(request.new_messages)
+            prompt = one_text(request.new_messages)
         else:
             places = await self._furnish(scratch, environment, brief)
             prompt = write_preread(brief, places) if brief is not None else one_text(request.messages)
