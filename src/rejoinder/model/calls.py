@@ -78,6 +78,19 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
             self.cache_write_tokens + other.cache_write_tokens,
         )
 
+    def since(self, before: Usage) -> Usage:
+        """What was used after `before`, where both are sums. One that is smaller than it was began anew."""
+        if self.input_tokens < before.input_tokens or self.output_tokens < before.output_tokens:
+            return self
+        return Usage(
+            self.input_tokens - before.input_tokens,
+            self.output_tokens - before.output_tokens,
+            max(self.reasoning_tokens - before.reasoning_tokens, 0),
+            self.approximate,
+            max(self.cached_tokens - before.cached_tokens, 0),
+            max(self.cache_write_tokens - before.cache_write_tokens, 0),
+        )
+
 
 NO_USAGE = Usage()
 

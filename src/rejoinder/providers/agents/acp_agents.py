@@ -103,7 +103,7 @@ class Accounts:
             return usage
         if self.counts == "process":
             before, self._tokens = self._tokens, usage
-            usage = _difference(usage, before)
+            usage = usage.since(before)
         elif self.counts == "last call" and used_tools:  # each tool is followed by another call
             usage = structs.replace(usage, approximate=True)
         return usage
@@ -130,17 +130,3 @@ def _read_usage(told: Mapping[str, Any]) -> Usage:
 
 def _read_quota(told: Any) -> Usage:
     return Usage(count_at(told, "input_tokens"), count_at(told, "output_tokens")).possible()
-
-
-def _difference(usage: Usage, before: Usage) -> Usage:
-    """What came since. A sum that is smaller than it was began anew."""
-    if usage.input_tokens < before.input_tokens or usage.output_tokens < before.output_tokens:
-        return usage
-    return Usage(
-        usage.input_tokens - before.input_tokens,
-        usage.output_tokens - before.output_tokens,
-        max(usage.reasoning_tokens - before.reasoning_tokens, 0),
-        usage.approximate,
-        max(usage.cached_tokens - before.cached_tokens, 0),
-        max(usage.cache_write_tokens - before.cache_write_tokens, 0),
-    )

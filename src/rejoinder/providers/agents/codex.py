@@ -170,19 +170,6 @@ def _usage_of(counts: Any) -> Usage:
     )
 
 
-def _since(total: Usage, before: Usage) -> Usage:
-    """What was used after `before`, where both count from the beginning of the thread."""
-    if total.input_tokens < before.input_tokens or total.output_tokens < before.output_tokens:
-        return total  # it counts by the turn
-    return Usage(
-        total.input_tokens - before.input_tokens,
-        total.output_tokens - before.output_tokens,
-        reasoning_tokens=max(0, total.reasoning_tokens - before.reasoning_tokens),
-        cached_tokens=max(0, total.cached_tokens - before.cached_tokens),
-        cache_write_tokens=max(0, total.cache_write_tokens - before.cache_write_tokens),
-    )
-
-
 class _Turn:
     """A turn as it comes in. Errors among the events are warnings and retries: only `turn.failed` is one."""
 
@@ -226,7 +213,7 @@ class _Turn:
             text=self._text,
             thinking="\n\n".join(self._thoughts),
             tool_calls=self._calls.all(),
-            usage=NO_USAGE if before is None or self.used is None else _since(self.used, before),
+            usage=NO_USAGE if before is None or self.used is None else self.used.since(before),
             session=self.thread or None,
             notes=tuple(self._notes),
         )

@@ -135,11 +135,11 @@ class _Turn:
             text_at(block, "thinking") for block in list_at(message, "content") if text_at(block, "type") == "thinking"
         ]
         read, written = count_at(message, "usage", "cacheRead"), count_at(message, "usage", "cacheWrite")
-        self._usage = Usage(
-            self._usage.input_tokens + count_at(message, "usage", "input") + read + written,
-            self._usage.output_tokens + count_at(message, "usage", "output"),
-            cached_tokens=self._usage.cached_tokens + read,
-            cache_write_tokens=self._usage.cache_write_tokens + written,
+        self._usage += Usage(
+            count_at(message, "usage", "input") + read + written,
+            count_at(message, "usage", "output"),
+            cached_tokens=read,
+            cache_write_tokens=written,
         )
         cost = money_at(message, "usage", "cost", "total")
         if cost is not None:
