@@ -2,13 +2,14 @@
 
 It reads the numbers of process groups from its standard input, `+7` for one that began and `-7` for one that ended,
 until that ends with us. Then it ends those that are left, and on Linux whatever has our mark in its environment.
-It is a script without imports from rejoinder, so that it starts at once.
+It has no imports from rejoinder, so that it starts at once.
 """
 
 import os
 import signal
 import sys
 import time
+from collections.abc import Set
 
 
 def main() -> None:
@@ -25,19 +26,26 @@ def main() -> None:
         except OSError:
             pass
     for _ in range(3):  # a process that was just being started is seen the next time
-        if not _end_marked(mark):
+        if not end_marked({mark}):
             return
         time.sleep(0.05)
 
 
-def _end_marked(mark: bytes) -> bool:
+def end_marked(marks: Set[bytes]) -> bool:
+    """End what has one of these marks in its environment; whether there was something.
+
+    Only Linux shows the environment of others; elsewhere what leaves its process group is left alone."""
     found = False
-    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+    try:
+        names = os.listdir("/proc")
+    except OSError:  # not Linux, or too many open files
+        return False
+    for name in names:
         if not name.isdigit() or int(name) == os.getpid():
             continue
         try:
             with open(f"/proc/{name}/environ", "rb") as stream:
-                is_marked = mark in stream.read().split(b"\0")
+                is_marked = not marks.isdisjoint(stream.read().split(b"\0"))
             if is_marked:
                 os.kill(int(name), signal.SIGKILL)
                 found = True

@@ -22,6 +22,7 @@ from typing import IO, Any, Literal, TypeAlias, cast
 from uuid import uuid4
 
 from rejoinder.errors import lacks_descriptors, reason_of
+from rejoinder.user_code.guard import end_marked
 
 MOST_STDERR = 64 << 10
 GRACE_S = 1.0
@@ -222,30 +223,14 @@ _guards: dict[str, Guard] = {}
 
 
 def _end_marked(marks: AbstractSet[bytes]) -> None:
-    """End what programs have started outside their process groups. What has such a mark in its environment is theirs.
-
-    Only Linux shows the environment of others; elsewhere what leaves the group is left alone.
-    """
+    """End what programs have started outside their process groups: what has such a mark is theirs."""
     for _ in range(3):  # a process that was just being started is seen the next time
-        found = False
-        for process in _processes():
-            with contextlib.suppress(OSError):
-                if not marks.isdisjoint((process / "environ").read_bytes().split(b"\0")):
-                    os.kill(int(process.name), signal.SIGKILL)
-                    found = True
-        if not found:
+        if not end_marked(marks):
             return
 
 
 def _owned_by(owner: str) -> bytes:
     return f"{_OWNER}={owner}".encode()
-
-
-def _processes() -> list[Path]:
-    try:
-        return list(Path("/proc").glob("[0-9]*"))
-    except OSError:  # too many open files
-        return []
 
 
 def _start(words: tuple[str, ...], folder: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
