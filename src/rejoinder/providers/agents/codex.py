@@ -11,19 +11,19 @@ import msgspec
 
 from rejoinder.model import NO_USAGE, Usage
 from rejoinder.model.messages import ToolStatus
-from rejoinder.providers.agents.commands import added_words, command_of, flag, start
+from rejoinder.providers.agents.commands import added_words, command_of, flag
 from rejoinder.providers.agents.driver import AgentTurn, Clock, Seat
 from rejoinder.providers.agents.kinds import AgentKind
 from rejoinder.providers.agents.mcp_servers import McpServer, read_mcp_servers
 from rejoinder.providers.agents.permissions import Permissions, read_permissions
 from rejoinder.providers.agents.streamed import (
     Calls,
+    OncePerTurn,
     at,
     count_at,
     ended_early,
     failed,
     list_at,
-    read_turn,
     text_at,
     text_of,
 )
@@ -44,14 +44,14 @@ _NOT_APPROVED = "requires approval"
 _MOST_READ = 1 << 20
 
 
-class CodexDriver:
-    """A conversation with Codex: a thread that each process takes up."""
+class CodexDriver(OncePerTurn):
+    """A conversation with Codex: a session, which it calls a thread, that each process takes up."""
 
     def __init__(self, kind: AgentKind, settings: Settings, seat: Seat) -> None:
         """Raises UsageError."""
         permissions = read_permissions(settings)
         servers = read_mcp_servers(settings)
-        self._seat = seat
+        super().__init__(seat, _CALLED)
         # All of this stands before the word `resume`, which knows none of it, and nothing is kept from turn to turn.
         self._words = (
             *command_of(kind, settings),
@@ -62,33 +62,18 @@ class CodexDriver:
             *_config_words(settings),
             *added_words(settings),
         )
-        self._process: LineProcess | None = None
-        self._thread = seat.continues
         self._used: Usage | None = None if seat.continues else NO_USAGE
-        """What the thread has used so far; None where that is not known."""
+        """What the session has used so far; None where that is not known."""
 
     async def ask(self, prompt: str, clock: Clock) -> AgentTurn:
-        if self._used is None and self._thread:
-            self._used = _recorded_usage(self._seat, self._thread)
+        if self._used is None and self._session:
+            self._used = _recorded_usage(self._seat, self._session)
         used, self._used = self._used, None
         turn = _Turn()
-        resumed = ("resume", self._thread) if self._thread else ()
-        process = self._process = start((*self._words, *resumed, "-"), self._seat, _CALLED)
-        try:
-            process.send_text(prompt)
-            await read_turn(process, turn, clock)
-            if failure := turn.failure(process):
-                raise failure
-        finally:
-            self._thread = turn.thread or self._thread
-            await self.close()
+        resumed = ("resume", self._session) if self._session else ()
+        await self.play((*self._words, *resumed, "-"), turn, prompt, clock)
         self._used = turn.used
         return turn.made(used)
-
-    async def close(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            await process.close()
 
 
 def _sandbox_words(permissions: Permissions) -> tuple[str, ...]:
@@ -136,12 +121,12 @@ def _toml(value: Any) -> str:
     return msgspec.json.encode("" if value is None else value).decode()
 
 
-def _recorded_usage(seat: Seat, thread: str) -> Usage | None:
-    """What a thread has used by what Codex keeps of it; None where that says nothing."""
+def _recorded_usage(seat: Seat, session: str) -> Usage | None:
+    """What a session has used by what Codex keeps of it; None where that says nothing."""
     folder = Path(seat.environment.get("CODEX_HOME") or seat.home / ".codex") / "sessions"
     found: Usage | None = None
     try:
-        for file in sorted(folder.rglob(f"rollout-*{thread}.jsonl")):
+        for file in sorted(folder.rglob(f"rollout-*{session}.jsonl")):
             with file.open("rb") as lines:
                 lines.seek(max(0, file.stat().st_size - _MOST_READ))
                 for line in lines:
@@ -179,7 +164,7 @@ class _Turn:
         self._calls = Calls()
         self._notes: dict[str, None] = {}
         self._failure: str | None = None
-        self.thread = ""
+        self.session = ""
         self.used: Usage | None = None
 
     @property
@@ -189,7 +174,7 @@ class _Turn:
     def take(self, event: Mapping[str, Any]) -> None:
         type = text_at(event, "type")
         if type == "thread.started":
-            self.thread = text_at(event, "thread_id")
+            self.session = text_at(event, "thread_id")
         elif type in ("item.started", "item.updated", "item.completed") and not self.over:
             self._take_item(at(event, "item"), done=type == "item.completed")
         elif type == "error" and not self.over:
@@ -208,13 +193,13 @@ class _Turn:
         return None
 
     def made(self, before: Usage | None) -> AgentTurn:
-        """The turn, in a thread that had used so much."""
+        """The turn, in a session that had used so much."""
         return AgentTurn(
             text=self._text,
             thinking="\n\n".join(self._thoughts),
             tool_calls=self._calls.all(),
             usage=NO_USAGE if before is None or self.used is None else self.used.since(before),
-            session=self.thread or None,
+            session=self.session or None,
             notes=tuple(self._notes),
         )
 

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from rejoinder.model import NO_USAGE, Usage
-from rejoinder.providers.agents.commands import added_words, command_of, flag, start
+from rejoinder.providers.agents.commands import added_words, command_of, flag
 from rejoinder.providers.agents.driver import AgentTurn, Clock, Seat
 from rejoinder.providers.agents.kinds import AgentKind
 from rejoinder.providers.agents.permissions import read_permissions
 from rejoinder.providers.agents.streamed import (
     Calls,
+    OncePerTurn,
     at,
     count_at,
     ended_early,
     failed,
     list_at,
     money_at,
-    read_turn,
     text_at,
     text_of,
 )
@@ -32,7 +32,7 @@ _GOES_ON = ("agent_start", "auto_retry_start", "compaction_start", "auto_compact
 """What follows the end of its work where it takes it up again."""
 
 
-class PiDriver:
+class PiDriver(OncePerTurn):
     """A conversation with pi: a session that each process takes up."""
 
     def __init__(self, kind: AgentKind, settings: Settings, seat: Seat) -> None:
@@ -41,33 +41,18 @@ class PiDriver:
             raise settings.error("is not started: pi asks for no permission: write `permissions: allow`")
         if settings.values.get("mcp_servers"):
             raise settings.error("has `mcp_servers`, which pi does not take")
-        self._seat = seat
+        super().__init__(seat, _CALLED)
         self._words = (
             *command_of(kind, settings),
             *("-p", "--mode", "json", "--session-dir", str(seat.home / ".pi" / "sessions")),
             *flag("--model", settings.text("model")),
             *added_words(settings),
         )
-        self._process: LineProcess | None = None
-        self._session = seat.continues
 
     async def ask(self, prompt: str, clock: Clock) -> AgentTurn:
         turn = _Turn()
-        process = self._process = start((*self._words, *flag("--session", self._session)), self._seat, _CALLED)
-        try:
-            process.send_text(prompt)
-            await read_turn(process, turn, clock)
-            if failure := turn.failure(process):
-                raise failure
-        finally:
-            self._session = turn.session or self._session
-            await self.close()
+        await self.play((*self._words, *flag("--session", self._session)), turn, prompt, clock)
         return turn.made()
-
-    async def close(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            await process.close()
 
 
 class _Turn:

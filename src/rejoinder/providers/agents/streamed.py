@@ -12,7 +12,8 @@ import msgspec
 
 from rejoinder.model import ToolCall
 from rejoinder.model.messages import ToolStatus
-from rejoinder.providers.agents.driver import Clock, agent_error
+from rejoinder.providers.agents.commands import start
+from rejoinder.providers.agents.driver import Clock, Seat, agent_error
 from rejoinder.providers.base import ProviderError
 from rejoinder.user_code.line_process import LineFault, LineProcess
 
@@ -31,6 +32,46 @@ class Turn(Protocol):
         ...
 
     def take(self, event: Mapping[str, Any]) -> None: ...
+
+
+class WholeTurn(Turn, Protocol):
+    """A turn that is all that a process does."""
+
+    @property
+    def session(self) -> str:
+        """The agent's name for the conversation; empty where it has not said it."""
+        ...
+
+    def failure(self, process: LineProcess) -> ProviderError | None:
+        """Why the turn of this process failed; None where it did not."""
+        ...
+
+
+class OncePerTurn:
+    """A conversation with an agent that runs once a turn: each process takes up the session of the one before."""
+
+    def __init__(self, seat: Seat, called: str) -> None:
+        self._seat = seat
+        self._called = called
+        self._session = seat.continues
+        self._process: LineProcess | None = None
+
+    async def play(self, words: tuple[str, ...], turn: WholeTurn, prompt: str, clock: Clock) -> None:
+        """Raises ProviderError."""
+        process = self._process = start(words, self._seat, self._called)
+        try:
+            process.send_text(prompt)
+            await read_turn(process, turn, clock)
+            if failure := turn.failure(process):
+                raise failure
+        finally:
+            self._session = turn.session or self._session
+            await self.close()
+
+    async def close(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            await process.close()
 
 
 async def read_turn(process: LineProcess, turn: Turn, clock: Clock) -> None:
