@@ -6,22 +6,10 @@ import shutil
 from collections.abc import Callable, Mapping
 
 from rejoinder.providers.agents.driver import Seat, agent_error
-from rejoinder.providers.agents.kinds import AgentKind
+from rejoinder.providers.agents.kinds import AGENTS, AgentKind
 from rejoinder.providers.settings import Settings
 from rejoinder.user_code.line_process import LineProcess
 from rejoinder.user_code.programs import ProcessFault
-
-_INSTALL = {
-    "claude": "npm install -g @anthropic-ai/claude-code",
-    "codex": "npm install -g @openai/codex",
-    "pi": "npm install -g @earendil-works/pi-coding-agent",
-    "gemini": "npm install -g @google/gemini-cli",
-    "opencode": "npm install -g opencode-ai",
-    "copilot": "npm install -g @github/copilot",
-    "claude-agent-acp": "npm install -g @agentclientprotocol/claude-agent-acp",
-    "codex-acp": "npm install -g @zed-industries/codex-acp",
-}
-"""By the name of the program."""
 
 
 def command_of(kind: AgentKind, settings: Settings) -> tuple[str, ...]:
@@ -73,8 +61,8 @@ def start(words: tuple[str, ...], seat: Seat, called: str, variables: Mapping[st
 
 def install_hint(program: str) -> str | None:
     """What to do where an agent is not there; None where it is not known."""
-    install = _INSTALL.get(program)
-    return None if install is None else f"install it by `{install}`, or write where it is as `executable`"
+    install = next((kind.install for kind in AGENTS.values() if kind.command[:1] == (program,)), "")
+    return f"install it by `{install}`, or write where it is as `executable`" if install else None
 
 
 def _words(settings: Settings, name: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rejoinder.providers.agents.agent_settings import AgentSettings
-from rejoinder.providers.agents.kinds import AgentKind
+from rejoinder.providers.agents.kinds import AGENTS, AgentKind
 from rejoinder.providers.agents.workspace import Scratch
 from rejoinder.user_code.variables import given_to_command
 
@@ -16,12 +16,10 @@ _OF_AN_AGENT_OUTSIDE = frozenset(
     )
 )
 """rejoinder may be run by an agent, which is not the subject."""
-_HOMES = frozenset(
-    (
-        *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "PI_CODING_AGENT_DIR", "OPENCODE_CONFIG"),
-        *("OPENCODE_CONFIG_CONTENT", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"),
-    )
-)
+_HOMES = frozenset(name for kind in AGENTS.values() for name, value in kind.variables.items() if "{home}" in value) | {
+    "OPENCODE_CONFIG",
+    "OPENCODE_CONFIG_CONTENT",
+}
 """Where the user's own settings and logins lie, beside HOME."""
 _COMMITS = {"GIT_AUTHOR_NAME": "agent", "GIT_AUTHOR_EMAIL": "agent@localhost"}
 """In an empty home git does not know who commits."""

@@ -18,6 +18,8 @@ class AgentKind(Struct, frozen=True, kw_only=True):
     opens: str
     command: tuple[str, ...] = ()
     """What starts it; the target's `executable` takes the place of the first word, its `command` of all."""
+    install: str = ""
+    """The command by which it is installed, for those who lack it."""
     keys: tuple[str, ...] = ()
     """Variables that it gets although their names are those of secrets, because it cannot work without."""
     variables: Mapping[str, str] = {}
@@ -65,6 +67,7 @@ AGENTS = {
     "claude": AgentKind(
         opens="claude:ClaudeDriver",
         command=("claude",),
+        install="npm install -g @anthropic-ai/claude-code",
         keys=_CLAUDE_KEYS,
         variables=_CLAUDE_VARIABLES,
         skills=".claude/skills",
@@ -74,6 +77,7 @@ AGENTS = {
     "codex": AgentKind(
         opens="codex:CodexDriver",
         command=("codex",),
+        install="npm install -g @openai/codex",
         keys=_OPENAI_KEYS,
         variables={"CODEX_HOME": "{home}/.codex"},
         can_continue=True,
@@ -81,6 +85,7 @@ AGENTS = {
     "pi": AgentKind(
         opens="pi:PiDriver",
         command=("pi",),
+        install="npm install -g @earendil-works/pi-coding-agent",
         keys=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
         variables={"PI_CODING_AGENT_DIR": "{home}/.pi/agent", "PI_TELEMETRY": "0"},
         skills=".pi/skills",
@@ -89,6 +94,7 @@ AGENTS = {
     "gemini-cli": AgentKind(
         opens=_ACP,
         command=("gemini", "--acp"),
+        install="npm install -g @google/gemini-cli",
         keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         variables={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
         skills=".gemini/skills",
@@ -97,6 +103,7 @@ AGENTS = {
     "opencode": AgentKind(
         opens=_ACP,
         command=("opencode", "acp"),
+        install="npm install -g opencode-ai",
         keys=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "OPENCODE_API_KEY"),
         variables={**_XDG, "OPENCODE_DISABLE_AUTOUPDATE": "1"},
         skills=".opencode/skills",
@@ -105,6 +112,7 @@ AGENTS = {
     "copilot": AgentKind(
         opens=_ACP,
         command=("copilot", "--acp"),
+        install="npm install -g @github/copilot",
         keys=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"),
         variables={"COPILOT_HOME": "{home}/.copilot", "COPILOT_AUTO_UPDATE": "false"},
         skills=".github/skills",
@@ -113,6 +121,7 @@ AGENTS = {
     "claude-acp": AgentKind(
         opens=_ACP,
         command=("claude-agent-acp",),
+        install="npm install -g @agentclientprotocol/claude-agent-acp",
         keys=_CLAUDE_KEYS,
         variables=_CLAUDE_VARIABLES,
         skills=".claude/skills",
@@ -124,6 +133,7 @@ AGENTS = {
     "codex-acp": AgentKind(
         opens=_ACP,
         command=("codex-acp",),
+        install="npm install -g @zed-industries/codex-acp",
         keys=_OPENAI_KEYS,
         variables={"CODEX_HOME": "{home}/.codex"},
         can_continue=True,
