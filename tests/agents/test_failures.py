@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rejoinder.errors import UsageError
+from rejoinder.providers.agents.agent_json import inner_message
 from rejoinder.providers.agents.driver import Clock, Driver
 from rejoinder.user_code import line_process, programs
 
@@ -182,3 +183,17 @@ def test_words_of_the_target_are_passed_on(tmp_path: Path, agent: str) -> None:
 def test_a_prompt_may_be_long_and_of_any_letters(tmp_path: Path, agent: str) -> None:
     turn = Desk(tmp_path, agent).ask("ä\u2028\n" * 300_000 + "[say: ß😀]")
     assert turn.text == "turn 1: ß😀"
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ('{"error": {"message": "no such model"}}', "no such model"),
+        (' {"message": "slow down"}', "slow down"),
+        ('{"error": 5}', '{"error": 5}'),
+        ("{not JSON", "{not JSON"),
+        ('{"a":' * 9_999, '{"a":' * 9_999),
+    ],
+)
+def test_the_message_of_a_models_server_is_found_in_its_answer(said: str, message: str) -> None:
+    assert inner_message(said) == message

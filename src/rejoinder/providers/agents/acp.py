@@ -10,10 +10,10 @@ from rejoinder.providers.agents.acp_agents import UNKNOWN, Accounts, Manner, man
 from rejoinder.providers.agents.acp_opening import Opening, Session
 from rejoinder.providers.agents.acp_settings import Wanted, read_wanted
 from rejoinder.providers.agents.acp_turn import Turn
-from rejoinder.providers.agents.acp_wire import RpcError, Wire, as_mapping
+from rejoinder.providers.agents.acp_wire import RpcError, Wire
+from rejoinder.providers.agents.agent_json import as_mapping, text_at
 from rejoinder.providers.agents.commands import start
-from rejoinder.providers.agents.driver import AgentTurn, Clock, Seat, agent_error
-from rejoinder.providers.agents.streamed import failed, text_at
+from rejoinder.providers.agents.driver import AgentTurn, Clock, Seat, agent_error, failed, line_error
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.settings import Settings
 from rejoinder.user_code.line_process import LineFault
@@ -52,7 +52,7 @@ class AcpDriver:
             return await self._play(self._session, prompt, clock)
         except LineFault as fault:
             await self.close()
-            raise agent_error(str(fault), type="timeout" if fault.kind in ("timeout", "silence") else "agent") from None
+            raise line_error(fault) from None
         except asyncio.CancelledError:
             await self._end(0.0)
             raise

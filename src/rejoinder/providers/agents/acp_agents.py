@@ -9,8 +9,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct, structs
 
 from rejoinder.model import NO_USAGE, Usage
-from rejoinder.providers.agents.acp_wire import as_mapping
-from rejoinder.providers.agents.streamed import at, count_at, list_at, money_at, text_at
+from rejoinder.providers.agents.agent_json import as_mapping, at, count_at, list_at, money_at, text_at
 
 Counts: TypeAlias = Literal["turn", "process", "last call"]
 """What an agent's `usage` counts: the turn; all turns since the process was started; the last call of its model."""

@@ -9,15 +9,9 @@ from typing import Any
 from rejoinder._version import __version__
 from rejoinder.providers.agents.acp_agents import Manner
 from rejoinder.providers.agents.acp_settings import Wanted, as_acp_server
-from rejoinder.providers.agents.acp_wire import (
-    AUTHENTICATION_REQUIRED,
-    RpcError,
-    Wire,
-    as_items,
-    as_mapping,
-)
-from rejoinder.providers.agents.driver import Clock, Seat, agent_error
-from rejoinder.providers.agents.streamed import at, failed, text_at
+from rejoinder.providers.agents.acp_wire import AUTHENTICATION_REQUIRED, RpcError, Wire
+from rejoinder.providers.agents.agent_json import as_items, as_mapping, at, text_at
+from rejoinder.providers.agents.driver import Clock, Seat, agent_error, failed
 
 START_S = 120.0
 """The longest that an agent may take for each step until its session is there."""

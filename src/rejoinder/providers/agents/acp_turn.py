@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 
 from rejoinder.model import ToolCall
-from rejoinder.providers.agents.acp_wire import as_items, as_mapping
+from rejoinder.providers.agents.agent_json import as_items, as_mapping, text_at
 from rejoinder.providers.agents.permissions import Permissions
-from rejoinder.providers.agents.streamed import text_at
 from rejoinder.user_code.line_process import LineFault
 
 MOST_SAID = 32 << 20

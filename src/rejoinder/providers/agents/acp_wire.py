@@ -6,10 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-import msgspec
-
+from rejoinder.providers.agents.agent_json import as_mapping, inner_message, text_at, text_of
 from rejoinder.providers.agents.driver import Clock
-from rejoinder.providers.agents.streamed import text_at, text_of
 from rejoinder.user_code.line_process import LineFault, LineProcess
 
 AUTHENTICATION_REQUIRED = -32000
@@ -111,33 +109,12 @@ class Wire:
         return True
 
 
-def as_mapping(value: Any) -> Mapping[str, Any]:
-    """The value, or nothing where it is none."""
-    return value if isinstance(value, dict) else {}
-
-
-def as_items(value: Any) -> list[Mapping[str, Any]]:
-    """The mappings of a list; what else is in it is left out."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
 def _read_error(error: Any) -> RpcError:
     """Agents put what their model's provider said in `data`, or as JSON in the message."""
     said = as_mapping(error)
     code, data = said.get("code"), said.get("data")
-    message = _inner(text_at(said, "message") or text_of(error))
-    details = _inner(text_of(data) or next(filter(None, (text_at(data, key) for key in _DETAILS)), ""))
+    message = inner_message(text_at(said, "message") or text_of(error))
+    details = inner_message(text_of(data) or next(filter(None, (text_at(data, key) for key in _DETAILS)), ""))
     words = ": ".join(dict.fromkeys(part.strip() for part in (message, details) if part.strip()))
     words = words.removeprefix(_EMPTY_WORDS) or words
     return RpcError(code if isinstance(code, int) else 0, (words or "an error without words")[:_LONGEST_WORDS])
-
-
-def _inner(text: str) -> str:
-    """The message in the JSON that a provider answered with; any other text as it is."""
-    if not text.lstrip().startswith("{"):
-        return text
-    try:
-        said = as_mapping(msgspec.json.decode(text))
-    except (msgspec.DecodeError, RecursionError):
-        return text
-    return text_at(said, "error", "message") or text_at(said, "message") or text

@@ -9,24 +9,13 @@ from typing import Any
 import msgspec
 
 from rejoinder.model import Usage
+from rejoinder.providers.agents.agent_json import at, count_at, list_at, money_at, text_at, text_of
 from rejoinder.providers.agents.commands import above_zero, added_words, command_of, flag, start
-from rejoinder.providers.agents.driver import AgentTurn, Clock, Seat
+from rejoinder.providers.agents.driver import AgentTurn, Clock, Seat, failed
 from rejoinder.providers.agents.kinds import AgentKind
 from rejoinder.providers.agents.mcp_servers import McpServer, read_mcp_servers
 from rejoinder.providers.agents.permissions import Permissions, read_permissions
-from rejoinder.providers.agents.streamed import (
-    SETTLE_S,
-    Calls,
-    at,
-    count_at,
-    ended_early,
-    failed,
-    list_at,
-    money_at,
-    receive,
-    text_at,
-    text_of,
-)
+from rejoinder.providers.agents.streamed import SETTLE_S, Calls, ended_early, receive
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.settings import Settings
 from rejoinder.user_code.line_process import LineFault, LineProcess

@@ -11,22 +11,13 @@ import msgspec
 
 from rejoinder.model import NO_USAGE, Usage
 from rejoinder.model.messages import ToolStatus
+from rejoinder.providers.agents.agent_json import at, count_at, inner_message, list_at, text_at, text_of
 from rejoinder.providers.agents.commands import added_words, command_of, flag
-from rejoinder.providers.agents.driver import AgentTurn, Clock, Seat
+from rejoinder.providers.agents.driver import AgentTurn, Clock, Seat, failed
 from rejoinder.providers.agents.kinds import AgentKind
 from rejoinder.providers.agents.mcp_servers import McpServer, read_mcp_servers
 from rejoinder.providers.agents.permissions import Permissions, read_permissions
-from rejoinder.providers.agents.streamed import (
-    Calls,
-    OncePerTurn,
-    at,
-    count_at,
-    ended_early,
-    failed,
-    list_at,
-    text_at,
-    text_of,
-)
+from rejoinder.providers.agents.streamed import Calls, OncePerTurn, ended_early
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.settings import Settings
 from rejoinder.user_code.line_process import LineProcess
@@ -140,7 +131,7 @@ def _recorded_usage(seat: Seat, session: str) -> Usage | None:
 def _read_recorded(line: bytes) -> Usage | None:
     try:
         total = at(msgspec.json.decode(line), "payload", "info", "total_token_usage")
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     return _usage_of(total) if isinstance(total, dict) else None
 
@@ -187,7 +178,7 @@ class _Turn:
     def failure(self, process: LineProcess) -> ProviderError | None:
         """Why the turn of this process failed; None where it did not."""
         if self._failure is not None:
-            return failed(f"codex failed: {_plain(self._failure)}")
+            return failed(f"codex failed: {inner_message(self._failure)}")
         if self.used is None or process.exit_code:
             return ended_early(process, _CALLED)
         return None
@@ -239,14 +230,3 @@ class _Turn:
     def _note(self, message: str) -> None:
         if message:
             self._notes[f"codex: {message}"] = None
-
-
-def _plain(message: str) -> str:
-    """What its model's server said, where the message is its whole answer."""
-    if not message.startswith("{"):
-        return message
-    try:
-        answer = msgspec.json.decode(message)
-    except msgspec.DecodeError:
-        return message
-    return text_at(answer, "error", "message") or message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
@@ -10,6 +11,10 @@ from msgspec import Struct
 
 from rejoinder.model import NO_USAGE, ToolCall, Usage
 from rejoinder.providers.base import ProviderError
+from rejoinder.user_code.line_process import LineFault
+
+_STATUS = re.compile(r"\bstatus:? (\d{3})\b|(?:^|failed: )(?:(?:API )?Error: )?(\d{3})\b")
+_UNAUTHORISED = 401
 
 
 class Seat(Struct, frozen=True, kw_only=True):
@@ -77,3 +82,15 @@ def agent_error(
 
     `status`: the HTTP status by which the agent's model failed."""
     return ProviderError(message, type=type, status=status, ends_target=ends_target)
+
+
+def failed(message: str, *, status: int | None = None, unauthorised: bool = False) -> ProviderError:
+    """A turn that the agent says has failed. The status of its model's answer is looked for in its words."""
+    if status is None and (found := _STATUS.search(message)):
+        status = int(found[1] or found[2])
+    return agent_error(message, status=status, ends_target=unauthorised or status == _UNAUTHORISED)
+
+
+def line_error(fault: LineFault) -> ProviderError:
+    """The failure of a turn whose program ended, fell silent, took too long or printed too much."""
+    return agent_error(str(fault), type="timeout" if fault.kind in ("timeout", "silence") else "agent")

@@ -6,22 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from rejoinder.model import NO_USAGE, Usage
+from rejoinder.providers.agents.agent_json import at, count_at, list_at, money_at, text_at, text_of
 from rejoinder.providers.agents.commands import added_words, command_of, flag
-from rejoinder.providers.agents.driver import AgentTurn, Clock, Seat
+from rejoinder.providers.agents.driver import AgentTurn, Clock, Seat, failed
 from rejoinder.providers.agents.kinds import AgentKind
 from rejoinder.providers.agents.permissions import read_permissions
-from rejoinder.providers.agents.streamed import (
-    Calls,
-    OncePerTurn,
-    at,
-    count_at,
-    ended_early,
-    failed,
-    list_at,
-    money_at,
-    text_at,
-    text_of,
-)
+from rejoinder.providers.agents.streamed import Calls, OncePerTurn, ended_early
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.settings import Settings
 from rejoinder.user_code.line_process import LineProcess

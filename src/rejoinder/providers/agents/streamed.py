@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -13,14 +12,12 @@ import msgspec
 from rejoinder.model import ToolCall
 from rejoinder.model.messages import ToolStatus
 from rejoinder.providers.agents.commands import start
-from rejoinder.providers.agents.driver import Clock, Seat, agent_error
+from rejoinder.providers.agents.driver import Clock, Seat, agent_error, line_error
 from rejoinder.providers.base import ProviderError
 from rejoinder.user_code.line_process import LineFault, LineProcess
 
 SETTLE_S = 5.0
 """How long a program may go on when its turn is over: it writes its history then."""
-_STATUS = re.compile(r"\bstatus:? (\d{3})\b|(?:^|failed: )(?:(?:API )?Error: )?(\d{3})\b")
-_UNAUTHORISED = 401
 
 
 class Turn(Protocol):
@@ -98,7 +95,7 @@ async def receive(process: LineProcess, clock: Clock) -> Mapping[str, Any] | Non
     try:
         return await process.receive(silence_s=clock.silence_s, until=clock.until)
     except LineFault as fault:
-        raise agent_error(str(fault), type="timeout" if fault.kind in ("timeout", "silence") else "agent") from None
+        raise line_error(fault) from None
 
 
 def ended_early(process: LineProcess, called: str) -> ProviderError:
@@ -108,13 +105,6 @@ def ended_early(process: LineProcess, called: str) -> ProviderError:
         return agent_error(str(process.ended()))
     said = process.complaint
     return agent_error(f"{called} ended without an answer{f': {said}' if said else ''}")
-
-
-def failed(message: str, *, status: int | None = None, unauthorised: bool = False) -> ProviderError:
-    """A turn that the agent says has failed. The status of its model's answer is looked for in its words."""
-    if status is None and (found := _STATUS.search(message)):
-        status = int(found[1] or found[2])
-    return agent_error(message, status=status, ends_target=unauthorised or status == _UNAUTHORISED)
 
 
 class Calls:
@@ -149,41 +139,3 @@ class Calls:
 
     def all(self) -> tuple[ToolCall, ...]:
         return tuple(self._calls.values())
-
-
-def at(value: Any, *names: str) -> Any:
-    """What lies under names in an event; None where nothing does. Events change with every version of an agent."""
-    for name in names:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(name)
-    return value
-
-
-def text_at(value: Any, *names: str) -> str:
-    found = at(value, *names)
-    return found if isinstance(found, str) else ""
-
-
-def list_at(value: Any, *names: str) -> list[Any]:
-    found = at(value, *names)
-    return found if isinstance(found, list) else []
-
-
-def count_at(value: Any, *names: str) -> int:
-    found = at(value, *names)
-    return found if isinstance(found, int) and found > 0 else 0
-
-
-def money_at(value: Any, *names: str) -> float | None:
-    found = at(value, *names)
-    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) and found >= 0 else None
-
-
-def text_of(content: Any) -> str:
-    """The text of a content that is a text, or a list of blocks with texts."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return ""
-    return "\n".join(text for block in content if (text := text_at(block, "text")))

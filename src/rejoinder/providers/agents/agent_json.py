@@ -1,0 +1,67 @@
+"""What lies in JSON that agents write, which changes with every version of them: nothing in it is relied on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+
+def at(value: Any, *names: str) -> Any:
+    """What lies under names in a value; None where nothing does."""
+    for name in names:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value
+
+
+def text_at(value: Any, *names: str) -> str:
+    found = at(value, *names)
+    return found if isinstance(found, str) else ""
+
+
+def list_at(value: Any, *names: str) -> list[Any]:
+    found = at(value, *names)
+    return found if isinstance(found, list) else []
+
+
+def count_at(value: Any, *names: str) -> int:
+    found = at(value, *names)
+    return found if isinstance(found, int) and found > 0 else 0
+
+
+def money_at(value: Any, *names: str) -> float | None:
+    found = at(value, *names)
+    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) and found >= 0 else None
+
+
+def text_of(content: Any) -> str:
+    """The text of a content that is a text, or a list of blocks with texts."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    return "\n".join(text for block in content if (text := text_at(block, "text")))
+
+
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """The value, or nothing where it is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_items(value: Any) -> list[Mapping[str, Any]]:
+    """The mappings of a list; what else is in it is left out."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def inner_message(text: str) -> str:
+    """The message in the JSON that a model's server answered with; any other text as it is."""
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        said = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return text
+    return text_at(said, "error", "message") or text_at(said, "message") or text
