@@ -22,7 +22,6 @@ def test_reading_searching_and_thinking_are_allowed_unless_said() -> None:
     assert [kind for kind in TOOL_KINDS if plain.allows(kind)] == ["read", "search", "think"]
     assert not plain.allows("a kind of tomorrow")
     assert not plain.all_allowed
-    assert not plain.none_allowed
 
     some = read_permissions(_settings(permissions={"edit": "allow", "read": "reject", "other": "allow"}))
     assert [kind for kind in TOOL_KINDS if some.allows(kind)] == ["edit", "search", "think", "other"]
@@ -32,7 +31,7 @@ def test_reading_searching_and_thinking_are_allowed_unless_said() -> None:
 def test_one_word_is_for_all_kinds() -> None:
     assert read_permissions(_settings(permissions="allow")).all_allowed
     assert read_permissions(_settings(permissions=dict.fromkeys(TOOL_KINDS, "allow"))).all_allowed
-    assert read_permissions(_settings(permissions="reject")).none_allowed
+    assert not read_permissions(_settings(permissions="reject")).allowed
 
 
 @pytest.mark.parametrize(

@@ -26,10 +26,9 @@ Kind: TypeAlias = Literal["crash", "silence", "timeout", "flood"]
 class LineFault(Exception):
     """The program ended, fell silent, took too long or printed too much. The message says which."""
 
-    def __init__(self, message: str, kind: Kind, exit_code: int | None = None) -> None:
+    def __init__(self, message: str, kind: Kind) -> None:
         super().__init__(message)
         self.kind = kind
-        self.exit_code = exit_code
 
 
 class LineProcess:
@@ -59,9 +58,9 @@ class LineProcess:
         """None while it runs."""
         return self._program.exited.result() if self._program.exited.done() else None
 
-    def send(self, value: Any, *, more: bool = True) -> None:
-        """Write a value as a line; without `more` there will be no other."""
-        self._program.send(msgspec.json.encode(value) + b"\n", more=more)
+    def send(self, value: Any) -> None:
+        """Write a value as a line."""
+        self._program.send(msgspec.json.encode(value) + b"\n", more=True)
 
     def send_text(self, text: str) -> None:
         """Write a text, which ends its standard input."""
@@ -137,7 +136,7 @@ class LineProcess:
 
     def _fault(self, what: str, kind: Kind) -> LineFault:
         said = self.complaint
-        return LineFault(f"{self._called} {what}{f': {said}' if said else ''}", kind, self.exit_code)
+        return LineFault(f"{self._called} {what}{f': {said}' if said else ''}", kind)
 
 
 def _read(line: bytes) -> Any:

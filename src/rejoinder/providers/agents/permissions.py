@@ -24,10 +24,6 @@ class Permissions(Struct, frozen=True):
     def all_allowed(self) -> bool:
         return len(self.allowed) == len(TOOL_KINDS)
 
-    @property
-    def none_allowed(self) -> bool:
-        return not self.allowed
-
 
 def read_permissions(settings: Settings) -> Permissions:
     """The target's `permissions`: `allow`, `reject`, or a mapping of kinds to one of both. What is not said stays as it
