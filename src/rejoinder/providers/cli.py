@@ -25,7 +25,7 @@ from rejoinder.providers.settings import Settings, normalize_keys
 from rejoinder.providers.shared import Exchange
 from rejoinder.providers.vector_bytes import no_embeddings
 from rejoinder.user_code import folder_for
-from rejoinder.user_code.processes import Command, Ended, decode, end_of, run_process
+from rejoinder.user_code.processes import Command, Ended, decode, run_process
 from rejoinder.user_code.programs import ProcessFault, end_all_of
 from rejoinder.user_code.variables import Given, given_to_command
 
@@ -84,7 +84,7 @@ class _Runner:
                 ends_target=fault.trouble == "start",
             ) from None
         if ended.exit_code:
-            said = end_of(ended.stderr) or end_of(ended.stdout)
+            said = ended.last_words
             message = f"the command {ended.how()}{f': {said}' if said else ''}{self._missed(said)}"
             raise ProviderError(message, type="command", retryable=self._may_retry)
         return ended
@@ -261,7 +261,7 @@ def _read_output(path: Path, ended: Ended) -> bytes:
         raise ProviderError("the command writes more than 10 MiB in `{OUTPUT_FILE}`", type="command")
     if data is None or not data.strip():
         what = "left `{OUTPUT_FILE}` empty" if data is not None else "did not write `{OUTPUT_FILE}`"
-        said = end_of(ended.stderr) or end_of(ended.stdout)
+        said = ended.last_words
         raise ProviderError(f"the command ended well and {what}{f'; it said: {said}' if said else ''}", type="command")
     return data
 

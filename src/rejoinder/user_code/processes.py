@@ -92,6 +92,11 @@ class Ended(Struct, frozen=True):
     is_utf8: bool = True
     """False if bytes of its standard output had to be replaced."""
 
+    @property
+    def last_words(self) -> str:
+        """Of its standard error, or else of its output."""
+        return end_of(self.stderr) or end_of(self.stdout)
+
     def how(self) -> str:
         """How it ended, in words."""
         if self.exit_code < 0:

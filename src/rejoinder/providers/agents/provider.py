@@ -25,7 +25,7 @@ from rejoinder.providers.one_text import one_text
 from rejoinder.providers.settings import Settings
 from rejoinder.providers.shared import Exchange
 from rejoinder.providers.vector_bytes import no_embeddings
-from rejoinder.user_code.processes import Command, end_of, run_process, shell_words
+from rejoinder.user_code.processes import Command, run_process, shell_words
 from rejoinder.user_code.programs import Guard, ProcessFault
 
 SETUP_S = 600.0
@@ -191,7 +191,7 @@ class AgentProvider:
             except ProcessFault as fault:
                 raise agent_error(str(fault), type=name) from None
             if ended.exit_code:
-                said = end_of(ended.stderr) or end_of(ended.stdout)
+                said = ended.last_words
                 message = f"the `{name}` command {ended.how()}{f': {said}' if said else ''}"
                 raise agent_error(message, type=name)
 

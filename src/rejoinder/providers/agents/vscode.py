@@ -13,7 +13,7 @@ from rejoinder.providers.agents.commands import added_words, command_of, flag
 from rejoinder.providers.agents.driver import AgentTurn, Clock, Seat, agent_error
 from rejoinder.providers.agents.kinds import AgentKind
 from rejoinder.providers.settings import Settings
-from rejoinder.user_code.processes import Command, end_of, run_process
+from rejoinder.user_code.processes import Command, run_process
 from rejoinder.user_code.programs import ProcessFault
 
 LONGEST_REPLY = 10 << 20
@@ -74,7 +74,7 @@ class VsCodeDriver:
             hint = "; name the editor's command as `executable`" if fault.trouble == "start" else ""
             raise agent_error(f"{fault}{hint}", ends_target=fault.trouble == "start") from None
         if ended.exit_code:
-            said = end_of(ended.stderr) or end_of(ended.stdout)
+            said = ended.last_words
             raise agent_error(f"the editor's command {ended.how()}{f': {said}' if said else ''}")
 
     async def _wait_for(self, reply: Path, clock: Clock) -> str:
