@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rejoinder.providers.agents.acp_agents import UNKNOWN, Accounts, Manner, manner_of, told_model
 from rejoinder.providers.agents.acp_opening import Opening, Session
 from rejoinder.providers.agents.acp_settings import Wanted, read_wanted
-from rejoinder.providers.agents.acp_turn import Turn
+from rejoinder.providers.agents.acp_turn import CANCELLED, Turn
 from rejoinder.providers.agents.acp_wire import RpcError, Wire
 from rejoinder.providers.agents.agent_json import as_mapping, text_at
 from rejoinder.providers.agents.commands import start
@@ -79,7 +79,6 @@ class AcpDriver:
         self._manner = self._manner if known is UNKNOWN else known
         session = await opening.begin(info, self._manner)
         self._client.session = session.id
-        self._client.accounts.counts = self._manner.counts
         return session
 
     def _start(self) -> Wire:
@@ -121,7 +120,7 @@ class AcpDriver:
         """Raises ProviderError where a turn that ended by the protocol is an error all the same."""
         calls, messages, reason = turn.tool_calls(), turn.messages, text_at(answer, "stopReason") or None
         accounts = self._client.accounts
-        usage = accounts.tokens(answer, used_tools=any(call.status != "denied" for call in calls))
+        usage = accounts.tokens(answer, self._manner.counts, used_tools=any(call.status != "denied" for call in calls))
         if reason == "cancelled" and not turn.was_denied:
             raise agent_error("the agent cancelled the turn by itself")
         if reason in ("end_turn", None):
@@ -154,8 +153,7 @@ class _Client:
 
     def begin(self, wanted: Wanted, manner: Manner) -> Turn:
         self.accounts.begin()
-        earlier: Set[str] = self._earlier
-        self._turn = Turn(wanted.permissions, earlier, manner.warnings)
+        self._turn = Turn(wanted.permissions, self._earlier, manner.warnings)
         return self._turn
 
     def end(self) -> None:
@@ -176,5 +174,5 @@ class _Client:
         if method != "session/request_permission":
             return None
         if self._turn is None:
-            return {"outcome": {"outcome": "cancelled"}}
+            return CANCELLED
         return self._turn.permit(params)

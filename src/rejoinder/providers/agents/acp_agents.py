@@ -70,7 +70,6 @@ class Accounts:
 
     def __init__(self, *, is_new: bool) -> None:
         """`is_new`: the session began here; the costs of one that goes on hold what was before."""
-        self.counts: Counts = "turn"
         self._tokens = NO_USAGE
         """As last told, where that is a sum."""
         self._cost: float | None = 0.0 if is_new else None
@@ -94,16 +93,16 @@ class Accounts:
             return None
         return max(self._told_cost - self._cost, 0.0)
 
-    def tokens(self, answer: Mapping[str, Any], *, used_tools: bool) -> Usage:
+    def tokens(self, answer: Mapping[str, Any], counts: Counts, *, used_tools: bool) -> Usage:
         """Of this turn, by the answer to its prompt."""
         told = as_mapping(answer.get("usage"))
         usage = _read_usage(told) if told else _read_quota(at(answer, "_meta", "quota", "token_count"))
         if usage == NO_USAGE:
             return usage
-        if self.counts == "process":
+        if counts == "process":
             before, self._tokens = self._tokens, usage
             usage = usage.since(before)
-        elif self.counts == "last call" and used_tools:  # each tool is followed by another call
+        elif counts == "last call" and used_tools:  # each tool is followed by another call
             usage = structs.replace(usage, approximate=True)
         return usage
 

@@ -19,7 +19,8 @@ _ALLOWING = ("allow_once", "allow_always")
 _REJECTING = ("reject_once", "reject_always")
 _OUTPUTS = ("aggregated_output", "output", "content", "message")
 """Where an output that is no text has its text."""
-_CANCELLED = {"outcome": {"outcome": "cancelled"}}
+CANCELLED: Mapping[str, Any] = {"outcome": {"outcome": "cancelled"}}
+"""The answer to a request for permission that is neither granted nor rejected."""
 
 
 class Turn:
@@ -88,7 +89,7 @@ class Turn:
         call.denied = option is None
         if option is None:
             option = _option(params, _REJECTING)
-        return _CANCELLED if option is None else {"outcome": {"outcome": "selected", "optionId": option}}
+        return CANCELLED if option is None else {"outcome": {"outcome": "selected", "optionId": option}}
 
     def _say(self, text: str, message_id: Any) -> None:
         if text.startswith(self._warnings):

@@ -88,7 +88,9 @@ class Wire:
 
     async def _take_next(self, clock: Clock) -> bool:
         message = await self._receive(clock)
-        return message is not None and (self._take(message) or True)
+        if message is not None:
+            self._take(message)
+        return message is not None
 
     async def _receive(self, clock: Clock) -> dict[str, Any] | None:
         return await self.process.receive(silence_s=clock.silence_s, until=clock.until)

@@ -12,6 +12,7 @@ from pathlib import Path
 from rejoinder.providers.agents.commands import added_words, command_of, flag
 from rejoinder.providers.agents.driver import AgentTurn, Clock, Seat, agent_error
 from rejoinder.providers.agents.kinds import AgentKind
+from rejoinder.providers.agents.workspace import CHAT_FOLDER
 from rejoinder.providers.settings import Settings
 from rejoinder.user_code.processes import Command, run_process
 from rejoinder.user_code.programs import ProcessFault
@@ -39,7 +40,7 @@ class VsCodeDriver:
 
     async def ask(self, prompt: str, clock: Clock) -> AgentTurn:
         self._turn += 1
-        folder = self._seat.workspace / ".rejoinder-chat"
+        folder = self._seat.workspace / CHAT_FOLDER
         folder.mkdir(exist_ok=True)
         asked, reply = folder / f"prompt-{self._turn}.md", folder / f"reply-{self._turn}.md"
         asked.write_text(self._document(prompt), encoding="utf-8")

@@ -44,7 +44,9 @@ MOST_REMEMBERED = 64 << 20
 LONGEST_DIFF = 256 << 10
 MOST_NAMED = 500
 """Changed files that are named in a diff that is too long to hold their lines."""
-_OVERLOOKED = frozenset({".git", ".rejoinder-chat", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
+CHAT_FOLDER = ".rejoinder-chat"
+"""Where prompts and replies of an editor lie in its workspace."""
+_OVERLOOKED = frozenset({".git", CHAT_FOLDER, "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
 """Folders that tools keep for themselves: no part of what an agent has written."""
 _UNLISTED = frozenset({"node_modules", ".venv"}) | _OVERLOOKED
 """Folders that are no part of a diff, because tools fill them."""
