@@ -20,7 +20,7 @@ from rejoinder.checks.base import CheckFault, Context, Work, error_verdict, verd
 from rejoinder.checks.patterns import PatternTimeout, search
 from rejoinder.checks.registry import grades
 from rejoinder.formatting import matches_path
-from rejoinder.model import Failure, Verdict, Workspace
+from rejoinder.model import Failure, Verdict, Workspace, count_lines
 from rejoinder.model import checks as kinds
 
 T = TypeVar("T")
@@ -89,7 +89,8 @@ def grade_workspace_diff(check: kinds.WorkspaceDiff, context: Context) -> Verdic
     diff = context.reply.workspace_diff
     if diff is None:
         return error_verdict(check, check.contains, _NONE)
-    lines = sum(1 for line in diff.splitlines() if line.startswith(("+", "-")) and line[:3] not in ("+++", "---"))
+    changed = count_lines(diff)
+    lines = changed.added + changed.removed
     faults: list[str] = []
     if check.contains is not None and check.contains not in diff:
         faults.append("the diff does not contain it")

@@ -1,10 +1,15 @@
-"""The workspace of an agent, as checks see it."""
+"""The workspace of an agent, as checks see it, and what a diff of it says."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
+
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
 class Workspace(Protocol):
@@ -15,3 +20,31 @@ class Workspace(Protocol):
     def changed(self) -> Mapping[str, str]:
         """The files that differ from what the agent was given, each with `added`, `changed` or `deleted`."""
         ...
+
+
+class ChangedLines(Struct, frozen=True):
+    """How many lines a diff adds and removes, and its lines that belong to no file's text: headers and remarks."""
+
+    added: int
+    removed: int
+    headers: tuple[str, ...]
+
+
+def count_lines(diff: str) -> ChangedLines:
+    """Count the lines of a unified diff. How long a hunk is stands above it: what a line begins with says nothing, as
+    a removed `-- comment` looks like a header."""
+    added = removed = old = new = 0
+    headers: list[str] = []
+    for line in diff.removesuffix("\n").split("\n"):
+        if line.startswith("\\"):  # no newline at the end of the file
+            continue
+        if old <= 0 and new <= 0:
+            if hunk := _HUNK.match(line):
+                old, new = (int(length or 1) for length in hunk.groups())
+            elif line:
+                headers.append(line)
+            continue
+        is_added, is_removed = line.startswith("+"), line.startswith("-")
+        added, removed = added + is_added, removed + is_removed
+        old, new = old - (not is_added), new - (not is_removed)
+    return ChangedLines(added, removed, tuple(headers))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rejoinder.model import ToolCall, TurnResult
+from rejoinder.model import ToolCall, TurnResult, count_lines
 from rejoinder.report.words import count
 
 _MOST_CALLS = 20
@@ -34,8 +34,7 @@ def _called(call: ToolCall) -> str:
 
 
 def _counted(diff: str) -> str:
-    files = {next(filter(None, found.groups())) for line in diff.splitlines() if (found := _FILE.match(line))}
-    added = sum(1 for line in diff.splitlines() if line.startswith("+") and not line.startswith("+++ "))
-    removed = sum(1 for line in diff.splitlines() if line.startswith("-") and not line.startswith("--- "))
+    lines = count_lines(diff)
+    files = {next(filter(None, found.groups())) for line in lines.headers if (found := _FILE.match(line))}
     names = f" ({', '.join(sorted(files))})" if len(files) <= 3 else ""
-    return f"{count(len(files), 'file')} changed{names}, {count(added, 'line')} added, {removed} removed"
+    return f"{count(len(files), 'file')} changed{names}, {count(lines.added, 'line')} added, {lines.removed} removed"
