@@ -16,7 +16,7 @@ from rejoinder.providers import ProviderError
 from rejoinder.providers.agents import acp, acp_opening
 from rejoinder.providers.agents.acp import AcpDriver
 from rejoinder.providers.agents.driver import AgentTurn, Clock
-from tests.agents.driving import STANDINS, Desk
+from tests.labs.agent_lab import STANDINS, Desk
 
 pytestmark = pytest.mark.slow
 STANDIN = str(STANDINS / "acp_agent")

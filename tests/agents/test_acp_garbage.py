@@ -8,11 +8,12 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.model import Target
+from rejoinder.model import Target, ToolCall
 from rejoinder.providers import ProviderError
 from rejoinder.providers.agents import commands
 from rejoinder.providers.agents.acp import AcpDriver
@@ -131,6 +132,9 @@ def test_whatever_an_agent_writes_ends_in_a_turn_or_one_error(greeted: int, said
             assert str(error)
         else:
             assert min(turn.usage.input_tokens, turn.usage.output_tokens) >= 0
-            assert all(isinstance(json.loads(call.arguments), object) for call in turn.tool_calls)
+            recorded = msgspec.json.encode(turn.tool_calls)
+            assert msgspec.json.decode(recorded, type=tuple[ToolCall, ...]) == turn.tool_calls
+            for call in turn.tool_calls:
+                json.loads(call.arguments)
     asked = [message for message in messages if isinstance(message.get("method"), str) and "id" in message]
     assert sum("method" not in message for message in process.sent) <= len(asked)

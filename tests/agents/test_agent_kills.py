@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.test_agent_targets import agent, follow_ups
 from tests.kit import Process, Project, Raw, run_folders
+from tests.labs.agent_lab import agent, follow_ups
 
+pytestmark = pytest.mark.slow
 CASES = 3
 
 

@@ -7,49 +7,19 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.agents.driving import STANDINS
-from tests.kit import Process, Project, Raw, by_case, run, run_refusal, verdict_of, wait_until
+from tests.kit import Process, Project, Raw, run, run_refusal, verdict_of, wait_until
+from tests.labs.agent_lab import STANDINS, agent, follow_ups, processes_with, suite, turns_of
 
+pytestmark = pytest.mark.slow
 AGENTS = ("claude", "codex", "pi", "acp")
 every_agent = pytest.mark.parametrize("name", AGENTS)
 
 
-def agent(name: str = "claude", **settings: Any) -> Raw:
-    """A target that a stand-in answers for."""
-    started: Raw = {"executable": str(STANDINS / name)}
-    if name == "acp":
-        started = {"command": [str(STANDINS / "acp_agent")]}
-    return {"name": "agent", "provider": name, "permissions": "allow", **started, **settings}
-
-
-def suite(target: Raw, prompt: str, *checks: Raw, **more: Any) -> Raw:
-    return {
-        "target": "agent",
-        "targets": [target],
-        "evals": [{"id": "one", "prompt": prompt, "checks": list(checks) or [{"contains": "turn 1"}], **more}],
-    }
-
-
-def turns_of(document: Raw, case_id: str = "one") -> list[Raw]:
-    return by_case(document)[case_id]["turns"]
-
-
-def follow_ups(*prompts: str) -> Raw:
-    """A check that fails until all follow-ups were sent."""
-    wanted: Raw = {"contains": f"turn {len(prompts) + 1}"}
-    check: Raw = dict(wanted)
-    for prompt in reversed(prompts):
-        check = {**wanted, "prompt": prompt, "checks": [check]}
-    return check
-
-
 @every_agent
 def test_three_turns_in_one_workspace(project: Project, name: str) -> None:
-
     document = run(project, suite(agent(name), "[write a.txt: one]", follow_ups("[write b.txt: two]", "hello")), code=0)
     turns = turns_of(document)
     assert [turn["response"].partition(":")[0] for turn in turns] == ["turn 1", "turn 2", "turn 3"]
@@ -135,7 +105,7 @@ def test_an_agent_gets_its_key_a_home_and_no_other_secret(project: Project, monk
     monkeypatch.setenv("CLAUDECODE", "1")
     target = agent(env={"GIVEN": "yes"})
     document = run(project, suite(target, "[run: env > seen.txt]", {"file_exists": "seen.txt"}), code=0)
-    text = by_case(document)["one"]["turns"][0]["workspace_diff"]
+    text = turns_of(document)[0]["workspace_diff"]
     assert "+GIVEN=yes" in text and "OTHER_API_KEY" not in text and "CLAUDECODE" not in text
     assert "+ANTHROPIC_API_KEY=" in text and "key-of-the-agent-1234" not in text
     home = next(line for line in text.splitlines() if line.startswith("+HOME="))
@@ -206,15 +176,14 @@ def test_checks_on_what_was_left_behind(project: Project) -> None:
     for name in ("kept.txt", "old.txt", "sub/gone.txt"):
         project.write(f"template/{name}", "before\n")
     done = "[write made.txt: hello][run: echo after > old.txt; touch kept.txt; rm sub/gone.txt; ln -s /etc link]"
-    cases = [{"id": f"c{n}", "prompt": done, "checks": [check]} for n, (check, _, _) in enumerate(CHECKS)]
-    whole = {"target": "agent", "targets": [agent("acp", workspace_template="template")], "evals": cases}
-    document = run(project, whole, "--workers", "4", code=3)
-    for n, (check, state, reason) in enumerate(CHECKS):
-        found = verdict_of(by_case(document)[f"c{n}"])
+    whole = suite(agent("acp", workspace_template="template"), done, *(check for check, _, _ in CHECKS))
+    document = run(project, whole, code=1)
+    verdicts = turns_of(document)[0]["checks"]
+    for (check, state, reason), found in zip(CHECKS, verdicts, strict=True):
         assert ("error" if found.get("error") else "passed" if found["passed"] else "failed") == state, (check, found)
         assert reason in found["reason"], (check, found)
-    replayed = project.run_json("replay", "--format", "json", code=None)
-    assert replayed["summary"]["passed"] == document["summary"]["passed"]
+    replayed = project.run_json("replay", code=None)
+    assert turns_of(replayed)[0]["checks"] == verdicts
 
 
 @pytest.mark.parametrize("kind", ["file_exists", "file_unchanged", "command", "workspace_diff"])
@@ -246,7 +215,7 @@ def test_a_killed_turn_is_not_asked_twice(
     process = start("run", "evals.yaml")
     process.wait_for(flag.exists)
     process.kill()
-    wait_until(lambda: not sleepers(str(flag)), "what the agent had started goes on")
+    wait_until(lambda: not processes_with(str(flag), "cmdline"), "what the agent had started goes on")
     document = project.run_json("resume", code=0)
     [result] = document["results"]
     said = [turn["response"].partition(":")[0] for turn in result["turns"]]
@@ -262,19 +231,6 @@ def test_a_killed_turn_is_not_asked_twice(
         ]
     shown = project.run_json("show", code=None)
     assert shown["results"] == document["results"]
-
-
-def sleepers(mark: str) -> list[str]:
-    """Processes that run a command with this text in it."""
-    found: list[str] = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if mark in line and int(folder.name) != os.getpid():
-            found.append(line)
-    return found
 
 
 def test_what_an_agent_did_is_shown(project: Project) -> None:
@@ -309,5 +265,5 @@ def test_interrupting_twice_ends_the_agent(project: Project, start: Callable[...
     process.wait_until_it_says("Ctrl-C")
     process.interrupt()
     assert process.end().code == 130
-    wait_until(lambda: not sleepers(str(flag)), "what the agent had started goes on")
+    wait_until(lambda: not processes_with(str(flag), "cmdline"), "what the agent had started goes on")
     assert not list(Path(tempfile.gettempdir()).glob("rejoinder-*/*"))

@@ -13,8 +13,7 @@ import pytest
 from rejoinder.errors import UsageError
 from rejoinder.model import NO_USAGE
 from rejoinder.providers.agents.driver import Clock, Driver
-
-from .driving import Desk
+from tests.labs.agent_lab import Desk
 
 pytestmark = pytest.mark.slow
 

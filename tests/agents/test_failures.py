@@ -12,8 +12,7 @@ from rejoinder.errors import UsageError
 from rejoinder.providers.agents.agent_json import inner_message
 from rejoinder.providers.agents.driver import Clock, Driver
 from rejoinder.user_code import line_process, programs
-
-from .driving import Desk, silent, soon
+from tests.labs.agent_lab import Desk, silent, soon
 
 pytestmark = pytest.mark.slow
 AGENTS = ("claude", "codex", "pi")

@@ -10,8 +10,7 @@ import pytest
 
 from rejoinder.user_code import line_process, programs
 from rejoinder.user_code.line_process import LineProcess
-
-from .driving import Desk
+from tests.labs.agent_lab import Desk
 
 
 def test_the_pipes_of_a_program_that_ended_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from rejoinder.errors import UsageError
-
-from .driving import Desk
+from tests.labs.agent_lab import Desk
 
 pytestmark = pytest.mark.slow
 CALL = pytest.approx(0.000134)

@@ -16,8 +16,8 @@ from rejoinder.model import NO_USAGE, Usage
 from rejoinder.providers import ProviderError
 from rejoinder.providers.agents.driver import AgentTurn, Clock, Driver
 from tests.kit import ROOT
+from tests.labs.agent_lab import STANDINS, Desk
 
-from .driving import STANDINS, Desk
 from .models import HUMAN, ModelServer
 
 pytestmark = pytest.mark.agents

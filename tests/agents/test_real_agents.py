@@ -13,8 +13,8 @@ import pytest
 from rejoinder.errors import UsageError
 from rejoinder.providers.agents.driver import AgentTurn, Clock, Driver
 from tests.kit import ROOT, Project, run
+from tests.labs.agent_lab import STANDINS, Desk
 
-from .driving import STANDINS, Desk
 from .models import HUMAN, ModelServer
 
 INSTALLED = ROOT / ".agents" / "node_modules"

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from rejoinder.model.providers import row_of
-from tests.agents.driving import STANDINS
-from tests.agents.test_agent_targets import follow_ups, suite, turns_of
 from tests.kit import Project, Raw, run
+from tests.labs.agent_lab import STANDINS, follow_ups, suite, turns_of
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,8 @@ from rejoinder.providers.agents.kinds import AGENTS
 from rejoinder.providers.agents.preread import write_preread
 from rejoinder.providers.agents.workspace import Scratch, copy_folder
 from rejoinder.providers.settings import Settings
-from tests.agents.test_agent_targets import agent, suite
 from tests.kit import Project, Raw, codes, refusal, run, run_refusal
+from tests.labs.agent_lab import agent, suite
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -19,6 +19,7 @@ from rejoinder.providers.agents.workspace import LONGEST_DIFF, Scratch, drop, re
 from rejoinder.providers.base import ProviderError
 from rejoinder.user_code.programs import Guard
 from tests.kit import bounded, wait_until
+from tests.labs.agent_lab import processes_with
 
 NAMES = st.sampled_from(["a.txt", "b c.txt", "sub/a.txt", "sub/deep/ü.md", "z"])
 CONTENT = st.one_of(st.text(max_size=40), st.binary(max_size=40))
@@ -45,7 +46,8 @@ def scratch() -> Scratch:
 
 
 @pytest.fixture(autouse=True)
-def removed() -> None:
+def removed() -> Iterator[None]:
+    yield
     remove_scratch_of("a-run")
 
 
@@ -158,41 +160,33 @@ import asyncio, os, sys, time
 from pathlib import Path
 from rejoinder.user_code.programs import Guard, Program
 async def main():
-    guard = Guard("the-owner-of-a-test")
+    guard = Guard(sys.argv[1])
     words = ("sh", "-c", "sleep 300 & setsid sleep 301 & echo started; wait")
     say = lambda data: print("started", flush=True)
-    program = Program(words, Path("."), dict(os.environ), say, "the-owner-of-a-test")
+    program = Program(words, Path("."), dict(os.environ), say, sys.argv[1])
     await asyncio.sleep(100)
 asyncio.run(main())
 """
 
 
 def test_a_guard_ends_what_is_left_when_we_are_killed() -> None:
-    process = subprocess.Popen([sys.executable, "-c", OWNING], stdout=subprocess.PIPE)
+    owner = str(uuid4())
+    process = subprocess.Popen([sys.executable, "-c", OWNING, owner], stdout=subprocess.PIPE)
     assert process.stdout is not None and process.stdout.readline()
-    assert len(of_owner()) >= 2
+    assert len(processes_with(owner, "environ")) >= 2
     process.kill()
     process.wait()
     process.stdout.close()
-    wait_until(lambda: not of_owner(), "what was started goes on")
+    wait_until(lambda: not processes_with(owner, "environ"), "what was started goes on")
+    wait_until(lambda: not processes_with(owner, "cmdline"), "the guard goes on")
 
 
 def test_a_guard_ends_with_its_owner() -> None:
-    guard = Guard("another-owner")
-    started = time.monotonic()
+    owner = str(uuid4())
+    guard = Guard(owner)
+    assert len(processes_with(owner, "cmdline")) == 1
     guard.close()
-    assert time.monotonic() - started < 5
-
-
-def of_owner() -> list[str]:
-    found: list[str] = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if b"REJOINDER_OWNER=the-owner-of-a-test" in (folder / "environ").read_bytes().split(b"\0"):
-                found.append(folder.name)
-        except OSError:
-            continue
-    return found
+    assert not processes_with(owner, "cmdline")
 
 
 def test_nothing_is_followed_or_opened_that_is_no_plain_file(scratch: Scratch, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""How tests drive agents: a seat in a temporary folder, a driver for it, and turns one after the other."""
+"""How tests drive agents: a seat in a temporary folder, a driver for it, and turns one after the other; suites whose
+target is an agent; and the processes that are left of one."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 import pytest
@@ -17,8 +18,9 @@ from rejoinder.providers.agents.driver import AgentTurn, Clock, Driver, Seat
 from rejoinder.providers.agents.kinds import AGENTS
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.settings import Settings
+from tests.kit import ROOT, Raw, by_case
 
-STANDINS = Path(__file__).parent / "standins"
+STANDINS = ROOT / "tests/agents/standins"
 SOON = 0.4
 """Seconds after which an agent that does not answer is given up; stand-ins need a tenth of a second to start."""
 
@@ -103,15 +105,7 @@ class Desk:
 
     def processes(self) -> list[str]:
         """The processes that carry the owner's mark, whatever group they are in."""
-        mark = f"REJOINDER_OWNER={self.owner}".encode()
-        found: list[str] = []
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                if mark in (process / "environ").read_bytes().split(b"\0"):
-                    found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-            except OSError:
-                continue
-        return found
+        return processes_with(f"REJOINDER_OWNER={self.owner}", "environ")
 
 
 def soon() -> Clock:
@@ -122,3 +116,47 @@ def soon() -> Clock:
 def silent() -> Clock:
     """The agent may be silent for a moment only."""
     return Clock(silence_s=SOON)
+
+
+def processes_with(text: str, where: Literal["environ", "cmdline"]) -> list[str]:
+    """The command lines of other processes that have a text among their variables or in their command."""
+    found: list[str] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if int(process.name) != os.getpid() and text.encode() in (process / where).read_bytes():
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:
+            continue
+    return found
+
+
+# Agents as targets
+
+
+def agent(name: str = "claude", **settings: Any) -> Raw:
+    """A target that a stand-in answers for."""
+    started: Raw = {"executable": str(STANDINS / name)}
+    if name == "acp":
+        started = {"command": [str(STANDINS / "acp_agent")]}
+    return {"name": "agent", "provider": name, "permissions": "allow", **started, **settings}
+
+
+def suite(target: Raw, prompt: str, *checks: Raw, **more: Any) -> Raw:
+    return {
+        "target": "agent",
+        "targets": [target],
+        "evals": [{"id": "one", "prompt": prompt, "checks": list(checks) or [{"contains": "turn 1"}], **more}],
+    }
+
+
+def turns_of(document: Raw, case_id: str = "one") -> list[Raw]:
+    return by_case(document)[case_id]["turns"]
+
+
+def follow_ups(*prompts: str) -> Raw:
+    """A check that fails until all follow-ups were sent."""
+    wanted: Raw = {"contains": f"turn {len(prompts) + 1}"}
+    check: Raw = dict(wanted)
+    for prompt in reversed(prompts):
+        check = {**wanted, "prompt": prompt, "checks": [check]}
+    return check
