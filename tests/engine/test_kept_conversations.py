@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from collections.abc import Iterator
@@ -12,6 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from rejoinder.engine import kept
+from rejoinder.errors import RejoinderError
+from rejoinder.model import Request
 from tests.kit import (
     KILLED,
     Process,
@@ -356,3 +360,19 @@ def test_nothing_is_said_twice_in_a_session_whatever_the_kills(killed: Killed, m
         assert statuses(document) == {"done": "passed", "doubted": "passed", "long": "passed"}
         attempts = [said for said in sessions if said[0] == "Hello"]
         assert len(long_of(document).get("cut_off", ())) in (len(attempts) - 1, len(attempts))
+
+
+def test_an_end_is_waited_for_no_longer_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Keeper:
+        async def end(self, request: Request, *, failed: bool) -> None:
+            if failed:
+                raise RejoinderError("no")
+            await asyncio.sleep(60)
+
+    def ended(*, failed: bool) -> str | None:
+        request = Request(target="bot", case_id="one", trial=1, turn=1, call=0, messages=(), question="")
+        return asyncio.run(kept.end_conversation(Keeper(), request, failed=failed))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(kept, "ENDING_S", 0.01)
+    assert ended(failed=False) == "not ended within 0.01 s"
+    assert ended(failed=True) == "no"

@@ -1,7 +1,7 @@
 """Conversations that their targets keep themselves: each has an id, a session while it goes on, and an end.
 
-A session cannot be taken up by another process: its state is the target's, and what a killed call did there is unknown.
-So a conversation that was cut off begins anew.
+One that was cut off by a kill begins anew: its state is the target's, and what the killed call did there is unknown.
+Only agents whose workspace and session were set aside before the turn go on from there (`HasWorkspaces.take_up`).
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Kept:
         return None
 
     async def end(self, job: Job, *, failed: bool) -> None:
-        """The conversations of a job are over. What fails now fails nothing: everything was said."""
+        """The conversations of a job are over."""
         ids = self._of_job.pop(job.number, ())
         await self._end([self._open.pop(one) for one in ids], failed=failed)
 
@@ -111,13 +111,21 @@ class Kept:
 
     async def _end(self, conversations: list[_Open], *, failed: bool) -> None:
         for one in conversations:
-            try:
-                async with asyncio.timeout(ENDING_S):
-                    await one.keeper.end(one.request, failed=failed)
-            except (RejoinderError, TimeoutError) as error:
-                why = f"not ended within {ENDING_S:g} s" if isinstance(error, TimeoutError) else str(error)
+            if why := await end_conversation(one.keeper, one.request, failed=failed):
                 place = f"case {one.request.case_id}, target {one.request.target}, trial {one.request.trial}"
                 self._note(f"the end of a conversation ({place}): {why}")
+
+
+async def end_conversation(keeper: KeepsHistory, request: Request, *, failed: bool) -> str | None:
+    """Tell a target that a conversation is over. What goes wrong is returned: everything was said."""
+    try:
+        async with asyncio.timeout(ENDING_S):
+            await keeper.end(request, failed=failed)
+    except TimeoutError:
+        return f"not ended within {ENDING_S:g} s"
+    except RejoinderError as error:
+        return str(error)
+    return None
 
 
 def _lost(call: Call) -> Failure:

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 from msgspec import Struct, structs
 
-from rejoinder.engine.kept import ENDING_S
+from rejoinder.engine.kept import end_conversation
 from rejoinder.engine.live import ask_within
 from rejoinder.engine.options import RunOptions
 from rejoinder.engine.secrets import Mask
-from rejoinder.engine.targets import OpenTarget, OpenTargets
+from rejoinder.engine.targets import OpenTargets
 from rejoinder.errors import MissingKey, RejoinderError, UsageError
 from rejoinder.model import ChatMessage, Reply, Request, Semantic, Suite, Target, walk_case
 from rejoinder.model.providers import row_of
 from rejoinder.project import read_environment
 from rejoinder.project.dotenv import env_files
 from rejoinder.providers import ProviderError, is_available
-from rejoinder.providers.base import KeepsHistory
 from rejoinder.suite import left_out_settings
 from rejoinder.user_code import FunctionFault, find_function
 
@@ -91,8 +88,8 @@ async def try_target(
             reply = await ask_within(opened.timeout_s, opened.provider, request)
             request = structs.replace(request, session=reply.session)
         finally:
-            if opened.keeper is not None:
-                await _end(opened, request)
+            if opened.keeper is not None:  # the question was a conversation of its own
+                await end_conversation(opened.keeper, request, failed=False)
     except Exception as error:
         if isinstance(error, RejoinderError):
             message = error.message + (f" ({error.hint})" if error.hint else "")
@@ -113,13 +110,6 @@ async def try_target(
     priced = structs.replace(opened.priced(reply), text=mask.hide_text(reply.text), model=model)
     left = opened.provider.limiter.left() if opened.provider.limiter is not None else {}
     return Probe(target, priced, seconds, left=left)
-
-
-async def _end(opened: OpenTarget, request: Request) -> None:
-    """The question was a conversation of its own. What fails at its end says nothing of the target's answers."""
-    with contextlib.suppress(RejoinderError, TimeoutError):
-        async with asyncio.timeout(ENDING_S):
-            await cast(KeepsHistory, opened.provider).end(request, failed=False)
 
 
 _TROUBLES = {
