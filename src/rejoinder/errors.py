@@ -118,7 +118,7 @@ ERRORS = {
     "multiple-check-keys": "An item has more than one check.",
     "empty-checks": "A list of checks is empty.",
     "empty-pattern": "A pattern is empty.",
-    "empty-prompt": "A prompt is empty.",
+    "empty-prompt": "A prompt or a command is empty.",
     "invalid-regex": "A regular expression cannot be read.",
     "invalid-path": "A JSON path cannot be read.",
     "invalid-schema": "A JSON Schema cannot be used.",

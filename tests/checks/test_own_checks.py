@@ -385,6 +385,14 @@ def test_a_blank_script_is_refused_before_anything_is_sent(script: Any, project:
     assert problem["code"] == "empty-prompt"
 
 
+@pytest.mark.parametrize(
+    "check", [{"code": ""}, {"code": []}, {"command": ""}, {"command": []}, {"command": {"run": ""}}]
+)
+def test_what_is_wrong_with_an_empty_command_is_said_in_its_words(check: Any, project: Project) -> None:
+    [problem] = project.errors(make_suite(make_cases({"a": check})))
+    assert problem["code"] == "empty-prompt" and problem["message"].endswith("is empty; write the command line to run")
+
+
 def test_errors_of_scripts_in_a_run_have_their_exit_code_and_send_no_follow_up(project: Project) -> None:
     follow_up = {"code": "cat > /dev/null; echo oops >&2; exit 2", "prompt": "Again.", "checks": [{"contains": "x"}]}
     project.write("evals.yaml", make_suite(make_cases({"a": follow_up, "b": {"code": saying(True)}})))

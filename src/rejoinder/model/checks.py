@@ -308,6 +308,21 @@ _Files: TypeAlias = Annotated[
     Meta(min_length=1, extra_json_schema={"type": ["string", "array"], "minLength": 1}),
 ]
 """One path in the workspace, or several; a pattern such as `src/**/*.py` stands for all that match."""
+_CommandLine: TypeAlias = Annotated[
+    tuple[str, ...],
+    Reading.COMMAND,
+    "The command line to run, or its words.",
+    Meta(
+        extra_json_schema={
+            "type": ["string", "array"],
+            "minLength": 1,
+            "minItems": 1,
+            "items": {"type": "string"},
+            "x-code": "empty-prompt",
+        },
+    ),
+]
+"""One entry is a command line for the shell; several are the words of a command."""
 
 
 class FileExists(Check, frozen=True, tag="file_exists"):
@@ -358,21 +373,7 @@ class CommandCheck(Check, frozen=True, tag="command"):
     in_workspace = True
     runs_code = True
     tells = True
-    run: Annotated[
-        tuple[str, ...],
-        Reading.COMMAND,
-        "The command line to run, or its words.",
-        Meta(
-            extra_json_schema={
-                "type": ["string", "array"],
-                "minLength": 1,
-                "minItems": 1,
-                "items": {"type": "string"},
-                "x-code": "empty-prompt",
-            },
-        ),
-    ]
-    """One entry is a command line for the shell; several are the words of a command."""
+    run: _CommandLine
     exit_code: Annotated[Count, "The exit code that is wanted, if not 0."] = 0
     timeout_s: Annotated[Seconds | None, Key("timeout"), "The most seconds that it may take; 300 unless given."] = None
 
@@ -498,21 +499,7 @@ class Code(Check, frozen=True, tag="code"):
 
     alone = "script"
     runs_code = True
-    script: Annotated[
-        tuple[str, ...],
-        Reading.COMMAND,
-        "The command line to run, or its words.",
-        Meta(
-            extra_json_schema={
-                "type": ["string", "array"],
-                "minLength": 1,
-                "minItems": 1,
-                "items": {"type": "string"},
-                "x-code": "empty-prompt",
-            },
-        ),
-    ]
-    """One entry is a command line for the shell; several are the words of a command."""
+    script: _CommandLine
     cwd: Annotated[Text | None, "The folder to run in; the suite's unless given."] = None
     timeout_s: Annotated[Seconds | None, Key("timeout"), MOST_SECONDS] = None
 

@@ -91,7 +91,7 @@ _EMPTY = {
     **dict.fromkeys(("outcome", "expected_outcome"), "; say what a good answer achieves"),
     "criteria": "; say what the judge is asked about the reply",
     "rubric": "; say what the reply is judged by",
-    **dict.fromkeys(("code", "script"), "; write the command line to run"),
+    **dict.fromkeys(("code", "script", "command", "run"), "; write the command line to run"),
     **dict.fromkeys(("tool_calls", "calls"), "; where no tool may be called, write `tool_calls: {max: 0}`"),
     "guideline_patterns": "; write a pattern such as `**/*.instructions.md`, or remove it",
     **dict.fromkeys(("evals", "evalcases"), "; add at least one case"),
