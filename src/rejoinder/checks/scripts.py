@@ -20,16 +20,21 @@ _LONGEST_QUOTE = 200
 _LONGEST_REASON = 600
 
 
+def words_to_run(words: tuple[str, ...]) -> tuple[str, ...]:
+    """One word is a line for the shell, several are the words of a program."""
+    return shell_words(words[0]) if len(words) == 1 else words
+
+
 async def run_script(
     words: tuple[str, ...], folder: Path, stdin: bytes, timeout_s: float, environment: Mapping[str, str] = os.environ
 ) -> Ended:
-    """Run a script to its end: one word is a line for the shell, several are the words of a program. Raises CheckFault
-    where it cannot be started, does not end in time or prints too much."""
-    command = shell_words(words[0]) if len(words) == 1 else words
+    """Run a script to its end. Raises CheckFault where it cannot be started, does not end in time or prints too
+    much."""
+    command = Command(
+        words=words_to_run(words), folder=folder, environment=environment, timeout_s=timeout_s, stdin=stdin
+    )
     try:
-        return await run_process(
-            Command(words=command, folder=folder, environment=environment, timeout_s=timeout_s, stdin=stdin)
-        )
+        return await run_process(command)
     except ProcessFault as fault:
         raise CheckFault(str(fault)) from None
 

@@ -4,7 +4,7 @@ brings) and `webhook` (an address). Each is given the same evidence, and its ver
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
@@ -31,7 +31,7 @@ from rejoinder.model import (
     Webhook,
     Workspace,
 )
-from rejoinder.project import read_environment
+from rejoinder.project import environment_of
 from rejoinder.user_code import (
     FunctionFault,
     call_function,
@@ -58,7 +58,7 @@ async def grade_code(check: Code, context: Context) -> Verdict:
     async def perform(workspace: Workspace | None) -> str:
         if not folder.is_dir():
             raise CheckFault(f"there is no folder {folder} to run it in")
-        environment = _environment_of(context.port.folders)
+        environment = environment_of(context.port.folders)
         if workspace is not None:
             environment = {**environment, "REJOINDER_WORKSPACE": str(workspace.workspace)}
         ended = await run_script(words, folder, given, timeout_s, environment)
@@ -67,11 +67,6 @@ async def grade_code(check: Code, context: Context) -> Verdict:
     content = msgspec.json.encode((words, check.cwd, [_script_file(word, folder) for word in script_words(words)]))
     shown = words[0] if len(words) == 1 else None
     return await _carried_out(check, shown, context, Work("code", content + _lasting(evidence), perform))
-
-
-def _environment_of(folders: tuple[str, ...]) -> Mapping[str, str]:
-    """What a script of a suite has in its environment: the variables of `.env` files, too."""
-    return read_environment(Path(folders[0]), Path(folders[-1]), Path.cwd())
 
 
 @grades(PythonCheck)

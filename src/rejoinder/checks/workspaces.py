@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,10 +45,12 @@ class _Ended(Struct, frozen=True):
 @grades(kinds.FileExists)
 async def grade_file_exists(check: kinds.FileExists, context: Context) -> Verdict:
     shown = ", ".join(check.paths)
-    found = [await _look(context, "files", path, lambda space, path=path: _found(space, path)) for path in check.paths]
-    if fault := _first_fault(found):
-        return error_verdict(check, shown, fault)
-    missing = [path for path, names in zip(check.paths, found, strict=True) if not names]
+    missing: list[str] = []
+    for path in check.paths:
+        names = await _look(context, "files", path, lambda space, path=path: _found(space, path))
+        if isinstance(names, Failure):
+            return error_verdict(check, shown, names.message)
+        missing += () if names else (path,)
     reason = f"there is no {', '.join(missing)} in the workspace" if missing else "it is there"
     return verdict(check, shown, not missing, reason)
 
@@ -57,8 +59,8 @@ async def grade_file_exists(check: kinds.FileExists, context: Context) -> Verdic
 async def grade_file_contains(check: kinds.FileContains, context: Context) -> Verdict:
     shown = f"{check.path}: {check.text if check.text is not None else check.pattern}"
     text = await _look(context, "text", check.path, lambda space: _read(space, check.path))
-    if isinstance(text, CheckFault):
-        return error_verdict(check, shown, str(text))
+    if isinstance(text, Failure):
+        return error_verdict(check, shown, text.message)
     if text is None:
         return verdict(check, shown, False, f"there is no text {check.path} in the workspace")
     if check.text is not None and check.text not in text:
@@ -75,8 +77,8 @@ async def grade_file_contains(check: kinds.FileContains, context: Context) -> Ve
 async def grade_file_unchanged(check: kinds.FileUnchanged, context: Context) -> Verdict:
     shown = ", ".join(check.paths)
     changes = await _look(context, "changes", "", lambda space: dict(space.changed()))
-    if isinstance(changes, CheckFault):
-        return error_verdict(check, shown, str(changes))
+    if isinstance(changes, Failure):
+        return error_verdict(check, shown, changes.message)
     patterns = tuple(path if _PATTERN.search(path) else path.rstrip("/") for path in check.paths)
     below = tuple(f"{path}/**" for path in patterns if not _PATTERN.search(path))
     touched = [f"{name} was {how}" for name, how in changes.items() if matches_path(name, (*patterns, *below))]
@@ -109,15 +111,12 @@ async def grade_command(check: kinds.CommandCheck, context: Context) -> Verdict:
     shown = words[0] if len(words) == 1 else " ".join(words)
     folders = context.port.folders
 
-    async def perform(workspace: Workspace | None) -> str:
-        if workspace is None:
-            raise CheckFault(_NONE)
-        return msgspec.json.encode(await _run(words, workspace.workspace, timeout_s, folders)).decode()
+    def run(space: Workspace) -> Awaitable[_Ended]:
+        return _run(words, space.workspace, timeout_s, folders)
 
-    answer = await context.port.carry_out(Work("command", msgspec.json.encode(words), perform))
-    if isinstance(answer, Failure):
-        return error_verdict(check, shown, answer.message)
-    ended = msgspec.json.decode(answer.text, type=_Ended)
+    ended = await _carry_out(context, "command", words, run, _Ended)
+    if isinstance(ended, Failure):
+        return error_verdict(check, shown, ended.message)
     passed = ended.exit_code == check.exit_code
     said = "\n".join(ended.output.strip().splitlines()[-_LAST_LINES:])[-_LONGEST_REASON:]
     reason = f"exit code {ended.exit_code}"
@@ -126,16 +125,16 @@ async def grade_command(check: kinds.CommandCheck, context: Context) -> Verdict:
 
 async def _run(words: tuple[str, ...], folder: Path, timeout_s: float, folders: tuple[str, ...]) -> _Ended:
     """Raises CheckFault."""
-    from rejoinder.project import read_environment
-    from rejoinder.user_code.processes import Command, run_process, shell_words
+    from rejoinder.checks.scripts import words_to_run
+    from rejoinder.project import environment_of
+    from rejoinder.user_code.processes import Command, run_process
     from rejoinder.user_code.programs import ProcessFault
     from rejoinder.user_code.variables import given_to_command
 
-    environment = read_environment(Path(folders[0]), Path(folders[-1]), Path.cwd())
     command = Command(
-        words=shell_words(f"{words[0]}\n") if len(words) == 1 else words,
+        words=words_to_run(words),
         folder=folder,
-        environment={**given_to_command(environment, {}).variables, "PWD": str(folder)},
+        environment={**given_to_command(environment_of(folders), {}).variables, "PWD": str(folder)},
         timeout_s=timeout_s,
         most_stdout=16 << 20,
         called="command",
@@ -149,23 +148,30 @@ async def _run(words: tuple[str, ...], folder: Path, timeout_s: float, folders: 
     return _Ended(ended.exit_code, output[-LONGEST_OUTPUT:])
 
 
-async def _look(context: Context, what: str, path: str, look: Callable[[Workspace], T]) -> T | CheckFault:
+async def _look(context: Context, what: str, path: str, look: Callable[[Workspace], T]) -> T | Failure:
     """What is found in the workspace, or why nothing can be."""
+
+    async def found(space: Workspace) -> T:
+        try:
+            return await asyncio.to_thread(look, space)
+        except OSError as error:
+            raise CheckFault(f"the workspace cannot be read: {error}") from None
+
+    return await _carry_out(context, "workspace", (what, path), found, Any)
+
+
+async def _carry_out(
+    context: Context, label: str, content: Any, work: Callable[[Workspace], Awaitable[T]], kind: Any
+) -> T | Failure:
+    """What comes of work in the workspace, once it is recorded. `kind`: what it is read as."""
 
     async def perform(workspace: Workspace | None) -> str:
         if workspace is None:
             raise CheckFault(_NONE)
-        try:
-            return msgspec.json.encode(await asyncio.to_thread(look, workspace)).decode()
-        except OSError as error:
-            raise CheckFault(f"the workspace cannot be read: {error}") from None
+        return msgspec.json.encode(await work(workspace)).decode()
 
-    answer = await context.port.carry_out(Work("workspace", msgspec.json.encode((what, path)), perform))
-    return CheckFault(answer.message) if isinstance(answer, Failure) else msgspec.json.decode(answer.text)
-
-
-def _first_fault(found: list[Any]) -> str:
-    return next((str(one) for one in found if isinstance(one, CheckFault)), "")
+    answer = await context.port.carry_out(Work(label, msgspec.json.encode(content), perform))
+    return answer if isinstance(answer, Failure) else msgspec.json.decode(answer.text, type=kind)
 
 
 def _found(space: Workspace, path: str) -> list[str]:

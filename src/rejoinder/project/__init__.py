@@ -1,6 +1,14 @@
 """The project around suites: its folders and files, `.env` files, client certificates and the names of its plugins."""
 
-from rejoinder.project.dotenv import EnvFile, Environment, env_files, merge_environment, read_env_file, read_environment
+from rejoinder.project.dotenv import (
+    EnvFile,
+    Environment,
+    env_files,
+    environment_of,
+    merge_environment,
+    read_env_file,
+    read_environment,
+)
 from rejoinder.project.environment import SECRET_NAME, Loan, own_environment
 from rejoinder.project.files import (
     CERTIFICATE_SETTING,

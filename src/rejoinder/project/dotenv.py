@@ -77,6 +77,11 @@ def read_environment(start: Path, root: Path, working: Path) -> Environment:
     return merge_environment(env_files(start, root, working))
 
 
+def environment_of(folders: tuple[str, ...]) -> Environment:
+    """The environment of a suite's scripts and programs. `folders`: from the suite's own to the project's root."""
+    return read_environment(Path(folders[0]), Path(folders[-1]), Path.cwd())
+
+
 def merge_environment(files: Iterable[tuple[Path, EnvFile]]) -> Environment:
     merged: dict[str, str] = {}
     origins: dict[str, Path] = {}

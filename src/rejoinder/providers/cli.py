@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Reply, Request, Target, estimate_usage
-from rejoinder.project import read_environment
+from rejoinder.project import environment_of
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.command_template import Template, Values
 from rejoinder.providers.one_text import one_text
@@ -106,7 +106,7 @@ class CliProvider:
         self, target: Target, folders: tuple[str, ...], _environment: Mapping[str, str], exchange: Exchange
     ) -> None:
         settings = Settings(target, {})
-        environment = read_environment(Path(folders[0]), Path(folders[-1]), Path.cwd())
+        environment = environment_of(folders)
         given = given_to_command(environment, settings.mapping("env"))
         self._name = target.name
         self._template = _read_template(settings)
