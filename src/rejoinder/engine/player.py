@@ -48,7 +48,7 @@ class PlayError(Exception):
         self.turn = turn
 
 
-class _CutOff(Exception):
+class _BeginAnew(Exception):
     """The target keeps the conversation itself and has lost it."""
 
 
@@ -64,8 +64,10 @@ class Player:
         self.calls = CallMaker(job)
         self._missing: list[tuple[Call, Failure]] = []
         """Calls that are not recorded where only recordings may answer."""
-        self._heard: list[tuple[bool, Reply]] = []
-        """All answers of this attempt, each with whether it is the candidate's."""
+        self._replies: list[Reply] = []
+        """The candidate's, in this attempt."""
+        self._others: list[Reply] = []
+        """All other answers of this attempt, but for embeddings."""
         self._cut_off: list[CutOff] = []
 
     async def play(self) -> Outcome:
@@ -74,7 +76,7 @@ class Player:
             while True:
                 try:
                     outcome = await self._play()
-                except _CutOff:
+                except _BeginAnew:
                     self._begin_anew()
                 else:
                     return structs.replace(outcome, cut_off=tuple(self._cut_off)) if self._cut_off else outcome
@@ -84,11 +86,10 @@ class Player:
             raise PlayError(self.turn) from error
 
     def _begin_anew(self) -> None:
-        said = [[reply for own, reply in self._heard if own is whose] for whose in (True, False)]
-        self._cut_off.append(CutOff(self.turn, *map(tuple, said)))
+        self._cut_off.append(CutOff(self.turn, tuple(self._replies), tuple(self._others)))
         self.turn = 1
         self.calls = CallMaker(self.job, len(self._cut_off))
-        self._missing, self._heard = [], []
+        self._missing, self._replies, self._others = [], [], []
         if self._tape is not None:
             self._tape.calls.clear()
 
@@ -122,7 +123,7 @@ class Player:
         call = self.calls.afresh(ask) if ask.afresh else self.calls.of_candidate(ask)
         answer = await self._answer(with_brief(call, ask))
         if isinstance(answer, Failure) and answer.type == CUT_OFF:
-            raise _CutOff
+            raise _BeginAnew
         if isinstance(answer, Reply) and not ask.afresh:
             self.calls.hear(answer)
         return answer
@@ -169,7 +170,7 @@ class Player:
                     self._tape.end(place, told)
                 if told.reply is not None:
                     if call.kind != "embedding":  # whose cost is the run's
-                        self._heard.append((call.kind == "candidate", told.reply))
+                        (self._replies if call.kind == "candidate" else self._others).append(told.reply)
                     return told.reply
                 failure = told.failure or Failure("unknown", "no answer")
                 if _is_missing(failure):

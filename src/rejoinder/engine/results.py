@@ -105,11 +105,13 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
 
 
 def _cut_off_result(attempt: CutOff) -> CutOffResult:
-    usages = (_usage_result([reply.usage for reply in said]) for said in (attempt.replies, attempt.others))
-    costs = (add_costs([reply.cost for reply in said]) for said in (attempt.replies, attempt.others))
-    usage, judge_usage = usages
-    cost, judge_cost = costs
-    return CutOffResult(attempt.turn, usage, cost, judge_usage, judge_cost)
+    return CutOffResult(
+        turn=attempt.turn,
+        usage=_usage_result([reply.usage for reply in attempt.replies]),
+        cost=add_costs([reply.cost for reply in attempt.replies]),
+        judge_usage=_usage_result([reply.usage for reply in attempt.others]),
+        judge_cost=add_costs([reply.cost for reply in attempt.others]),
+    )
 
 
 def _user_result(told: UserOutcome, user: User, pair: Pair) -> UserResult:
