@@ -11,7 +11,7 @@ import yaml
 
 import rejoinder
 from rejoinder.checks.patterns import find_match
-from rejoinder.formatting import is_guideline
+from rejoinder.formatting import matches_path
 from tests.kit import Project, run
 
 CASES: list[dict[str, Any]] = yaml.load(
@@ -87,7 +87,7 @@ def test_provider_messages(case: dict[str, Any], project: Project) -> None:
 @of_kind("guideline_match")
 def test_guideline_match(case: dict[str, Any]) -> None:
     given = case["input"]
-    assert is_guideline(given["path"], tuple(given["patterns"])) is case["expected"]["guideline"]
+    assert matches_path(given["path"], tuple(given["patterns"])) is case["expected"]["guideline"]
 
 
 @of_kind("evaluator_prompt")

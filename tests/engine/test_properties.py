@@ -21,7 +21,7 @@ from toon_format import decode
 
 import rejoinder
 from rejoinder.errors import CODES, RejoinderError
-from rejoinder.formatting import format_case, is_guideline
+from rejoinder.formatting import format_case, matches_path
 from rejoinder.model import (
     ROLES,
     Case,
@@ -801,7 +801,7 @@ def test_globs_agree_with_brute_force(pieces: list[Any], path: str) -> None:
     plain = path.replace("\\", "/").removeprefix("./")
     assume(not plain.startswith("./"))
     expected = any(_match_segments(one.split("/"), plain.split("/")) for one in alternatives)
-    assert is_guideline(path, (pattern,)) is expected
+    assert matches_path(path, (pattern,)) is expected
 
 
 def _match_segments(globs: list[str], segments: list[str]) -> bool:
@@ -824,8 +824,8 @@ def _match_text(glob: str, text: str) -> bool:
 @bounded(150)
 @given(pattern=st.text("ab*?/{},.[]!-\\", max_size=12), path=st.text("ab/.{},\\", max_size=8))
 def test_any_pattern_is_answered(pattern: str, path: str) -> None:
-    assert is_guideline(path, (pattern,)) in (True, False)
-    assert is_guideline(path, (pattern, "**")) is True
+    assert matches_path(path, (pattern,)) in (True, False)
+    assert matches_path(path, (pattern, "**")) is True
 
 
 @spec("R43", "P30")

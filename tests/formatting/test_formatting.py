@@ -8,7 +8,7 @@ import pytest
 from toon_format import decode
 
 import rejoinder
-from rejoinder.formatting import format_case, is_guideline
+from rejoinder.formatting import format_case, matches_path
 from rejoinder.model import Case, FilePart, Level, Message, OtherPart, TextPart, formatting_for, trim
 from rejoinder.model.messages import RawRequest
 from tests.kit import Project, spec
@@ -244,7 +244,7 @@ def test_guideline_patterns_of_the_suite_win_over_the_project(project: Project) 
     ],
 )
 def test_globs(path: str, pattern: str, wanted: bool) -> None:
-    assert is_guideline(path, (pattern,)) is wanted
+    assert matches_path(path, (pattern,)) is wanted
 
 
 @spec("P4", "P1")

@@ -21,17 +21,8 @@ MOST_ALTERNATIVES = 256
 """Braces multiply; a pattern with more alternatives than this matches nothing and is refused by validation."""
 
 
-def is_guideline(path: str, patterns: tuple[str, ...]) -> bool:
-    return _matches(path, patterns) if patterns else False
-
-
-def matches_path(path: str, patterns: tuple[str, ...]) -> bool:
-    """Does one of these patterns stand for a path?"""
-    return _matches(path, patterns)
-
-
 def is_guideline_file(file: FilePart, patterns: tuple[str, ...]) -> bool:
-    return any(is_guideline(path, patterns) for path in (file.path, *file.from_roots))
+    return any(matches_path(path, patterns) for path in (file.path, *file.from_roots))
 
 
 def count_alternatives(pattern: str) -> int:
@@ -39,7 +30,8 @@ def count_alternatives(pattern: str) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _matches(path: str, patterns: tuple[str, ...]) -> bool:
+def matches_path(path: str, patterns: tuple[str, ...]) -> bool:
+    """Does one of these patterns stand for a path?"""
     segments = tuple(_normalise(path).split("/"))
     return any(_match(globs, segments) for pattern in patterns for globs in _segments(pattern))
 
