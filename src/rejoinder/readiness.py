@@ -19,7 +19,7 @@ from rejoinder.model import AnyCheck, Case, Problem, Suite, Target, walk_case
 from rejoinder.model.checks import Code, Compare, Judged, PythonCheck, Semantic
 from rejoinder.model.providers import row_of
 from rejoinder.placeholders import words_without
-from rejoinder.providers import is_available, is_plugin
+from rejoinder.providers import is_plugin
 from rejoinder.providers.settings import normalize_keys
 from rejoinder.suite import (
     ANYTHING,
@@ -28,6 +28,7 @@ from rejoinder.suite import (
     Loaded,
     Place,
     Source,
+    is_known_provider,
     lacks_settings,
     settings_with_environment,
     write_path,
@@ -141,7 +142,7 @@ def _review_target(
     target: Target, suite: Suite, environment: Mapping[str, str], place: Place, missing: Severity
 ) -> Iterator[Problem]:
     source, at = place
-    if not is_available(target.provider) or lacks_settings(target):
+    if not is_known_provider(target.provider) or lacks_settings(target):
         return  # which loading has said
     folders = (str(Path(suite.path).parent), suite.root)
     try:

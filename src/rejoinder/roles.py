@@ -10,10 +10,10 @@ from msgspec import Struct, structs
 from rejoinder.errors import UsageError
 from rejoinder.model import Case, Check, Compare, Judged, Semantic, Suite, Target, for_target, kind_of, walk_case
 from rejoinder.model.providers import list_providers, row_of
-from rejoinder.providers import info_of, is_available, wordllama
+from rejoinder.providers import info_of, wordllama
 from rejoinder.providers.settings import normalize_keys
 from rejoinder.spelling import list_words
-from rejoinder.suite import check_target, resolve
+from rejoinder.suite import check_target, is_known_provider, resolve
 
 _MOST_LISTED = 6
 
@@ -71,7 +71,7 @@ def no_target(suite: Suite, case_id: str) -> UsageError:
 
 def find_provider_fault(target: Target) -> UsageError | None:
     """Why the provider of a target cannot be run here, if it cannot."""
-    if is_available(target.provider):
+    if is_known_provider(target.provider):
         return None
     [fault] = check_target(f"{target.provider}/{target.settings.get('model', 'MODEL')}", {})
     return UsageError(fault.message, f"The providers that run are {list_providers()}.")

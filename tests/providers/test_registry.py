@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from rejoinder.model.providers import PROVIDER_NAMES, PROVIDERS, ProviderInfo, Traits, list_providers, row_of
-from rejoinder.providers import info_of, is_available
+from rejoinder.providers import info_of
+from rejoinder.suite import is_known_provider
 from tests.documentation import ROOT
 
 SUITE = """\
@@ -53,17 +54,17 @@ class Empty(Meaning):
 """
 
 
-@pytest.mark.parametrize("name", sorted(name for name, info in PROVIDERS.items() if info.opens))
+@pytest.mark.parametrize("name", sorted(PROVIDERS))
 def test_every_row_opens_something(name: str) -> None:
     module, _, opener = PROVIDERS[name].opens.partition(":")
     assert callable(getattr(import_module(f"rejoinder.providers.{module}"), opener))
-    assert is_available(name)
+    assert is_known_provider(name)
     assert info_of(name) is PROVIDERS[name]
 
 
 def test_names_are_unique_and_listed_ones_run() -> None:
     assert len(PROVIDER_NAMES) == sum(1 + len(info.also) for info in PROVIDERS.values())
-    assert not is_available("unheard-of")
+    assert not is_known_provider("unheard-of")
     assert "vscode" in list_providers()
     assert "anthropic" not in list_providers(embeds=True)
     assert row_of("unheard-of") == ProviderInfo() == info_of("unheard-of")

@@ -19,8 +19,8 @@ from rejoinder.model import ChatMessage, Reply, Request, Semantic, Suite, Target
 from rejoinder.model.providers import row_of
 from rejoinder.project import read_environment
 from rejoinder.project.dotenv import env_files
-from rejoinder.providers import ProviderError, is_available
-from rejoinder.suite import left_out_settings
+from rejoinder.providers import ProviderError
+from rejoinder.suite import is_known_provider, left_out_settings
 from rejoinder.user_code import FunctionFault, find_function
 
 QUESTION = "Reply with the single word OK."
@@ -43,7 +43,7 @@ class Probe(Struct, frozen=True):
 
 def find_lack(target: Target, project: Suite) -> RejoinderError | None:
     """What keeps a target from being asked; None when it can be. Nothing is sent, and no code of the project is run."""
-    if not is_available(target.provider):
+    if not is_known_provider(target.provider):
         return UsageError(f"the provider `{target.provider}` cannot be run by this version")
     if row_of(target.provider).in_process:
         fault = find_function(str(target.settings["call"]), (str(Path(project.path).parent), project.root))

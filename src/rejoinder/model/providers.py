@@ -129,4 +129,4 @@ def row_of(provider: str) -> ProviderInfo:
 
 def list_providers(*, embeds: bool = False) -> str:
     """The providers that this version runs, for a message; `embeds`: those that give embeddings."""
-    return ", ".join(sorted(name for name, info in PROVIDERS.items() if info.opens and (info.embeds or not embeds)))
+    return ", ".join(sorted(name for name, info in PROVIDERS.items() if info.embeds or not embeds))

@@ -5,6 +5,5 @@ from rejoinder.model.providers import ProviderInfo as ProviderInfo
 from rejoinder.providers.base import Provider as Provider
 from rejoinder.providers.base import ProviderError as ProviderError
 from rejoinder.providers.registry import info_of as info_of
-from rejoinder.providers.registry import is_available as is_available
 from rejoinder.providers.registry import is_plugin as is_plugin
 from rejoinder.providers.registry import open_provider as open_provider

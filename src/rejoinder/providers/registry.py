@@ -16,21 +16,15 @@ if TYPE_CHECKING:
     from rejoinder.providers.shared import Exchange
 
 
-def is_available(provider: str) -> bool:
-    """Can this version, or an installed package, run it?"""
-    return bool(row_of(provider).opens) or find_entry_point(PROVIDERS_GROUP, provider) is not None
-
-
 def is_plugin(provider: str) -> bool:
     """Does an installed package bring it? Then it is code that only a run may load."""
-    return not row_of(provider).opens and find_entry_point(PROVIDERS_GROUP, provider) is not None
+    return provider not in PROVIDERS and find_entry_point(PROVIDERS_GROUP, provider) is not None
 
 
 def info_of(provider: str) -> ProviderInfo:
     """What a provider is. A plug-in is loaded for it; raises UsageError where that fails."""
-    info = PROVIDERS.get(provider)
-    if info is not None and info.opens:
-        return info
+    if provider in PROVIDERS:
+        return PROVIDERS[provider]
     from rejoinder.providers.python import plugin_info
 
     return plugin_info(provider) or row_of(provider)
