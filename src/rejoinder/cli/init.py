@@ -17,6 +17,7 @@ from msgspec import Struct
 from rejoinder.cli.output import echo
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model.providers import PROVIDERS, row_of
+from rejoinder.spelling import list_words
 from rejoinder.suite import check_target, resolve, schema_for
 
 SUITE = "evals.yaml"
@@ -81,41 +82,49 @@ def _nothing_yet() -> tuple[str, bool]:
     return ("local" if is_installed() else "scripted"), True
 
 
+class _Question(Struct, frozen=True):
+    """A line of the menu, and what is asked of one who chooses it."""
+
+    line: str
+    kind: str
+    """Its key among what can be tested."""
+    asked: str
+    default: str
+
+
+_QUESTIONS = (
+    _Question("a model, by its name", "model", "Model", "openai/gpt-5-mini"),
+    _Question("a Python function", "call", "Function", "bot:reply"),
+    _Question("an HTTP service", "url", "Address", "http://localhost:8000/chat"),
+    _Question("a coding agent", "agent", "Agent", "claude"),
+)
+
+
 def _ask(nothing: str, folder: Path) -> tuple[str, str | bool]:
     """What is to be tested, in the user's words. `nothing`: what it is for one who has nothing yet."""
     example = "a small model on this machine" if nothing == "local" else "replies from a list"
-    echo(
-        "What do you want to test?",
-        "  1  a model, by its name",
-        "  2  a Python function",
-        "  3  an HTTP service",
-        "  4  a coding agent",
-        f"  5  nothing yet: {example} will do",
-    )
-    answer = click.prompt("Number", default="5", value_proc=_one_of_five)
-    if answer == 5:
+    lines = (*(question.line for question in _QUESTIONS), f"nothing yet: {example} will do")
+    echo("What do you want to test?", *(f"  {number}  {line}" for number, line in enumerate(lines, 1)))
+    answer = click.prompt("Number", default=str(len(lines)), value_proc=_one_of_them)
+    if answer > len(_QUESTIONS):
         return nothing, True
-    kind, question, default = (
-        ("model", "Model", "openai/gpt-5-mini"),
-        ("call", "Function", "bot:reply"),
-        ("url", "Address", "http://localhost:8000/chat"),
-        ("agent", "Agent", "claude"),
-    )[answer - 1]
+    question = _QUESTIONS[answer - 1]
 
     def tested(text: str) -> str:
         try:
-            _STARTS[kind](text, folder)
+            _STARTS[question.kind](text, folder)
         except UsageError as error:
             raise click.UsageError("; ".join(filter(None, (error.message, error.hint)))) from None
         return text
 
-    return kind, click.prompt(question, default=default, value_proc=tested)
+    return question.kind, click.prompt(question.asked, default=question.default, value_proc=tested)
 
 
-def _one_of_five(text: str) -> int:
-    """What is refused is asked for again."""
-    if text.strip() not in ("1", "2", "3", "4", "5"):
-        raise click.UsageError(f"{text.strip()!r} is none of them; type 1, 2, 3, 4 or 5")
+def _one_of_them(text: str) -> int:
+    """The number of a line. What is refused is asked for again."""
+    numbers = [str(number) for number in range(1, len(_QUESTIONS) + 2)]
+    if text.strip() not in numbers:
+        raise click.UsageError(f"{text.strip()!r} is none of them; type {list_words(numbers, 'or')}")
     return int(text)
 
 

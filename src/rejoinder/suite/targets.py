@@ -190,8 +190,8 @@ def resolve(value: str, targets: Mapping[str, Target]) -> Target | None:
     """A target by name, else one that needs no definition, else by `provider/model`."""
     if value in targets:
         return targets[value]
-    if row_of(READY_NAMES.get(value, value)).ready:
-        provider = READY_NAMES.get(value, value)
+    provider = READY_NAMES.get(value, value)
+    if row_of(provider).ready:
         return Target(name=value, provider=provider, workers=row_of(provider).workers)
     provider, slash, model = value.partition("/")
     if not (slash and provider and model):
