@@ -145,10 +145,10 @@ class CaseBuilder:
         place = tuple(origins.items())
         if is_shared and place in self.courses:
             return self.courses[place]
-        problems, self.texts.has_filled_in = len(self.problems), False
+        problems, self.texts.variables.were_used = len(self.problems), False
         self.texts.quoting(templates.Quotable(checks=extracted_names(self.data)))
         course = read_course(self.data, self._items(outcome_key), self.defaults, self._at, self.texts)
-        if is_shared and not self.texts.has_filled_in and len(self.problems) == problems:
+        if is_shared and not self.texts.variables.were_used and len(self.problems) == problems:
             self.courses[place] = course
         return course
 
@@ -353,17 +353,29 @@ class CaseProblems:
         return lambda code, message: self.add(code, at, message, severity_of(code, self.missing))
 
 
+class CaseVariables:
+    """The variables of a case. What is read without them may be shared with other cases, so nothing gets at them but
+    through `for_text`, which takes note."""
+
+    def __init__(self, scope: templates.Scope) -> None:
+        self._scope = scope
+        self.were_used = False
+
+    def for_text(self, text: str = "{{") -> templates.Scope:
+        """What a text is filled in with; without one, it is unknown whether there is anything to fill in."""
+        self.were_used = self.were_used or "{{" in text
+        return self._scope
+
+
 class CaseTexts:
     """What `rejoinder.suite.checks` reads the texts of a case with."""
 
     def __init__(self, place: CasePlace, scope: templates.Scope, context: SuiteContext) -> None:
         self.place = place
-        self.scope = scope
+        self.variables = CaseVariables(scope)
         self.context = context
         self.finder = context.finder
         self.problems = CaseProblems(place, context.options.missing)
-        self.has_filled_in = False
-        """May a text have depended on the variables of the case?"""
         self._quotable = templates.REPLIES_ALONE
 
     def quoting(self, quotable: templates.Quotable) -> None:
@@ -389,14 +401,14 @@ class CaseTexts:
     def text(self, value: str, at: str) -> str:
         if "{{" not in value:
             return value
-        self.has_filled_in = True
+        scope = self.variables.for_text(value)
         value = templates.mark_extracted(value, self._quotable.checks)
-        return templates.expand(value, self.scope, self.problems.reporter(at))
+        return templates.expand(value, scope, self.problems.reporter(at))
 
     def words(self, value: Any, at: str) -> str:
         """A text, or that of the file that holds it."""
         written, report = self._written_words(value, at)
-        return templates.expand(written, self.scope, report)
+        return templates.expand(written, self.variables.for_text(written), report)
 
     def _written_words(self, value: Any, at: str) -> tuple[str, templates.Report]:
         """The words before variables are filled in, and what takes note of what is wrong with them."""
@@ -408,12 +420,11 @@ class CaseTexts:
             except FileFault as fault:
                 self.problems.add(fault.code, f"{at}.file", fault.message)
                 value = NO_WORDS
-        self.has_filled_in = self.has_filled_in or "{{" in value
         return value, report
 
     def follow_up(self, value: Any, at: str) -> tuple[str | Quote, ...]:
         written, report = self._written_words(value, at)
-        pieces = templates.expand_follow_up(written, self.scope, report, self._quotable)
+        pieces = templates.expand_follow_up(written, self.variables.for_text(written), report, self._quotable)
         if not any(isinstance(piece, Quote) or piece.strip() for piece in pieces):
             self.problem("empty-prompt", at, "this prompt is empty once its variables are filled in")
         return pieces
@@ -421,19 +432,18 @@ class CaseTexts:
     def judge_prompt(self, value: str, at: str) -> JudgePrompt:
         """An evaluator's prompt: a file where there is one of that name, else the text itself; and its words before
         variables are filled in. Of a file that says nothing there are no pieces, and its name is all the words."""
-        self.has_filled_in = True
+        scope = self.variables.for_text()
         found = None if "\n" in value else self.finder.find(value)
         if found is not None and found.is_file():
             return _judge_template(self, found, value, at)
         if _names_file(value):
             self.problem("file-not-found", at, self.finder.explain_missing(value))
             return (), value
-        _look_for_unfilled(self, value, at, self.scope.names or {})
-        return templates.expand_judge_prompt(value, self.scope, self.problems.reporter(at)), value
+        _look_for_unfilled(self, value, at, scope.names or {})
+        return templates.expand_judge_prompt(value, scope, self.problems.reporter(at)), value
 
     def tree(self, value: Any, at: str) -> Any:
-        self.has_filled_in = True
-        return templates.expand_tree(value, self.scope, self.problems.reporter(at))
+        return templates.expand_tree(value, self.variables.for_text(), self.problems.reporter(at))
 
     def read_data(self, value: str, at: str) -> Any:
         path = self.text(value, at)
