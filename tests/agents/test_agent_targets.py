@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit import Process, Project, Raw, run, run_refusal, verdict_of, wait_until
+from tests.kit import Process, Project, Raw, run, run_refusal, wait_until
 from tests.labs.agent_lab import STANDINS, agent, follow_ups, processes_with, suite, turns_of
 
 pytestmark = pytest.mark.slow
@@ -165,7 +166,7 @@ CHECKS: list[tuple[Raw, str, str]] = [
     ({"workspace_diff": {"min_lines": 1, "max_lines": 100}}, "passed", ""),
     ({"command": "test -e made.txt"}, "passed", "exit code 0"),
     ({"command": ["test", "-e", "none.txt"]}, "failed", "exit code 1"),
-    ({"command": "echo seen; pwd; exit 4"}, "failed", "exit code 4:\nseen\n."),
+    ({"command": "pwd; echo seen; exit 4"}, "failed", "exit code 4: seen"),
     ({"command": {"run": "exit 4", "exit_code": 4}}, "passed", ""),
     ({"command": {"run": "sleep 9", "timeout": 0.2}}, "error", "did not end within 0.2 s"),
     ({"command": "kill -9 $$"}, "failed", "exit code -9"),
@@ -267,3 +268,40 @@ def test_interrupting_twice_ends_the_agent(project: Project, start: Callable[...
     assert process.end().code == 130
     wait_until(lambda: not processes_with(str(flag), "cmdline"), "what the agent had started goes on")
     assert not list(Path(tempfile.gettempdir()).glob("rejoinder-*/*"))
+
+
+def test_a_kill_in_a_check_of_the_workspace_begins_the_conversation_anew(
+    project: Project, start: Callable[..., Process], tmp_path: Path
+) -> None:
+    flag = tmp_path / "begun"
+    check = {"command": f"test -e {flag} || {{ touch {flag}; exec sleep 80; }}; cat a.txt"}
+    project.write("evals.yaml", suite(agent(), "[write a.txt: one]", check))
+    process = start("run", "evals.yaml")
+    process.wait_for(flag.exists)
+    [sleeper] = wait_until(lambda: [one for one in Path("/proc").glob("[0-9]*") if _runs(one, "sleep", "80")])
+    process.kill()
+    os.kill(int(sleeper.name), signal.SIGKILL)
+    document = project.run_json("resume", code=0)
+    [result] = document["results"]
+    assert [attempt["turn"] for attempt in result["cut_off"]] == [1] and result["status"] == "passed"
+    assert project.run_json("show", code=None)["results"] == document["results"]
+
+
+def _runs(process: Path, *words: str) -> bool:
+    try:
+        return (process / "cmdline").read_bytes().split(b"\0")[:-1] == [word.encode() for word in words]
+    except OSError:
+        return False
+
+
+def test_an_agent_without_a_key_is_told_what_it_lacks(project: Project) -> None:
+    document = run(project, suite(agent(), "[error 401]"), code=3)
+    message = document["results"][0]["error"]["message"]
+    assert "it has no key: set ANTHROPIC_API_KEY, or write `home: shared`" in message
+    keyed = agent(env={"ANTHROPIC_API_KEY": "a-key-of-some-length"})
+    assert "no key" not in run(project, suite(keyed, "[error 401]"), code=3)["results"][0]["error"]["message"]
+
+
+def test_a_turn_that_takes_too_long_names_its_limit(project: Project) -> None:
+    document = run(project, suite(agent(timeout_seconds=0.5), "[hang]"), code=3)
+    assert "(0.5 s; `timeout_seconds` says how long it may take)" in document["results"][0]["error"]["message"]

@@ -184,7 +184,7 @@ def test_a_guard_ends_what_is_left_when_we_are_killed() -> None:
 def test_a_guard_ends_with_its_owner() -> None:
     owner = str(uuid4())
     guard = Guard(owner)
-    assert len(processes_with(owner, "cmdline")) == 1
+    wait_until(lambda: len(processes_with(owner, "cmdline")) == 1)
     guard.close()
     assert not processes_with(owner, "cmdline")
 

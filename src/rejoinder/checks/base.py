@@ -47,6 +47,8 @@ class Work(Struct, frozen=True):
     """What the outcome depends on, apart from the conversation."""
     perform: Callable[[Workspace | None], Awaitable[str]]
     """Is given the workspace of the agent, if there is one. Raises CheckFault."""
+    in_workspace: bool = False
+    """Can it be done only where there is one?"""
 
 
 class Post(Struct, frozen=True):

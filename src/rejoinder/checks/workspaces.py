@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from rejoinder.checks.base import CheckFault, Context, Work, error_verdict, verdict
+from rejoinder.checks.base import CheckFault, Context, Work, error_verdict, scored_verdict, verdict
 from rejoinder.checks.patterns import PatternTimeout, search
 from rejoinder.checks.registry import grades
 from rejoinder.formatting import matches_path
-from rejoinder.model import Failure, Verdict, Workspace, count_lines
+from rejoinder.model import Failure, Verdict, Workspace, count_lines, is_cut
 from rejoinder.model import checks as kinds
 
 T = TypeVar("T")
@@ -98,6 +98,8 @@ def grade_workspace_diff(check: kinds.WorkspaceDiff, context: Context) -> Verdic
         faults.append("the diff does not contain it")
     if check.not_contains is not None and check.not_contains in diff:
         faults.append(f"the diff contains {check.not_contains!r}")
+    if is_cut(diff) and (check.max_lines is not None or check.not_contains is not None):
+        faults.append("too much was changed to be shown whole")
     if check.max_lines is not None and (lines > check.max_lines or (diff and not check.max_lines)):
         faults.append(f"{lines} lines were changed, and the most is {check.max_lines}")
     if check.min_lines is not None and lines < check.min_lines:
@@ -118,9 +120,12 @@ async def grade_command(check: kinds.CommandCheck, context: Context) -> Verdict:
     if isinstance(ended, Failure):
         return error_verdict(check, shown, ended.message)
     passed = ended.exit_code == check.exit_code
-    said = "\n".join(ended.output.strip().splitlines()[-_LAST_LINES:])[-_LONGEST_REASON:]
+    lines = ended.output.strip().splitlines()[-_LAST_LINES:]
     reason = f"exit code {ended.exit_code}"
-    return verdict(check, shown, passed, reason if passed or not said else f"{reason}:\n{said}")
+    if passed or not lines:
+        return verdict(check, shown, passed, reason)
+    whole = "\n".join((f"{reason}:", *lines))[-_LONGEST_REASON:]
+    return scored_verdict(check, shown, passed, f"{reason}: {lines[-1].strip()}", reasoning=whole)
 
 
 async def _run(words: tuple[str, ...], folder: Path, timeout_s: float, folders: tuple[str, ...]) -> _Ended:
@@ -170,7 +175,7 @@ async def _carry_out(
             raise CheckFault(_NONE)
         return msgspec.json.encode(await work(workspace)).decode()
 
-    answer = await context.port.carry_out(Work(label, msgspec.json.encode(content), perform))
+    answer = await context.port.carry_out(Work(label, msgspec.json.encode(content), perform, in_workspace=True))
     return answer if isinstance(answer, Failure) else msgspec.json.decode(answer.text, type=kind)
 
 
@@ -193,8 +198,11 @@ def _read(space: Workspace, path: str) -> str | None:
 
 def _inside(workspace: Path, path: str) -> Path | None:
     """A place in the workspace; None where the path, or a link on its way, leads out of it."""
-    place = (workspace / path).resolve()
-    return place if place.is_relative_to(workspace.resolve()) else None
+    try:
+        place = (workspace / path).resolve()
+        return place if place.is_relative_to(workspace.resolve()) else None
+    except (OSError, RuntimeError, ValueError):  # links that lead to one another, names that cannot be
+        return None
 
 
 def _names_in(workspace: Path) -> Iterator[str]:

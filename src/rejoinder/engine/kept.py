@@ -78,8 +78,8 @@ class Kept:
 
     def _is_lost(self, request: Request, keeper: KeepsHistory) -> bool:
         """Is it in the middle of a conversation that is not open here, or was it asked already, in this one?"""
-        if isinstance(keeper, HasWorkspaces):  # a first turn begins in a new folder, whatever was heard before
-            return bool(request.new) and not keeper.take_up(request)
+        if request.new and isinstance(keeper, HasWorkspaces):
+            return not keeper.take_up(request)
         return bool(request.new) or request.key in self._heard
 
     def __contains__(self, job: Job) -> bool:
@@ -98,6 +98,11 @@ class Kept:
             if isinstance(keeper, HasWorkspaces) and self._open[one].request.kind == "candidate":
                 return keeper.workspace_of(one)
         return None
+
+    def has_lost_workspace(self, call: Call, opened: OpenTarget | None) -> Failure | None:
+        """Why work in a workspace cannot be done, where the run was cut off before it: the conversation begins anew."""
+        is_agent = opened is not None and isinstance(opened.keeper, HasWorkspaces)
+        return _lost(call) if is_agent and self.workspace_of(call.job) is None else None
 
     async def end(self, job: Job, *, failed: bool) -> None:
         """The conversations of a job are over."""
@@ -123,7 +128,7 @@ async def end_conversation(keeper: KeepsHistory, request: Request, *, failed: bo
             await keeper.end(request, failed=failed)
     except TimeoutError:
         return f"not ended within {ENDING_S:g} s"
-    except RejoinderError as error:
+    except (RejoinderError, OSError) as error:
         return str(error)
     return None
 

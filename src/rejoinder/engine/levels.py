@@ -148,7 +148,8 @@ def what_failed(verdicts: tuple[Verdict, ...], *, with_answers: bool) -> Iterato
             said = "; ".join(verdict.misses) or verdict.reasoning if verdict.judged else None
             yield f"{verdict.name or verdict.check}: {said or verdict.reason}"
         elif verdict.state == "failed":
-            said = verdict.reason if tells_why(verdict.kind) else way_of_failing(verdict.kind)
+            told = verdict.reasoning or verdict.reason
+            said = told if tells_why(verdict.kind) else way_of_failing(verdict.kind)
             yield f"{verdict.name or verdict.kind}: {said}"
 
 

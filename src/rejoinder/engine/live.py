@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from rejoinder.checks import CheckFault, Post
+from rejoinder.checks import CheckFault, Post, Work
 from rejoinder.engine.budget import NOTHING, Amount, Budget, BudgetReached, amount_of
 from rejoinder.engine.calls import Call, NoAnswer
 from rejoinder.engine.journal import Asked, Journal, Told
@@ -173,6 +173,8 @@ class Live:
         if self._stopped.is_set():
             raise NoAnswer
         work = call.work
+        if isinstance(work, Work) and work.in_workspace and (lost := self._lost_workspace(call)) is not None:
+            return await self._told(Told(call.key, failure=lost))
         record = self._asked(call)
         started = time.perf_counter()
         try:
@@ -191,6 +193,10 @@ class Live:
             return await self._told(Told(call.key, failure=Failure("check", str(error))))
         seconds = round(time.perf_counter() - started, 6)
         return await self._told(Told(call.key, Reply(text, latency_s=seconds)))
+
+    def _lost_workspace(self, call: Call) -> Failure | None:
+        prepared = call.job.prepared
+        return self.kept.has_lost_workspace(call, self._targets.find(prepared.suite, prepared.target))
 
     def _asked(self, call: Call) -> Asked:
         request, suite = call.request, file_of(call.job.prepared.suite) if self._targets.has_several_suites else ""

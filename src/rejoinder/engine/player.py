@@ -156,6 +156,8 @@ class Player:
         answer = await self._answer(call, taped=taped)
         if isinstance(answer, Stop):
             raise NoAnswer
+        if isinstance(answer, Failure) and answer.type == CUT_OFF:
+            raise _BeginAnew
         return answer
 
     async def _answer(self, call: Call, *, taped: bool = True) -> Reply | Failure | Stop:

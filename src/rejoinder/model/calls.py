@@ -63,9 +63,9 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
             self.cached_tokens,
             self.cache_write_tokens,
         )
-        if min(counts) >= 0 and max(counts) <= MOST_TOKENS:
+        if min(counts) >= 0 and max(counts) <= MOST_TOKENS and not any(isinstance(count, bool) for count in counts):
             return self
-        given, made, thought, cached, written = (min(max(count, 0), MOST_TOKENS) for count in counts)
+        given, made, thought, cached, written = (int(min(max(count, 0), MOST_TOKENS)) for count in counts)
         return Usage(given, made, thought, True, cached, written)
 
     def __add__(self, other: Usage) -> Usage:

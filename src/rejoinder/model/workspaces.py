@@ -12,6 +12,14 @@ from msgspec import Struct
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
+_CUT = re.compile(r"^(?:Lines of .* are left out|\.\.\. and \d+ more files)$", re.MULTILINE)
+
+
+def is_cut(diff: str) -> bool:
+    """Is a diff too long to hold all lines?"""
+    return _CUT.search(diff) is not None
+
+
 class Workspace(Protocol):
     """The folder that an agent works in during a conversation."""
 

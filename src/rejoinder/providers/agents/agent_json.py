@@ -27,14 +27,19 @@ def list_at(value: Any, *names: str) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
+MOST_MONEY = 1e9
+"""Dollars of one turn. More is a mistake of what counted them."""
+
+
 def count_at(value: Any, *names: str) -> int:
     found = at(value, *names)
-    return found if isinstance(found, int) and found > 0 else 0
+    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else 0
 
 
 def money_at(value: Any, *names: str) -> float | None:
     found = at(value, *names)
-    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) and found >= 0 else None
+    is_number = isinstance(found, int | float) and not isinstance(found, bool)
+    return float(found) if is_number and 0 <= found < MOST_MONEY else None
 
 
 def text_of(content: Any) -> str:

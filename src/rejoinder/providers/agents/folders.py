@@ -92,9 +92,10 @@ def lines_of(path: Path) -> list[str] | None:
     if data is None or b"\0" in data:
         return None
     try:
-        return data.decode().splitlines(keepends=True)
+        *lines, rest = data.decode().split("\n")
     except UnicodeDecodeError:
         return None
+    return [f"{line}\n" for line in lines] + ([rest] if rest else [])
 
 
 def shown(name: str) -> str:

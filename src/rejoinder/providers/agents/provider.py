@@ -5,6 +5,7 @@ reply, what the agent did for it and what it left in its workspace.
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,14 +13,21 @@ from uuid import uuid4
 
 from msgspec import Struct, structs
 
-from rejoinder.model import NO_USAGE, Brief, Reply, Request, Target, estimate_usage
+from rejoinder.model import NO_USAGE, Brief, Reply, Request, Target, ToolCall, estimate_usage
 from rejoinder.project import read_environment
 from rejoinder.providers.agents.agent_settings import read_agent_settings, with_own_files
 from rejoinder.providers.agents.driver import AgentTurn, Clock, Driver, Seat, agent_error
 from rejoinder.providers.agents.environment import environment_for
 from rejoinder.providers.agents.kinds import AGENTS
 from rejoinder.providers.agents.preread import write_preread
-from rejoinder.providers.agents.workspace import Revision, Scratch, copy_folder, copy_revision, remove_scratch_of
+from rejoinder.providers.agents.workspace import (
+    Revision,
+    Scratch,
+    copy_folder,
+    copy_revision,
+    own_place,
+    remove_scratch_of,
+)
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.one_text import one_text
 from rejoinder.providers.settings import Settings
@@ -29,7 +37,15 @@ from rejoinder.user_code.processes import Command, run_process, shell_words
 from rejoinder.user_code.programs import Guard, ProcessFault
 
 SETUP_S = 600.0
-"""How long `setup` and `teardown` may take, each command."""
+"""How long `setup` may take, each command."""
+LONGEST_REPLY = 4 << 20
+LONGEST_RESULT = 64 << 10
+"""Characters of what a tool was given, and of what it gave."""
+MOST_CALLS = 1000
+_SESSION = re.compile(r"[\w.:/+=][\w.:/+=-]{0,299}")
+"""It goes back to the agent as a word of its command, so it must not be an option."""
+TEARDOWN_S = 20.0
+"""How long `teardown` may take, each command: it may have to be waited for when the run is ended."""
 
 
 class _Conversation(Struct, frozen=True, eq=False):
@@ -73,23 +89,42 @@ class AgentProvider:
             conversation, prompt = await self._begin(request)
         else:
             prompt = one_text(request.new_messages)
-            if self._kind.can_continue and request.session:
+            if self._can_continue and request.session:
                 await asyncio.to_thread(conversation.scratch.set_aside, request.turn - 1, request.session)
         until = None if timeout_s is None else loop.time() + timeout_s
         clock = Clock(until, self._given.silence_s)
-        turn = await conversation.driver.ask(prompt, clock)
+        try:
+            turn = await conversation.driver.ask(prompt, clock)
+        except ProviderError as error:
+            error.message += self._advice(error, timeout_s, is_first=is_first)
+            raise
         for note in turn.notes:
             self._exchange.note(f"target `{request.target}`, case `{request.case_id}`, turn {request.turn}: {note}")
         diff = await asyncio.to_thread(conversation.scratch.diff)
-        return structs.replace(_reply_of(turn, prompt, diff), continued=conversation.continued and is_first)
+        return structs.replace(reply_of(turn, prompt, diff), continued=conversation.continued and is_first)
+
+    def _advice(self, error: ProviderError, timeout_s: float | None, *, is_first: bool) -> str:
+        """What may help: more time, or a key that the agent lacks."""
+        if error.type == "timeout" and timeout_s is not None:
+            return f" ({timeout_s:g} s; `timeout_seconds` says how long it may take)"
+        keys = self._kind.keys
+        has_key = any(self._environment.get(name) or name in self._given.variables for name in keys)
+        if not is_first or not keys or has_key or not self._given.has_own_home:
+            return ""
+        return f"; it has no key: set {keys[0]}, or write `home: shared` where you are logged in"
 
     def take_up(self, request: Request) -> bool:
         """Can a conversation of a killed run go on with this turn? If not, what is left of it is removed."""
         scratch = Scratch(request.conversation_id)
-        if self._kind.can_continue and scratch.session_after(request.turn - 1) is not None:
+        if self._can_continue and scratch.session_after(request.turn - 1) is not None:
             return True
         scratch.remove()
         return False
+
+    @property
+    def _can_continue(self) -> bool:
+        """A home that is shared is not set aside, and its sessions know what was said when we were killed."""
+        return self._kind.can_continue and self._given.has_own_home
 
     def workspace_of(self, conversation_id: str) -> Scratch | None:
         conversation = self._open.get(conversation_id)
@@ -107,9 +142,11 @@ class AgentProvider:
             self._exchange.note(f"target `{request.target}`, case `{request.case_id}`: {error.message}")
         finally:
             place = self._exchange.workspaces.place_for(request, failed=failed)
-            if place is not None:
-                scratch.keep(place)
-            scratch.remove()
+            try:
+                if place is not None:
+                    scratch.keep(place)
+            finally:
+                scratch.remove()
 
     async def close(self) -> None:
         for conversation in self._open.values():
@@ -169,9 +206,10 @@ class AgentProvider:
         elif given.template is not None:
             copy_folder(given.template, scratch.workspace)
         for skill in given.skills:
-            shutil.copytree(skill, scratch.workspace / self._kind.skills / skill.name, dirs_exist_ok=True)
+            place = own_place(scratch.workspace, f"{self._kind.skills}/{skill.name}")
+            shutil.copytree(skill, place, symlinks=True, dirs_exist_ok=True)
         if given.instructions is not None:
-            shutil.copyfile(given.instructions, scratch.workspace / self._kind.instructions)
+            shutil.copyfile(given.instructions, own_place(scratch.workspace, self._kind.instructions))
 
     async def _run_commands(
         self, name: str, lines: tuple[str, ...], scratch: Scratch, environment: Mapping[str, str]
@@ -182,7 +220,7 @@ class AgentProvider:
                 words=shell_words(line),
                 folder=scratch.workspace,
                 environment=environment,
-                timeout_s=SETUP_S,
+                timeout_s=SETUP_S if name == "setup" else TEARDOWN_S,
                 called=f"`{name}` command",
                 owner=self._owner,
             )
@@ -196,17 +234,31 @@ class AgentProvider:
                 raise agent_error(message, type=name)
 
 
-def _reply_of(turn: AgentTurn, prompt: str, diff: str) -> Reply:
+def reply_of(turn: AgentTurn, prompt: str, diff: str) -> Reply:
+    """Raises ProviderError. What is recorded is bounded: an agent may print anything."""
+    session = turn.session
+    if session is not None and not _SESSION.fullmatch(session):
+        raise agent_error(f"the agent names its session {session[:50]!r}, which cannot be one")
     usage = turn.usage if turn.usage != NO_USAGE else estimate_usage(len(prompt), len(turn.text))
     return Reply(
-        turn.text,
+        _cut(turn.text, LONGEST_REPLY),
         usage=usage,
         cost=turn.cost,
         model=turn.model,
         finish_reason="stop",
-        tool_calls=turn.tool_calls,
-        thinking=turn.thinking or None,
-        session=turn.session,
+        tool_calls=tuple(map(_bounded, turn.tool_calls[:MOST_CALLS])),
+        thinking=_cut(turn.thinking, LONGEST_REPLY) or None,
+        session=session,
         stop_reason=turn.stop_reason,
         workspace_diff=diff,
     )
+
+
+def _bounded(call: ToolCall) -> ToolCall:
+    result = None if call.result is None else _cut(call.result, LONGEST_RESULT)
+    arguments = call.arguments if len(call.arguments) <= LONGEST_RESULT else '{"left out": "it is too long"}'
+    return structs.replace(call, name=_cut(call.name, 500), arguments=arguments, result=result)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]} ... ({len(text) - longest:,} characters more)"
