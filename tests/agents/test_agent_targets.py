@@ -305,3 +305,13 @@ def test_an_agent_without_a_key_is_told_what_it_lacks(project: Project) -> None:
 def test_a_turn_that_takes_too_long_names_its_limit(project: Project) -> None:
     document = run(project, suite(agent(timeout_seconds=0.5), "[hang]"), code=3)
     assert "(0.5 s; `timeout_seconds` says how long it may take)" in document["results"][0]["error"]["message"]
+
+
+def test_a_failure_says_what_was_not_allowed(project: Project) -> None:
+    project.write("evals.yaml", suite(agent(permissions="reject"), "[write a.txt: one]", {"file_exists": "a.txt"}))
+    assert "not allowed: Write (see `permissions` of the target)" in project.run("run", "evals.yaml", code=1)
+
+
+def test_codex_cannot_be_kept_from_running_commands(project: Project) -> None:
+    target = agent("codex", permissions={"edit": "allow", "execute": "reject"})
+    assert "Codex runs commands whatever it is told" in run_refusal(project, suite(target, "hello"))

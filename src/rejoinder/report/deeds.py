@@ -28,6 +28,13 @@ def deeds(turn: TurnResult, *, whole: bool = False) -> list[str]:
     return lines
 
 
+def not_allowed(turn: TurnResult) -> str | None:
+    """The tools that an agent was not allowed to use; None where there were none."""
+    denied = (call.name for call in turn.tool_calls if call.status == "denied")
+    names = dict.fromkeys(" ".join(name.split())[:_LONGEST_NAME] for name in denied)
+    return f"not allowed: {', '.join(names)} (see `permissions` of the target)" if names else None
+
+
 def _called(call: ToolCall) -> str:
     name = " ".join(call.name.split())[:_LONGEST_NAME]
     return name if call.status == "completed" else f"{name} ({call.status})"

@@ -15,6 +15,7 @@ from msgspec import Struct
 from rejoinder.model import Result, Summary
 from rejoinder.model.runs import BudgetUse
 from rejoinder.report.course import against, recovery_words, spoilt_of
+from rejoinder.report.deeds import not_allowed
 from rejoinder.report.failure import LONGEST_ID, write_failure
 from rejoinder.report.found import Alike, Found, column_of, groups_of, look_through
 from rejoinder.report.problems import columns_of
@@ -235,6 +236,8 @@ def _failure_line(result: Result, column: str, widths: tuple[int, int], form: Fo
     if not form.symbols:
         where = f" on {safe(column)}" if column else ""
         replied = f"; replied: {form.cut(reply, 0)}" if reply else ""
+        denied = None if decided is None else not_allowed(decided)
+        replied += f"; {safe(denied)}" if denied else ""
         return (*mark("✗", form), Piece(f"{safe(result.id)}{where}: {form.cut(why, 0)}{replied}"))
     name = form.cut(safe(result.id), widths[0]).ljust(widths[0])
     where = f"  {form.cut(safe(column), widths[1]).ljust(widths[1])}" if column else ""

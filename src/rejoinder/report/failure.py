@@ -11,6 +11,7 @@ from rejoinder.model import CheckResult, Result, TurnResult
 from rejoinder.report.conversation import error_lines
 from rejoinder.report.course import Against, against, caved_at, doubted_turns, turn_words, turns_of
 from rejoinder.report.course_rows import write_course
+from rejoinder.report.deeds import not_allowed
 from rejoinder.report.problems import columns_of, printable
 from rejoinder.report.styled import Form, Line, Piece, Role, beside, line, mark, safe, wrap
 from rejoinder.report.words import count
@@ -117,6 +118,8 @@ def _exchange(result: Result, found: Sequence[Against], form: Form) -> Iterator[
         if place or not _is_title(turn, result):
             yield _asked(turn, result, indent, form)
         yield from _replied(turn, points, indent, form, is_short=len(shown) > 1 and not place)
+        if (denied := not_allowed(turn)) is not None:
+            yield line((f"{indent}{form.cut(safe(denied), form.room - len(indent))}", "quiet"))
 
 
 def _shown_turns(result: Result, found: Sequence[Against]) -> list[TurnResult]:

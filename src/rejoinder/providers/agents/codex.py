@@ -41,6 +41,10 @@ class CodexDriver(OncePerTurn):
     def __init__(self, kind: AgentKind, settings: Settings, seat: Seat) -> None:
         """Raises UsageError."""
         permissions = read_permissions(settings)
+        said = settings.values.get("permissions")
+        if isinstance(said, dict) and said.get("execute") == "reject":
+            hint = "Its sandbox bounds them: `edit` and `fetch` say whether they may write and use the network."
+            raise settings.error("has `execute: reject`, and Codex runs commands whatever it is told", hint)
         servers = read_mcp_servers(settings)
         super().__init__(seat, _CALLED)
         # All of this stands before the word `resume`, which knows none of it, and nothing is kept from turn to turn.
