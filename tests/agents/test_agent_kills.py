@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 CASES = 3
 
 
-@pytest.mark.parametrize("name", ["claude", "codex", "pi", "acp"])
+@pytest.mark.parametrize("name", ["claude", "acp"])
 def test_two_kills(project: Project, start: Callable[..., Process], name: str) -> None:
     kill_again_and_again(project, start, name, 2)
 

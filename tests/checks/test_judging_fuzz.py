@@ -1045,7 +1045,7 @@ def test_every_kind_of_check_is_drawn() -> None:
 
 
 @spec("P20", "P22")
-@bounded(150)
+@bounded(100)
 @given(mangled_items(), REPLIES, VERDICTS, VECTORS)
 def test_any_suite_is_refused_in_words_or_run_to_its_end(
     surrounded: Project, checks: Any, replies: list[Any], judge: list[Any], vector: list[float]
@@ -1053,7 +1053,7 @@ def test_any_suite_is_refused_in_words_or_run_to_its_end(
     check_run(surrounded, suite_of(checks, replies, judge, vector))
 
 
-@bounded(100)
+@bounded(70)
 @given(st.lists(items(), min_size=1, max_size=4), REPLIES, VERDICTS, VECTORS)
 def test_a_good_suite_is_run_to_its_end(
     surrounded: Project, checks: Any, replies: list[Any], judge: list[Any], vector: list[float]

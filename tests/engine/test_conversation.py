@@ -962,7 +962,7 @@ def trees(draw: Any) -> tuple[Raw, list[Raw], Script, list[str]]:
 
 @pytest.mark.slow
 @spec("R56", "R57", "R58", "R59", "R60", "R61", "R62", "R64", "C23", "C25", "C27", "C29", "P14", "P25", "P26", "P27")
-@bounded(600)
+@bounded(400)
 @given(trees())
 def test_the_machine_agrees_with_a_second_reading_of_the_rules(drawn: tuple[Raw, list[Raw], Script, list[str]]) -> None:
     case, everywhere, script, leaves = drawn
@@ -997,7 +997,7 @@ def test_the_machine_agrees_with_a_second_reading_of_the_rules(drawn: tuple[Raw,
 
 @pytest.mark.slow
 @spec("C24", "P18", "P25")
-@bounded(300)
+@bounded(150)
 @given(trees(), st.booleans())
 def test_a_follow_up_that_is_called_unreachable_is_never_sent(
     drawn: tuple[Raw, list[Raw], Script, list[str]], shared: bool
