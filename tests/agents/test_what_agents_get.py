@@ -22,8 +22,8 @@ from tests.labs.agent_lab import agent, suite
 @pytest.fixture
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scratch:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    made = Scratch("00000000-0000-8000-8000-000000000000")
-    made.make("run")
+    made = Scratch("run", "00000000-0000-8000-8000-000000000000")
+    made.make()
     return made
 
 

@@ -40,8 +40,8 @@ def fill(folder: Path, tree: dict[str, str | bytes]) -> None:
 
 @pytest.fixture
 def scratch() -> Scratch:
-    made = Scratch(str(uuid4()))
-    made.make("a-run")
+    made = Scratch("a-run", str(uuid4()))
+    made.make()
     return made
 
 
@@ -64,9 +64,9 @@ def changes_between(before: dict[str, str | bytes], after: dict[str, str | bytes
 @bounded(60)
 @given(before=TREES, after=TREES)
 def test_changes_are_told_as_they_are(before: dict[str, str | bytes], after: dict[str, str | bytes]) -> None:
-    scratch = Scratch(str(uuid4()))
+    scratch = Scratch("a-run", str(uuid4()))
     try:
-        scratch.make("a-run")
+        scratch.make()
         fill(scratch.workspace, before)
         scratch.remember()
         assert scratch.diff() == ""
@@ -152,7 +152,7 @@ def test_a_root_of_somebody_else_is_refused(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / f"rejoinder-{os.getuid()}").symlink_to(tmp_path)
     with pytest.raises(ProviderError, match="not a folder of yours"):
-        Scratch("x")
+        Scratch("a-run", "x")
 
 
 OWNING = """
@@ -219,6 +219,16 @@ def test_links_of_others_are_neither_followed_nor_changed(
     os.utime(victim / "inner", (0, 0))
     remove_scratch_of("another-run")
     assert (victim / "inner").is_dir()
+
+
+def test_what_a_kill_has_half_removed_is_still_known_to_be_the_runs(scratch: Scratch) -> None:
+    for inner in scratch.path.iterdir():
+        drop(inner)
+    assert scratch.path.is_dir()
+    remove_scratch_of("another-run")
+    assert scratch.path.is_dir()
+    remove_scratch_of("a-run")
+    assert not scratch.path.exists()
 
 
 def test_a_very_deep_folder_is_removed(scratch: Scratch) -> None:

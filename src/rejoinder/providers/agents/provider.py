@@ -115,11 +115,14 @@ class AgentProvider:
 
     def take_up(self, request: Request) -> bool:
         """Can a conversation of a killed run go on with this turn? If not, what is left of it is removed."""
-        scratch = Scratch(request.conversation_id)
+        scratch = self._scratch(request)
         if self._can_continue and scratch.session_after(request.turn - 1) is not None:
             return True
         scratch.remove()
         return False
+
+    def _scratch(self, request: Request) -> Scratch:
+        return Scratch(self._exchange.workspaces.run, request.conversation_id)
 
     @property
     def _can_continue(self) -> bool:
@@ -159,7 +162,7 @@ class AgentProvider:
     async def _begin(self, request: Request) -> tuple[_Conversation, str]:
         """A conversation, and the text of its next turn."""
         self._guard = self._guard or Guard(self._owner)
-        scratch, brief = Scratch(request.conversation_id), request.brief
+        scratch, brief = self._scratch(request), request.brief
         session = scratch.session_after(request.turn - 1) if request.new else None
         environment = environment_for(self._kind, self._given, scratch, self._environment)
         if session is not None:
@@ -198,7 +201,7 @@ class AgentProvider:
         return places
 
     def _copy_into(self, scratch: Scratch) -> None:
-        scratch.make(self._exchange.workspaces.run)
+        scratch.make()
         self._kind.make_home(scratch.home)
         given = self._given
         if isinstance(given.template, Revision):

@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
@@ -29,7 +30,6 @@ from rejoinder.providers.agents.folders import (
     drop,
     files_in,
     lines_of,
-    read_plain,
     shown,
     write_diff,
 )
@@ -73,6 +73,12 @@ def _is_own(folder: Path) -> bool:
     return False
 
 
+def _mark(run: str) -> str:
+    """How the names of a run's folders end. In the name it is there as soon as the folder, and for as long: a run that
+    is killed while it makes or removes one leaves none that cannot be told to be its own."""
+    return f".{blake2b(run.encode('utf-8', 'surrogatepass'), digest_size=4).hexdigest()}"
+
+
 def remove_scratch_of(run: str) -> None:
     """Remove what a run has left: of conversations that were over when it was killed, and all that is old."""
     if not _is_own(_root()):
@@ -80,8 +86,7 @@ def remove_scratch_of(run: str) -> None:
     for folder in _root().iterdir():
         with suppress(OSError):
             is_old = folder.lstat().st_mtime < time.time() - OLD_S
-            mark = read_plain(folder / "run", 1000)
-            if is_old or (run and mark is not None and mark.decode(errors="replace") == run):
+            if is_old or (run and folder.name.endswith(_mark(run))):
                 drop(folder)
     with suppress(OSError):  # others' are there
         _root().rmdir()
@@ -112,8 +117,8 @@ class _State(Struct, frozen=True):
 class Scratch:
     """The folders of one conversation."""
 
-    def __init__(self, conversation_id: str) -> None:
-        self.path = root() / conversation_id
+    def __init__(self, run: str, conversation_id: str) -> None:
+        self.path = root() / f"{conversation_id}{_mark(run)}"
         self.workspace = self.path / "workspace"
         self.home = self.path / "home"
         self.temporary = self.path / "tmp"
@@ -122,11 +127,11 @@ class Scratch:
         self._aside = self.path / "aside"
         self._seen: dict[str, _Seen] | None = None
 
-    def make(self, run: str) -> None:
+    def make(self) -> None:
         """Empty folders, whatever was there."""
         self.remove()
+        root()  # another run that has ended may have taken it away
         self.path.mkdir(mode=0o700)
-        (self.path / "run").write_text(run, encoding="utf-8")
         for folder in (self.home, self.temporary, self.workspace):
             folder.mkdir(mode=0o700)
 
