@@ -84,7 +84,7 @@ def wait_or_end(process: Process, seconds: float) -> None:
 def look_through(document: Raw, log: Path) -> None:
     answered = Counter(log.read_text().split())
     for result in document["results"]:
-        assert result["status"] == "passed", result
+        assert result["status"] == "passed", (result["error"], document["run"])
         said = [turn["response"].partition(":")[0] for turn in result["turns"]]
         assert said == ["turn 1", "turn 2", "turn 3"], result
         anew = len(result.get("cut_off", ()))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -187,6 +188,27 @@ def test_a_guard_ends_with_its_owner() -> None:
     wait_until(lambda: len(processes_with(owner, "cmdline")) == 1)
     guard.close()
     assert not processes_with(owner, "cmdline")
+
+
+@pytest.mark.parametrize("use", [Scratch.put_back, Scratch.make, Scratch.remove])
+def test_what_a_killed_run_has_left_at_work_is_ended_before_its_folders_are_used(
+    use: Callable[[Scratch], None],
+) -> None:
+    former, conversation = str(uuid4()), str(uuid4())
+    begun = Scratch("a-run", conversation, former)
+    begun.make()
+    begun.remember()
+    begun.set_aside(1, "session")
+    words = ("sh", "-c", f"while :; do mkdir -p '{begun.workspace}'; echo x >> '{begun.workspace}/late'; done")
+    left = subprocess.Popen(words, env={**os.environ, "REJOINDER_OWNER": former})
+    try:
+        wait_until((begun.workspace / "late").exists)
+        use(Scratch("a-run", conversation, str(uuid4())))
+        assert left.wait(10) == -signal.SIGKILL
+        assert not (begun.workspace / "late").exists()
+    finally:
+        left.kill()
+        left.wait()
 
 
 def test_nothing_is_followed_or_opened_that_is_no_plain_file(scratch: Scratch, tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ class AgentProvider:
         return False
 
     def _scratch(self, request: Request) -> Scratch:
-        return Scratch(self._exchange.workspaces.run, request.conversation_id)
+        return Scratch(self._exchange.workspaces.run, request.conversation_id, self._owner)
 
     @property
     def _can_continue(self) -> bool:
@@ -166,7 +166,10 @@ class AgentProvider:
         session = scratch.session_after(request.turn - 1) if request.new else None
         environment = environment_for(self._kind, self._given, scratch, self._environment)
         if session is not None:
-            await asyncio.to_thread(scratch.put_back)
+            try:
+                await asyncio.to_thread(scratch.put_back)
+            except OSError as error:
+                raise agent_error(f"the workspace cannot be put back as it was: {error}") from None
             prompt = one_text(request.new_messages)
         else:
             places = await self._furnish(scratch, environment, brief)

@@ -7,6 +7,7 @@ outside of the project, so that no agent that walks up finds the user's instruct
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -30,9 +31,11 @@ from rejoinder.providers.agents.folders import (
     drop,
     files_in,
     lines_of,
+    read_plain,
     shown,
     write_diff,
 )
+from rejoinder.user_code.programs import end_all_of
 
 MOST_BYTES = 256 << 20
 MOST_FILES = 50_000
@@ -48,6 +51,9 @@ CHAT_FOLDER = ".rejoinder-chat"
 """Where prompts and replies of an editor lie in its workspace."""
 _OVERLOOKED = frozenset({".git", CHAT_FOLDER, "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
 """Folders that tools keep for themselves: no part of what an agent has written."""
+_OWNER = "owner"
+"""The file that says which programs work in a scratch folder."""
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UNLISTED = frozenset({"node_modules", ".venv"}) | _OVERLOOKED
 """Folders that are no part of a diff, because tools fill them."""
 
@@ -79,6 +85,14 @@ def _mark(run: str) -> str:
     return f".{blake2b(run.encode('utf-8', 'surrogatepass'), digest_size=4).hexdigest()}"
 
 
+def _end_owner_of(folder: Path, own: str = "") -> None:
+    """End what another owner has left at work in a folder: after a kill its guard may not have come round to it, and
+    what still writes there must not meet what comes next."""
+    owner = (read_plain(folder / _OWNER, 100) or b"").decode(errors="replace")
+    if owner != own and _UUID.fullmatch(owner):
+        end_all_of(owner)
+
+
 def remove_scratch_of(run: str) -> None:
     """Remove what a run has left: of conversations that were over when it was killed, and all that is old."""
     if not _is_own(_root()):
@@ -87,6 +101,7 @@ def remove_scratch_of(run: str) -> None:
         with suppress(OSError):
             is_old = folder.lstat().st_mtime < time.time() - OLD_S
             if is_old or (run and folder.name.endswith(_mark(run))):
+                _end_owner_of(folder)
                 drop(folder)
     with suppress(OSError):  # others' are there
         _root().rmdir()
@@ -117,7 +132,9 @@ class _State(Struct, frozen=True):
 class Scratch:
     """The folders of one conversation."""
 
-    def __init__(self, run: str, conversation_id: str) -> None:
+    def __init__(self, run: str, conversation_id: str, owner: str = "") -> None:
+        """`owner`: what the programs that work in it are known by."""
+        self._owner = owner
         self.path = root() / f"{conversation_id}{_mark(run)}"
         self.workspace = self.path / "workspace"
         self.home = self.path / "home"
@@ -132,6 +149,7 @@ class Scratch:
         self.remove()
         root()  # another run that has ended may have taken it away
         self.path.mkdir(mode=0o700)
+        self._take_over()
         for folder in (self.home, self.temporary, self.workspace):
             folder.mkdir(mode=0o700)
 
@@ -224,6 +242,8 @@ class Scratch:
 
     def put_back(self) -> None:
         """Home and workspace as they were set aside. The copies are used up."""
+        _end_owner_of(self.path, self._owner)
+        self._take_over()
         state = msgspec.json.decode((self._aside / "state.json").read_bytes(), type=_State)
         for folder in (self.home, self.workspace):
             drop(folder)
@@ -244,7 +264,11 @@ class Scratch:
         shutil.move(self.workspace, _free(place))
 
     def remove(self) -> None:
+        _end_owner_of(self.path, self._owner)
         drop(self.path)
+
+    def _take_over(self) -> None:
+        (self.path / _OWNER).write_text(self._owner, encoding="utf-8")
 
     def _read_seen(self) -> dict[str, _Seen]:
         """Kept in mind, because the agent can reach the file; that is for a run that goes on after a kill."""
