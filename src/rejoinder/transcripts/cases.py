@@ -1,0 +1,200 @@
+"""Cases out of conversations that went wrong: a suite to edit, which loads as it is and fails on what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from rejoinder.model import ToolCall
+from rejoinder.transcripts.values import Said, Transcript, Turn, is_visible
+from rejoinder.yaml_text import yaml_comment, yaml_flow, yaml_lines, yaml_text
+
+_BRACES = "two_braces"
+_LONGEST_KEY = 1000
+"""Letters of a key in a mapping on one line, which readers of YAML bound."""
+_SHOWN_LINES = 8
+_SHOWN_CHARACTERS = 120
+
+
+class Chosen(Struct, frozen=True):
+    """A conversation and the turn that went wrong."""
+
+    transcript: Transcript
+    turn: Turn
+    id: str
+    """Of the case."""
+    target: str | None = None
+    """Its recording, where the suite has several."""
+
+
+class Recorded(Struct, frozen=True):
+    """A target that answers with what was recorded."""
+
+    name: str
+    file: str
+    format: str | None = None
+    match: str | None = None
+
+
+def choose(transcript: Transcript, number: int | None) -> Turn | None:
+    """The turn that went wrong: the one that is named, else the last that has a reply. None where there is none."""
+    answered = [turn for turn in transcript.turns if turn.has_reply and number in (None, turn.number)]
+    return answered[-1] if answered else None
+
+
+def write_suite(
+    name: str,
+    chosen: Sequence[Chosen],
+    recorded: Sequence[Recorded] = (),
+    *,
+    target: str | None = None,
+    path: Path | None = None,
+) -> str:
+    """The text of a suite. `recorded`: targets that answer as it was; `target`: who takes over; `path`: its file."""
+    cases = [line for one in chosen for line in _case(one)]
+    lines = [
+        "# Each case goes up to a reply that went wrong. Its check fails on what was said then.",
+        "# Say in `checks` what a right reply is, and put another model in the place of the one that failed:",
+        yaml_comment(f"#   rejoinder run {path or 'evals.yaml'} -m openai/gpt-5-mini"),
+        f"name: {yaml_text(name, '  ')}",
+    ]
+    if any(_BRACES in line for line in cases):
+        lines += ["vars:", f'  {_BRACES}: "{{{{" # as it stands in what was said: nothing is filled in there']
+    if recorded:
+        lines += yaml_lines({"targets": [_target(one) for one in recorded]}, "")
+    first = target or (recorded[0].name if recorded else None)
+    if first is not None:
+        lines.append(f"target: {yaml_text(first, '  ')}")
+    return "\n".join([*lines, "evals:", *cases, ""])
+
+
+def _target(one: Recorded) -> dict[str, Any]:
+    settings = {"name": one.name, "provider": "transcript", "file": one.file, "format": one.format, "match": one.match}
+    return {key: value for key, value in settings.items() if value is not None}
+
+
+def _case(one: Chosen) -> Iterator[str]:
+    transcript, turn = one.transcript, one.turn
+    head: dict[str, Any] = {"id": one.id}
+    if transcript.title:
+        head["name"] = transcript.title
+    first, *rest = yaml_lines({key: _literal(text) for key, text in head.items()}, "  ")
+    yield f"- {first.removeprefix('  ')}"
+    yield from rest
+    yield f"  tags: {yaml_flow([_literal(tag) for tag in tags_of(transcript)])}"
+    if one.target is not None:
+        yield from yaml_lines({"execution": {"target": one.target}}, "  ")
+    yield "  input_messages:"
+    for message in _history(transcript, turn):
+        yield from _message(message)
+    yield from _what_was_said(transcript, turn)
+    yield "  checks:"
+    yield "  # - contains: words that a right reply has"
+    yield "  # - llm_judge: { criteria: what a right reply does }"
+    for name in dict.fromkeys(call.name for call in _calls(turn)):
+        yield f"  # - tool_calls: [{yaml_comment(yaml_flow(name))}]"
+    yield "  - name: not what was said"
+    yield from yaml_lines({"not": {"equals": _literal(turn.text)}}, "    ")
+
+
+def tags_of(transcript: Transcript) -> list[str]:
+    """The format, the tools and the day."""
+    day = transcript.started_at
+    days = [] if day is None else [datetime.fromtimestamp(day, UTC).strftime("%Y-%m-%d")]
+    return list(dict.fromkeys([transcript.format, *transcript.tools, *days, *transcript.tags]))
+
+
+def _history(transcript: Transcript, turn: Turn) -> list[Said]:
+    """All that was said before the reply that went wrong."""
+    last = turn.asked[-1]
+    place = next(n for n, one in enumerate(transcript.messages) if one is last)
+    return [one for one in transcript.messages[: place + 1] if is_visible(one)]
+
+
+def _message(said: Said) -> Iterator[str]:
+    """A message, and one more for each result of a tool that it called."""
+    message = said.message
+    calls = [(call, arguments) for call in message.tool_calls if (arguments := _object(call)) is not None]
+    odd = [f"{call.name}({call.arguments})" for call in message.tool_calls if _object(call) is None]
+    text = "\n".join([message.content, *odd] if message.content else odd) if odd else message.content
+    yield f"  - role: {message.role}"
+    if message.tool_call_id:
+        yield f"    tool_call_id: {yaml_text(_literal(message.tool_call_id), '      ')}"
+    yield f"    content: {yaml_text(_literal(text), '      ')}"
+    if calls:
+        yield "    tool_calls:"
+        for number, (call, arguments) in enumerate(calls, 1):
+            yield f"    - id: {yaml_text(_literal(_id(call, number)), '        ')}"
+            yield f"      name: {yaml_text(_literal(call.name), '        ')}"
+            yield f"      arguments: {_literal_flow(arguments)}"
+    for number, (call, _) in enumerate(calls, 1):
+        if call.result is not None:
+            yield "  - role: tool"
+            yield f"    tool_call_id: {yaml_text(_literal(_id(call, number)), '      ')}"
+            yield f"    content: {yaml_text(_literal(call.result), '      ')}"
+
+
+def _id(call: ToolCall, number: int) -> str:
+    return call.id or f"{call.name}-{number}"
+
+
+def _object(call: ToolCall) -> dict[str, Any] | None:
+    """The arguments, if a suite can hold them: an object whose keys are not too long."""
+    try:
+        value = msgspec.json.decode(call.arguments or "{}")
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and _has_short_keys(value) else None
+
+
+def _has_short_keys(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(len(key) <= _LONGEST_KEY and _has_short_keys(one) for key, one in value.items())
+    return not isinstance(value, list) or all(map(_has_short_keys, value))
+
+
+def _literal(text: str) -> str:
+    """A text in which nothing is filled in when the suite is loaded: a stranger's words must not read variables."""
+    return text.replace("{{", f"{{{{ var('{_BRACES}') }}}}")
+
+
+def _literal_flow(value: Any) -> str:
+    return yaml_flow(_each_text(value))
+
+
+def _each_text(value: Any) -> Any:
+    if isinstance(value, str):
+        return _literal(value)
+    if isinstance(value, list):
+        return [_each_text(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _each_text(one) for key, one in value.items()}
+    return value
+
+
+def _calls(turn: Turn) -> list[ToolCall]:
+    return [call for one in turn.replies for call in one.message.tool_calls]
+
+
+def _what_was_said(transcript: Transcript, turn: Turn) -> Iterator[str]:
+    """The failing example, as a comment."""
+    model = turn.reply().model or transcript.model
+    speaker = f" by {model}" if model else ""
+    yield yaml_comment(f"  # What was said{speaker} at turn {turn.number} of {len(transcript.turns)}:")
+    lines = turn.text.strip().splitlines() or ["(nothing)"]
+    for line in lines[:_SHOWN_LINES]:
+        yield f"  #   {_cut(line)}".rstrip()
+    if len(lines) > _SHOWN_LINES:
+        yield f"  #   and {len(lines) - _SHOWN_LINES} more lines"
+    for call in _calls(turn):
+        yield f"  # It called {_cut(f'{call.name}({call.arguments})')}: {call.status or 'no result'}"
+
+
+def _cut(text: str) -> str:
+    shown = yaml_comment(text)
+    return shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[:_SHOWN_CHARACTERS]}..."

@@ -1,0 +1,216 @@
+"""A conversation while it is read: messages as they come, results that find their calls, what was not understood."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from math import isfinite
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from rejoinder.errors import UsageError
+from rejoinder.json_values import at, count_at, list_at, text_at
+from rejoinder.model import ChatMessage, ToolCall, Usage
+from rejoinder.model.calls import LATEST
+from rejoinder.model.messages import Role, ToolStatus
+from rejoinder.transcripts.values import Said, Transcript, Unknown
+
+MOST_MESSAGES = 50_000
+"""Messages of one file. A conversation that long is no case any more."""
+_FINISHED = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "tool_use": "tool_calls",
+    "toolUse": "tool_calls",
+    "tool-calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content-filter": "content_filter",
+}
+"""Why a reply ended, in our words, where a format has others."""
+
+
+class _Outcome(Struct, frozen=True):
+    result: str
+    status: ToolStatus
+    duration_s: float | None = None
+
+
+class _Beside:
+    """Events that are no part of what was said."""
+
+    def __init__(self) -> None:
+        self.unknown: dict[str, list[str]] = {}
+        self.known: dict[str, int] = {}
+
+
+class Draft:
+    """What a reader has found so far of one conversation."""
+
+    def __init__(self, format: str, source: str) -> None:
+        self.id = ""
+        self.title = ""
+        self.model: str | None = None
+        self._empty = Transcript(id="", format=format, source=source)
+        self._messages: list[Said] = []
+        self._last: int | None = None
+        """The place of the assistant's last message."""
+        self._outcomes: dict[str, _Outcome] = {}
+        self._statuses: dict[str, ToolStatus] = {}
+        self._beside = _Beside()
+        self.notes: list[str] = []
+
+    @property
+    def last_reply(self) -> Said | None:
+        return None if self._last is None else self._messages[self._last]
+
+    def say(self, said: Said) -> None:
+        """Add a message."""
+        if len(self._messages) >= MOST_MESSAGES:
+            raise UsageError(f"{self._empty.source} has more than {MOST_MESSAGES:,} messages", "Cut it into parts.")
+        if said.message.role == "assistant":
+            self._last = len(self._messages)
+        self._messages.append(said)
+
+    def hear(self, role: Role, text: str, at: float | None = None) -> None:
+        """Add what another than the assistant said. Nothing is no message."""
+        if text.strip():
+            self.say(Said(message=ChatMessage(role, text), at=at))
+
+    def change_last(self, **changes: Any) -> None:
+        """Add to the last message of the assistant, if there is one, what is told after it."""
+        if self._last is not None:
+            self._messages[self._last] = structs.replace(self._messages[self._last], **changes)
+
+    def end_call(self, id: str, result: str, status: ToolStatus = "completed", duration_s: float | None = None) -> None:
+        """What came of a tool call. One whose call is not in the recording stays a message of its own."""
+        known = self._outcomes.get(id)
+        if known is None:
+            self.say(Said(message=ChatMessage("tool", result, tool_call_id=id)))
+        elif status == "completed":  # told once more, without how it ended
+            status = known.status
+        self._outcomes[id] = _Outcome(result, status, duration_s)
+
+    def mark_call(self, id: str, status: ToolStatus) -> None:
+        """How a call ended, where that is told apart from its result."""
+        self._statuses[id] = status
+
+    def not_understood(self, type: str, value: Any) -> None:
+        """Keep an event that this version does not know."""
+        self._beside.unknown.setdefault(type or "(no type)", []).append(encode(value))
+
+    def pass_over(self, type: str) -> None:
+        """Count an event that is no part of what was said."""
+        self._beside.known[type] = self._beside.known.get(type, 0) + 1
+
+    def finish(self) -> Transcript:
+        ids = {call.id for one in self._messages for call in one.message.tool_calls if call.id}
+        messages = [self._finished(one) for one in self._messages if not self._is_answer_to(one, ids)]
+        return structs.replace(
+            self._empty,
+            id=self.id,
+            title=self.title,
+            model=self.model or next((one.model for one in messages if one.model), None),
+            messages=tuple(messages),
+            unknown=tuple(Unknown(type, tuple(raw)) for type, raw in self._beside.unknown.items()),
+            aside=tuple(self._beside.known.items()),
+            notes=tuple(self.notes),
+        )
+
+    @staticmethod
+    def _is_answer_to(one: Said, ids: set[str]) -> bool:
+        return one.message.role == "tool" and one.message.tool_call_id in ids
+
+    def _finished(self, one: Said) -> Said:
+        if not one.message.tool_calls:
+            return one
+        calls = tuple(map(self._ended, one.message.tool_calls))
+        return structs.replace(one, message=structs.replace(one.message, tool_calls=calls))
+
+    def _ended(self, call: ToolCall) -> ToolCall:
+        if call.result is not None:
+            return call
+        outcome = self._outcomes.get(call.id) if call.id else None
+        if outcome is None:
+            return structs.replace(call, status=self._statuses.get(call.id, call.status or "pending"))
+        status = self._statuses.get(call.id, outcome.status)
+        duration_s = outcome.duration_s if call.duration_s is None else call.duration_s
+        return structs.replace(call, result=outcome.result, status=status, duration_s=duration_s)
+
+
+def assistant(text: str, calls: Iterable[ToolCall] = (), **told: Any) -> Said:
+    """A message of the assistant, with what the recording tells of it."""
+    return Said(message=ChatMessage("assistant", text, tuple(calls)), **told)
+
+
+def tool_call(id: str, name: str, arguments: Any, **more: Any) -> ToolCall:
+    """A call. Arguments that are no text are written as JSON."""
+    written = arguments if isinstance(arguments, str) else encode({} if arguments is None else arguments)
+    return ToolCall(name or "(no name)", written or "{}", id, **more)
+
+
+def encode(value: Any) -> str:
+    """A value as JSON text."""
+    return msgspec.json.encode(value).decode()
+
+
+def as_text(value: Any) -> str:
+    """What a tool answered: a text as it is, blocks of text joined, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, list) and value and all(text_at(block, "text") for block in value):
+        return "\n".join(text_at(block, "text") for block in value)
+    return encode(value)
+
+
+def finished(reason: Any) -> str | None:
+    """Why a reply ended, in our words."""
+    return _FINISHED.get(reason, reason) if isinstance(reason, str) and reason else None
+
+
+def when(value: Any) -> float | None:
+    """Seconds since 1970, out of a date, or out of seconds, milliseconds, microseconds or nanoseconds."""
+    if isinstance(value, str):
+        if value.isdecimal() and len(value) <= 20:
+            return when(int(value))
+        try:
+            date = datetime.fromisoformat(value[:40])
+            seconds = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            return None
+        return seconds if 0 <= seconds <= LATEST else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
+        return None
+    for most, unit in ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (1e20, 1e9)):
+        if value < most:
+            return value / unit
+    return None
+
+
+def seconds_at(value: Any, *names: str, unit: float = 1000.0) -> float | None:
+    """A duration; `unit`: how many of its units a second has."""
+    found = at(value, *names)
+    is_number = isinstance(found, int | float) and not isinstance(found, bool)
+    return found / unit if is_number and 0 <= found < 1e12 else None
+
+
+def usage_beside_cache(value: Any, given: str, made: str, read: str, written: str) -> Usage | None:
+    """Tokens where those of the cache are counted apart from other input; the names are those of the format."""
+    if not isinstance(value, dict):
+        return None
+    cached, stored = count_at(value, *read.split(".")), count_at(value, *written.split("."))
+    return Usage(
+        count_at(value, given) + cached + stored,
+        count_at(value, made),
+        cached_tokens=cached,
+        cache_write_tokens=stored,
+    ).possible()
+
+
+def blocks(content: Any) -> list[Any]:
+    """The parts of a content; a text is one part."""
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list_at({"": content}, "")

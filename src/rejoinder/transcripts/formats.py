@@ -1,0 +1,169 @@
+"""The formats of transcripts: one row each. A file's format is found by what the file holds, unless it is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, structs
+
+from rejoinder.errors import UsageError
+from rejoinder.json_values import as_mapping
+from rejoinder.spelling import did_you_mean, list_words
+from rejoinder.transcripts import (
+    agentv,
+    anthropic,
+    atif,
+    claude,
+    codex,
+    copilot,
+    gemini,
+    openai,
+    opencode,
+    openinference,
+    otel,
+    pi,
+)
+from rejoinder.transcripts.files import Document, list_files, parse, read_file
+from rejoinder.transcripts.values import Transcript, Unknown
+
+LONGEST_TITLE = 200
+
+
+class Format(Struct, frozen=True):
+    name: str
+    what: str
+    looks_like: Callable[[Document], bool]
+    read: Callable[[Document], Iterable[Transcript]]
+
+
+FORMATS = {
+    row.name: row
+    for row in (
+        Format(openai.NAME, "messages of OpenAI's API", openai.looks_like, openai.read),
+        Format(anthropic.NAME, "messages of Anthropic's API", anthropic.looks_like, anthropic.read),
+        Format(claude.NAME, "a session of Claude Code", claude.looks_like, claude.read),
+        Format(codex.NAME, "a rollout of Codex", codex.looks_like, codex.read),
+        Format(copilot.NAME, "events of GitHub Copilot's command line", copilot.looks_like, copilot.read),
+        Format(gemini.NAME, "a chat of Gemini CLI", gemini.looks_like, gemini.read),
+        Format(pi.NAME, "a session of pi", pi.looks_like, pi.read),
+        Format(opencode.NAME, "what `opencode export` writes", opencode.looks_like, opencode.read),
+        Format(agentv.NAME, "a transcript of AgentV", agentv.looks_like, agentv.read),
+        Format(atif.NAME, "a trajectory in ATIF", atif.looks_like, atif.read),
+        Format(otel.NAME, "spans of OpenTelemetry for generative AI", otel.looks_like, otel.read),
+        Format(openinference.NAME, "spans of OpenInference", openinference.looks_like, openinference.read),
+    )
+}
+
+
+def read_transcripts(
+    paths: Sequence[Path],
+    format: str | None = None,
+    shown: Sequence[str] = (),
+    note: Callable[[str], None] = lambda _: None,
+) -> list[Transcript]:
+    """All conversations of files and folders, in order, each with an id of its own. `shown`: what messages call the
+    paths, where that is another name; `note`: is told which files of folders are passed over, because they hold no
+    conversation that can be read. Raises UsageError."""
+    check_format(format)
+    names = shown or [str(path) for path in paths]
+    found = [one for path, name in zip(paths, names, strict=True) for one in _read_path(path, name, format, note)]
+    return list(_with_own_ids(found))
+
+
+def _read_path(path: Path, name: str, format: str | None, note: Callable[[str], None]) -> list[Transcript]:
+    files = list_files(path)
+    if files == [path]:
+        return _read(path, name, format)
+    found: list[Transcript] = []
+    faults: list[UsageError] = []
+    for file in files:
+        try:
+            found += _read(file, str(Path(name, file.relative_to(path))), format)
+        except UsageError as error:
+            faults.append(error)
+    if not found:
+        raise faults[0]
+    for fault in faults:
+        note(f"passed over: {fault.message}")
+    return found
+
+
+def check_format(format: str | None) -> None:
+    """Raises UsageError where there is no such format."""
+    if format is not None and format not in FORMATS:
+        known = f"Formats are {list_words(list(FORMATS))}."
+        raise UsageError(f"there is no format `{format}` of transcripts{did_you_mean(format, FORMATS)}", known)
+
+
+def read_bytes(data: bytes, name: str, format: str | None = None) -> list[Transcript]:
+    """The conversations in the bytes of one file. Raises UsageError."""
+    document = parse(data, name)
+    row = FORMATS[format] if format is not None else find_format(document)
+    found = [_completed(one, document, number) for number, one in enumerate(row.read(document), 1)]
+    if not any(one.turns for one in found):
+        raise UsageError(
+            f"{name} has no conversation in the format `{row.name}` ({row.what}): there is no word of a user in it",
+            None if format is None else "Leave the format out, and it is found by what the file holds.",
+        )
+    return found
+
+
+def find_format(document: Document) -> Format:
+    """The one format that a file looks like. Raises UsageError that says what was seen."""
+    found = [row for row in FORMATS.values() if row.looks_like(document)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = list_words([f"`{row.name}` ({row.what})" for row in found])
+        raise UsageError(f"{document.name} could be {names}", "Say which with `format`, or `--format`.")
+    known = "; ".join(f"`{row.name}`: {row.what}" for row in FORMATS.values())
+    raise UsageError(f"{document.name} is in no known format of transcripts: {_seen(document)}", f"Known are {known}.")
+
+
+def _read(path: Path, name: str, format: str | None) -> list[Transcript]:
+    return read_bytes(read_file(path), name, format)
+
+
+def _completed(transcript: Transcript, document: Document, number: int) -> Transcript:
+    """With an id and a title, and with what was left of the last line."""
+    unknown, notes = transcript.unknown, transcript.notes
+    if document.cut_off:
+        unknown = (*unknown, Unknown("half a line at the end", (document.cut_off,)))
+    first = next((turn.prompt for turn in transcript.turns), "").strip()
+    title = transcript.title.strip() or (first.splitlines()[0] if first else "")
+    return structs.replace(
+        transcript,
+        id=transcript.id.strip() or f"{document.stem}-{number}",
+        title=title[:LONGEST_TITLE].strip(),
+        unknown=unknown,
+        notes=notes,
+    )
+
+
+def _with_own_ids(transcripts: Iterable[Transcript]) -> Iterator[Transcript]:
+    """Conversations of the same id get numbers."""
+    taken: set[str] = set()
+    for one in transcripts:
+        id, number = one.id, 1
+        while id in taken:
+            number += 1
+            id = f"{one.id}-{number}"
+        taken.add(id)
+        yield one if id == one.id else structs.replace(one, id=id)
+
+
+def _seen(document: Document) -> str:
+    """What a file holds, in a few words."""
+    first: Any = document.entries[0].value
+    if isinstance(first, list):
+        inner = as_mapping(first[0]) if first else {}
+        return f"it holds a list{_keys(inner) and f' of mappings with {_keys(inner)}'}"
+    what = "its first line has" if document.lines else "it holds a mapping with"
+    return f"{what} {_keys(as_mapping(first)) or 'no keys'}"
+
+
+def _keys(value: Any) -> str:
+    names = [f"`{key[:40]}`" for key in list(value)[:6] if isinstance(key, str)]
+    return f"the keys {', '.join(names)}" if names else ""

@@ -1,0 +1,131 @@
+"""Recorded conversations as answers: which conversation is a case's, and what was said at a turn of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, TypeAlias, get_args
+
+from rejoinder.errors import RejoinderError
+from rejoinder.model import ChatMessage, Reply
+from rejoinder.spelling import did_you_mean
+from rejoinder.transcripts.values import Transcript, Turn, joined
+
+Match: TypeAlias = Literal["id", "title", "file", "prompt"]
+"""What of a recorded conversation has to be the case's id; `prompt`: its first words have to be the case's."""
+MATCHES: tuple[Match, ...] = get_args(Match)
+_LONGEST_SHOWN = 300
+_MOST_LISTED = 8
+
+
+class NotRecorded(RejoinderError):
+    """A recording has no answer."""
+
+
+class Recordings:
+    """The conversations of a target."""
+
+    def __init__(
+        self, transcripts: Sequence[Transcript], name: str, match: Match | None = None, *, any_prompt: bool = False
+    ) -> None:
+        """`name`: what messages call them; `any_prompt`: is what was asked of no matter?"""
+        self._transcripts = transcripts
+        self._name = name
+        self._match: Match | None = match
+        self._any_prompt = any_prompt
+        self._by_key: dict[str, dict[str, list[Transcript]]] = {}
+        """Made when they are needed."""
+
+    def find(self, case_id: str, first: str | None = None) -> Transcript | None:
+        """The conversation of a case, whose first words are `first`; None where it takes the words to tell, and they
+        are not known yet. Raises NotRecorded."""
+        if len(self._transcripts) == 1:
+            return self._transcripts[0]
+        if self._match == "prompt":
+            return None if first is None else self._only(self._having("prompt", first.strip()), case_id)
+        for key in [self._match] if self._match else ["id", "title"]:
+            if found := self._having(key, case_id):
+                return self._only(found, case_id)
+        return self._only([], case_id)
+
+    def any_reply(self) -> Reply:
+        """Something that was said, without its figures: it shows that there is something to say."""
+        return Reply(next((turn.text for one in self._transcripts for turn in one.turns if turn.has_reply), ""))
+
+    def _having(self, key: str, value: str) -> list[Transcript]:
+        """The conversations of which a key has a value."""
+        if key not in self._by_key:
+            index: dict[str, list[Transcript]] = {}
+            for one in self._transcripts:
+                index.setdefault(_KEYS[key](one), []).append(one)
+            self._by_key[key] = index
+        return self._by_key[key].get(value, [])
+
+    def answer(self, case_id: str, turn: int, messages: Iterable[ChatMessage]) -> Reply:
+        """What was answered at a turn of a case's conversation. Raises NotRecorded, with both wordings where what is
+        asked is not what was asked."""
+        asked = _asked(messages)
+        transcript = self.find(case_id, asked[0] if asked else "")
+        assert transcript is not None
+        # A case may begin in the middle of the conversation, with what was said before as its first messages.
+        number = max(turn, len(asked))
+        turns = transcript.turns
+        where = f"conversation `{transcript.id}` of {self._name}"
+        if number > len(turns) or not turns[number - 1].has_reply:
+            answered = sum(one.has_reply for one in turns)
+            replies = "1 reply" if answered == 1 else f"{answered} replies"
+            raise NotRecorded(f"{where} has {replies}, and this is turn {number}: a recording cannot say more")
+        if not self._any_prompt:
+            for one, words in zip(turns[max(0, number - len(asked)) : number], asked[-number:], strict=False):
+                _refuse_other_words(where, one, words)
+        return turns[number - 1].reply()
+
+    def _only(self, found: Sequence[Transcript], case_id: str) -> Transcript:
+        if len(found) == 1:
+            return found[0]
+        key = "the first words" if self._match == "prompt" else f"the {self._match or 'id or title'}"
+        if found:
+            places = ", ".join(f"`{one.id}` in {one.source}" for one in found[:_MOST_LISTED])
+            raise NotRecorded(f"{len(found)} conversations of {self._name} have {key} of case `{case_id}`: {places}")
+        names = [_KEYS[self._match or "id"](one) for one in self._transcripts]
+        listed = ", ".join(f"`{name[:60]}`" for name in names[:_MOST_LISTED])
+        more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+        raise NotRecorded(
+            f"no conversation of {self._name} has {key} of case `{case_id}`{did_you_mean(case_id, names)}",
+            f"There are {listed}{more}. Give the case one of these ids, or set `match: prompt` to go by what is asked.",
+        )
+
+
+_KEYS: dict[str, Callable[[Transcript], str]] = {
+    "id": lambda one: one.id,
+    "title": lambda one: one.title,
+    "file": lambda one: one.source.replace("\\", "/").rpartition("/")[2].partition(".")[0],
+    "prompt": lambda one: one.turns[0].prompt.strip() if one.turns else "",
+}
+
+
+def _asked(messages: Iterable[ChatMessage]) -> list[str]:
+    """What the user says in a conversation, in order. Messages that follow each other are one."""
+    groups: list[list[ChatMessage]] = []
+    speaks = False
+    for message in messages:
+        if message.role == "user":
+            if not speaks:
+                groups.append([])
+            groups[-1].append(message)
+        if message.role != "system":
+            speaks = message.role == "user"
+    return [joined(group) for group in groups]
+
+
+def _refuse_other_words(where: str, turn: Turn, words: str) -> None:
+    if turn.prompt.strip() != words.strip():
+        raise NotRecorded(
+            f"{where} was asked something else at turn {turn.number}: now {_shown(words)}, then {_shown(turn.prompt)}",
+            "A recording answers its own questions only; `prompts: any` takes its answers whatever is asked.",
+        )
+
+
+def _shown(words: str) -> str:
+    text = words.strip()
+    return json.dumps(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}...", ensure_ascii=False)

@@ -1,0 +1,153 @@
+"""Conversations that already happened, in one form for every format that they were written in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from msgspec import Struct
+
+from rejoinder.model import NO_USAGE, ChatMessage, Reply, Usage
+from rejoinder.model.messages import trim
+
+Value = TypeVar("Value")
+
+
+class Unknown(Struct, frozen=True):
+    """Events of one type that a reader does not understand. They are kept, and said."""
+
+    type: str
+    raw: tuple[str, ...]
+    """Each as JSON text."""
+
+    @property
+    def count(self) -> int:
+        return len(self.raw)
+
+
+class Said(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One message, with what the recording tells beside it. Tool calls carry their results."""
+
+    message: ChatMessage
+    at: float | None = None
+    """When it was recorded, in seconds since 1970."""
+    usage: Usage | None = None
+    cost: float | None = None
+    """In US dollars."""
+    latency_s: float | None = None
+    model: str | None = None
+    finish_reason: str | None = None
+    thinking: str | None = None
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """What the user said, and all that was said until the user spoke again."""
+
+    number: int
+    asked: tuple[Said, ...]
+    replies: tuple[Said, ...]
+
+    @property
+    def prompt(self) -> str:
+        return joined(one.message for one in self.asked)
+
+    @property
+    def text(self) -> str:
+        """The last words of the reply. What an assistant says between its tool calls is no reply yet."""
+        texts = (one.message.content for one in reversed(self.replies) if one.message.role == "assistant")
+        return next((text for text in texts if text.strip()), "")
+
+    @property
+    def has_reply(self) -> bool:
+        return any(one.message.role == "assistant" and is_visible(one) for one in self.replies)
+
+    def reply(self) -> Reply:
+        """The replies of the turn as one, as the target of a suite gives it."""
+        own = [one for one in self.replies if one.message.role == "assistant"]
+        usages = [one.usage for one in own if one.usage is not None]
+        costs = [one.cost for one in own if one.cost is not None]
+        thoughts = "\n\n".join(one.thinking for one in own if one.thinking)
+        return Reply(
+            text=self.text,
+            usage=sum(usages, NO_USAGE).possible(),
+            cost=sum(costs) if costs else None,
+            latency_s=self._latency_s(own),
+            model=_last(one.model for one in own),
+            finish_reason=_last(one.finish_reason for one in own),
+            tool_calls=tuple(call for one in own for call in one.message.tool_calls),
+            thinking=thoughts or None,
+        )
+
+    def _latency_s(self, own: list[Said]) -> float:
+        """As the recording tells it, else the time from the question to the end of the answer."""
+        told = [one.latency_s for one in own if one.latency_s is not None]
+        if told:
+            return sum(told)
+        asked, answered = _last(one.at for one in self.asked), _last(one.at for one in own)
+        return 0.0 if asked is None or answered is None else max(0.0, round(answered - asked, 6))
+
+
+class Transcript(Struct, frozen=True, kw_only=True):
+    """One conversation."""
+
+    id: str
+    format: str
+    source: str = ""
+    """The file that it was read from, as it was named."""
+    title: str = ""
+    model: str | None = None
+    messages: tuple[Said, ...] = ()
+    tags: tuple[str, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
+    aside: tuple[tuple[str, int], ...] = ()
+    """Events that are known and no part of the conversation: their types, each with its count."""
+    notes: tuple[str, ...] = ()
+    """What was left out of the recording on purpose, in words."""
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        return tuple(_turns(self.messages))
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The names of the tools that were called, each once."""
+        return tuple(dict.fromkeys(call.name for one in self.messages for call in one.message.tool_calls))
+
+    @property
+    def started_at(self) -> float | None:
+        return next((one.at for one in self.messages if one.at is not None), None)
+
+
+def joined(messages: Iterable[ChatMessage]) -> str:
+    """Messages that follow each other as one text, as they are compared."""
+    return "\n\n".join(trim(message.content) for message in messages)
+
+
+def _last(values: Iterable[Value | None]) -> Value | None:
+    found = [value for value in values if value is not None]
+    return found[-1] if found else None
+
+
+def _turns(messages: Iterable[Said]) -> Iterator[Turn]:
+    """What is said before the user's first word (instructions, a greeting) is no turn. Nor is an answer that says
+    nothing and does nothing: the user's next words go on from the last ones."""
+    asked: list[Said] = []
+    replies: list[Said] = []
+    number = 0
+    for one in messages:
+        if one.message.role == "user":
+            if asked and any(map(is_visible, replies)):
+                number += 1
+                yield Turn(number=number, asked=tuple(asked), replies=tuple(replies))
+                asked, replies = [], []
+            replies = replies if asked else []
+            asked.append(one)
+        elif one.message.role != "system":
+            replies.append(one)
+    if asked:
+        yield Turn(number=number + 1, asked=tuple(asked), replies=tuple(replies))
+
+
+def is_visible(said: Said) -> bool:
+    """Does a message say or do anything?"""
+    return bool(said.message.content.strip() or said.message.tool_calls)

@@ -1,0 +1,195 @@
+"""`--anonymise`: what tells who people are is replaced, everywhere in the same way, and never written."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rejoinder.transcripts import read_bytes
+from rejoinder.transcripts.anonymise import Anonymiser, anonymise
+from rejoinder.transcripts.cases import Chosen, choose, write_suite
+from tests.kit import Project, Raw, bounded
+
+FOUND = {
+    "email": ["ann.lindqvist@northwind.se", "O'Brien+x@mail.corp.co.uk"],
+    "host": ["db.northwind.se"],
+    "ip": ["10.20.30.40", "2001:db8::ff00:42:8329"],
+    "phone": ["+46 (0)8 123 456 78", "030-1234-5678"],
+    "card": ["4111 1111 1111 1111", "5500-0000-0000-0004"],
+    "iban": ["DE89 3704 0044 0532 0130 00", "GB82WEST12345698765432"],
+    "key": ["sk-abcdefghijklmnop123456", "ghp_0123456789abcdefghij", "AKIAIOSFODNN7EXAMPLE", "hunter2hunter2"],
+    "number": ["123456789"],
+    "uuid": ["0b7e3f5c-1b1a-4c8e-9d5e-2f6f7a8b9c0d"],
+    "user": ["alindqvist"],
+    "name": ["Lindqvist", "Zoë", "Weiß"],
+}
+AROUND = {
+    "host": "see https://{}/x",
+    "key": "the password: {} ",
+    "user": "in /home/{}/notes",
+    "name": "my name is {}.",
+}
+CASES = [(kind, text) for kind, texts in FOUND.items() for text in texts]
+
+
+def talk(*texts: str, arguments: Any = None) -> bytes:
+    spoken: list[Raw] = []
+    for text in texts:
+        spoken += [{"role": "user", "content": text}, {"role": "assistant", "content": f"You said: {text}"}]
+    if arguments is not None:
+        call = {"id": "c1", "function": {"name": "look", "arguments": json.dumps(arguments)}}
+        spoken[1:1] = [{"role": "assistant", "content": "", "tool_calls": [call]}]
+        spoken[2:2] = [{"role": "tool", "tool_call_id": "c1", "content": json.dumps({"again": arguments})}]
+    return json.dumps({"messages": spoken}).encode()
+
+
+def suite_of(data: bytes) -> str:
+    found, _ = anonymise(read_bytes(data, "talk.json"))
+    chosen = [Chosen(one, turn, one.id) for one in found if (turn := choose(one, None)) is not None]
+    return write_suite("x", chosen)
+
+
+def is_in(original: str, text: str, kind: str) -> bool:
+    """Is it there in any letters, or as JSON writes it? A name counts as a word of its own."""
+    forms = {original, json.dumps(original)[1:-1], original.upper(), original.casefold()}
+    if kind in ("name", "user"):
+        return any(re.search(rf"(?<!\w){re.escape(form)}(?!\w)", text, re.IGNORECASE) for form in forms)
+    return any(form.lower() in text.lower() for form in forms)
+
+
+@pytest.mark.parametrize(("kind", "text"), CASES)
+def test_each_kind_is_found_and_replaced(kind: str, text: str) -> None:
+    anonymiser = Anonymiser()
+    said = AROUND.get(kind, "It is {} here.").format(text)
+    anonymiser.look(said)
+    assert not is_in(text, anonymiser.replace(said), kind)
+    assert kind in {row.kind for row in anonymiser.replaced()}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The annual report is due on 2026-11-15 10:30:00.",
+        "See http://localhost:8000/x, 127.0.0.1 and https://example.org.",
+        "Version 1.2.3 of 2026 has 42 tests; error 404.",
+        "Dear team, this is fine. Hello there, call me later.",
+        "Add 12 apples and 1234 pears to a cart of 3 items.",
+        "print(range(10)); a::b; std::vector",
+    ],
+)
+def test_other_words_stay(text: str) -> None:
+    anonymiser = Anonymiser()
+    anonymiser.look(text)
+    assert anonymiser.replace(text) == text
+
+
+def test_the_same_text_has_the_same_stand_in_in_all_conversations() -> None:
+    first = read_bytes(talk("My name is Lindqvist, mail me at ann@northwind.se."), "a.json")
+    second = read_bytes(talk("LINDQVIST wrote from ANN@northwind.se, says Dr. Okafor."), "b.json")
+    found, anonymiser = anonymise([*first, *second])
+    texts = [one.turns[0].prompt for one in found]
+    assert texts == [
+        "My name is Person-2, mail me at person-1@example.org.",
+        "Person-2 wrote from person-1@example.org, says Dr. Person-3.",
+    ]
+    rows = {(row.kind, row.count) for row in anonymiser.replaced()}
+    assert ("email", 6) in rows  # twice in each turn, and in each title
+
+
+def test_people_who_write_their_name_once_are_replaced_everywhere() -> None:
+    text = suite_of(
+        talk("Hello, my name is Lindqvist.", "Is the order of lindqvist late?", arguments={"who": "LINDQVIST"})
+    )
+    assert not is_in("Lindqvist", text, "name")
+
+
+def test_the_list_and_the_file_hold_no_original(project: Project) -> None:
+    secrets = [text for kind, text in CASES if kind not in ("name", "user")]
+    said = "\n".join(["my name is Lindqvist", *(AROUND.get(kind, "{}").format(text) for kind, text in CASES)])
+    project.write("talk.json", talk(said, arguments={"text": said, "deep": [{"x": said}]}))
+    result = project.invoke(
+        "import", "transcript", "talk.json", "--anonymise", "--out", "bad.yaml", "--list", "list.txt"
+    )
+    assert result.exit_code == 0, result.output
+    for name in ("bad.yaml", "list.txt"):
+        text = Path(name).read_text()
+        assert [one for one in secrets if is_in(one, text, "")] == []
+        assert not is_in("Lindqvist", text, "name")
+    assert "read the suite before you share it" in result.stderr
+    assert re.search(r"^email +\d+ x  person-1@example.org$", Path("list.txt").read_text(), re.MULTILINE)
+    assert project.validate("bad.yaml")["files"][0]["errors"] == []
+    assert "transcript" not in Path("bad.yaml").read_text().partition("evals:")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("hello, my name is ines", "hello, my name is Person-1"),
+        ("my name is not on the list", "my name is not on the list"),
+        ("This is Ines speaking.", "This is Person-1 speaking."),
+        ("This is Python code.", "This is Python code."),
+        (
+            "name: Build\nfrom: Ines Okafor\nTook 0.12345678 s",
+            "name: Build\nfrom: Person-1 Person-2\nTook 0.12345678 s",
+        ),
+        ("Many thanks,\nInes", "Many thanks,\nPerson-1"),
+        ("Ines Okafor <io@corp.se> wrote", "Person-1 Person-2 <person-1@example.org> wrote"),
+    ],
+)
+def test_names_are_found_by_the_words_around_them(text: str, left: str) -> None:
+    anonymiser = Anonymiser()
+    anonymiser.look(text)
+    assert anonymiser.replace(text) == left
+
+
+def test_events_that_are_not_known_are_said_with_stand_ins_too(project: Project) -> None:
+    event = b'{"type": "brand.new", "who": "ines@corp.se"}\n'
+    project.write("pi.jsonl", (Path(__file__).parent / "samples/pi.jsonl").read_bytes() + event)
+    result = project.invoke("import", "transcript", "pi.jsonl", "--anonymise")
+    assert "not understood: 1 event of type `brand.new`" in result.stderr
+    assert "ines" not in result.output
+
+
+def test_a_stand_in_never_holds_what_it_replaces() -> None:
+    anonymiser = Anonymiser()
+    text = "my name is Ann. Mail 0000000@example.se or person-1@corp.se. Call me Key."
+    anonymiser.look(text)
+    changed = anonymiser.replace(text)
+    for original in ("Ann", "0000000@example.se", "person-1@corp.se", "Key"):
+        assert not is_in(original, changed, "name")
+
+
+def test_long_texts_are_looked_through_in_bounded_time() -> None:
+    for text in ("A" * 50_000, "a@" * 20_000, "eyJ-" * 5_000, "1 " * 20_000, "Best,\n" * 5_000, "A-" * 20_000):
+        anonymiser = Anonymiser()
+        anonymiser.look(text)
+        anonymiser.replace(text)
+
+
+NAMES = st.sampled_from(["Lindqvist", "Okafor", "Zoë", "Weiß", "Ng-Baker", "İlker", "Ōtsuka"])
+LETTERS = st.sampled_from([str, str.upper, str.lower, str.title, str.swapcase])
+HOSTS = st.from_regex(r"\A[a-z]{3,8}\.(se|corp|io)\Z")
+LOCALS = st.from_regex(r"\A[a-z]{3,8}([._-][a-z]{3,8})?\d{0,2}\Z")
+FILLING = st.text(alphabet='abc \n\t"\\{}:,é', max_size=12)
+
+
+@bounded(80)
+@given(NAMES, LOCALS, HOSTS, st.integers(10**7, 10**15), LETTERS, st.lists(FILLING, min_size=6, max_size=6))
+def test_no_original_is_written_in_any_letters_or_inside_arguments(
+    name: str, local: str, host: str, number: int, letters: Any, filling: list[str]
+) -> None:
+    email = f"{local}@{host}"
+    told = f"My name is {name}. Write to {email} at https://{host}/x about {number}."
+    later = " ".join([filling[0], letters(name), filling[1], letters(email), filling[2], f"<{number}>", filling[3]])
+    data = talk(told, later, arguments={"q": later, filling[4]: [later, {"n": number, "d": json.dumps({"in": later})}]})
+    text = suite_of(data)
+    assert email.lower() not in text.lower()
+    assert host.lower() not in text.lower()
+    assert str(number) not in text
+    assert not is_in(name, text, "name")

@@ -1,0 +1,375 @@
+"""Transcripts of other programs are read: every format, branches, what is not understood, and files that are broken."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rejoinder.errors import UsageError
+from rejoinder.model import Usage
+from rejoinder.transcripts import FORMATS, Transcript, read_bytes, read_transcripts
+from rejoinder.transcripts import files as transcript_files
+from tests.kit import Raw, bounded
+
+SAMPLES = Path(__file__).parent / "samples"
+EXPECTED = {
+    "agentv.jsonl": ("agentv", {"rain": 1, "hello": 1}, ["forecast"]),
+    "anthropic.json": ("anthropic", {"anthropic-1": 2}, ["forecast"]),
+    "atif.json": ("atif", {"session-7": 1}, ["forecast"]),
+    "claude.jsonl": ("claude", {"11111111-2222-4333-8444-555555555555": 3}, ["Bash"]),
+    "codex.jsonl": ("codex", {"01a1e01f-0cd6-7822-936b-2987b5617f0b": 2}, []),
+    "codex_tool.jsonl": ("codex", {"01a1e01f-162c-7790-a713-81d2a8cbefe2": 1}, ["exec_command"]),
+    "copilot.jsonl": ("copilot", {"71b350a0-2d04-42b7-8a64-fcd0f8b09709": 1}, ["bash"]),
+    "gemini.jsonl": ("gemini", {"fe8f4419-9a9d-49af-b561-c152c08b90c6": 4}, ["run_shell_command", "mcp_fake_fake_add"]),
+    "openai.jsonl": ("openai", {"weather": 2, "openai-2": 1}, ["forecast"]),
+    "opencode.json": ("opencode", {"ses_e1fdf3fd7ffejblDRLsBi9JF2i": 2}, []),
+    "openinference.jsonl": ("openinference", {"talk-2": 1}, ["forecast"]),
+    "otel.json": ("otel", {"talk-1": 2}, ["forecast"]),
+    "pi.jsonl": ("pi", {"01a1e02a-9418-7fd5-82cb-89e85956ff89": 2}, []),
+}
+"""Of each sample: its format, its conversations with their turns, and the tools that were called."""
+
+
+def sample(name: str) -> list[Transcript]:
+    return read_transcripts([SAMPLES / name])
+
+
+def lines(*values: Any) -> bytes:
+    return b"".join(json.dumps(value).encode() + b"\n" for value in values)
+
+
+def only(data: bytes) -> Transcript:
+    [found] = read_bytes(data, "talk.jsonl")
+    return found
+
+
+def words(transcript: Transcript) -> list[tuple[str, str]]:
+    return [(turn.prompt, turn.text) for turn in transcript.turns]
+
+
+def test_there_is_a_sample_of_every_format() -> None:
+    assert {path.name for path in SAMPLES.iterdir()} == set(EXPECTED)
+    assert {format for format, _, _ in EXPECTED.values()} == set(FORMATS)
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_a_sample_is_read_and_its_format_found(name: str) -> None:
+    format, turns, tools = EXPECTED[name]
+    found = sample(name)
+    assert {one.format for one in found} == {format}
+    assert {one.id: len(one.turns) for one in found} == turns
+    assert list(found[0].tools) == tools
+    assert [one.unknown for one in found] == [()] * len(found)
+    for one in found:
+        for turn in one.turns:
+            assert turn.prompt and turn.text
+            assert all(call.status in ("completed", "failed") and call.result for call in turn.reply().tool_calls)
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_no_other_format_takes_a_sample(name: str) -> None:
+    document = transcript_files.parse((SAMPLES / name).read_bytes(), name)
+    assert [row.name for row in FORMATS.values() if row.looks_like(document)] == [EXPECTED[name][0]]
+
+
+def test_figures_of_replies_are_those_of_the_recording() -> None:
+    first = sample("claude.jsonl")[0].turns[0].reply()
+    assert first.usage == Usage(300, 14, cached_tokens=60, cache_write_tokens=40)
+    assert first.cost == pytest.approx(0.000978)
+    assert (first.model, first.finish_reason) == ("claude-sonnet-4-5", "stop")
+    assert sample("codex_tool.jsonl")[0].turns[0].reply().usage == Usage(300, 14, reasoning_tokens=4, cached_tokens=60)
+    assert sample("codex_tool.jsonl")[0].turns[0].reply().latency_s == 0.198
+    assert sample("agentv.jsonl")[0].turns[0].reply().usage == Usage(120, 9, cached_tokens=30)
+    assert sample("atif.json")[0].turns[0].reply().cost == pytest.approx(0.003)
+    assert sample("otel.json")[0].turns[0].reply().latency_s == 3.0
+    assert sample("opencode.json")[0].turns[1].reply().cost == 0.000134
+    assert sample("openai.jsonl")[0].turns[1].reply().usage == Usage(41, 5, cached_tokens=20)
+    assert sample("anthropic.json")[0].turns[1].reply().usage == Usage(45, 4, cached_tokens=10, cache_write_tokens=5)
+    assert sample("anthropic.json")[0].turns[0].reply().tool_calls[0].status == "failed"
+
+
+def test_a_folder_is_all_its_files_and_equal_ids_get_numbers(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "b/c.jsonl"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes((SAMPLES / "pi.jsonl").read_bytes())
+    (tmp_path / "notes.txt").write_text("no transcript")
+    first, second = read_transcripts([tmp_path])
+    assert second.id == f"{first.id}-2"
+    assert second.source == str(tmp_path / "b/c.jsonl")
+
+
+# Branches and events
+
+
+def spoken(id: str, parent: str | None, role: str, content: Any, **more: Any) -> Raw:
+    message = {"role": role, "content": content, **more.pop("message", {})}
+    return {"type": role, "uuid": id, "parentUuid": parent, "sessionId": "s", "message": message, **more}
+
+
+def test_claude_reads_the_branch_of_the_last_message() -> None:
+    found = only(
+        lines(
+            spoken("1", None, "user", "Ask."),
+            spoken("2", "1", "assistant", [{"type": "text", "text": "Wrong."}]),
+            spoken("3", "2", "user", "No."),
+            spoken("4", "1", "assistant", [{"type": "text", "text": "Right."}]),
+            spoken("5", "4", "user", "Thanks."),
+            spoken("6", "1", "user", "What a helper was told.", isSidechain=True),
+            spoken("7", "5", "assistant", "Welcome."),
+        )
+    )
+    assert words(found) == [("Ask.", "Right."), ("Thanks.", "Welcome.")]
+    assert [note.split(" are")[0] for note in found.notes] == [
+        "1 messages of sub-agents (sidechains)",
+        "2 messages of other branches",
+    ]
+
+
+def test_claude_counts_a_message_of_several_lines_once_and_finds_results_beside_the_branch() -> None:
+    def part(id: str, parent: str, block: Raw) -> Raw:
+        usage = {"input_tokens": 10, "output_tokens": 5}
+        return spoken(id, parent, "assistant", [block], message={"id": "m", "usage": usage})
+
+    def result(id: str, parent: str, call: str) -> Raw:
+        return spoken(id, parent, "user", [{"type": "tool_result", "tool_use_id": call, "content": f"of {call}"}])
+
+    denied = {**result("r2", "c2", "b"), "permissionDecision": {"decision": "reject"}}
+    found = only(
+        lines(
+            spoken("q", None, "user", "Ask."),
+            part("c1", "q", {"type": "tool_use", "id": "a", "name": "look", "input": {}}),
+            part("c2", "c1", {"type": "tool_use", "id": "b", "name": "look", "input": {}}),
+            result("r1", "c1", "a"),
+            denied,
+            spoken("e", "r2", "assistant", "Done."),
+        )
+    )
+    reply = found.turns[0].reply()
+    assert reply.usage == Usage(10, 5)
+    assert [(call.result, call.status) for call in reply.tool_calls] == [("of a", "completed"), ("of b", "denied")]
+
+
+def test_claude_reads_many_sessions_of_one_file_in_bounded_time() -> None:
+    def session(number: int) -> list[Raw]:
+        asked = {**spoken(f"{number}a", None, "user", f"Ask {number}."), "sessionId": f"s{number}"}
+        answered = {**spoken(f"{number}b", f"{number}a", "assistant", "Answer."), "sessionId": f"s{number}"}
+        return [asked, answered]
+
+    title = {"type": "summary", "summary": "About asking", "leafUuid": "0b"}
+    found = read_bytes(lines(title, *(line for number in range(3000) for line in session(number))), "talk.jsonl")
+    assert [one.id for one in found[:2]] == ["s0", "s1"]
+    assert len(found) == 3000
+    assert (found[0].title, found[-1].title) == ("Ask 0.", "About asking")
+
+
+def test_codex_without_records_takes_tokens_from_its_totals() -> None:
+    values = [json.loads(line) for line in (SAMPLES / "codex.jsonl").read_text().splitlines()]
+    found = only(lines(*(value for value in values if value["type"] != "token_usage_record")))
+    assert [turn.reply().usage for turn in found.turns] == [Usage(150, 7, reasoning_tokens=2, cached_tokens=30)] * 2
+
+
+def test_codex_takes_no_words_of_the_program_for_the_user() -> None:
+    def item(role: str, text: str) -> Raw:
+        content = [{"type": "input_text", "text": text}]
+        return {"type": "response_item", "payload": {"type": "message", "role": role, "content": content}}
+
+    found = only(
+        lines(
+            item("user", "<environment_context>\n  <cwd>/srv</cwd>\n</environment_context>"),
+            item("user", "Ask."),
+            item("assistant", "Answer."),
+            {"type": "event_msg", "payload": {"type": "agent_message", "message": "Answer."}},
+        )
+    )
+    assert words(found) == [("Ask.", "Answer.")]
+
+
+def test_pi_reads_the_branch_of_the_last_message() -> None:
+    def entry(id: str, parent: str | None, role: str, text: str) -> Raw:
+        message = {"role": role, "content": [{"type": "text", "text": text}]}
+        return {"type": "message", "id": id, "parentId": parent, "message": message}
+
+    head = {"type": "session", "id": "s"}
+    found = only(
+        lines(
+            head,
+            entry("1", None, "user", "Ask."),
+            entry("2", "1", "assistant", "Wrong."),
+            entry("3", "1", "assistant", "Right."),
+        )
+    )
+    assert words(found) == [("Ask.", "Right.")]
+    assert found.notes[0].startswith("1 messages of other branches are left out")
+
+
+def test_gemini_plays_its_log() -> None:
+    def message(id: str, kind: str, text: str, **more: Any) -> Raw:
+        return {"id": id, "type": kind, "content": [{"text": text}], **more}
+
+    call = {
+        "id": "c",
+        "name": "look",
+        "args": {},
+        "status": "error",
+        "result": [{"functionResponse": {"response": {}}}],
+    }
+    found = only(
+        lines(
+            {"sessionId": "s", "projectHash": "p", "startTime": "2026-11-15T10:00:00Z"},
+            message("1", "user", "Ask."),
+            message("2", "gemini", "Half an answer"),
+            message("2", "gemini", "Half an answer, and the rest.", toolCalls=[call]),
+            message("3", "user", "Taken back."),
+            {"$rewindTo": "3"},
+            {"$set": {"summary": "About asking"}},
+        )
+    )
+    assert words(found) == [("Ask.", "Half an answer, and the rest.")]
+    assert found.turns[0].reply().tool_calls[0].status == "failed"
+    assert found.title == "About asking"
+
+
+def test_spans_of_several_conversations_are_told_apart() -> None:
+    document = json.loads((SAMPLES / "otel.json").read_text())
+    spans = document["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    other = json.loads(json.dumps(spans[0]).replace("talk-1", "talk-9").replace("b" * 32, "d" * 32))
+    spans.append(other)
+    found = read_bytes(json.dumps(document).encode(), "spans.json")
+    assert [(one.id, len(one.turns)) for one in found] == [("talk-1", 2), ("talk-9", 2)]
+
+
+@pytest.mark.parametrize("name", ["claude.jsonl", "codex.jsonl", "copilot.jsonl", "pi.jsonl"])
+def test_events_that_are_not_known_are_kept_and_said(name: str) -> None:
+    event = {"type": "brand.new", "sessionId": "11111111-2222-4333-8444-555555555555", "data": {"x": 1}, "payload": {}}
+    data = (SAMPLES / name).read_bytes() + lines(event, event)
+    [unknown] = read_bytes(data, name)[0].unknown
+    assert (unknown.type, unknown.count) == ("brand.new", 2)
+    assert json.loads(unknown.raw[0]) == event
+
+
+# Broken files
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "talk.jsonl is empty"),
+        (b"\xff\xfe{}", "talk.jsonl:1: this is not UTF-8 text"),
+        (b"hello", "talk.jsonl:1: this is no JSON"),
+        (b"42", "talk.jsonl holds a number, and no conversation"),
+        (b'{"a": 1}\n{"b": \n{"c": 2}\n', "talk.jsonl:2: this is no JSON"),
+        (
+            b'{"a": 1, "b": 2}',
+            "talk.jsonl is in no known format of transcripts: it holds a mapping with the keys `a`, `b`",
+        ),
+        (b'[{"x": 1}]', "it holds a list of mappings with the keys `x`"),
+        (b'{"messages": [{"role": "assistant", "content": "x"}]}', "there is no word of a user in it"),
+        (b"[" * 150 + b"]" * 150, "nested more than 100 deep"),
+        (b"[" * 100_000, "nested more than 100 deep"),
+    ],
+)
+def test_what_cannot_be_read_is_named_with_its_place(data: bytes, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_bytes(data, "talk.jsonl")
+    assert said in caught.value.message
+
+
+def test_a_file_that_two_formats_fit_asks_which() -> None:
+    data = (SAMPLES / "otel.json").read_text().replace("gen_ai.agent.name", "openinference.span.kind")
+    with pytest.raises(UsageError, match=r"could be `otel` .* and `openinference`"):
+        read_bytes(data.encode(), "spans.json")
+    assert read_bytes(data.encode(), "spans.json", "otel")
+
+
+def test_a_format_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(UsageError, match="there is no format `codx` of transcripts; did you mean `codex`"):
+        read_transcripts([SAMPLES / "codex.jsonl"], "codx")
+
+
+def test_half_a_line_at_the_end_is_kept_and_said() -> None:
+    [found] = read_bytes((SAMPLES / "pi.jsonl").read_bytes() + b'{"type": "mess', "pi.jsonl")
+    assert [(one.type, one.raw) for one in found.unknown] == [("half a line at the end", ('{"type": "mess',))]
+
+
+def test_sizes_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(transcript_files, "LONGEST_LINE", 1000)
+    with pytest.raises(UsageError, match=r"talk.jsonl:2: this line has [\d,]+ bytes, and at most 1,000 are read"):
+        read_bytes(lines({"a": 1}, {"b": "x" * 2000}, {"c": 1}), "talk.jsonl")
+    monkeypatch.setattr("rejoinder.transcripts.draft.MOST_MESSAGES", 2)
+    with pytest.raises(UsageError, match="has more than 2 messages"):
+        sample("otel.json")
+    monkeypatch.setattr(transcript_files, "MOST_BYTES", 10)
+    (tmp_path / "talk.json").write_text("x" * 20)
+    with pytest.raises(UsageError, match="has 20 bytes, and at most 10 are read"):
+        read_transcripts([tmp_path / "talk.json"])
+
+
+def test_files_that_are_not_there_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no file"):
+        read_transcripts([tmp_path / "nothing.json"])
+    with pytest.raises(UsageError, match="has no file that ends with"):
+        read_transcripts([tmp_path])
+
+
+def readable(data: bytes, format: str | None = None) -> None:
+    """Reads bytes, or says why not. What was read can be gone through."""
+    try:
+        found = read_bytes(data, "talk", format)
+    except UsageError as error:
+        assert error.message.startswith("talk")
+        return
+    for one in found:
+        for turn in one.turns:
+            turn.reply()
+            assert turn.prompt is not None
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@bounded(100)
+@given(st.binary(max_size=200) | json_values.map(lambda value: json.dumps(value).encode()))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    readable(data)
+
+
+ENTRIES = {name: transcript_files.parse((SAMPLES / name).read_bytes(), name).values for name in EXPECTED}
+
+
+@bounded(250)
+@given(st.data())
+def test_real_files_with_changes_are_read_or_refused(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(ENTRIES)))
+    values = json.loads(json.dumps(ENTRIES[name]))
+    for _ in range(data.draw(st.integers(1, 4))):
+        _change(values, data)
+    format = EXPECTED[name][0]
+    readable(lines(*values), data.draw(st.sampled_from([None, format])))
+
+
+def _change(value: Any, data: st.DataObject) -> None:
+    """Put something else in one place of a value, or take the place away."""
+    holder: Any = value
+    while True:
+        keys = list(holder) if isinstance(holder, dict) else list(range(len(holder)))
+        if not keys:
+            return
+        key = data.draw(st.sampled_from(keys))
+        inner = holder[key]
+        if isinstance(inner, dict | list) and inner and data.draw(st.integers(0, 5)):
+            holder = inner
+            continue
+        if data.draw(st.booleans()):
+            holder[key] = data.draw(json_values)
+        else:
+            del holder[key]
+        return

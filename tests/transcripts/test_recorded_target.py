@@ -1,0 +1,138 @@
+"""`provider: transcript`: recorded conversations are graded as they were had, and answer nothing else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit import Project, Raw, by_case, codes, follow, run, statuses
+from tests.transcripts.test_reading import SAMPLES, sample
+
+
+def recorded(project: Project, name: str, **more: Any) -> Raw:
+    shutil.copy(SAMPLES / name, project.folder / name)
+    return {"name": "recorded", "provider": "transcript", "file": name, **more}
+
+
+def suite(target: Raw, *cases: Raw) -> Raw:
+    return {"targets": [target], "evals": list(cases)}
+
+
+def turn(prompt: str, *checks: Raw) -> Raw:
+    return {"prompt": prompt, "checks": list(checks)}
+
+
+def test_a_recorded_conversation_is_graded_turn_by_turn(project: Project) -> None:
+    turns = [
+        turn("Write it down, please.", {"contains": "done"}, {"tool_calls": ["Bash"]}),
+        turn("And 3 * 5?", {"contains": "15"}),
+        turn("And 3 * 6?", {"contains": "19"}),
+    ]
+    [result] = run(project, suite(recorded(project, "claude.jsonl"), {"id": "talk", "turns": turns}), code=1)["results"]
+    assert [one["passed"] for one in result["turns"]] == [True, True, False]
+    first = result["turns"][0]
+    assert first["model"] == "claude-sonnet-4-5"
+    assert (first["usage"]["input_tokens"], first["cost"]) == (300, pytest.approx(0.000978))
+    assert first["duration_s"] == pytest.approx(0.674)
+    [call] = first["tool_calls"]
+    assert (call["name"], call["result"], call["status"]) == ("Bash", "done", "completed")
+
+
+def test_nothing_is_spent(project: Project) -> None:
+    case = {"id": "x", "prompt": "Write it down, please.", "checks": [{"contains": "done"}]}
+    document = run(project, suite(recorded(project, "claude.jsonl"), case), "--budget-usd", "0.00001", code=0)
+    assert document["summary"]["cost"] == pytest.approx(0.000978)
+    assert project.run_json("run", "evals.yaml", "--dry-run")["targets"]["recorded"]["most_usd"] == 0
+
+
+def test_the_case_is_found_by_id_title_file_or_words(project: Project) -> None:
+    shutil.copytree(SAMPLES, project.folder / "talks")
+    target = {"name": "recorded", "provider": "transcript", "file": "talks"}
+    rain = {"prompt": "Will it rain in Oslo?", "checks": [{"contains": "Yes"}]}
+    sums = {"prompt": '"What is 6 * 7?"', "checks": [{"contains": "42"}]}
+    for match, id in ((None, "talk-1"), ("id", "session-7"), (None, "Sums"), ("title", "Sums"), ("file", "atif")):
+        settings = {**target, "match": match} if match else target
+        assert statuses(run(project, suite(settings, {**(sums if id == "Sums" else rain), "id": id}))) == {id: "passed"}
+    words = {"id": "any", "prompt": "Say hello.", "checks": [{"contains": "Hello"}]}
+    [result] = run(project, suite({**target, "file": "talks/openai.jsonl", "match": "prompt"}, words))["results"]
+    assert result["status"] == "passed"
+    [result] = run(project, suite({**target, "match": "prompt"}, words), code=3)["results"]
+    assert "2 conversations of talks have the first words of case `any`" in result["error"]["message"]
+
+
+def test_other_words_are_an_error_that_shows_both(project: Project) -> None:
+    case = {"id": "x", "prompt": "Write nothing.", "checks": [{"contains": "done"}]}
+    target = recorded(project, "claude.jsonl")
+    [result] = run(project, suite(target, case), code=3)["results"]
+    assert result["error"]["type"] == "no-recording"
+    assert 'now "Write nothing.", then "Write it down, please."' in result["error"]["message"]
+    assert statuses(run(project, suite({**target, "prompts": "any"}, case))) == {"x": "passed"}
+
+
+def test_white_space_around_words_is_no_difference(project: Project) -> None:
+    case = {"id": "x", "prompt": "  Write it down, please.\n\n", "checks": [{"contains": "done"}]}
+    assert statuses(run(project, suite(recorded(project, "claude.jsonl"), case))) == {"x": "passed"}
+
+
+def test_follow_ups_go_on_while_the_recording_was_asked_the_same(project: Project) -> None:
+    same = follow("And 3 * 5?", {"contains": "15"})
+    other = follow("Are you sure?", {"contains": "15"})
+    target = recorded(project, "claude.jsonl")
+    cases = [
+        {"id": id, "prompt": "Write it down, please.", "checks": [{"contains": "nothing"}, one]}
+        for id, one in (("same", same), ("other", other))
+    ]
+    results = by_case(run(project, suite(target, *cases), code=3))
+    assert results["same"]["turns"][1]["passed"]
+    assert (results["other"]["status"], results["other"]["error"]["turn"]) == ("error", 2)
+
+
+def test_a_recording_that_is_shorter_than_the_case_is_an_error(project: Project) -> None:
+    turns = [turn("Write it down.", {"contains": "done"}), turn("And then?", {"contains": "x"})]
+    [result] = run(project, suite(recorded(project, "copilot.jsonl"), {"id": "x", "turns": turns}), code=3)["results"]
+    assert "has 1 reply, and this is turn 2: a recording cannot say more" in result["error"]["message"]
+
+
+def test_validation_finds_what_is_missing(project: Project) -> None:
+    case = {"id": "rain", "prompt": "Will it rain in Oslo?", "checks": [{"contains": "Yes"}]}
+    target = recorded(project, "agentv.jsonl")
+    assert project.warnings(suite(target, case)) == []
+    [warning] = project.warnings(suite(target, {**case, "id": "ran"}))
+    assert warning["code"] == "no-recording"
+    assert "has the id or title of case `ran`; did you mean `rain`?" in warning["message"]
+    assert codes(project.errors(suite({**target, "file": "nothing.jsonl"}, case))) == ["file-not-found"]
+    assert codes(project.errors(suite({**target, "format": "cobex"}, case))) == ["out-of-range"]
+    assert codes(project.errors(suite({"name": "recorded", "provider": "transcript"}, case))) == ["missing-field"]
+    project.write("odd.json", {"a": 1})
+    [warning] = project.warnings(suite({**target, "file": "odd.json"}, case))
+    assert warning["code"] == "unusable-target"
+    assert "in no known format" in warning["message"]
+
+
+def test_a_recording_that_can_be_read_passes_the_check_of_targets(project: Project) -> None:
+    case = {"id": "rain", "prompt": "Will it rain in Oslo?", "checks": [{"contains": "Yes"}]}
+    project.write("evals.yaml", suite(recorded(project, "agentv.jsonl"), case))
+    assert "recorded" in project.run("targets", "check")
+    assert "ready" in project.run("targets")
+
+
+def test_what_we_export_as_spans_reads_back(project: Project) -> None:
+    replies = [{"text": "Rome.", "output_tokens": 3}, "Paris."]
+    checks = [{"contains": "Paris"}, follow("Look again.", {"contains": "Paris"})]
+    content = {
+        "targets": [{"name": "demo", "provider": "scripted", "replies": replies}],
+        "evals": [{"id": "france", "prompt": "The capital of France?", "checks": checks}],
+    }
+    before = run(project, content, "--include", "messages", code=0)["results"][0]
+    project.run("export", "--to", "otlp", "--out", "spans.json")
+    target = {"name": "recorded", "provider": "transcript", "file": "spans.json"}
+    after = run(project, {**content, "targets": [target]}, code=0)["results"][0]
+    for one, other in zip(before["turns"], after["turns"], strict=True):
+        assert (one["prompt"], one["response"], one["passed"]) == (other["prompt"], other["response"], other["passed"])
+    assert len(sample("otel.json")) == 1
+    exported = json.loads(Path("spans.json").read_text())
+    assert len(exported["resourceSpans"][0]["scopeSpans"][0]["spans"]) == 3
