@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import structs
 
 from rejoinder import roles
@@ -18,6 +19,7 @@ from rejoinder.errors import MissingKey, RejoinderError, Severity, UsageError
 from rejoinder.model import AnyCheck, Case, Problem, Suite, Target, walk_case
 from rejoinder.model.checks import Code, Compare, Judged, PythonCheck, Semantic
 from rejoinder.model.providers import row_of
+from rejoinder.model.tools import McpTools, PythonTool, Tool
 from rejoinder.placeholders import words_without
 from rejoinder.providers import is_plugin
 from rejoinder.providers.settings import normalize_keys
@@ -30,10 +32,14 @@ from rejoinder.suite import (
     Source,
     is_known_provider,
     lacks_settings,
+    read_path,
     settings_with_environment,
     write_path,
 )
 from rejoinder.user_code import find_function, find_module, find_script
+
+if TYPE_CHECKING:
+    from rejoinder.transcripts.playing import Recordings
 
 _NEEDS_MORE = (Judged, Compare, Semantic, Code, PythonCheck)
 """Checks that need more than the reply: another target, or code."""
@@ -49,6 +55,10 @@ class Readiness:
         """The id of the first case that no target is named for."""
         self._seen: set[tuple[str, str | None, str | None]] = set()
         """The checks that were looked at, by place and by who is asked: the rows of a data set share the suite's."""
+        self._recordings: dict[str, Recordings | None] = {}
+        """Of targets that answer with recorded conversations."""
+        self._tools: set[tuple[bytes, str | None]] = set()
+        """The tools that were looked at, with who is offered them."""
 
     def review(self, built: Built, source: Source, suite: Suite) -> Iterator[Problem]:
         """What is missing for one case; its targets are kept for `review_targets`."""
@@ -61,7 +71,9 @@ class Readiness:
         checks = [check for check in walk_case(case) if self._is_new(check, case)]
         if case.target is not None and (checks or case.target not in self._asked):
             self._note_asked(case, suite)
+        yield from self._review_recording(case, suite, place)
         folders = (str(Path(suite.path).parent), suite.root)
+        yield from self._review_tools(case, suite, folders, place)
         for check in checks:
             yield from _review_code(check, folders, place)
             yield from _review_embeddings(check, case, suite, place)
@@ -79,6 +91,40 @@ class Readiness:
             if (place := _place_of(target, loaded)) is not None:
                 problems = _review_target(target, suite, loaded.environment, place, missing)
                 yield from (problem for problem in problems if not _is_explained(problem, loaded))
+
+    def _review_recording(self, case: Case, suite: Suite, place: CasePlace) -> Iterator[Problem]:
+        """Has a target with recorded conversations one for the case?"""
+        target = roles.find_target(suite, case.target) if case.target is not None else None
+        if target is None or not row_of(target.provider).recorded:
+            return
+        if target.name not in self._recordings:
+            self._recordings[target.name] = _open_recordings(target, suite)
+        recordings = self._recordings[target.name]
+        if recordings is None:
+            return  # which is said of the target
+        try:
+            recordings.find(case.id)
+        except RejoinderError as error:
+            yield place.problem("no-recording", case.at, _in_one_line(error), severity="warning")
+
+    def _review_tools(self, case: Case, suite: Suite, folders: tuple[str, ...], place: CasePlace) -> Iterator[Problem]:
+        """Is the code there that tools run, and can the target be offered them?"""
+        target = roles.find_target(suite, case.target) if case.target is not None else None
+        tools = case.tools + (target.tools if target is not None else ())
+        looked_at = msgspec.json.encode(tools), case.target
+        if not tools or looked_at in self._tools:
+            return
+        self._tools.add(looked_at)
+        at = _place_of_tools(case, place)
+        for tool in tools:
+            if (message := _find_code_of(tool, folders)) is not None:
+                yield place.problem("file-not-found", at, message)
+            for message in roles.find_idle_faults(tool):
+                yield place.problem("no-effect", at, message, severity="warning")
+        if (message := roles.find_two_tools(tools)) is not None:
+            yield place.problem("duplicate-id", at, message)
+        elif target is not None and (error := roles.find_tools_fault(case, target)) is not None:
+            yield place.problem("unusable-tools", at, _in_one_line(error), severity="warning")
 
     def _is_new(self, check: AnyCheck, case: Case) -> bool:
         if not isinstance(check, _NEEDS_MORE) and not check.in_workspace:
@@ -153,8 +199,31 @@ def _review_target(
         message = _find_own_code(target.provider, normalize_keys(settings), folders)
         if message is not None:
             yield source.problem("file-not-found", at, message)
+    elif row_of(target.provider).recorded and (message := _find_recording(target.name, settings, folders)) is not None:
+        yield source.problem("file-not-found", at, message)
     elif not is_plugin(target.provider):  # a package's provider is code that would be run
         yield from _open(structs.replace(target, settings=settings), folders, environment, place, missing)
+
+
+def _find_recording(name: str, settings: dict[str, Any], folders: tuple[str, ...]) -> str | None:
+    """Why a target cannot answer from its file, where there is none."""
+    from rejoinder.providers.transcript import find_recording
+
+    if find_recording(str(settings["file"]), folders) is not None:
+        return None
+    return f"there is no file `{settings['file']}`, which target `{name}` answers from"
+
+
+def _open_recordings(target: Target, suite: Suite) -> Recordings | None:
+    """None where they cannot be read."""
+    from rejoinder.providers.transcript import open_recordings
+
+    if lacks_settings(target):
+        return None
+    try:
+        return open_recordings(target.name, target.settings, (str(Path(suite.path).parent), suite.root))
+    except RejoinderError:
+        return None
 
 
 def _find_own_code(provider: str, settings: dict[str, Any], folders: tuple[str, ...]) -> str | None:
@@ -178,6 +247,20 @@ def _open(
         yield source.problem("missing-environment", at, _in_one_line(error), severity=missing)
     except RejoinderError as error:
         yield source.problem("unusable-target", at, _in_one_line(error), severity="warning")
+
+
+def _place_of_tools(case: Case, place: CasePlace) -> str:
+    """Where tools are declared: in the case, or else in the suite."""
+    own = f"{case.at}.tools"
+    return own if isinstance(place.source, Source) and place.source.document.has(read_path(own)) else "tools"
+
+
+def _find_code_of(tool: Tool, folders: tuple[str, ...]) -> str | None:
+    if isinstance(tool, PythonTool):
+        return find_function(tool.call, folders)
+    if isinstance(tool, McpTools) and tool.command and "{{" not in tool.command:
+        return find_script((tool.command, *tool.args), None, folders)
+    return None
 
 
 def _review_code(check: AnyCheck, folders: tuple[str, ...], place: CasePlace) -> Iterator[Problem]:

@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 from rejoinder.errors import UsageError
 from rejoinder.model import Case, Check, Compare, Judged, Semantic, Suite, Target, for_target, kind_of, walk_case
 from rejoinder.model.providers import list_providers, row_of
+from rejoinder.model.tools import McpTools, Tool, allows
 from rejoinder.providers import info_of, wordllama
 from rejoinder.providers.settings import normalize_keys
 from rejoinder.spelling import list_words
@@ -43,6 +44,40 @@ def pair_of(suite: Suite, case: Case, target_name: str | None) -> Pair:
     if judge is None:
         raise UsageError(f"there is no target `{judge_name}` to judge the replies of `{target.name}`")
     return Pair(suite, case, asked, judge)
+
+
+def tools_of(pair: Pair) -> tuple[Tool, ...]:
+    """What the candidate may call: the tools of the case and of its target."""
+    return pair.case.tools + pair.target.tools
+
+
+def find_tools_fault(case: Case, target: Target) -> UsageError | None:
+    """Why the tools of a case cannot be offered, if they cannot."""
+    tools = case.tools + target.tools
+    if tools and not row_of(target.provider).takes_tools:
+        what = f"case `{case.id}` has tools, and target `{target.name}` ({target.provider}) cannot be offered any"
+        return UsageError(what, "Agents have tools of their own, and take `mcp_servers`; models of APIs take `tools`.")
+    twice = find_two_tools(tools)
+    return None if twice is None else UsageError(f"case `{case.id}`: {twice}")
+
+
+def find_two_tools(tools: tuple[Tool, ...]) -> str | None:
+    """Are there two of one name?"""
+    names = [tool.name for tool in tools]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    return None if twice is None else f"two tools have the name `{twice}`"
+
+
+def find_idle_faults(tool: Tool) -> Iterator[str]:
+    """Faults that cannot land, because the tool that they name is not offered."""
+    for fault in tool.fails:
+        if not fault.tool:
+            continue
+        if not isinstance(tool, McpTools):
+            if fault.tool != tool.name:
+                yield f"a fault of `{tool.name}` names another tool, `{fault.tool}`; `tool` is for those of a server"
+        elif not allows(tool, fault.tool):
+            yield f"a fault names the tool `{fault.tool}`, which `allow` of server `{tool.name}` leaves out"
 
 
 def _with_settings(suite: Suite, target: Target, variant: str) -> Target:

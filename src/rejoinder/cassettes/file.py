@@ -6,7 +6,6 @@ was asked what. Of a later turn only the new messages are written down; the rest
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
@@ -20,13 +19,14 @@ from msgspec import Struct, structs
 from rejoinder.errors import CassetteError, reason_of
 from rejoinder.model import ChatMessage, Failure, Reply, file_in_project
 from rejoinder.run_files import replace_file
+from rejoinder.yaml_text import to_yaml
 
 FORMAT = 1
 LONGEST_NAME = 60
 """Bytes of a name in the name of a file; a file system takes 255 for the whole."""
 AT_ONCE_S = 0.0001
 """No model is as quick as this, and no server."""
-Kind: TypeAlias = Literal["candidate", "judge", "other", "embedding", "work", "user"]
+Kind: TypeAlias = Literal["candidate", "judge", "other", "embedding", "work", "user", "tool"]
 Change: TypeAlias = Callable[[str], str]
 """Puts names in the place of secrets, or secrets in the place of their names."""
 
@@ -137,7 +137,7 @@ def write_cassette(path: Path, cassette: Cassette, hide: Change = str) -> None:
     """Replaces the file whole or not at all. Raises CassetteError."""
     calls = [_each_text(msgspec.to_builtins(call), hide) for call in _shortened(map(_timed, cassette.calls))]
     head = _each_text(msgspec.to_builtins(structs.replace(cassette, calls=[])), hide)
-    text = _to_yaml({**head, "calls": _as_before(path, calls)})
+    text = to_yaml({**head, "calls": _as_before(path, calls)})
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replace_file(path, durable=False) as stream:
@@ -221,66 +221,6 @@ def _shortened(calls: Iterable[Recording]) -> Iterator[Recording]:
 def _after(call: Recording) -> tuple[ChatMessage, ...]:
     """The conversation once the candidate has answered."""
     return (*call.messages, ChatMessage("assistant", call.reply.text)) if call.reply is not None else call.messages
-
-
-# YAML as people would write it. What the usual writer puts into quotes for a tab, or for a space before a line's end,
-# stands in a block here.
-
-_UNPRINTABLE = r"[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
-"""What cannot stand in a file as it is: control characters, and line ends that readers take for others. It takes long
-to compile, and most runs write no cassettes."""
-_PLAIN = re.compile(r"(?![-+.0-9&*!|>'\"%@`#{}\[\],?:=~ \t])(?:(?!: | #|\t).)*(?<![ :])")
-_AMBIGUOUS = frozenset({"", "y", "n", "yes", "no", "on", "off", "true", "false", "null", "<<"})
-"""Words that are no text, for one reader or another."""
-
-
-def _to_yaml(document: dict[str, Any]) -> str:
-    return "\n".join([*_lines_of(document, ""), ""])
-
-
-def _lines_of(mapping: dict[str, Any], margin: str) -> Iterator[str]:
-    """Lists hold mappings, and nothing else."""
-    inner = f"{margin}  "
-    for key, value in mapping.items():
-        if isinstance(value, dict) and value:
-            yield f"{margin}{key}:"
-            yield from _lines_of(value, inner)
-        elif isinstance(value, list) and value:
-            yield f"{margin}{key}:"
-            for one in value:
-                first, *rest = _lines_of(one, inner)
-                yield f"{margin}- {first.removeprefix(inner)}"
-                yield from rest
-        else:
-            yield f"{margin}{key}: {_text(value, inner) if isinstance(value, str) else _word(value)}"
-
-
-def _word(value: Any) -> str:
-    """A number, a truth, or nothing at all."""
-    if not isinstance(value, float):
-        return json.dumps(value)
-    text = repr(value)
-    return text if "." in text else text.replace("e", ".0e")  # or it would be a text, for some readers
-
-
-def _text(text: str, margin: str) -> str:
-    text = text.encode("utf-8", "replace").decode()  # half a character is none
-    if re.search(_UNPRINTABLE, text) or ("\t" in text and "\n" not in text):
-        quoted = json.dumps(text, ensure_ascii=False)
-        return re.sub(_UNPRINTABLE, lambda found: f"\\u{ord(found[0]):04x}", quoted)
-    if "\n" in text:
-        return _block(text, margin)
-    if _PLAIN.fullmatch(text) and text.lower() not in _AMBIGUOUS:
-        return text
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _block(text: str, margin: str) -> str:
-    end = "-" if not text.endswith("\n") else "+" if text in {"\n"} or text.endswith("\n\n") else ""
-    # A number says how far the text is indented, where its beginning would be taken for indentation.
-    width = "2" if text[0] in " \t\n" else ""
-    lines = text.removesuffix("\n").split("\n")
-    return "\n".join([f"|{width}{end}", *(f"{margin}{line}" if line else "" for line in lines)])
 
 
 # Reading.

@@ -63,8 +63,8 @@ def _plain(kind: type[Check]) -> Callable[[Any, Context], Verdict] | None:
 
 
 def is_plain(case: Case) -> bool:
-    """Has a case nothing but checks that look at its replies, and neither follow-ups nor a simulated user?"""
-    if case.user is not None:
+    """Has a case nothing but checks that look at its replies, and no follow-ups, tools or simulated user?"""
+    if case.user is not None or case.tools:
         return False
     for level in levels_of(case):
         for item in level.items:

@@ -1,4 +1,4 @@
-"""`tool_calls`: which tools a reply calls, with what, how often and in which order.
+"""`tool_calls`: which tools a reply calls, with what, how often and in which order, and what they answered.
 
 The score is the share of the expected calls that were found, and all of them are needed. With `exact` the calls that
 were not expected count as well. A reply with more or fewer calls than it may have scores nothing.
@@ -11,10 +11,11 @@ from typing import Any
 
 import msgspec
 
-from rejoinder.checks.base import Context, scored_verdict
+from rejoinder.checks.base import Context, error_verdict, scored_verdict
 from rejoinder.checks.json_text import equal_as_json
+from rejoinder.checks.patterns import PatternTimeout, find_match
 from rejoinder.checks.registry import grades
-from rejoinder.model import ToolCall, ToolCalls, Verdict, WantedCall
+from rejoinder.model import ToolCall, ToolCalls, Verdict, WantedCall, offered_name
 
 LONGEST_ARGUMENTS = 60
 """Of a call that is named in a reason."""
@@ -26,7 +27,10 @@ _NO_JSON = object()
 @grades(ToolCalls)
 def grade_tool_calls(check: ToolCalls, context: Context) -> Verdict:
     made = context.reply.tool_calls
-    rows = _rows(check.calls, made)
+    try:
+        rows = _rows(check.calls, made)
+    except PatternTimeout as timeout:
+        return error_verdict(check, _shown_value(check), str(timeout))
     owners = [number for number, call in enumerate(check.calls) for _ in range(call.times)]
     fits = [rows[number] for number in owners]
     found = _assign(fits) if check.mode == "any_order" else _align(fits, len(made))
@@ -83,15 +87,27 @@ def _out_of_bounds(check: ToolCalls, made: int) -> str | None:
 
 def _rows(wanted: Sequence[WantedCall], made: Sequence[ToolCall]) -> list[list[bool]]:
     """For each expected call, which of those that were made it accepts."""
-    given = [_decode(call.arguments) for call in made] if any(call.arguments for call in wanted) else [None] * len(made)
+    looks = any(call.arguments or call.like for call in wanted)
+    given = [_decode(call.arguments) if looks else None for call in made]
     return [_accepted(call, made, given) for call in wanted]
 
 
 def _accepted(wanted: WantedCall, made: Sequence[ToolCall], given: Sequence[Any]) -> list[bool]:
-    if wanted.arguments is None:
-        return [call.name == wanted.name for call in made]
-    needed = msgspec.json.decode(wanted.arguments)
-    return [call.name == wanted.name and _holds(one, needed) for call, one in zip(made, given, strict=True)]
+    needed = None if wanted.arguments is None else msgspec.json.decode(wanted.arguments)
+    like = {} if wanted.like is None else msgspec.json.decode(wanted.like)
+    return [
+        _is_called(call, wanted.name)
+        and (needed is None or _holds(one, needed))
+        and (not like or _resembles(one, like))
+        and (wanted.status is None or call.status == wanted.status)
+        and (wanted.result is None or (call.result is not None and find_match(wanted.result, call.result) is not None))
+        for call, one in zip(made, given, strict=True)
+    ]
+
+
+def _is_called(call: ToolCall, name: str) -> bool:
+    """By the tool's own name, or with its server's before it, as a model is offered it."""
+    return name == call.name or (bool(call.server) and name == offered_name(call.server, call.name))
 
 
 def _decode(arguments: str) -> Any:
@@ -107,6 +123,21 @@ def _holds(given: Any, needed: Any) -> bool:
     if isinstance(given, dict) and isinstance(needed, dict):
         return all(key in given and _holds(given[key], value) for key, value in needed.items())
     return equal_as_json(given, needed)
+
+
+def _resembles(given: Any, like: Any) -> bool:
+    """Texts are patterns, and a number may have a tolerance; mappings may have more keys; the rest has to be equal."""
+    if isinstance(like, str):
+        return isinstance(given, str) and find_match(like, given) is not None
+    if not isinstance(like, dict):
+        return equal_as_json(given, like)
+    if "near" in like and like.keys() <= {"near", "within"}:
+        return _is_number(given) and _is_number(like["near"]) and abs(given - like["near"]) <= like.get("within", 0)
+    return isinstance(given, dict) and all(key in given and _resembles(given[key], like[key]) for key in like)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _align(fits: Sequence[Sequence[bool]], made: int) -> dict[int, int]:
@@ -175,8 +206,26 @@ def _lack(wanted: WantedCall, count: int, row: Sequence[bool], spare: Mapping[in
         return f"{name} was not called in its place"
     if any(row):
         return f"{name} was not called once more"
-    others = [call for call in spare.values() if call.name == wanted.name]
-    return f"{name} was not called, but {_list(others)}" if others else f"{name} was not called"
+    others = [call for call in spare.values() if _is_called(call, wanted.name)]
+    if not others:
+        return f"{name} was not called"
+    if wanted.result is None and wanted.status is None:
+        return f"{name} was not called, but {_list(others)}"
+    ends = ", ".join(dict.fromkeys(map(_how_ended, others[:MOST_NAMED])))
+    return f"{name}{_wanted_end(wanted)} was not called, but {_list(others)}, {ends}"
+
+
+def _wanted_end(wanted: WantedCall) -> str:
+    parts = [f"status {wanted.status}" if wanted.status else "", f"result {wanted.result!r}" if wanted.result else ""]
+    return f" with {' and '.join(filter(None, parts))}"
+
+
+def _how_ended(call: ToolCall) -> str:
+    """`which failed: 'no such city'`."""
+    how = {"completed": "which answered", "failed": "which failed", "denied": "which was denied"}
+    said = " ".join((call.result or "").split())
+    shown = said if len(said) <= LONGEST_ARGUMENTS else f"{said[:LONGEST_ARGUMENTS]}..."
+    return f"{how.get(call.status or '', 'which was not answered')}{f': {shown!r}' if shown else ''}"
 
 
 def _told(made: Sequence[ToolCall]) -> str:
@@ -190,7 +239,7 @@ def _list(calls: Sequence[ToolCall]) -> str:
 
 
 def _wanted(call: WantedCall) -> str:
-    return _shown(call.name, call.arguments or "")
+    return _shown(call.name, call.arguments or call.like or "")
 
 
 def _made(call: ToolCall) -> str:

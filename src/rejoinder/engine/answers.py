@@ -12,8 +12,8 @@ from typing import Protocol
 
 from msgspec import structs
 
-from rejoinder.checks import Post, Work
-from rejoinder.engine.calls import Call, Source, Tape
+from rejoinder.checks import Post
+from rejoinder.engine.calls import AnyWork, Call, Source, Tape
 from rejoinder.engine.effects import Stop
 from rejoinder.engine.journal import Journal, Told
 from rejoinder.engine.plan import Place, place_of
@@ -114,8 +114,8 @@ class FailIfMissing:
 
 
 class EndIfMissing:
-    """A conversation ends where the candidate, or its user, has no recorded answer. One that was skipped is skipped
-    again."""
+    """A conversation ends where the candidate, its user or a tool has no recorded answer. One that was skipped is
+    skipped again."""
 
     asks = False
 
@@ -123,7 +123,7 @@ class EndIfMissing:
         self._skipped = skipped
 
     async def answer(self, call: Call) -> Stop | None:
-        if call.kind not in ("candidate", "user") or place_of(call.job) in self._skipped:
+        if call.kind not in ("candidate", "user", "tool") or place_of(call.job) in self._skipped:
             return None
         return Stop(f"turn {call.request.turn} was not recorded")
 
@@ -151,6 +151,10 @@ class ForkPrefix:
         near = [taped for taped in left if (taped[0].kind, taped[0].request.turn) == place]
         if not near:
             return None
+        if call.kind == "tool":  # which answers what it was asked, and nothing like it
+            near = [taped for taped in near if _content(taped[0].work) == _content(call.work)]
+            if not near:
+                return None
         # Judges are called at the same time, so content tells them apart before their order does.
         nearest = max(near, key=lambda taped: _likeness(taped[0], call))
         left.remove(nearest)
@@ -163,5 +167,5 @@ def _likeness(call: Call, other: Call) -> tuple[bool, bool]:
     return contents[0] == contents[1], call.request.target == other.request.target
 
 
-def _content(work: Work | Post | None) -> object:
-    return (work.label, work.content) if isinstance(work, Work) else work
+def _content(work: AnyWork | None) -> object:
+    return work if work is None or isinstance(work, Post) else (work.label, work.content)

@@ -9,13 +9,17 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import NamedTuple
 
+import msgspec
+
 from rejoinder.checks import Post, Work
-from rejoinder.engine.calls import Attempts, Call, Counter
+from rejoinder.engine.calls import AnyWork, Attempts, Call, Counter
 from rejoinder.engine.effects import Ask
 from rejoinder.engine.plan import Job
 from rejoinder.engine.target_identity import identity_of
 from rejoinder.model import ChatMessage, Kind, Reply, Request, Target
 from rejoinder.model.calls import Key
+from rejoinder.model.tools import Offered
+from rejoinder.tools import Listing, Use
 
 
 class _Part(NamedTuple):
@@ -32,14 +36,24 @@ class CallMaker:
         """`attempt`: how often the conversation was cut off before and begins anew."""
         self._job = job
         self._strand = str(attempt or "")
+        self._offered: tuple[Offered, ...] = ()
         self._state = self._first_state()
+        self._turn = self._state
+        """The state of the turn in progress, which stands beside the conversation where it is asked afresh."""
+        self._again = 0
         self._counts: dict[Counter, int] = {}
         self._equal: dict[tuple[Kind, str], int] = {}
         """How many equal calls of a kind were made."""
 
+    def offer(self, tools: tuple[Offered, ...]) -> None:
+        """What the candidate may call. Its replies depend on it."""
+        self._offered = tools
+        self._state = self._first_state()
+
     def of_candidate(self, ask: Ask) -> Call:
         """The next turn."""
         prepared = self._job.prepared
+        self._turn, self._again = self._state, 0
         fork = prepared.opening.fork
         if fork is not None and fork.system is not None and fork.turn == ask.turn:
             _add(self._state, fork.system)
@@ -62,9 +76,31 @@ class CallMaker:
         if self._job.prepared.has_simulated_opening:
             for message in ask.messages:
                 _add(state, message.content)
+        self._turn, self._again = state, 1
         key = Key("candidate", state.hexdigest(), 1)
         part = _Part(f"{self._strand} afresh", 0)
         return self._call(key, self._job.prepared.target, ask.turn, messages=ask.messages, part=part)
+
+    def of_round(self, ask: Ask, said: tuple[ChatMessage, ...], new: int) -> Call:
+        """The turn in progress, once more, with what tools answered. `new`: how many of the messages since the turn
+        began are new."""
+        for message in said[-new:]:
+            _add(self._turn, f"failed {message.content}" if message.failed else message.content)
+            for call in message.tool_calls:
+                _add(self._turn, f"{call.name} {call.arguments}")
+        key = Key("candidate", self._turn.hexdigest(), self._again)
+        part = _Part(self._strand, new)
+        return self._call(key, self._job.prepared.target, ask.turn, messages=(*ask.messages, *said), part=part)
+
+    def to_list(self, listing: Listing) -> Call:
+        """What tools there are is the same for every conversation of a run."""
+        state = blake2b(listing.content, digest_size=16)
+        return self._call(Key("tool", state.hexdigest()), None, 1, work=listing)
+
+    def to_use(self, turn: int, use: Use) -> Call:
+        state = self._turn.copy()
+        state.update(use.content)
+        return self._call(self._numbered("tool", state), None, turn, work=use)
 
     def of_target(
         self, kind: Kind, target: Target, turn: int, messages: tuple[ChatMessage, ...], number: int | None = None
@@ -112,7 +148,7 @@ class CallMaker:
         *,
         messages: tuple[ChatMessage, ...] = (),
         embed: str | None = None,
-        work: Work | Post | None = None,
+        work: AnyWork | None = None,
         number: int | None = None,
         part: _Part | None = None,
     ) -> Call:
@@ -137,6 +173,7 @@ class CallMaker:
             suite=job.prepared.suite.path,
             variant=target.variant if target is not None else "",
             new=0 if part is None else part.new,
+            tools=self._offered if part is not None else (),
         )
         attempts = Attempts(self._counts, counter)
         return Call(request, attempts, job, target, work, request.key if part is None else part.strand)
@@ -146,6 +183,8 @@ class CallMaker:
         state.update(b"%d" % self._job.trial)
         if self._strand:
             _add(state, f"begun anew {self._strand}")
+        if self._offered:
+            _add(state, msgspec.json.encode(self._offered).decode())
         return state
 
 

@@ -13,9 +13,12 @@ from rejoinder.engine.journal import Told
 from rejoinder.engine.plan import Job
 from rejoinder.engine.target_identity import asked_model
 from rejoinder.model import Kind, Request, Target
+from rejoinder.tools import Listing, Use
 
 Counter: TypeAlias = tuple[str, bool]
 """Calls are counted by the name of their target, and judges apart."""
+AnyWork: TypeAlias = Work | Post | Listing | Use
+"""What is done without a target: for a check, or with a tool."""
 
 
 class Attempts:
@@ -47,7 +50,7 @@ class Call(Struct, frozen=True):
     attempts: Attempts
     job: Job
     target: Target | None = None
-    work: Work | Post | None = None
+    work: AnyWork | None = None
     strand: str = ""
     """Which of the conversations that a job has with its target: "" is the first."""
 

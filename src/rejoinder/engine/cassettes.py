@@ -19,13 +19,14 @@ from rejoinder.cassettes import (
 )
 from rejoinder.cassettes import Kind as RecordedKind
 from rejoinder.checks import Post, Work
-from rejoinder.engine.calls import Call, ModelOf, Tape, place_in_turn
+from rejoinder.engine.calls import AnyWork, Call, ModelOf, Tape, place_in_turn
 from rejoinder.engine.journal import Told
 from rejoinder.engine.plan import Job
 from rejoinder.engine.targets import OpenTargets
 from rejoinder.errors import CassetteError
-from rejoinder.model import Suite
+from rejoinder.model import Kind, Suite
 from rejoinder.providers.replay import ReplayProvider
+from rejoinder.tools import Use
 
 
 class CassetteSource:
@@ -145,21 +146,37 @@ def recordings_of(tape: Tape, model_of: ModelOf) -> list[Recording]:
     ]
 
 
-_KINDS: dict[str, RecordedKind] = {"rival": "other", "webhook": "work"}
-"""Kinds that have another name in cassettes."""
+_KINDS: dict[Kind, RecordedKind] = {
+    "candidate": "candidate",
+    "judge": "judge",
+    "embedding": "embedding",
+    "work": "work",
+    "user": "user",
+    "tool": "tool",
+    "rival": "other",
+    "webhook": "work",
+}
+"""What cassettes call each kind."""
 
 
 def recording_of(call: Call, model_of: ModelOf) -> Recording:
     """A call as cassettes have it: its kind, target, model and content."""
     request = call.request
     return Recording(
-        asked=_KINDS.get(call.kind, call.kind),  # pyright: ignore[reportArgumentType] - tools come later
+        asked=_KINDS[call.kind],
         of=request.target,
         model=model_of(call),
         turn=request.turn,
         messages=request.messages,
-        text=request.embed or (_posted(call.work) if isinstance(call.work, Post) else ""),
+        text=request.embed or _text_of(call.work),
     )
+
+
+def _text_of(work: AnyWork | None) -> str:
+    """What is asked of something that is no target."""
+    if isinstance(work, Use):
+        return work.arguments
+    return _posted(work) if isinstance(work, Post) else ""
 
 
 def _posted(post: Post) -> str:

@@ -17,13 +17,15 @@ from __future__ import annotations
 
 from itertools import zip_longest
 
+from msgspec import structs
+
 from rejoinder.engine.effects import Conversation, Grade, Opening
 from rejoinder.engine.levels import all_of, check_trouble
 from rejoinder.engine.over_time import OVER_TIME, over_verdict
 from rejoinder.engine.simulated import with_user
 from rejoinder.engine.steps import answer_back, by_plan
 from rejoinder.engine.talk import Cause, Ended, Part, Rest, Stopped, Talk, verdicts_of
-from rejoinder.model import AnyCheck, ConversationCheck, Outcome, Step, Turn, Verdict, weighted_mean
+from rejoinder.model import AnyCheck, ConversationCheck, Outcome, Step, ToolCall, Turn, Verdict, weighted_mean
 
 
 def converse(opening: Opening) -> Conversation:
@@ -98,4 +100,10 @@ def _grade_again(talk: Talk, turn: Turn, checks: tuple[AnyCheck, ...], *, whole:
     assert turn.reply is not None
     checks = talk.with_values(checks) if talk.known else checks
     said = tuple(talk.prompts[: turn.turn - 1]), tuple(talk.replies[: turn.turn])
-    return Grade(turn.turn, checks, turn.reply, turn.messages, *said, None, talk.opened, whole)
+    reply = structs.replace(turn.reply, tool_calls=_all_calls(talk)) if whole else turn.reply
+    return Grade(turn.turn, checks, reply, turn.messages, *said, None, talk.opened, whole)
+
+
+def _all_calls(talk: Talk) -> tuple[ToolCall, ...]:
+    """The tools that were called in the whole conversation."""
+    return tuple([call for turn in talk.turns if turn.reply is not None for call in turn.reply.tool_calls])

@@ -42,6 +42,8 @@ class Fork(Struct, frozen=True, kw_only=True):
     system: str | None = None
     run: str = ""
     """The run whose conversation is taken up."""
+    suite: str = ""
+    """The suite that has the case, by its name or its file; empty for the first one that has it."""
     folder: str = ""
     """Where that run lies."""
 

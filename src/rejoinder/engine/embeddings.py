@@ -1,4 +1,5 @@
-"""Embeddings: each text is embedded once in a run, however many conversations need it.
+"""Embeddings: each text is embedded once in a run, however many conversations need it. What tools there are is asked
+once in the same way.
 
 Which conversation asks first is an accident, so their cost belongs to the run and not to a conversation.
 """
@@ -33,7 +34,7 @@ class Embeddings:
         key = call.key
         found = self._known.get(key)
         if found is None:
-            found = asyncio.ensure_future(self._ask(key, ask))
+            found = asyncio.ensure_future(self._ask(call, ask))
             found.add_done_callback(_retrieve_exception)
             self._known[key] = found
         self._known.move_to_end(key)
@@ -41,15 +42,15 @@ class Embeddings:
             self._known.popitem(last=False)
         return await asyncio.shield(found)  # other conversations wait for it too
 
-    async def _ask(self, key: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def _ask(self, call: Call, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         try:
             answer = await ask()
         except BaseException:
-            self._known.pop(key, None)  # the next call may succeed
+            self._known.pop(call.key, None)  # the next call may succeed
             raise
         if isinstance(answer, Failure):
-            self._known.pop(key, None)
-        else:
+            self._known.pop(call.key, None)
+        elif call.kind == "embedding":
             self.usage += answer.usage
             self.costs.append(answer.cost)
         return answer

@@ -19,6 +19,7 @@ import msgspec
 
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Target
+from rejoinder.model.tools import McpTools
 from rejoinder.project import Environment, own_environment, user_folder, user_folder_held
 from rejoinder.providers import Provider
 from rejoinder.providers.http_api import ApiProvider
@@ -39,10 +40,18 @@ def refuse_foreign_address(
     """Raises UsageError where a `.env` file says where a key from elsewhere is sent. `ready`: the target with its
     variables filled in; `secrets`: all values in use that are to be hidden."""
     assert isinstance(provider, ApiProvider)
-    names = list(_deciding(target, ready, provider.address, environment))
+    names = _address_names(target, ready, provider.address, environment)
+    deciding = list(_deciding(names, provider.address, environment))
+    sent = list(_texts(ready.settings)) + [str(value) for value in provider.headers.values()]
+    _refuse((f"target `{target.name}`", provider.address), deciding, sent, environment, secrets)
+
+
+def _refuse(
+    what: tuple[str, str], names: list[str], sent: list[str], environment: Environment, secrets: Iterable[str]
+) -> None:
+    """`what`: who would send a key, and where. `names`: what decides that; `sent`: what may hold a key."""
     if not names or own_environment().get(VARIABLE) == "1":
         return
-    sent = list(_texts(ready.settings)) + [str(value) for value in provider.headers.values()]
     keys = [secret for secret in secrets if any(secret in text for text in sent)]
     values = {environment[name] for name in environment.files}
     foreign = [key for key in keys if key not in values and key.rpartition(" ")[2] not in values]  # `Bearer KEY`
@@ -50,17 +59,24 @@ def refuse_foreign_address(
     if not foreign or all(is_trusted(file) for file in files):
         return
     raise UsageError(
-        f"target `{target.name}` would send a key to {_host(provider.address)}: {list_words(sorted(names))} in"
+        f"{what[0]} would send a key to {_host(what[1])}: {list_words(sorted(names))} in"
         f" {list_words(sorted(map(str, files)))} sets where it goes, and the key does not come from that file",
         "If you know the file, allow it with `rejoinder trust`, or once with --trust-env. If you do not, the key would"
         " go to the author of the file.",
     )
 
 
-def _deciding(target: Target, ready: Target, address: str, environment: Environment) -> Iterator[str]:
-    """The variables of a `.env` file that decide where the target's requests go."""
+def refuse_foreign_server(written: McpTools, ready: McpTools, environment: Environment, secrets: Iterable[str]) -> None:
+    """The same for the address of an MCP server, whose keys stand in its headers."""
+    names = environment_names(written.url) or _names_of_host(ready.url, environment)
+    deciding = list(_deciding(names, ready.url, environment))
+    what = f"MCP server `{ready.name}`", ready.url
+    _refuse(what, deciding, [ready.url, *ready.headers.values()], environment, secrets)
+
+
+def _deciding(names: Iterable[str], address: str, environment: Environment) -> Iterator[str]:
+    """The variables of a `.env` file that decide where requests go. `names`: those that the address is made of."""
     if not _is_on_this_machine(address):
-        names = _address_names(target, ready, address, environment)
         yield from (name for name in names if name in environment.files)
     scheme = urlsplit(address).scheme.lower()
     for name in environment.files:
@@ -76,7 +92,11 @@ def _address_names(target: Target, ready: Target, address: str, environment: Env
         return [name for name in address_variables(target.provider) if environment.get(name, "").strip()][:1]
     if names := environment_names(str(settings.get(written))):
         return names
-    # A suite may have filled in a variable already; then its value stands in the address.
+    return _names_of_host(address, environment)
+
+
+def _names_of_host(address: str, environment: Environment) -> list[str]:
+    """A suite may have filled in a variable already; then its value stands in the address."""
     return [name for name in environment.files if _is_host_of(environment[name], address)]
 
 

@@ -68,6 +68,8 @@ class TargetEstimate(Struct):
     """Without the replies that later turns are sent again: how long they are is not known."""
     most_replies_sent: int = 0
     """How many replies are sent again with later turns, at most."""
+    tools: list[str] = field(default_factory=list[str])
+    """What it is offered, by the names of tools and servers. What they answer is sent too, and its length unknown."""
 
 
 class JudgeEstimate(Struct):
@@ -111,11 +113,14 @@ def estimate(suites: list[Suite], options: RunOptions) -> Estimate:
         target.cases += 1
         target.conversations += trials
         target.least_calls += trials * least.turns
-        target.most_calls += trials * most.turns
-        target.most_replies_sent += trials * (most.turns * (most.turns - 1) // 2)
+        # Each turn is asked again with what tools have answered.
+        calls = most.turns * (1 + prepared.case.max_tool_rounds) if prepared.tools else most.turns
+        target.tools += [tool.name for tool in prepared.tools if tool.name not in target.tools]
+        target.most_calls += trials * calls
+        target.most_replies_sent += trials * (calls * (calls - 1) // 2)
         first = sum(len(message.content) for message in prepared.opening.messages) // CHARACTERS_A_TOKEN + 1
         target.least_input_tokens += trials * first * least.turns
-        target.most_input_tokens += trials * (first * most.turns + _said_again(prepared.case, most.turns))
+        target.most_input_tokens += trials * (first * calls + _said_again(prepared.case, calls))
         judges = total.judge_calls
         total.judge_calls = judges[0] + trials * least.judges, judges[1] + trials * most.judges
         for name in _asked_for_checks(prepared):

@@ -203,18 +203,47 @@ def create_grades(root: Path, run: str) -> RunFolder:
 
 
 def _create_in(parent: Path, note: str) -> RunFolder:
-    parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(FileExistsError), (parent / ".gitignore").open("x", encoding="utf-8") as stream:
-        stream.write(f"# {note}\n*\n")
+    keep_out_of_git(parent, note)
+    if _reserved:
+        path = parent / _reserved.pop()
+        try:
+            path.mkdir()
+        except FileExistsError:
+            raise RunBusy(f"run {path.name} is there already", "Go on with it: `rejoinder resume`.") from None
+        return RunFolder(path)
     while True:
-        now = time.time()
-        # Milliseconds make names sort by time; the last digit keeps two processes apart.
-        name = (
-            f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{int(now * 1000) % 1000:03x}{os.urandom(1).hex()[0]}"
-        )
         with contextlib.suppress(FileExistsError):
-            (parent / name).mkdir()
-            return RunFolder(parent / name)
+            path = parent / new_run_id()
+            path.mkdir()
+            return RunFolder(path)
+
+
+def keep_out_of_git(folder: Path, note: str) -> None:
+    """Create a folder for data, where there is none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError), (folder / ".gitignore").open("x", encoding="utf-8") as stream:
+        stream.write(f"# {note}\n*\n")
+
+
+def new_run_id() -> str:
+    """A name that sorts by time."""
+    now = time.time()
+    # Milliseconds make names sort by time; the last digit keeps two processes apart.
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{int(now * 1000) % 1000:03x}{os.urandom(1).hex()[0]}"
+
+
+def is_run_id(name: str) -> bool:
+    return _RUN_ID.fullmatch(name) is not None
+
+
+_reserved: list[str] = []
+
+
+def reserve_run_id(name: str) -> None:
+    """Give the next folder that this process makes a name that was chosen before: a server tells it when a run is
+    queued."""
+    assert is_run_id(name)
+    _reserved.append(name)
 
 
 def list_runs(root: Path) -> list[RunFolder]:

@@ -25,11 +25,12 @@ from rejoinder.engine.plan import file_of
 from rejoinder.engine.retries import Decision, Retries, Tries, decide_retry
 from rejoinder.engine.targets import OpenTarget, OpenTargets
 from rejoinder.engine.webhooks import Webhooks
-from rejoinder.errors import ShutDown
+from rejoinder.errors import RejoinderError, ShutDown
 from rejoinder.model import Failure, Reply, Request
 from rejoinder.model.calls import was_turned_away
 from rejoinder.providers import Provider, ProviderError
 from rejoinder.providers.base import ReplyWithin
+from rejoinder.tools import Listing, OpenTools, ToolFault, Use
 
 if TYPE_CHECKING:
     from rejoinder.providers.limits import Limiter
@@ -54,11 +55,13 @@ class Live:
         budget: Budget | None = None,
         *,
         kept: Kept | None = None,
+        tools: OpenTools | None = None,
         on_retry: Callable[[], None] = lambda: None,
         on_failure: Callable[[Exception], None] = lambda _: None,
     ) -> None:
         self._targets = targets
         self.kept = kept or Kept("")
+        self._tools = tools or OpenTools()
         self._journal = journal
         self._budget = budget
         self._webhooks = Webhooks()
@@ -76,6 +79,7 @@ class Live:
 
     async def close(self) -> None:
         await self.kept.close()
+        await self._tools.close()
         await self._webhooks.close()
 
     async def answer(self, call: Call) -> Told | None:
@@ -173,6 +177,8 @@ class Live:
         if self._stopped.is_set():
             raise NoAnswer
         work = call.work
+        if isinstance(work, Listing | Use):
+            return await self._use(call, work)
         if isinstance(work, Work) and work.in_workspace and (lost := self._lost_workspace(call)) is not None:
             return await self._told(Told(call.key, failure=lost))
         record = self._asked(call)
@@ -191,6 +197,21 @@ class Live:
         except (CheckFault, ProviderError) as error:
             self._on_failure(error)
             return await self._told(Told(call.key, failure=Failure("check", str(error))))
+        seconds = round(time.perf_counter() - started, 6)
+        return await self._told(Told(call.key, Reply(text, latency_s=seconds)))
+
+    async def _use(self, call: Call, work: Listing | Use) -> Told:
+        """A tool is called once, and its answer is recorded like a model's."""
+        record, started = self._asked(call), time.perf_counter()
+        if work.is_outside:
+            self._journal.asked(record)
+        else:
+            self._journal.asked_inside(record)
+        try:
+            text = await self._tools.perform(call.job.prepared.suite, work)
+        except (ToolFault, RejoinderError) as error:
+            self._on_failure(error)
+            return await self._told(Told(call.key, failure=Failure("tool", str(error))))
         seconds = round(time.perf_counter() - started, 6)
         return await self._told(Told(call.key, Reply(text, latency_s=seconds)))
 

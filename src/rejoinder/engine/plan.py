@@ -38,15 +38,18 @@ from rejoinder.model.chosen_names import ChosenNames, chosen_names
 from rejoinder.model.providers import row_of
 from rejoinder.model.results import CaseName, case_file
 from rejoinder.model.runs import ChosenCases
+from rejoinder.model.tools import PythonTool, Tool, runs_code
 from rejoinder.providers import is_plugin
 from rejoinder.roles import (
     Pair,
     find_embedding_fault,
     find_provider_fault,
+    find_tools_fault,
     find_workspace_fault,
     judges_of,
     other_targets,
     pair_of,
+    tools_of,
 )
 from rejoinder.spelling import did_you_mean
 
@@ -68,6 +71,8 @@ class Prepared(Pair, frozen=True):
     """A digest of the first request, the case and the target."""
     title: str
     """What reports call the case."""
+    tools: tuple[Tool, ...] = ()
+    """The case's and the target's."""
 
     @property
     def variant(self) -> str:
@@ -217,6 +222,8 @@ class Survey(Struct, frozen=True):
     """Suites that run Python code of the user's in this process."""
     chosen: ChosenCases | None = None
     """None where all cases are run."""
+    tools: list[tuple[Suite, Tool]] = []
+    """Every tool that is declared for a case that is run."""
 
 
 def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
@@ -242,6 +249,7 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
     """Targets that are called for text, and not only for vectors."""
     judges_itself = False
     coded: dict[str, Suite] = {}
+    tools: dict[tuple[str, bytes], tuple[Suite, Tool]] = {}
     chosen, last = 0, None
     for pair in pairs(suites, selection):
         count += trials_of(pair.case, options)
@@ -249,6 +257,8 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
         chosen += is_next
         if _called(pair.suite, pair.target) in speaking and is_plain(pair.case):
             continue  # as nearly all rows of a large data set
+        for tool in tools_of(pair):
+            tools.setdefault((pair.suite.path, msgspec.json.encode(tool)), (pair.suite, tool))
         others = list(other_targets(pair))
         _refuse(pair, others, no_code=options.trust.no_code)
         if pair.suite.path not in coded and _runs_python(pair, others):
@@ -263,12 +273,14 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
     threads = max((suite.threads for suite in suites if suite.threads), default=None)
     embedders = [target for place, (_, target) in found.items() if place not in speaking]
     part = ChosenCases(chosen, every) if chosen < every else None
-    return Survey(count, list(found.values()), threads, judges_itself, embedders, list(coded.values()), part)
+    runs = list(found.values()), threads, judges_itself, embedders, list(coded.values())
+    return Survey(count, *runs, part, list(tools.values()))
 
 
 def _runs_python(pair: Pair, others: list[Target]) -> bool:
     """Does a conversation run Python code of the project or of a package?"""
     own = any(row_of(one.provider).in_process or is_plugin(one.provider) for one in (pair.target, *others))
+    own = own or any(isinstance(tool, PythonTool) for tool in tools_of(pair))
     return own or any(isinstance(check, PythonCheck | Custom) for check in walk_case(pair.case))
 
 
@@ -344,7 +356,8 @@ def prepare(pair: Pair, suite_name: str, target_identity: bytes) -> Prepared:
         conversation_checks=case.conversation_checks,
     )
     digest = _digest(case, target_identity, prompt, target.mode)
-    return Prepared(suite, case, target, pair.judge, suite_name, prompt, opening, digest, title_of(case))
+    title = title_of(case)
+    return Prepared(suite, case, target, pair.judge, suite_name, prompt, opening, digest, title, tools_of(pair))
 
 
 def case_name_of(pair: Pair) -> CaseName:
@@ -361,6 +374,20 @@ def name_of(suite: Suite) -> str:
 def file_of(suite: Suite) -> str:
     """The suite's file as seen from its project."""
     return file_in_project(suite.path, suite.root)
+
+
+def suites_called(suites: list[Suite], word: str) -> list[Suite]:
+    """The one suite of a run that has this name or file; all of them for no word. Raises UsageError where none has it,
+    or several have."""
+    if not word:
+        return suites
+    found = [suite for suite in suites if word in (suite.name, file_of(suite))]
+    files = ", ".join(map(file_of, found or suites))
+    if not found:
+        raise UsageError(f"the run has no suite `{word}`", f"It has {files}.")
+    if len(found) > 1:
+        raise UsageError(f"the run has several suites `{word}`", f"Name one by its file: {files}.")
+    return found
 
 
 def _forked(pair: Pair, fork: Fork) -> Pair:
@@ -403,6 +430,10 @@ def _refuse(pair: Pair, others: list[Target], *, no_code: bool) -> None:
             raise fault
         if no_code and row_of(one.provider).runs_code:
             raise UsageError(f"target `{one.name}` runs code of the project, and --no-code refuses that")
+    if (fault := find_tools_fault(case, pair.target)) is not None:
+        raise fault
+    if no_code and any(map(runs_code, tools_of(pair))):
+        raise UsageError(f"case `{case.id}` has tools that run code, and --no-code refuses that")
     for check in walk_case(case):
         if no_code and check.runs_code:
             raise UsageError(f"case `{case.id}` runs code of the project, and --no-code refuses that")

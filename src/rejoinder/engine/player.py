@@ -6,7 +6,7 @@ is computed each time; only calls are recorded.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from itertools import zip_longest
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from rejoinder.engine.effects import Ask, Effect, Grade, Simulate, Stop
 from rejoinder.engine.embeddings import Embeddings
 from rejoinder.engine.journal import JournalError, Told
 from rejoinder.engine.plan import Job, Prepared
+from rejoinder.engine.tool_rounds import ToolRounds
 from rejoinder.formatting import format_case, format_user, gather_evidence
 from rejoinder.model import (
     CUT_OFF,
@@ -52,6 +53,18 @@ class _BeginAnew(Exception):
     """The target keeps the conversation itself and has lost it."""
 
 
+class _Heard:
+    """The answers of one attempt, but for embeddings and tools."""
+
+    def __init__(self) -> None:
+        self.replies: list[Reply] = []
+        """The candidate's."""
+        self.others: list[Reply] = []
+
+    def of(self, call: Call) -> list[Reply]:
+        return self.replies if call.kind == "candidate" else self.others
+
+
 class Player:
     """Plays one conversation with the answers of its sources."""
 
@@ -64,11 +77,9 @@ class Player:
         self.calls = CallMaker(job)
         self._missing: list[tuple[Call, Failure]] = []
         """Calls that are not recorded where only recordings may answer."""
-        self._replies: list[Reply] = []
-        """The candidate's, in this attempt."""
-        self._others: list[Reply] = []
-        """All other answers of this attempt, but for embeddings."""
+        self._heard = _Heard()
         self._cut_off: list[CutOff] = []
+        self._tools = self._new_tools()
 
     async def play(self) -> Outcome:
         """Raises NoAnswer where the conversation cannot go on for now, and PlayError for a bug."""
@@ -79,17 +90,26 @@ class Player:
                 except _BeginAnew:
                     self._begin_anew()
                 else:
-                    return structs.replace(outcome, cut_off=tuple(self._cut_off)) if self._cut_off else outcome
+                    return self._completed(outcome)
         except (NoAnswer, JournalError):
             raise
         except Exception as error:
             raise PlayError(self.turn) from error
 
+    def _completed(self, outcome: Outcome) -> Outcome:
+        """The outcome with what only the player knows."""
+        if self._cut_off:
+            outcome = structs.replace(outcome, cut_off=tuple(self._cut_off))
+        return outcome if self._tools is None else self._tools.completed(outcome)
+
+    def _new_tools(self) -> ToolRounds | None:
+        return ToolRounds(self.job, self.calls, self._answer, self._shared) if self.job.prepared.tools else None
+
     def _begin_anew(self) -> None:
-        self._cut_off.append(CutOff(self.turn, tuple(self._replies), tuple(self._others)))
+        self._cut_off.append(CutOff(self.turn, tuple(self._heard.replies), tuple(self._heard.others)))
         self.turn = 1
         self.calls = CallMaker(self.job, len(self._cut_off))
-        self._missing, self._replies, self._others = [], [], []
+        self._missing, self._heard, self._tools = [], _Heard(), self._new_tools()
         if self._tape is not None:
             self._tape.calls.clear()
 
@@ -120,10 +140,14 @@ class Player:
 
     async def _ask(self, ask: Ask) -> Reply | Failure | Stop:
         self.turn = ask.turn
+        if self._tools is not None and (failure := await self._tools.open()) is not None:
+            return failure
         call = self.calls.afresh(ask) if ask.afresh else self.calls.of_candidate(ask)
         answer = await self._answer(with_brief(call, ask))
         if isinstance(answer, Failure) and answer.type == CUT_OFF:
             raise _BeginAnew
+        if self._tools is not None and isinstance(answer, Reply) and answer.tool_calls:
+            answer = await self._tools.play(ask, answer)
         if isinstance(answer, Reply) and not ask.afresh:
             self.calls.hear(answer)
         return answer
@@ -142,10 +166,14 @@ class Player:
 
     async def _embedded(self, call: Call) -> Reply | Failure:
         """The tape has every embedding that the conversation used, whichever conversation asked for it."""
+        return await self._shared(call, lambda: self._reply(call, taped=False))
+
+    async def _shared(self, call: Call, ask: Callable[[], Awaitable[Reply | Failure]]) -> Reply | Failure:
+        """The answer to a call that all conversations of a run share."""
         place = self._tape.begin(call) if self._tape is not None else 0
-        answer = await self._embeddings.get(call, lambda: self._reply(call, taped=False))
+        answer = await self._embeddings.get(call, ask)
         if _is_missing(answer) and not any(missed is call for missed, _ in self._missing):
-            answer = await self._reply(call, taped=False)  # another conversation's recordings lack it; ours may not
+            answer = await ask()  # another conversation's recordings lack it; ours may not
         if self._tape is not None:
             told = Told(call.key, answer) if isinstance(answer, Reply) else Told(call.key, failure=answer)
             self._tape.end(place, told)
@@ -171,8 +199,8 @@ class Player:
                 if self._tape is not None and place is not None:
                     self._tape.end(place, told)
                 if told.reply is not None:
-                    if call.kind != "embedding":  # whose cost is the run's
-                        (self._replies if call.kind == "candidate" else self._others).append(told.reply)
+                    if call.kind not in ("embedding", "tool"):  # whose cost is the run's, or which have none
+                        self._heard.of(call).append(told.reply)
                     return told.reply
                 failure = told.failure or Failure("unknown", "no answer")
                 if _is_missing(failure):

@@ -20,6 +20,7 @@ from msgspec import structs
 from rejoinder.engine.crash_points import reached
 from rejoinder.engine.plan import Job
 from rejoinder.engine.secrets import Mask
+from rejoinder.errors import reason_of
 from rejoinder.model import (
     ChatMessage,
     CheckResult,
@@ -57,7 +58,7 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
         deciding += whole
         user = outcome.user
         judged += [one for one in (*whole, *(_leaves((*user.audit, *user.goal)) if user else ())) if one.judged]
-    lost = [reply for attempt in outcome.cut_off for reply in attempt.replies]
+    lost = [*outcome.broken_off, *(reply for attempt in outcome.cut_off for reply in attempt.replies)]
     others = [reply for attempt in outcome.cut_off for reply in attempt.others]
     fork, turn_results = prepared.opening.fork, _turn_results(turns, prepared.target, include_messages)
     return Result(
@@ -101,6 +102,7 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
         user=None if outcome.user is None or case.user is None else _user_result(outcome.user, case.user, prepared),
         condition=case.condition,
         cut_off=tuple(map(_cut_off_result, outcome.cut_off)),
+        faults=outcome.faults,
     )
 
 
@@ -350,6 +352,7 @@ class ResultWriter:
         self._starts[number] = self._end
         self._end += len(line)
         self._stream.write(line)
+        self._stream.flush()  # those who look on see it at once; it takes some microseconds
 
     def abandon(self) -> None:
         """Delete the draft; a resumed run derives the results again."""
@@ -386,6 +389,18 @@ def read_results(path: Path) -> Iterator[Result]:
             except (msgspec.MsgspecError, RecursionError, ValueError) as error:
                 raise RunDamaged(path, f"line {number}: {error}") from None
             yield result
+
+
+def read_result(path: Path, offset: int, size: int) -> Result:
+    """One result of a file, by its place. Raises RunDamaged where no result lies there, or the file is gone."""
+    try:
+        with open_file(path) as stream:
+            stream.seek(offset)
+            return _with_messages(msgspec.json.decode(stream.read(size), type=Result))
+    except OSError as error:
+        raise RunDamaged(path, f"it cannot be read: {reason_of(error)}") from None
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise RunDamaged(path, f"it was changed: {error}") from None
 
 
 class CountedResults:

@@ -13,7 +13,7 @@ from rejoinder.engine.calls import Call, Source, Tape
 from rejoinder.engine.embeddings import Embeddings
 from rejoinder.engine.journal import Told, read_journal
 from rejoinder.engine.options import Selection
-from rejoinder.engine.plan import Job, plan, survey_plan
+from rejoinder.engine.plan import Job, plan, suites_called, survey_plan
 from rejoinder.engine.player import Player
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.secrets import Mask
@@ -51,13 +51,14 @@ async def unreadable_answers(jobs: Iterable[Job], told: Mapping[str, Told]) -> l
 
 
 def recorded_conversation(
-    recorded: RecordedRun, suites: list[Suite], case: str, turn: int, asked: Selection | None = None
+    recorded: RecordedRun, suites: list[Suite], case: str, turn: int, asked: Selection | None = None, *, suite: str = ""
 ) -> Tape:
     """The calls and answers of a case in a run, in its first trial, on the first target and the variant of `asked` that
-    the run had.
+    the run had. `suite`: the name or file of the suite that has the case, where several have it.
 
     Raises UsageError where there is no such turn, or where several variants may be meant.
     """
+    files = {one.path for one in suites_called(suites, suite)}
     folder, options = recorded.folder, recorded.options()
     if not folder.journal.is_file():
         raise UsageError(f"{folder.path} has no journal, and so no conversation to take up")
@@ -65,6 +66,7 @@ def recorded_conversation(
     told = read_journal(folder.journal, recorded.mask_for(Mask(secrets))).told
     # The whole plan is walked: cases with the same words are told apart by their order in it.
     jobs = [job for job in plan(suites, structs.replace(options, repeat=1)) if job.prepared.case.id == case]
+    jobs = [job for job in jobs if job.prepared.suite.path in files]
     asked = asked or Selection()
     jobs = [job for job in jobs if not asked.variants or job.prepared.variant in asked.variants]
     variants = list(dict.fromkeys(job.prepared.variant for job in jobs))

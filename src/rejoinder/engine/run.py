@@ -23,7 +23,7 @@ from rejoinder.engine.folder import RunBusy, runs_folder
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.options import GRADE, MERGE, REPLAY, RunOptions, refuse_contradictions, settled
 from rejoinder.engine.parts import refuse_other_run
-from rejoinder.engine.plan import case_name_of, plan
+from rejoinder.engine.plan import case_name_of, plan, suites_called
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.retrace import recorded_conversation
 from rejoinder.engine.run_report import RunReport, derive_run, read_run
@@ -115,7 +115,7 @@ def fork_run(
             f"run {folder.id} is itself a fork at turn {earlier.turn}; it can be forked at that turn or earlier",
             "Only one turn's replacement is recorded.",
         )
-    tape = recorded_conversation(recorded, suites, selection.cases[0], fork.turn, selection)
+    tape = recorded_conversation(recorded, suites, selection.cases[0], fork.turn, selection, suite=fork.suite)
     taken = next((call.job.prepared.target.name for call, _ in tape.calls), None) if fork.turn > 1 else None
     if earlier is not None and earlier.turn == fork.turn:
         # What it said instead is its conversation, and stays so unless other words are given.
@@ -129,7 +129,7 @@ def fork_run(
         fork=structs.replace(fork, run=folder.id, folder=str(folder.path)),
     )
     origin = Origin(root=recorded.root, sealed=not recorded.uses_copy, prefix=tape)
-    report = start(suites, options, observer, origin)
+    report = start(suites_called(suites, fork.suite), options, observer, origin)
     return report, taken if selection.targets and taken not in selection.targets else None
 
 
@@ -233,7 +233,8 @@ def _prefix_of(recorded: RecordedRun, run: Receipt, options: RunOptions) -> Tape
     if folder is None:
         raise _gone(recorded, fork.folder)
     other = recorded.beside(folder)
-    return recorded_conversation(other, other.suites(asks=False), selection.cases[0], fork.turn, selection)
+    suites = other.suites(asks=False)
+    return recorded_conversation(other, suites, selection.cases[0], fork.turn, selection, suite=fork.suite)
 
 
 def _gone(recorded: RecordedRun, path: str) -> UsageError:

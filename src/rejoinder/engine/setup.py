@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from rejoinder.engine.open_tools import open_tools
 from rejoinder.engine.options import RunOptions, settled
 from rejoinder.engine.plan import Survey, pairs, survey_plan
 from rejoinder.engine.secrets import Mask
@@ -13,6 +14,7 @@ from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import Reply, Suite, Target
 from rejoinder.providers.settings import model_of
 from rejoinder.roles import other_targets
+from rejoinder.tools import OpenTools
 
 
 class Setup:
@@ -25,6 +27,7 @@ class Setup:
         """False if no target can be called, so that none is opened."""
         self.survey: Survey = survey_plan(suites, self.options)
         self.targets = OpenTargets(self.options)
+        self.tools = OpenTools()
         self.closed: dict[tuple[str, str], RejoinderError] = {}
         """Why targets could not be opened that may not be needed, by suite and name."""
         try:
@@ -32,6 +35,8 @@ class Setup:
                 self.targets.lend_environment(self.survey.coded)
             if self.opens_targets:
                 self._open_targets()
+            if self.opens_targets and self.options.answers.asks_candidates:
+                self.tools = open_tools(self.survey.tools, self.targets, self.options.trust)
         except RejoinderError as error:
             add_traceback(error, self.targets.collect_secrets(suites))
             self.targets.loan.close()

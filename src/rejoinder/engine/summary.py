@@ -24,6 +24,7 @@ from rejoinder.model.runs import (
     CaseVerdicts,
     CostOfParts,
     EmbeddingUse,
+    FaultCounts,
     JudgeSummary,
     Metric,
     QuarantinedCase,
@@ -326,6 +327,13 @@ class _Cases:
         self.unmeasured: Counter[tuple[str, str | None]] = Counter()
         """Cases on each target, in each variant, of which every trial is spoilt."""
         self.quarantined: list[QuarantinedCase] = []
+        self.faults = [0, 0, 0]
+        """Failures of tools: wanted, landed, and landed in conversations that passed."""
+
+    def count_faults(self, result: Result) -> None:
+        for fault in result.faults:
+            landed = bool(fault.landed)
+            self.faults = [sum(pair) for pair in zip(self.faults, (1, landed, landed and result.passed), strict=True)]
 
     def add(self, result: Result) -> None:
         if (name := result.case) != self._name:
@@ -399,6 +407,7 @@ class _Tally(_Counts):
         if result.is_spoilt:
             self._spoilt += 1
             return
+        self._cases.count_faults(result)
         counted = count_trial(result)
         self.count(result, case, counted)
         for tally in tallies:
@@ -442,6 +451,7 @@ class _Tally(_Counts):
             caves=None if only is None else only.caves,
             by_condition={} if only is None else only.by_condition,
             spoilt=self._spoilt_counts(),
+            faults=FaultCounts(*self._cases.faults) if self._cases.faults[0] else None,
             by_case=self._cases.verdicts,
             quarantined=tuple(self._cases.quarantined),
             cost_breakdown=CostOfParts(input_costs.total(), output_costs.total()) if input_costs else None,

@@ -117,6 +117,7 @@ class Talk:
 
     def hear(self, reply: Reply) -> None:
         self.replies.append(reply.text)
+        self._history += reply.before
         self._history.append(ChatMessage("assistant", reply.text))
 
     def add_turn(self, asked: Asked, cause: Cause, state: State, verdicts: tuple[Verdict, ...] = ()) -> None:

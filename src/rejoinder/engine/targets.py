@@ -237,14 +237,14 @@ class OpenTargets:
             named.update(suite.secrets)
             for target in suite.targets.values():
                 if not row_of(target.provider).local:  # they have no keys, but may have very many replies
-                    self.exchange.secret_finder.add_settings(target.name, normalize_keys(target.settings))
+                    self.exchange.secret_finder.add_settings(f"target {target.name}", normalize_keys(target.settings))
         # What the author gives a name keeps it: on another machine another value may be meant.
         return {**self.secrets, **named}
 
     def lend_environment(self, suites: Iterable[Suite]) -> None:
         """Show the variables of `.env` files to the user's own code in this process, until the targets are closed."""
         for suite in suites:
-            self.exchange.secret_finder.add_variables(self.loan.add(self._read_environment(suite), suite.path))
+            self.exchange.secret_finder.add_variables(self.loan.add(self.environment_of(suite), suite.path))
 
     def endings(self) -> list[tuple[Target, Failure]]:
         """Targets that were given up, and why."""
@@ -297,9 +297,9 @@ class OpenTargets:
     def _environment(self, suite: Suite, target: Target) -> Mapping[str, str]:
         if not info_of(target.provider).over_http and "${{" not in repr(target.settings):
             return {}
-        return self._read_environment(suite)
+        return self.environment_of(suite)
 
-    def _read_environment(self, suite: Suite) -> Mapping[str, str]:
+    def environment_of(self, suite: Suite) -> Mapping[str, str]:
         if suite.path not in self._environments:
             from rejoinder.project import read_environment
 

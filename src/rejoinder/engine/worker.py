@@ -96,6 +96,7 @@ class Worker:
             journal,
             budget,
             kept=self._kept,
+            tools=self.setup.tools,
             on_retry=self._observer.retried,
             on_failure=self._log_own_code,
         )

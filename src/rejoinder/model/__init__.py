@@ -15,5 +15,6 @@ from rejoinder.model.problems import *
 from rejoinder.model.results import *
 from rejoinder.model.runs import *
 from rejoinder.model.suite import *
+from rejoinder.model.tools import *
 from rejoinder.model.walks import *
 from rejoinder.model.workspaces import *

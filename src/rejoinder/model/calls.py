@@ -6,7 +6,8 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
 
 from msgspec import Meta, Struct, structs
 
-from rejoinder.model.messages import ChatMessage, ToolCall
+from rejoinder.model.messages import ChatMessage, ToolCall, WantedBack
+from rejoinder.model.tools import Offered
 
 Kind: TypeAlias = Literal["candidate", "judge", "rival", "embedding", "user", "tool", "work", "webhook"]
 """What a call is for. A rival is asked for a reply to compare the candidate's with; `work` is a script or function of a
@@ -186,6 +187,8 @@ class Request(Struct, frozen=True, gc=False, kw_only=True):
     """How many of the messages, at their end, were not sent before; 0: the conversation begins."""
     session: str | None = None
     """The target's own name for the conversation, as its last reply gave it."""
+    tools: tuple[Offered, ...] = ()
+    """What the model may call."""
 
     @property
     def new_messages(self) -> tuple[ChatMessage, ...]:
@@ -234,6 +237,10 @@ class Reply(Struct, frozen=True, gc=False, omit_defaults=True):
     """What an agent has changed in its workspace since the beginning; None where it has none."""
     continued: bool = False
     """Did the target go on with its session after the run had been killed?"""
+    before: tuple[ChatMessage, ...] = ()
+    """What the model said and was told by its tools before it came to this reply. Only a whole turn has it: the
+    replies that it is made of are recorded one by one."""
+    wanted_back: WantedBack | None = None
 
     def as_recorded(self) -> Reply:
         """The reply as its provider gave it, wherever it came from this time."""

@@ -34,6 +34,7 @@ from rejoinder.model.fields import (
     Text,
     Word,
 )
+from rejoinder.model.messages import ToolStatus
 
 
 class Check(Struct, frozen=True, kw_only=True):
@@ -279,6 +280,12 @@ class WantedCall(Struct, frozen=True):
     arguments: str | None = None
     """What the call has to be given at least, as JSON text; None: anything."""
     times: int = 1
+    like: str | None = None
+    """The same with patterns in the place of texts and `{near, within}` in the place of numbers."""
+    result: str | None = None
+    """A pattern, as of `match`, for what the tool answered."""
+    status: ToolStatus | None = None
+    """How the call ended."""
 
 
 class ToolCalls(Check, frozen=True, tag="tool_calls"):

@@ -26,6 +26,25 @@ CaseState = Literal["passed", "failed", "error", "flaky"]
 Differs = Literal["prompt", "reply", "verdict"]
 
 
+def first_difference(
+    a: Sequence[tuple[int, int, int]], b: Sequence[tuple[int, int, int]]
+) -> tuple[int, Differs | None]:
+    """Of two conversations, each turn a digest of its prompt, one of its reply and whether it passed: where they part.
+    The first turn whose words differ; else the first that is graded differently, else the first that one of them
+    does not have, else the last. Where the same reply is graded differently, one run answers back and the other goes on
+    with its plan: there the verdict parts them, and not the words after it."""
+    both = list(zip(a, b, strict=False))
+    graded = next((turn for turn, (one, other) in enumerate(both, 1) if one[2] != other[2]), None)
+    for turn, (one, other) in enumerate(both, 1):
+        if one[0] != other[0]:
+            return (turn, "prompt") if graded is None or graded >= turn else (graded, "verdict")
+        if one[1] != other[1]:
+            return turn, "reply"
+    if graded is not None:
+        return graded, "verdict"
+    return (len(both) + 1, "reply") if len(a) != len(b) else (max(1, len(both)), "verdict" if both else None)
+
+
 class ComparedRun(Struct, frozen=True, kw_only=True):
     """A run, or one target or variant of it."""
 

@@ -10,6 +10,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
+from rejoinder.model.tools import FaultKind, Picture
+
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
 
@@ -58,6 +60,10 @@ class ToolCall(Struct, frozen=True, omit_defaults=True):
     started_at: Annotated[float, Meta(ge=0)] | None = None
     """In seconds since 1970."""
     duration_s: Annotated[float, Meta(ge=0)] | None = None
+    server: str = ""
+    """Whose tool it is, where it is one of an MCP server."""
+    fault: FaultKind | None = None
+    """The failure on purpose that met it."""
 
 
 class Message(Struct, frozen=True, omit_defaults=True):
@@ -69,6 +75,16 @@ class Message(Struct, frozen=True, omit_defaults=True):
     """The call that a tool's message answers."""
 
 
+class WantedBack(Struct, frozen=True, gc=False):
+    """What an API wants to have back with a reply that calls tools, beside its words and calls: what was thought, with
+    its signature. It means nothing to another model."""
+
+    by: str
+    """The API and the model."""
+    content: str
+    """The whole reply as the API wrote it: a JSON list."""
+
+
 class ChatMessage(Struct, frozen=True, gc=False, omit_defaults=True):
     """One message as an LLM API receives it, before a provider maps roles."""
 
@@ -76,6 +92,11 @@ class ChatMessage(Struct, frozen=True, gc=False, omit_defaults=True):
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
+    pictures: tuple[Picture, ...] = ()
+    """What a tool gave back beside its text."""
+    failed: bool = False
+    """Does it tell of a tool that failed?"""
+    wanted_back: WantedBack | None = None
 
 
 def trim(text: str) -> str:

@@ -22,6 +22,8 @@ class Traits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Runs the project's own code, which `--no-code` refuses."""
     replies: bool = True
     """Answers messages with a text."""
+    takes_tools: bool = False
+    """Can be offered tools, which it calls."""
     embeds: bool = False
     """Turns a text into a vector. A server that resembles OpenAI's may still have no model for it."""
 
@@ -47,6 +49,8 @@ class ProviderInfo(Traits, frozen=True, kw_only=True):
     """Does each conversation have a folder to work in, which checks can look into?"""
     workers: int | None = None
     """How many conversations it can have at the same time, where that is not for the target to say."""
+    recorded: bool = False
+    """Answers with conversations that already happened, and so only the cases that it has one for."""
     ready: bool = False
     """Its name is a target, too, which no file needs to define."""
     price_table: str = ""
@@ -54,7 +58,9 @@ class ProviderInfo(Traits, frozen=True, kw_only=True):
 
 
 _AGENT = ProviderInfo(opens="agents.provider:AgentProvider", agent=True, workspaces=True, runs_code=True, ready=True)
-_API = ProviderInfo(opens="vendors:open_api", billed=True, over_http=True, embeds=True, needs=(("model",),))
+_API = ProviderInfo(
+    opens="vendors:open_api", billed=True, over_http=True, takes_tools=True, embeds=True, needs=(("model",),)
+)
 
 PROVIDERS = {
     "openai": replace(_API, price_table="openai"),
@@ -68,7 +74,9 @@ PROVIDERS = {
     "xai": replace(_API, price_table="x-ai"),
     "together": replace(_API, price_table="together"),
     "local": ProviderInfo(opens="local:LocalProvider", local=True, embeds=True),
-    "scripted": ProviderInfo(opens="scripted:ScriptedProvider", local=True, at_once=True, embeds=True),
+    "scripted": ProviderInfo(
+        opens="scripted:ScriptedProvider", local=True, at_once=True, takes_tools=True, embeds=True
+    ),
     "python": ProviderInfo(
         opens="python_target:open_function", runs_code=True, names_code=True, in_process=True, needs=(("call",),)
     ),
@@ -83,7 +91,21 @@ PROVIDERS = {
         ready=True,
     ),
     "replay": ProviderInfo(
-        opens="replay:ReplayProvider", local=True, at_once=True, counted=False, embeds=True, needs=(("cassettes",),)
+        opens="replay:ReplayProvider",
+        local=True,
+        at_once=True,
+        counted=False,
+        takes_tools=True,
+        embeds=True,
+        needs=(("cassettes",),),
+    ),
+    "transcript": ProviderInfo(
+        opens="transcript:TranscriptProvider",
+        local=True,
+        at_once=True,
+        counted=False,
+        needs=(("file",),),
+        recorded=True,
     ),
     "azure": replace(
         _API,
@@ -94,7 +116,7 @@ PROVIDERS = {
     ),
     "anthropic": replace(_API, needs=(("model", "deployment", "variant"),), embeds=False, price_table="anthropic"),
     "gemini": replace(_API, needs=(), price_table="google", also=("google", "google-gemini")),
-    "http": replace(_API, needs=(("url",),), embeds=False, keyless=True),
+    "http": replace(_API, needs=(("url",),), takes_tools=False, embeds=False, keyless=True),
     "cli": ProviderInfo(
         opens="cli:CliProvider",
         agent=True,

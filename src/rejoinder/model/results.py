@@ -18,6 +18,7 @@ from rejoinder.model.checks import Hint
 from rejoinder.model.messages import ChatMessage, Diagnostic, RawRequest, ToolCall
 from rejoinder.model.plans import Condition
 from rejoinder.model.suite import Quarantine
+from rejoinder.model.tools import FaultOutcome
 
 # Bounds of numbers in files of a run folder: it may come from elsewhere, and a report adds and divides them.
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=1 << 53)]
@@ -211,6 +212,10 @@ class Outcome(Struct, frozen=True, gc=False, kw_only=True):
     user: UserOutcome | None = None
     cut_off: tuple[CutOff, ...] = ()
     """Attempts before this one."""
+    faults: tuple[FaultOutcome, ...] = ()
+    """What became of the failures of tools that were wanted."""
+    broken_off: tuple[Reply, ...] = ()
+    """Replies with calls of tools, of a turn that came to no end."""
 
     @property
     def has_undecided_judge(self) -> bool:
@@ -469,6 +474,8 @@ class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """Of a sharded task: how it was put."""
     cut_off: tuple[CutOffResult, ...] = ()
     """Attempts before this one: its target keeps the conversation itself, and had lost it when the run was resumed."""
+    faults: tuple[FaultOutcome, ...] = ()
+    """The failures of tools that were wanted, and where they landed."""
 
     @property
     def case(self) -> CaseName:

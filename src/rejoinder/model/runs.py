@@ -251,6 +251,16 @@ class SpoiltCounts(Struct, frozen=True):
     """Cases of which every conversation is spoilt: nothing was measured."""
 
 
+class FaultCounts(Struct, frozen=True):
+    """Failures of tools that were wanted. Each is counted once for each conversation that it was planned for."""
+
+    planned: Count
+    landed: Count
+    """Those that met a call. The others tested nothing: the tool was not called, or not as often."""
+    recovered: Count
+    """Those that landed in a conversation that passed."""
+
+
 class Rates(Struct, frozen=True):
     """Pass rates of one target: of first tries, after all follow-ups, and what the follow-ups added."""
 
@@ -432,6 +442,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     """Of sharded tasks."""
     spoilt: SpoiltCounts | None = None
     """None without simulated users."""
+    faults: FaultCounts | None = None
+    """None where no failure of a tool was wanted."""
     repeats: Repeats | None = None
     by_case: CaseVerdicts = CaseVerdicts()
     quarantined: tuple[QuarantinedCase, ...] = ()

@@ -15,6 +15,7 @@ from rejoinder.model.formats import Formatting, Mode
 from rejoinder.model.messages import Message, Part, TextPart
 from rejoinder.model.plans import Condition, ConversationCheck, Plan, User
 from rejoinder.model.providers import row_of
+from rejoinder.model.tools import MOST_ROUNDS, Tool
 
 FollowUps: TypeAlias = Literal["first", "all"]
 Control: TypeAlias = Literal["afresh"]
@@ -33,6 +34,8 @@ class Target(Struct, frozen=True, kw_only=True):
     file: str | None = None
     variant: str = ""
     """The variant of a suite whose settings it has, if they are not its own."""
+    tools: tuple[Tool, ...] = ()
+    """What it may call in every case that is put to it."""
 
     @property
     def mode(self) -> Mode:
@@ -101,6 +104,9 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The variant of the suite that it is built for, if the suite has any: cases of one number differ by it."""
     prompt_prefix: str = ""
     """The variant's words, which the first message of the user begins with."""
+    tools: tuple[Tool, ...] = ()
+    """What the model may call: the suite's tools, then the case's own."""
+    max_tool_rounds: int = MOST_ROUNDS
 
 
 def title_of(case: Case) -> str:

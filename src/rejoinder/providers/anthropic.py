@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
+from rejoinder.model import ChatMessage, Offered, Reply, Request, ToolCall, Usage, WantedBack
 from rejoinder.providers.http1 import HttpAnswer
 from rejoinder.providers.http_api import EMPTY, ENDS_TARGET, ErrorDetails, JsonWire, Outgoing, pair_calls, split_system
-from rejoinder.providers.json_fields import arguments_text, count, read_json
+from rejoinder.providers.json_fields import arguments_object, arguments_text, count, read_json, read_raw
 from rejoinder.providers.settings import Sampling
 
 VERSION = "2023-06-01"
@@ -30,7 +30,9 @@ class AnthropicMessages(JsonWire):
 
     def write(self, request: Request) -> Outgoing:
         system, others = split_system(request.messages)
-        return self.outgoing(messages=_turns(pair_calls(others, "start of next turn")), **self._fixed, system=system)
+        turns = self._turns(pair_calls(others, "start of next turn"))
+        tools = [_tool(tool) for tool in request.tools] or None
+        return self.outgoing(messages=turns, **self._fixed, system=system, tools=tools)
 
     def read(self, answer: HttpAnswer) -> Reply:
         message = read_json(_DECODER, answer.body)
@@ -56,7 +58,31 @@ class AnthropicMessages(JsonWire):
             ),
             thinking="\n\n".join(thoughts) or None,
             refusal=message.stop_reason == "refusal",
+            wanted_back=self._wanted_back(message, answer),
         )
+
+    def _wanted_back(self, message: _Message, answer: HttpAnswer) -> WantedBack | None:
+        """Calls come back with what was thought before them, signed, or they are refused."""
+        kinds = {block.type for block in message.content}
+        if "tool_use" not in kinds or kinds.isdisjoint(("thinking", "redacted_thinking")):
+            return None
+        return self.keep(read_raw(answer.body)["content"])
+
+    def _turns(self, messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
+        """Messages by turns, user first. A lone text stays a text, as most requests have it."""
+        turns: list[tuple[str, list[dict[str, Any]]]] = []
+        for message in messages:
+            role = "assistant" if message.role == "assistant" else "user"
+            if not turns and role == "assistant":
+                turns.append(("user", [_text("")]))
+            blocks = self.kept(message) or _blocks(message)
+            if turns and turns[-1][0] == role:
+                turns[-1][1].extend(blocks)
+            else:
+                turns.append((role, blocks))
+        if not turns:
+            turns.append(("user", [_text("")]))
+        return [{"role": role, "content": _content(blocks)} for role, blocks in turns]
 
     def explain(self, answer: HttpAnswer) -> ErrorDetails:
         ends = answer.status in ENDS_TARGET
@@ -82,35 +108,35 @@ def _parameters(sampling: Sampling) -> dict[str, Any]:
     }
 
 
-def _turns(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Messages by turns, user first. A lone text stays a text, as most requests have it."""
-    turns: list[tuple[str, list[dict[str, Any]]]] = []
-    for message in messages:
-        role = "assistant" if message.role == "assistant" else "user"
-        if not turns and role == "assistant":
-            turns.append(("user", [_text("")]))
-        if turns and turns[-1][0] == role:
-            turns[-1][1].extend(_blocks(message))
-        else:
-            turns.append((role, _blocks(message)))
-    if not turns:
-        turns.append(("user", [_text("")]))
-    return [{"role": role, "content": _content(blocks)} for role, blocks in turns]
-
-
 def _content(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
     return blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
 
 
 def _blocks(message: ChatMessage) -> list[dict[str, Any]]:
     if message.role == "tool" and message.tool_call_id:
-        return [{"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content}]
+        failed = {"is_error": True} if message.failed else {}
+        return [{"type": "tool_result", "tool_use_id": message.tool_call_id, "content": _result(message), **failed}]
     if not message.tool_calls:
         return [_text(message.content)]
     blocks = [_text(message.content)] if message.content.strip() else []
     for call in message.tool_calls:
-        blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": msgspec.Raw(call.arguments)})
+        blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": arguments_object(call.arguments)})
     return blocks
+
+
+def _result(message: ChatMessage) -> str | list[dict[str, Any]]:
+    if not message.pictures:
+        return message.content
+    images = [
+        {"type": "image", "source": {"type": "base64", "media_type": one.mime_type, "data": one.data}}
+        for one in message.pictures
+    ]
+    return [*([_text(message.content)] if message.content.strip() else []), *images]
+
+
+def _tool(tool: Offered) -> dict[str, Any]:
+    said = {"description": tool.description} if tool.description else {}
+    return {"name": tool.name, **said, "input_schema": msgspec.Raw(tool.parameters)}
 
 
 def _text(text: str) -> dict[str, Any]:

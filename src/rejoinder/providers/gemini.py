@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
+from rejoinder.model import ChatMessage, Offered, Reply, Request, ToolCall, Usage, WantedBack
 from rejoinder.providers import http_api as api
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.http1 import HttpAnswer
-from rejoinder.providers.json_fields import arguments_text, count, read_json
+from rejoinder.providers.json_fields import arguments_object, arguments_text, count, read_json, read_raw
 from rejoinder.providers.settings import Sampling
 from rejoinder.providers.vector_bytes import pack_vector
 
@@ -54,9 +54,10 @@ class GeminiContent(_Gemini):
     def write(self, request: Request) -> api.Outgoing:
         system, others = api.split_system(request.messages)
         return self.outgoing(
-            contents=_contents(api.pair_calls(others, "next turn")),
+            contents=self._contents(api.pair_calls(others, "next turn")),
             systemInstruction=None if system is None else {"parts": [{"text": system}], "role": "user"},
             generationConfig=self._fixed or None,
+            tools=[{"functionDeclarations": [_tool(tool) for tool in request.tools]}] if request.tools else None,
         )
 
     def read(self, answer: HttpAnswer) -> Reply:
@@ -83,7 +84,30 @@ class GeminiContent(_Gemini):
             finish_reason=finish,
             tool_calls=calls,
             thinking="".join(part.text or "" for part in parts if part.thought) or None,
+            wanted_back=self._wanted_back(answer) if calls and any(part.thought_signature for part in parts) else None,
         )
+
+    def _wanted_back(self, answer: HttpAnswer) -> WantedBack:
+        """Calls come back with the signature of what was thought before them, or they are refused."""
+        return self.keep(read_raw(answer.body)["candidates"][0]["content"]["parts"])
+
+    def _contents(self, messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
+        contents: list[dict[str, Any]] = []
+        names: dict[str, str] = {}
+        """Which tool each call went to: a result has to name it."""
+        for message in messages:
+            names.update({call.id: call.name for call in message.tool_calls})
+            role = "model" if message.role == "assistant" else "user"
+            kept = self.kept(message)
+            parts = _parts(message, names) if kept is None else _with_ids(kept, message)
+            if contents and contents[-1]["role"] == role:
+                contents[-1]["parts"] += parts
+            else:
+                contents.append({"parts": parts, "role": role})
+        # A call of a tool has to follow words or a result.
+        if not contents or any("functionCall" in part for part in contents[0]["parts"]):
+            contents.insert(0, {"parts": [{"text": api.EMPTY}], "role": "user"})
+        return contents
 
 
 class GeminiEmbeddings(_Gemini):
@@ -118,35 +142,32 @@ def _parameters(sampling: Sampling) -> dict[str, Any]:
     }
 
 
-def _contents(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    contents: list[dict[str, Any]] = []
-    names: dict[str, str] = {}
-    """Which tool each call went to: a result has to name it."""
-    for message in messages:
-        names.update({call.id: call.name for call in message.tool_calls})
-        role = "model" if message.role == "assistant" else "user"
-        parts = _parts(message, names)
-        if contents and contents[-1]["role"] == role:
-            contents[-1]["parts"] += parts
-        else:
-            contents.append({"parts": parts, "role": role})
-    # A call of a tool has to follow words or a result.
-    if not contents or any("functionCall" in part for part in contents[0]["parts"]):
-        contents.insert(0, {"parts": [{"text": api.EMPTY}], "role": "user"})
-    return contents
+def _with_ids(parts: list[dict[str, Any]], message: ChatMessage) -> list[dict[str, Any]]:
+    """Parts as the API wrote them, whose calls have the ids that their results name: some models give none."""
+    calls = [part["functionCall"] for part in parts if "functionCall" in part]
+    for part, call in zip(calls, message.tool_calls, strict=False):
+        part["id"] = call.id
+    return parts
 
 
 def _parts(message: ChatMessage, names: Mapping[str, str]) -> list[dict[str, Any]]:
     if message.role == "tool" and message.tool_call_id:
         name = names[message.tool_call_id]
-        response = {"id": message.tool_call_id, "name": name, "response": {"result": message.content}}
-        return [{"functionResponse": response}]
+        said = {"error" if message.failed else "result": message.content}
+        response = {"id": message.tool_call_id, "name": name, "response": said}
+        images = [{"inlineData": {"mimeType": one.mime_type, "data": one.data}} for one in message.pictures]
+        return [{"functionResponse": response}, *images]
     parts: list[dict[str, Any]] = []
     if message.content or not message.tool_calls:
         parts.append({"text": message.content or api.EMPTY})
     for call in message.tool_calls:
-        parts.append({"functionCall": {"id": call.id, "name": call.name, "args": msgspec.Raw(call.arguments)}})
+        parts.append({"functionCall": {"id": call.id, "name": call.name, "args": arguments_object(call.arguments)}})
     return parts
+
+
+def _tool(tool: Offered) -> dict[str, Any]:
+    said = {"description": tool.description} if tool.description else {}
+    return {"name": tool.name, **said, "parametersJsonSchema": msgspec.Raw(tool.parameters)}
 
 
 def _usage(usage: _Usage | None) -> Usage:
@@ -180,6 +201,7 @@ class _Part(Struct, rename="camel"):
     text: str | None = None
     thought: bool = False
     function_call: _FunctionCall | None = None
+    thought_signature: str | None = None
 
 
 class _Content(Struct):

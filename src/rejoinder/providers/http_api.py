@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.model import ChatMessage, Reply, Request, Usage, estimate_usage
+from rejoinder.model import ChatMessage, Reply, Request, Usage, WantedBack, estimate_usage
 from rejoinder.providers.allowances import retry_after
 from rejoinder.providers.base import Pressure, ProviderError
 from rejoinder.providers.http1 import HttpAnswer
@@ -83,6 +83,16 @@ class JsonWire:
         self._url = url
         self._fixed = without_none(fixed)
         self._extra = extra
+        self._by = f"{url.rpartition('/')[2]} {self._fixed.get('model', '')}".strip()
+
+    def keep(self, content: list[Any]) -> WantedBack:
+        """What the API wants back with the calls of a reply, as it wrote it."""
+        return WantedBack(self._by, msgspec.json.encode(content).decode())
+
+    def kept(self, message: ChatMessage) -> list[Any] | None:
+        """What was kept of a message of this API's own, which another model would not understand."""
+        kept = message.wanted_back
+        return msgspec.json.decode(kept.content) if kept is not None and kept.by == self._by else None
 
     def outgoing(self, **fields: Any) -> Outgoing:
         body = without_none(fields)
@@ -329,4 +339,5 @@ def _with_words(message: ChatMessage, answered: set[int]) -> ChatMessage:
     calls = list(enumerate(message.tool_calls))
     words = [message.content, *(f"{call.name}({call.arguments})" for place, call in calls if place not in answered)]
     left = tuple(call for place, call in calls if place in answered)
-    return structs.replace(message, content="\n\n".join(word for word in words if word), tool_calls=left)
+    content = "\n\n".join(word for word in words if word)
+    return structs.replace(message, content=content, tool_calls=left, wanted_back=None)

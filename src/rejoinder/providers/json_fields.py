@@ -31,6 +31,11 @@ def read_json(decoder: msgspec.json.Decoder[T], body: bytes, *, nulls: bool = Fa
         return _read_again(decoder, body, error, nulls=nulls)
 
 
+def read_raw(body: bytes) -> Any:
+    """A body that was read before, as it stands."""
+    return read_json(_ANYTHING, body, nulls=True)
+
+
 def count(told: Any) -> int:
     """A count of tokens, whichever way a server writes it: 10, 10.0, "10". What is no count is 0, as if not told."""
     if type(told) is int:
@@ -48,6 +53,19 @@ def arguments_text(given: Any) -> str:
         return given or "{}"
     text = msgspec.json.encode(given).decode()
     return "{}" if text == "null" else text
+
+
+def arguments_object(text: str) -> msgspec.Raw:
+    """The same for an API that takes nothing but an object: a text that is none stands in one."""
+    try:
+        if isinstance(msgspec.json.decode(text), dict):
+            return msgspec.Raw(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        pass
+    return msgspec.Raw(msgspec.json.encode({"arguments": text} if text.strip() else {}))
+
+
+_ANYTHING: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 
 def _read_again(decoder: msgspec.json.Decoder[T], body: bytes, error: Exception, *, nulls: bool) -> T:

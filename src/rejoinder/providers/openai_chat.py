@@ -9,17 +9,17 @@ written out. Servers that do not know of this send the numbers, and are understo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct, field
 
-from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
+from rejoinder.model import ChatMessage, Offered, Reply, Request, ToolCall, Usage, WantedBack
 from rejoinder.providers import http_api as api
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.http1 import HttpAnswer
-from rejoinder.providers.json_fields import arguments_text, count, read_json
+from rejoinder.providers.json_fields import arguments_text, count, read_json, read_raw
 from rejoinder.providers.settings import Sampling
 from rejoinder.providers.vector_bytes import pack_vector, read_vector
 
@@ -68,12 +68,12 @@ class OpenAiChat(OpenAiWire):
 
     def write(self, request: Request) -> api.Outgoing:
         # An empty list is refused, an empty text is not.
-        messages = write_messages(request.messages) or [{"role": "user", "content": ""}]
+        messages = write_messages(request.messages, self.kept) or [{"role": "user", "content": ""}]
         if self._empty:
             for message in messages:
                 if message["role"] == "assistant" and not message["content"] and "tool_calls" not in message:
                     message["content"] = self._empty
-        return self.outgoing(messages=messages, **self.parameters(request))
+        return self.outgoing(messages=messages, **self.parameters(request), tools=write_tools(request.tools))
 
     def parameters(self, request: Request) -> dict[str, Any]:  # noqa: ARG002 - of others they depend on it
         """What is asked of the model beside the messages."""
@@ -104,7 +104,15 @@ class OpenAiChat(OpenAiWire):
             ),
             thinking=message.reasoning_content or message.reasoning or thoughts or None,
             refusal=bool(message.refusal),
+            wanted_back=self._wanted_back(answer) if message.tool_calls else None,
         )
+
+    def _wanted_back(self, answer: HttpAnswer) -> WantedBack | None:
+        """What some servers want back with their calls. OpenAI's own has none of it."""
+        message = read_raw(answer.body)["choices"][0]["message"]
+        parts = message, *message["tool_calls"]
+        kept = [{name: part[name] for name in _KEPT if part.get(name)} for part in parts]
+        return self.keep(kept) if any(kept) else None
 
 
 _PASSING = {"rate_limit_exceeded": 429, "server_error": 500, "overloaded": 503, "error": 500}
@@ -138,15 +146,46 @@ def _parameters(sampling: Sampling, limit_field: str) -> dict[str, Any]:
     }
 
 
-def write_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
+_KEPT = ("reasoning_content", "reasoning_details", "extra_content")
+"""What DeepSeek, OpenRouter and Gemini's gateway put beside a message that calls tools, or beside a call of it."""
+
+
+def write_messages(
+    messages: Sequence[ChatMessage], kept: Callable[[ChatMessage], list[Any] | None] = lambda _: None
+) -> list[dict[str, Any]]:
     """Messages as OpenAI's API takes them."""
-    return [_message(message) for message in api.pair_calls(messages, "next message")]
+    return [_with_kept(_message(message), kept(message)) for message in api.pair_calls(messages, "next message")]
+
+
+def _with_kept(written: dict[str, Any], kept: list[Any] | None) -> dict[str, Any]:
+    if kept is None:
+        return written
+    calls = [{**call, **more} for call, more in zip(written["tool_calls"], kept[1:], strict=True)]
+    return {**written, **kept[0], "tool_calls": calls}
+
+
+def write_tools(tools: Sequence[Offered]) -> list[dict[str, Any]] | None:
+    """Tools as they are offered; None where there are none."""
+    return [{"type": "function", "function": function_of(tool)} for tool in tools] or None
+
+
+def function_of(tool: Offered) -> dict[str, Any]:
+    said = {"description": tool.description} if tool.description else {}
+    return {"name": tool.name, **said, "parameters": msgspec.Raw(tool.parameters)}
+
+
+def _result(message: ChatMessage) -> str:
+    """A tool's result is a text here; what it showed beside that is said."""
+    if not message.pictures:
+        return message.content
+    left = "an image" if len(message.pictures) == 1 else f"{len(message.pictures)} images"
+    return f"{message.content}\n({left} that cannot be shown)".lstrip()
 
 
 def _message(message: ChatMessage) -> dict[str, Any]:
     if message.role == "tool":
         if message.tool_call_id:
-            return {"role": "tool", "content": message.content, "tool_call_id": message.tool_call_id}
+            return {"role": "tool", "content": _result(message), "tool_call_id": message.tool_call_id}
         return {"role": "user", "content": message.content}
     if message.tool_calls:
         calls = [

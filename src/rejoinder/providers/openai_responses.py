@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage
+from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage, WantedBack
 from rejoinder.providers.http1 import HttpAnswer
 from rejoinder.providers.http_api import Outgoing, pair_calls, split_system
-from rejoinder.providers.json_fields import arguments_text, count, read_json
-from rejoinder.providers.openai_chat import OpenAiError, OpenAiWire, told_inside
+from rejoinder.providers.json_fields import arguments_text, count, read_json, read_raw
+from rejoinder.providers.openai_chat import OpenAiError, OpenAiWire, function_of, told_inside
 from rejoinder.providers.settings import Sampling
 
 
@@ -25,10 +25,11 @@ class OpenAiResponses(OpenAiWire):
 
     def write(self, request: Request) -> Outgoing:
         system, others = split_system(request.messages)
-        items = [item for message in pair_calls(others, "anywhere") for item in _items(message)]
+        items = [item for message in pair_calls(others, "anywhere") for item in self.kept(message) or _items(message)]
         # An empty list is refused, an empty text is not.
         items = items or [{"role": "user", "content": ""}]
-        return self.outgoing(input=items, **self._fixed, instructions=system)
+        tools = [{"type": "function", **function_of(tool)} for tool in request.tools] or None
+        return self.outgoing(input=items, **self._fixed, instructions=system, tools=tools)
 
     def read(self, answer: HttpAnswer) -> Reply:
         response = read_json(_DECODER, answer.body)
@@ -55,7 +56,14 @@ class OpenAiResponses(OpenAiWire):
             tool_calls=calls,
             thinking="\n\n".join(text for text in thoughts if text) or None,
             refusal=bool(refusals),
+            wanted_back=self._wanted_back(response, answer) if calls else None,
         )
+
+    def _wanted_back(self, response: _Response, answer: HttpAnswer) -> WantedBack | None:
+        """What was thought before a call goes back with it: the model goes on from there."""
+        if all(item.type != "reasoning" for item in response.output):
+            return None
+        return self.keep(read_raw(answer.body)["output"])
 
 
 def _parameters(sampling: Sampling) -> dict[str, Any]:
@@ -70,7 +78,7 @@ def _parameters(sampling: Sampling) -> dict[str, Any]:
 def _items(message: ChatMessage) -> Iterator[dict[str, Any]]:
     if message.role == "tool":
         if message.tool_call_id:
-            yield {"type": "function_call_output", "call_id": message.tool_call_id, "output": message.content}
+            yield {"type": "function_call_output", "call_id": message.tool_call_id, "output": _output(message)}
         else:
             yield {"role": "user", "content": message.content}
         return
@@ -78,6 +86,15 @@ def _items(message: ChatMessage) -> Iterator[dict[str, Any]]:
         yield {"role": message.role, "content": message.content}
     for call in message.tool_calls:
         yield {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
+
+
+def _output(message: ChatMessage) -> str | list[dict[str, Any]]:
+    if not message.pictures:
+        return message.content
+    images = [
+        {"type": "input_image", "image_url": f"data:{one.mime_type};base64,{one.data}"} for one in message.pictures
+    ]
+    return [*([{"type": "input_text", "text": message.content}] if message.content else []), *images]
 
 
 def _said(content: list[_Part] | str | None) -> list[_Part]:

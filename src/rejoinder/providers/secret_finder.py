@@ -58,17 +58,17 @@ class SecretFinder:
             if SECRET_NAME.search(name) and len(value) >= SHORTEST_COOKIE:
                 self.add(value, f"env {name}")
 
-    def add_settings(self, target: str, settings: Mapping[str, Any]) -> None:
-        """Secrets that a target's settings hold as they are, and not as the name of a variable."""
+    def add_settings(self, owner: str, settings: Mapping[str, Any]) -> None:
+        """Secrets that settings hold as they are, and not as the name of a variable. `owner`: whose they are."""
         for name, value in settings.items():
             if name == "headers":
                 for header, text in dict(value or {}).items():
                     if re.search(_SECRET_HEADER, header) or (
                         re.search(_PERHAPS_HEADER, header) and _looks_secret(str(text))
                     ):
-                        self._add_header(str(text), f"header {header} of target {target}")
+                        self._add_header(str(text), f"header {header} of {owner}")
             else:
-                self._add_field(name, value, f"{name} of target {target}")
+                self._add_field(name, value, f"{name} of {owner}")
 
     def add_addresses(self, environment: Mapping[str, str]) -> None:
         """Passwords and keys in the addresses that variables of the environment hold."""

@@ -89,7 +89,7 @@ def open_api(
 ) -> ApiProvider:
     """The provider of a target that is asked over HTTP. Raises UsageError where something is missing."""
     settings = Settings(target, environment)
-    exchange.secret_finder.add_settings(target.name, settings.values)
+    exchange.secret_finder.add_settings(f"target {target.name}", settings.values)
     return _OPENERS[target.provider](_Opening(settings, exchange, folders))
 
 

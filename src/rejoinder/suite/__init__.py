@@ -5,7 +5,7 @@ from rejoinder.suite.configuration import open_project, read_configuration, read
 from rejoinder.suite.context import LoadOptions
 from rejoinder.suite.datasets import Row, read_rows
 from rejoinder.suite.discover import FileKind, find_files, kind_of
-from rejoinder.suite.document_paths import write_path
+from rejoinder.suite.document_paths import read_path, write_path
 from rejoinder.suite.load import Loaded, read_suite
 from rejoinder.suite.pruning import ANYTHING
 from rejoinder.suite.schema import schema_for

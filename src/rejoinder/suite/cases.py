@@ -27,6 +27,7 @@ from rejoinder.suite.document_paths import read_path
 from rejoinder.suite.plans import Course, extracted_names, look_for_unreachable, opening_words, read_course
 from rejoinder.suite.source import CasePlace, RowSource, Source
 from rejoinder.suite.text_files import NO_WORDS, in_file
+from rejoinder.suite.tools import read_tools
 
 
 class CaseId(Struct, frozen=True):
@@ -134,6 +135,8 @@ class CaseBuilder:
             followups=data.get("followups", defaults.followups),
             max_turns=data.get("max_turns", defaults.max_turns),
             control=data.get("control", defaults.control),
+            tools=defaults.tools + read_tools(self.texts.tree(data.get("tools", []), self._at("tools"))),
+            max_tool_rounds=data.get("max_tool_rounds", defaults.max_tool_rounds),
             **self._trials(),
         )
 

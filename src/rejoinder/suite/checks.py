@@ -284,7 +284,14 @@ def _wanted_call(value: Any, at: str, texts: Texts) -> kinds.WantedCall:
     if isinstance(value, str):
         return kinds.WantedCall(_read_pattern(value, at, texts))
     arguments = _read_json(value["arguments"], f"{at}.arguments", texts) if "arguments" in value else None
-    return kinds.WantedCall(_read_pattern(value["name"], f"{at}.name", texts), arguments, value.get("times", 1))
+    return kinds.WantedCall(
+        _read_pattern(value["name"], f"{at}.name", texts),
+        arguments,
+        value.get("times", 1),
+        _read_json(value["like"], f"{at}.like", texts) if "like" in value else None,
+        _read_pattern(value["result"], f"{at}.result", texts) if "result" in value else None,
+        value.get("status"),
+    )
 
 
 def _refuse_impossible(check: kinds.ToolCalls, at: str, texts: Texts, *, has_mode: bool) -> None:

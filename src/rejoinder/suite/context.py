@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from rejoinder.errors import Severity
 from rejoinder.model import Control, FollowUps, LoadedWith
+from rejoinder.model.tools import Tool
 from rejoinder.project import Finder
 from rejoinder.suite.source import Source
 from rejoinder.suite.target_names import NamedTargets
@@ -60,6 +61,8 @@ class CaseDefaults(Struct, frozen=True, kw_only=True):
     checks: Any
     """As they are written; each case has its own variables."""
     evaluators: list[Any]
+    tools: tuple[Tool, ...]
+    max_tool_rounds: int
     grading_known: bool
     """False when the suite's checks or evaluators are at fault; then no case is said to have none."""
 

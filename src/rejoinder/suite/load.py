@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from rejoinder.errors import UNFILLED, Severity
 from rejoinder.model import Formatting, Problem, Suite, Target, Variant, file_in_project, formatting_for
+from rejoinder.model.tools import MOST_ROUNDS, Tool
 from rejoinder.project import FileFault, display_path, user_values
 from rejoinder.suite.case_collector import CaseCollector, Review, name_variant, spot_of
 from rejoinder.suite.configuration import Project, open_project, read_prices
@@ -22,6 +23,7 @@ from rejoinder.suite.target_names import NamedTargets
 from rejoinder.suite.targets import Targets, read_targets
 from rejoinder.suite.templates import Report, Scope, expand, expand_variables
 from rejoinder.suite.text_files import NO_WORDS, TextFiles, in_file, with_system_prompts
+from rejoinder.suite.tools import read_tools, server_of_metadata
 from rejoinder.suite.walk import Walker
 from rejoinder.suite.yaml import paused_collector
 
@@ -222,8 +224,19 @@ class _SuiteReader:
             tags=tuple(dict.fromkeys(self.texts.tree(metadata.get("tags", []), ("metadata", "tags")))),
             checks=self.data.get("checks"),
             evaluators=self.data.get("execution", {}).get("evaluators") or [],
+            tools=self._tools(),
+            max_tool_rounds=self.data.get("max_tool_rounds", MOST_ROUNDS),
             grading_known=not self.checked.explains("checks", "execution"),
         )
+
+    def _tools(self) -> tuple[Tool, ...]:
+        """The suite's tools, vibecheck's `mcp_server` among them."""
+        written = self.texts.tree(self.data.get("tools", []), ("tools",))
+        self._forget("unfilled-braces", "tools[")  # `${{ VAR }}` is filled in when the tools are used
+        server = self.data.get("metadata", {}).get("mcp_server")
+        if isinstance(server, dict) and {"name", "url"} <= server.keys():
+            written = [*written, server_of_metadata(self.texts.tree(server, ("metadata", "mcp_server")))]
+        return read_tools(written)
 
     def _formatting(self) -> Formatting:
         explicit = {**self.project.config.get("formatting", {}), **self.data.get("formatting", {})}
@@ -242,17 +255,10 @@ class _SuiteReader:
         return formatting_for(profile, **explicit)
 
     def _check_metadata(self) -> None:
-        """Fill in the texts that nothing else fills in, for what is missing there; and refuse what cannot be done."""
+        """Fill in the texts that nothing else fills in, for what is missing there."""
         metadata = self.data.get("metadata", {})
         of_cases = ("system_prompt", "systemPrompt", "tags")
         self.texts.tree({key: metadata[key] for key in metadata if key not in of_cases}, ("metadata",))
-        if "mcp_server" in metadata and not self.options.only_format:
-            message = (
-                "this version cannot use MCP servers, so the model would be judged without its tools; remove"
-                " `mcp_server` to run the cases without tools"
-            )
-            violation = Violation("not-supported", ("metadata", "mcp_server"), message, key=True)
-            self.problems.append(self.source.violation(violation))
 
     def _suite(self, choice: _TargetChoice, formatting: Formatting) -> Suite:
         """The suite without its cases."""

@@ -201,7 +201,7 @@ def _read_message(value: dict[str, Any], at: str, texts: StepTexts) -> Words:
         if isinstance(read, FilePart):
             pieces.append(Attached(read.path, read.text or ""))
         elif isinstance(read, OtherPart):
-            texts.problem("not-supported", read.at, f"a planned turn cannot have a part of type `{read.type}`")
+            texts.problem("wrong-type", read.at, f"a planned turn cannot have a part of type `{read.type}`")
     return Words(value["role"], tuple(pieces))
 
 

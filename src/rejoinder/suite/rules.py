@@ -62,6 +62,7 @@ _OF_OTHER_TARGETS = frozenset(
     )
 )
 """Settings that say who is asked, or that a variant has a key of its own for."""
+_TOOLS = ("mcp", "python", "scripted")
 _WHOSE = {"tool_calls": "assistant", "tool_call_id": "tool"}
 
 
@@ -70,6 +71,26 @@ class Findings(Struct, frozen=True):
     warnings: list[Violation]
     hidden: list[DocumentPath]
     """Places below which nothing else is reported."""
+
+
+def find_conflicts_of_tools(tools: Any, path: DocumentPath) -> Iterator[Violation]:
+    """Entries of `tools` that are none, or several at once."""
+    for entry, place in _mappings(tools if isinstance(tools, list) else [], path):
+        kinds = [kind for kind in _TOOLS if kind in entry]
+        if len(kinds) != 1:
+            many = f"{list_words([f'`{kind}`' for kind in kinds])} need an item each" if kinds else "this item has none"
+            message = f"an item of `tools` is `mcp`, `python` or `scripted`: {many}"
+            yield Violation("conflicting-keys" if kinds else "missing-field", place, message)
+        server = entry.get("mcp")
+        if isinstance(server, dict) and ("command" in server) == ("url" in server):
+            message = "an MCP server has either a `command` that starts it or a `url`"
+            yield Violation("conflicting-keys" if "url" in server else "missing-field", (*place, "mcp"), message)
+        for holder, inner in ((entry, place), *((entry[kind], (*place, kind)) for kind in kinds)):
+            fails = holder.get("fails") if isinstance(holder, dict) else None
+            for fault, spot in _mappings(fails if isinstance(fails, list) else [], (*inner, "fails")):
+                if "at" in fault and "rate" in fault:
+                    message = "a fault meets a certain call (`at`) or a share of them (`rate`), not both"
+                    yield Violation("conflicting-keys", (*spot, "rate"), message, key=True)
 
 
 class CheckRules:
@@ -338,6 +359,7 @@ def find_conflicts(case: dict[str, Any], path: DocumentPath) -> Iterator[Violati
             later = max((first, second), key=list(case).index)
             message = f"`{first}` and `{second}` both say {what}; keep one of them"
             yield Violation("conflicting-keys", (*path, later), message, key=True)
+    yield from find_conflicts_of_tools(case.get("tools"), (*path, "tools"))
     inner = case.get("execution")
     if "evaluators" in case and isinstance(inner, dict) and "evaluators" in inner:
         message = "evaluators stand here and under `execution`; keep one of the lists"
@@ -383,6 +405,7 @@ def _from(place: DocumentPath, other: DocumentPath) -> str:
 
 def find_conflicts_of_suite(suite: dict[str, Any]) -> Iterator[Violation]:
     """What a suite says of itself in two ways."""
+    yield from find_conflicts_of_tools(suite.get("tools"), ("tools",))
     metadata = suite.get("metadata")
     if isinstance(metadata, dict):
         yield from find_two_names((("metadata", key) for key in metadata), other_names("metadata"))
@@ -410,6 +433,7 @@ def find_faults_of_variants(suite: dict[str, Any]) -> Iterator[Violation]:
 
 def find_conflicts_of_target(target: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
     """Settings in two spellings. One beside `settings` wins over the same one in it, as in AgentV's files."""
+    yield from find_conflicts_of_tools(target.get("tools"), (*path, "tools"))
     names = other_names_of_settings(str(target.get("provider")).lower())
     yield from find_two_names(((*path, key) for key in target), names)
     settings = target.get("settings")

@@ -31,10 +31,11 @@ from rejoinder.suite.schema import Violation, find_unknown_schema, find_violatio
 from rejoinder.suite.source import Source, read_source
 from rejoinder.suite.templates import environment_names, expand_environment, sole_variable
 from rejoinder.suite.text_files import TextFiles, find_files_as_texts, with_system_prompts
+from rejoinder.suite.tools import read_tools
 
 _KEY_SETTINGS = frozenset({"api_key", "apiKey"})
 _OWN_FIELDS = frozenset(
-    ["name", "provider", "judge_target", "judgeTarget", "workers", "system_prompt", "systemPrompt", "settings"]
+    ["name", "provider", "judge_target", "judgeTarget", "workers", "system_prompt", "systemPrompt", "settings", "tools"]
 )
 _LEFT_OUT = object()
 
@@ -281,6 +282,7 @@ def _target(entry: dict[str, Any], file: str) -> Target:
         judge_target=settings.get("judge_target", settings.get("judgeTarget")),
         workers=row_of(provider).workers or settings.get("workers"),
         system_prompt=settings.get("system_prompt", settings.get("systemPrompt")),
+        tools=read_tools(settings.get("tools", ())),
         file=file,
     )
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, structs
@@ -222,6 +222,27 @@ def _circle_words(circle: list[str]) -> str:
 def expand_environment(text: str, environment: Mapping[str, str]) -> str:
     """`${{ VAR }}`, as it stands in targets, filled in; what is not set stays as it is."""
     return _TARGET_EXPRESSION.sub(lambda match: environment.get(match[1], match[0]), text)
+
+
+def named_outside(text: str) -> Iterator[tuple[Literal["environment", "secret", "variable"], str]]:
+    """What a text names that may stand outside of its file, whether it is there or not: `{{ env('X') }}` and
+    `${{ X }}`, secrets, and variables by either form."""
+    if "{{" not in text:
+        return
+    for name in re.findall(r"\$\s*\{\{\s*([^{}]*?)\s*\}\}", text):
+        yield "environment", name
+    for match in _EXPRESSION.finditer(text):
+        if match["function"]:
+            yield _OUTSIDE[match["function"]], match["argument"]
+        elif match["name"]:
+            yield "variable", match["name"]
+
+
+_OUTSIDE: dict[str, Literal["environment", "secret", "variable"]] = {
+    "env": "environment",
+    "secret": "secret",
+    "var": "variable",
+}
 
 
 def environment_names(text: str) -> list[str]:

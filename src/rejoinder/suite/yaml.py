@@ -94,6 +94,13 @@ class Document:
         chosen = key_node if key and key_node is not None else node
         return (1, 1) if chosen is None else _start(chosen)
 
+    def has(self, path: Sequence[str | int]) -> bool:
+        """Is there something at a path?"""
+        node = self.node
+        for step in path:
+            _, node = _step(node, step) or (None, None)
+        return node is not None
+
     def scalar_span(self, path: Sequence[str | int]) -> tuple[int, int] | None:
         """Where in its line a value stands that fits on one; None for everything else."""
         node = self._scalar(path)

@@ -2,63 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import msgspec
 
-
-def at(value: Any, *names: str) -> Any:
-    """What lies under names in a value; None where nothing does."""
-    for name in names:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(name)
-    return value
-
-
-def text_at(value: Any, *names: str) -> str:
-    found = at(value, *names)
-    return found if isinstance(found, str) else ""
-
-
-def list_at(value: Any, *names: str) -> list[Any]:
-    found = at(value, *names)
-    return found if isinstance(found, list) else []
-
-
-MOST_MONEY = 1e9
-"""Dollars of one turn. More is a mistake of what counted them."""
-
-
-def count_at(value: Any, *names: str) -> int:
-    found = at(value, *names)
-    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else 0
-
-
-def money_at(value: Any, *names: str) -> float | None:
-    found = at(value, *names)
-    is_number = isinstance(found, int | float) and not isinstance(found, bool)
-    return float(found) if is_number and 0 <= found < MOST_MONEY else None
-
-
-def text_of(content: Any) -> str:
-    """The text of a content that is a text, or a list of blocks with texts."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return ""
-    return "\n".join(text for block in content if (text := text_at(block, "text")))
-
-
-def as_mapping(value: Any) -> Mapping[str, Any]:
-    """The value, or nothing where it is none."""
-    return value if isinstance(value, dict) else {}
-
-
-def as_items(value: Any) -> list[Mapping[str, Any]]:
-    """The mappings of a list; what else is in it is left out."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+from rejoinder.json_values import as_items as as_items
+from rejoinder.json_values import as_mapping as as_mapping
+from rejoinder.json_values import at as at
+from rejoinder.json_values import count_at as count_at
+from rejoinder.json_values import list_at as list_at
+from rejoinder.json_values import money_at as money_at
+from rejoinder.json_values import text_at as text_at
+from rejoinder.json_values import text_of as text_of
 
 
 def inner_message(text: str) -> str:

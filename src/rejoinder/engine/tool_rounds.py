@@ -1,0 +1,110 @@
+"""The rounds of a turn with tools: calls are answered until the model has none left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import msgspec
+from msgspec import structs
+
+from rejoinder.engine.call_maker import CallMaker
+from rejoinder.engine.calls import Call
+from rejoinder.engine.effects import Ask, Stop
+from rejoinder.engine.plan import Job
+from rejoinder.engine.toolbox import Planned, Toolbox, Used, messages_of, used, whole_turn
+from rejoinder.model import NO_RECORDING, ChatMessage, Failure, Outcome, Reply, ToolCall
+from rejoinder.model.tools import Listed, ScriptedTool
+from rejoinder.tools import Listing, listed_of, read_listed
+
+Answer: TypeAlias = Callable[..., Awaitable[Reply | Failure | Stop]]
+"""What a call is answered with."""
+Shared: TypeAlias = Callable[[Call, Callable[[], Awaitable[Reply | Failure]]], Awaitable[Reply | Failure]]
+"""The same for a call that all conversations of a run share."""
+
+
+class ToolRounds:
+    """Plays the rounds of one attempt at a conversation."""
+
+    def __init__(self, job: Job, calls: CallMaker, answer: Answer, shared: Shared) -> None:
+        self._toolbox = Toolbox(job)
+        self._calls = calls
+        self._answer = answer
+        self._shared = shared
+        self._most = job.prepared.case.max_tool_rounds
+        self._broken_off: list[Reply] = []
+        """Replies of turns that tools, or the model after them, have ended."""
+
+    def completed(self, outcome: Outcome) -> Outcome:
+        """The outcome with what became of faults, and of turns that came to no end."""
+        faults = self._toolbox.outcomes()
+        if not faults and not self._broken_off:
+            return outcome
+        return structs.replace(outcome, faults=faults, broken_off=tuple(self._broken_off))
+
+    async def open(self) -> Failure | None:
+        """Ask what tools there are, once; why they cannot be had, if they cannot."""
+        toolbox = self._toolbox
+        if toolbox.offered:
+            return None
+        listed: list[tuple[Listed, ...]] = []
+        for tool in toolbox.tools:
+            if isinstance(tool, ScriptedTool):
+                listed.append((listed_of(tool),))
+                continue
+            call = self._calls.to_list(Listing(tool))
+            answer = await self._shared(call, lambda call=call: self._listing(call))
+            if isinstance(answer, Failure):
+                return answer
+            try:
+                listed.append(read_listed(answer.text))
+            except msgspec.MsgspecError as error:
+                return Failure("tool", f"the recorded tools of `{tool.name}` cannot be read: {error}")
+        if (why := toolbox.offer(listed)) is not None:
+            return Failure("tool", why)
+        self._calls.offer(toolbox.offered)
+        return None
+
+    async def play(self, ask: Ask, reply: Reply) -> Reply | Failure | Stop:
+        """Answer the calls of a reply until the model has none left: the turn as a whole."""
+        toolbox = self._toolbox.afresh() if ask.afresh else self._toolbox
+        replies: list[Reply] = [reply]
+        made: list[ToolCall] = []
+        said: list[ChatMessage] = []
+        waited_s = 0.0
+        for number in range(self._most):
+            planned = toolbox.plan(reply.tool_calls, ask.turn)
+            uses = [None if one.use is None else self._calls.to_use(ask.turn, one.use) for one in planned]
+            answers = await asyncio.gather(*(self._used(one, call) for one, call in zip(planned, uses, strict=True)))
+            for answer in answers:
+                if isinstance(answer, Failure | Stop):
+                    self._broken_off += replies
+                    return answer
+            round = [answer for answer in answers if isinstance(answer, Used)]
+            made += [one.call for one in round]
+            waited_s += max(one.call.duration_s or 0.0 for one in round)
+            said += messages_of(reply, round, f"{ask.turn}_{number + 1}")
+            answer = await self._answer(self._calls.of_round(ask, tuple(said), len(round) + 1))
+            if not isinstance(answer, Reply):
+                self._broken_off += replies
+                return answer
+            reply = answer
+            replies.append(reply)
+            if not reply.tool_calls:
+                break
+        return whole_turn(replies, made, toolbox.pending(reply.tool_calls), said, waited_s)
+
+    async def _listing(self, call: Call) -> Reply | Failure:
+        answer = await self._answer(call, taped=False)
+        return Failure(NO_RECORDING, answer.reason) if isinstance(answer, Stop) else answer
+
+    async def _used(self, planned: Planned, call: Call | None) -> Used | Failure | Stop:
+        """What came of one call."""
+        answer: Reply | Failure | Stop | None = None if call is None else await self._answer(call)
+        if isinstance(answer, Failure | Stop):
+            return answer
+        try:
+            return used(planned, answer)
+        except msgspec.MsgspecError as error:
+            return Failure("tool", f"the recorded answer of tool `{planned.call.name}` cannot be read: {error}")

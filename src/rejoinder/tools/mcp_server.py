@@ -1,0 +1,325 @@
+"""An MCP server, over its pipes or over HTTP, by the official package.
+
+The package's client has to be opened and closed by one task, so each server has a task of its own that lives as long as
+the server does; calls are made from others. A program is run by us and not by the package: what it prints is bounded,
+and it ends with us, however we end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rejoinder._version import __version__
+from rejoinder.errors import UsageError
+from rejoinder.model.tools import Listed, McpTools, Picture, ToolAnswer, allows
+from rejoinder.project import environment_of
+from rejoinder.tools.base import (
+    LARGEST_DESCRIPTION,
+    LARGEST_PICTURE,
+    MOST_PICTURES,
+    MOST_TOOLS,
+    ToolFault,
+    Use,
+    cut,
+)
+from rejoinder.user_code.line_process import LineFault, LineProcess
+from rejoinder.user_code.processes import ProcessFault
+from rejoinder.user_code.variables import given_to_command
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from mcp import Client
+
+START_S = 30.0
+"""How long a server may take to start and to say hello."""
+END_S = 2.0
+"""How long a server may take to end by itself."""
+CLOSE_S = 10.0
+"""How long its end is waited for in all."""
+LARGEST_BODY = 32 << 20
+"""Bytes of one answer over HTTP."""
+LONGEST_COMPLAINT = 300
+"""Characters of an error of the package that are told."""
+MOST_PAGES = 50
+"""Pages of a listing."""
+_TIMED_OUT = -32001
+
+
+class McpServer:
+    """A server that is started when it is first needed."""
+
+    def __init__(self, tools: McpTools, folders: tuple[str, ...]) -> None:
+        self._tools = tools
+        self._folders = folders
+        self._client: asyncio.Future[Client] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._done = asyncio.Event()
+        self._process: LineProcess | None = None
+        self._broken = asyncio.Event()
+        self._why: LineFault | None = None
+        """What broke it, where it has not simply ended."""
+
+    async def list(self) -> tuple[Listed, ...]:
+        found = await self._listing(await self._open())
+        if not found:
+            raise self._fault("offers no tool that is allowed" if self._tools.allow else "offers no tool")
+        return tuple(map(self._listed, found))
+
+    async def _listing(self, client: Client) -> list[Any]:
+        """The tools as they are now, those that are not allowed left out."""
+        found: list[Any] = []
+        cursor: str | None = None
+        for _ in range(MOST_PAGES):
+            try:
+                page = await self._within(START_S, client.list_tools(cursor=cursor, cache_mode="refresh"))
+            except TimeoutError:
+                raise self._fault(f"did not list its tools within {START_S:g} s") from None
+            except ToolFault:
+                raise
+            except Exception as error:
+                raise self._fault(f"does not list its tools: {_in_a_line(error)}") from None
+            found += [one for one in page.tools if allows(self._tools, one.name)]
+            cursor = page.next_cursor
+            if not cursor or len(found) > MOST_TOOLS:
+                break
+        if len(found) > MOST_TOOLS or cursor:
+            raise self._fault(f"offers more than {MOST_TOOLS} tools; name those that are needed as `allow`")
+        return found
+
+    async def call(self, use: Use) -> ToolAnswer:
+        from mcp import MCPError
+
+        client, patience = await self._open(), self._tools.timeout_s
+        arguments = msgspec.json.decode(use.arguments)
+        try:
+            result = await self._within(patience + 1, client.call_tool(use.name, arguments, patience))
+        except TimeoutError:
+            return _too_slow(patience)
+        except MCPError as error:
+            if error.code == _TIMED_OUT:
+                return _too_slow(patience)
+            if self._broken.is_set():
+                raise await self._ended() from None
+            answer = ToolAnswer(cut(error.message), failed=True)
+        except ToolFault:
+            raise
+        except Exception as error:  # the package refuses what is no result, or not the one that the tool promised
+            answer = ToolAnswer(f"the tool's answer breaks the protocol: {_in_a_line(error)}", failed=True)
+        else:
+            answer = _answer(result)
+        if answer.failed and all(one.name != use.name for one in await self._listing(client)):
+            raise self._fault(f"no longer offers the tool `{use.name}`, which it did when the run began")
+        return answer
+
+    async def close(self) -> None:
+        self._done.set()
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=CLOSE_S)
+            self._task.cancel()
+
+    async def _open(self) -> Client:
+        if self._client is None:
+            self._client = asyncio.get_running_loop().create_future()
+            self._task = asyncio.create_task(self._live(self._client))
+        return await asyncio.shield(self._client)
+
+    async def _live(self, opened: asyncio.Future[Client]) -> None:
+        """Open the client, wait for the end, and close it."""
+        try:
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout(START_S):
+                    client = await stack.enter_async_context(await self._connected(stack))
+                opened.set_result(client)
+                await self._done.wait()
+        except BaseException as error:
+            self._broken.set()
+            if not opened.done():
+                opened.set_exception(await self._explained(error))
+                opened.exception()
+            elif isinstance(error, asyncio.CancelledError):
+                raise
+
+    async def _connected(self, stack: AsyncExitStack) -> Client:
+        try:
+            from mcp import Client
+            from mcp.client.streamable_http import streamable_http_client
+            from mcp.types import Implementation
+        except ImportError:
+            raise UsageError(
+                f"the tools of MCP server `{self._tools.name}` need the package `mcp`",
+                "Install it: pip install 'rejoinder[mcp]'.",
+            ) from None
+        us = Implementation(name="rejoinder", version=__version__)
+        if not self._tools.url:
+            return Client(self._pipes(), client_info=us)
+        http = await stack.enter_async_context(_http_client(self._tools))
+        transport = streamable_http_client(self._tools.url, http_client=http, max_sse_event_size=LARGEST_BODY)
+        return Client(transport, client_info=us)
+
+    @asynccontextmanager
+    async def _pipes(self) -> AsyncGenerator[Any]:
+        """The program's pipes as the package's client wants them."""
+        import anyio
+        from mcp.shared.message import SessionMessage
+        from mcp.types import JSONRPCMessage
+        from pydantic import TypeAdapter, ValidationError
+
+        reader = TypeAdapter[Any](JSONRPCMessage)
+        process = self._process = self._started()
+        to_client, heard = anyio.create_memory_object_stream[Any](0)
+        said, from_client = anyio.create_memory_object_stream[Any](0)
+
+        async def listen() -> None:
+            async with to_client:
+                while (value := await process.receive(silence_s=None, until=None)) is not None:
+                    try:
+                        await to_client.send(SessionMessage(reader.validate_python(value)))
+                    except ValidationError:
+                        continue  # it is no message of the protocol
+                self._broken.set()
+
+        async def speak() -> None:
+            async with from_client:
+                async for message in from_client:
+                    process.send(message.message.model_dump(by_alias=True, exclude_unset=True, mode="json"))
+
+        async def listen_well() -> None:
+            try:
+                await listen()
+            except (LineFault, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+                self._why = error if isinstance(error, LineFault) else None
+                self._broken.set()
+                await to_client.aclose()
+
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(listen_well)
+                group.start_soon(speak)
+                try:
+                    yield heard, said
+                finally:
+                    group.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await process.close(grace_s=END_S)
+                for stream in (heard, to_client, from_client, said):
+                    await stream.aclose()
+
+    def _started(self) -> LineProcess:
+        tools, folder = self._tools, Path(self._folders[0])
+        given = given_to_command(environment_of(self._folders), tools.env)
+        return LineProcess((tools.command, *tools.args), folder, given.variables, called="it")
+
+    async def _within(self, seconds: float, answer: Any) -> Any:
+        """An answer in time, unless the server ends before. Raises ToolFault, TimeoutError and MCPError."""
+        task, broken = asyncio.ensure_future(answer), asyncio.ensure_future(self._broken.wait())
+        try:
+            await asyncio.wait([task, broken], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            if broken.done():
+                raise await self._ended()
+            raise TimeoutError
+        finally:
+            task.cancel()
+            broken.cancel()
+
+    async def _ended(self) -> ToolFault:
+        """Why it is no longer there."""
+        process = self._process
+        if process is None:
+            return self._fault("has closed the connection")
+        if self._why is not None:
+            return self._fault(str(self._why).removeprefix("it "))
+        for _ in range(20):  # its last words and its exit code may be on their way
+            if process.exit_code is not None:
+                break
+            await asyncio.sleep(0.05)
+        return self._fault(str(process.ended()).removeprefix("it "))
+
+    async def _explained(self, error: BaseException) -> Exception:
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        if isinstance(error, UsageError | ToolFault):
+            return error
+        if isinstance(error, ProcessFault):
+            return self._fault(f"cannot be started: {error}")
+        if isinstance(error, TimeoutError):
+            said = "" if self._process is None or not self._process.complaint else f": {self._process.complaint}"
+            return self._fault(f"did not start to speak MCP within {START_S:g} s{said}")
+        if self._process is not None and (self._broken.is_set() or self._process.exit_code is not None):
+            return await self._ended()
+        return self._fault(f"cannot be talked with: {_in_a_line(error)}")
+
+    def _listed(self, tool: Any) -> Listed:
+        schema = msgspec.json.encode(tool.input_schema or {"type": "object"}).decode()
+        description = tool.description or tool.title or ""
+        if len(schema) > LARGEST_DESCRIPTION or len(description) > LARGEST_DESCRIPTION:
+            what = f"describes its tool `{tool.name[:100]}` by more than {LARGEST_DESCRIPTION:,} characters"
+            raise self._fault(what)
+        return Listed(tool.name, description, schema)
+
+    def _fault(self, what: str) -> ToolFault:
+        where = self._tools.url or " ".join((self._tools.command, *self._tools.args))
+        return ToolFault(f"MCP server `{self._tools.name}` ({where}) {what}")
+
+
+def _http_client(tools: McpTools) -> Any:
+    """A client whose answers are of bounded size."""
+    import httpx2
+
+    class Bounded(httpx2.AsyncByteStream):
+        def __init__(self, stream: Any) -> None:
+            self._stream = stream
+
+        async def __aiter__(self) -> AsyncGenerator[bytes]:
+            size = 0
+            async for data in self._stream:
+                size += len(data)
+                if size > LARGEST_BODY:
+                    raise httpx2.ReadError(f"the answer is larger than {LARGEST_BODY:,} bytes")
+                yield data
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    async def bound(response: httpx2.Response) -> None:
+        response.stream = Bounded(response.stream)
+
+    patience = httpx2.Timeout(START_S, read=max(START_S, tools.timeout_s))
+    return httpx2.AsyncClient(headers=dict(tools.headers), timeout=patience, event_hooks={"response": [bound]})
+
+
+def _in_a_line(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:LONGEST_COMPLAINT].removesuffix(":")
+
+
+def _too_slow(seconds: float) -> ToolAnswer:
+    return ToolAnswer(f"the tool did not answer within {seconds:g} s", failed=True)
+
+
+def _answer(result: Any) -> ToolAnswer:
+    """What a tool gave back: texts and images; other things by their names. What is structured stands for a text where
+    there is none."""
+    texts: list[str] = []
+    pictures: list[Picture] = []
+    for one in result.content:
+        if one.type == "text":
+            texts.append(one.text)
+        elif one.type == "image" and len(pictures) < MOST_PICTURES and len(one.data) <= LARGEST_PICTURE:
+            pictures.append(Picture(one.mime_type, one.data))
+        elif one.type == "resource" and getattr(one.resource, "text", None) is not None:
+            texts.append(one.resource.text)
+        elif one.type == "resource_link":
+            texts.append(f"{one.name}: {one.uri}")
+        else:
+            texts.append(f"({one.type} that cannot be shown)")
+    if not texts and result.structured_content is not None:
+        texts.append(msgspec.json.encode(result.structured_content).decode())
+    return ToolAnswer(cut("\n".join(texts)), bool(result.is_error), tuple(pictures))

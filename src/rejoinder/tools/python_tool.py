@@ -1,0 +1,99 @@
+"""A function of the project as a tool: its signature says what it takes, its docstring what it does."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any, get_type_hints
+
+import msgspec
+
+from rejoinder.model.tools import Listed, PythonTool, ToolAnswer
+from rejoinder.tools.base import ToolFault, Use, cut
+from rejoinder.user_code import FunctionFault, call_function, in_words, load_function, recordable
+
+TIMEOUT_S = 60.0
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class PythonFunction:
+    def __init__(self, tool: PythonTool, folders: tuple[str, ...]) -> None:
+        self._call = tool.call
+        self._name = tool.name
+        self._folders = folders
+
+    async def list(self) -> tuple[Listed, ...]:
+        try:
+            function = await call_function(self._call, self._folders, lambda: load_function(self._call, self._folders))
+            return (describe(self._name, function),)
+        except FunctionFault as fault:
+            raise ToolFault(str(fault)) from fault
+        except (TypeError, NameError, ValueError) as error:
+            raise ToolFault(f"`{self._call}` cannot be offered as a tool: {error}") from None
+
+    async def call(self, use: Use) -> ToolAnswer:
+        """What it returns; what it raises is its answer as well, and the model is told."""
+        arguments = msgspec.json.decode(use.arguments)
+
+        def work() -> Any:
+            function = load_function(self._call, self._folders)
+            return function(**converted(function, arguments))
+
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                answer = await call_function(self._call, self._folders, work)
+        except TimeoutError:
+            return ToolAnswer(f"the tool did not answer within {TIMEOUT_S:g} s", failed=True)
+        except FunctionFault as fault:
+            if fault.error is None:
+                raise ToolFault(str(fault)) from fault
+            return ToolAnswer(cut(recordable(in_words(fault.error))), failed=True)
+        return ToolAnswer(cut(_text_of(answer)))
+
+    async def close(self) -> None:
+        pass
+
+
+def describe(name: str, function: Callable[..., Any]) -> Listed:
+    """What a model is told of a function. Raises TypeError where a parameter has a type that JSON cannot have."""
+    hints = get_type_hints(function, include_extras=True)
+    parameters = [one for one in inspect.signature(function).parameters.values() if one.kind in _NAMED]
+    types = [hints.get(one.name, Any) for one in parameters]
+    schemas, definitions = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {one.name: _with_default(said, one) for one, said in zip(parameters, schemas, strict=True)},
+        "required": [one.name for one in parameters if one.default is inspect.Parameter.empty],
+    }
+    if definitions:
+        schema["$defs"] = definitions
+    return Listed(name, inspect.getdoc(function) or "", msgspec.json.encode(schema).decode())
+
+
+def _with_default(schema: dict[str, Any], parameter: inspect.Parameter) -> dict[str, Any]:
+    if parameter.default is inspect.Parameter.empty:
+        return schema
+    try:
+        return {**schema, "default": msgspec.to_builtins(parameter.default)}
+    except TypeError:  # it is no value that JSON has
+        return schema
+
+
+def converted(function: Callable[..., Any], arguments: Any) -> dict[str, Any]:
+    """The arguments as the function takes them. Raises TypeError or msgspec.ValidationError."""
+    if not isinstance(arguments, dict):
+        raise TypeError("the arguments are no object")
+    hints = get_type_hints(function, include_extras=True)
+    given: dict[str, Any] = arguments  # pyright: ignore[reportUnknownVariableType] - JSON has texts as keys
+    return {name: msgspec.convert(value, hints.get(name, Any)) for name, value in given.items()}
+
+
+def _text_of(answer: Any) -> str:
+    """A text stands as it is; anything else is JSON, or else as Python writes it."""
+    if isinstance(answer, str):
+        return recordable(answer)
+    try:
+        return msgspec.json.encode(answer).decode()
+    except (TypeError, ValueError, RecursionError):
+        return recordable(str(answer))
