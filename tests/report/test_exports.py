@@ -38,7 +38,7 @@ SUITE: Raw = {
     ],
 }
 SUFFIXES = (
-    *(".json", ".jsonl", ".yaml", ".yml", ".xml", ".junit.xml", ".ctrf.json", ".md", ".csv", ".toon"),
+    *(".json", ".jsonl", ".yaml", ".yml", ".xml", ".junit.xml", ".ctrf.json", ".md", ".csv", ".toon", ".html"),
     *(".otlp.json", ".otlp.jsonl", ".inspect.json", ".eval"),
 )
 
@@ -48,7 +48,7 @@ def test_a_run_is_written_by_the_suffix_of_its_file(project: Project, suffix: st
     project.write("evals.yaml", SUITE)
     project.run("run", "evals.yaml", "--repeat", "2", "--out", f"out/results{suffix}", code=1)
     content = (project.folder / f"out/results{suffix}").read_bytes()
-    assert b"recovers" in content or suffix == ".md"
+    assert b"recovers" in content or suffix in (".md", ".html")
     assert b"\x1b" not in content or suffix == ".eval"
     again = project.folder / f"again{suffix}"
     write_results(rejoinder.show(), again)
@@ -136,7 +136,7 @@ def test_no_number_of_a_damaged_run_is_too_large(name: str) -> None:
     )
     huge = result("times", said, said, cost=HUGE, score=-HUGE, line=1 << 53, timestamp="0001-01-01T00:00:00Z")
     run = structs.replace(made_run([result()]), results=(huge,))
-    assert "times" in "".join(FORMATS[name].write(run)) or name == "markdown"
+    assert "times" in "".join(FORMATS[name].write(run)) or name in ("markdown", "html")
     if name == "otlp":
         assert [span.kind for span in read_spans("".join(FORMATS[name].write(run)))] == [1, 3, 3]
 
@@ -198,7 +198,7 @@ def peak_of(name: str, count: int) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in FORMATS if name != "yaml"])  # its library takes minutes
+@pytest.mark.parametrize("name", [name for name in FORMATS if name not in ("yaml", "html")])
 def test_memory_does_not_grow_with_the_run(name: str) -> None:
     peak_of(name, 10)  # what is imported and compiled is held as well
     start = 1_500 if name == "toon" else 300  # its library keeps the last thousand texts

@@ -13,7 +13,7 @@ from msgspec import Struct
 from rejoinder.comparison.matching import Match, match_of, matched_rows
 from rejoinder.comparison.sides import Side
 from rejoinder.comparison.table import Listed, Row, Table
-from rejoinder.model.comparisons import Differs, Flip, Moment
+from rejoinder.model.comparisons import Differs, Flip, Moment, first_difference
 from rejoinder.model.figures import CaseChange
 from rejoinder.model.results import CaseName, CheckResult, Result, TurnResult, answered_back
 from rejoinder.stats.comparison import Pair
@@ -173,7 +173,7 @@ def _flip(match: Match, name: CaseName, change: CaseChange, parting: Parting | N
 
 
 def _part(a: Told, b: Told) -> Parting:
-    turn, differs = _first_difference(_steps(a), _steps(b))
+    turn, differs = first_difference(_steps(a), _steps(b))
     passed_on = a.succeeded_on if a.succeeded_on is not None else b.succeeded_on
     moment = None if a.shown is None or b.shown is None else _moment(turn, a.shown, b.shown)
     return Parting(turn, differs, passed_on, moment)
@@ -182,24 +182,6 @@ def _part(a: Told, b: Told) -> Parting:
 def _steps(told: Told) -> list[tuple[int, int, int]]:
     numbers = array("q", told.steps)
     return list(zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True))
-
-
-def _first_difference(
-    a: Sequence[tuple[int, int, int]], b: Sequence[tuple[int, int, int]]
-) -> tuple[int, Differs | None]:
-    """The first turn whose words differ; else the first that is graded differently, else the first that one of them
-    does not have, else the last. Where the same reply is graded differently, one run answers back and the other goes on
-    with its plan: there the verdict parts them, and not the words after it."""
-    both = list(zip(a, b, strict=False))
-    graded = next((turn for turn, (one, other) in enumerate(both, 1) if one[2] != other[2]), None)
-    for turn, (one, other) in enumerate(both, 1):
-        if one[0] != other[0]:
-            return (turn, "prompt") if graded is None or graded >= turn else (graded, "verdict")
-        if one[1] != other[1]:
-            return turn, "reply"
-    if graded is not None:
-        return graded, "verdict"
-    return (len(both) + 1, "reply") if len(a) != len(b) else (max(1, len(both)), "verdict" if both else None)
 
 
 def _moment(turn: int, a: Shown, b: Shown) -> Moment | None:

@@ -122,8 +122,14 @@ def _paragraphs(rows: Iterable[Line], form: Form) -> Iterator[Line]:
 def sum_up(found: RunComparison, form: Form = PLAIN) -> str:
     """The comparison of two variants in a line: `terse against chatty: Cannot tell. ...`."""
     names = [", ".join(map(_short, side.variants or side.targets)) for side in (found.b, found.a)]
-    headline = "".join(piece.text for piece in _headline(found, _count_flips(found), form))
-    return f"{' against '.join(names)}: {headline}"
+    return f"{' against '.join(names)}: {''.join(headline(found, form))}"
+
+
+def headline(found: RunComparison, form: Form = PLAIN) -> tuple[str, str]:
+    """The verdict in a word, and what it rests on: `Worse`, `. 6 of 44 cases broke, 1 was fixed; in the end 80% ->
+    69%.`"""
+    word, *rest = _headline(found, _count_flips(found), form)
+    return word.text, "".join(piece.text for piece in rest)
 
 
 _WORDS = {

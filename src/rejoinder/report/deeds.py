@@ -1,4 +1,5 @@
-"""What an agent did in a turn, in words: the tools that it called, and what it changed in its workspace."""
+"""What an agent or a model with tools did in a turn, in words: the tools that it called, and what it changed in its
+workspace."""
 
 from __future__ import annotations
 
@@ -9,17 +10,19 @@ from rejoinder.report.words import count
 
 _MOST_CALLS = 20
 _LONGEST_NAME = 60
+_LONGEST_ANSWER = 200
 _FILE = re.compile(r"^(?:\+\+\+ b/(.+)|--- a/(.+)|(?:Binary|Empty) file (.+) \w+|Lines of (.+) \(\w+\) are left out)$")
 
 
 def deeds(turn: TurnResult, *, whole: bool = False) -> list[str]:
-    """Lines about a turn of an agent; `whole`: with the diff of its workspace."""
+    """Lines about a turn; `whole`: with what tools were given and answered, and with the diff of the workspace."""
     lines: list[str] = []
     told = [call for call in turn.tool_calls if call.status is not None]
     if told:
         shown = ", ".join(map(_called, told[:_MOST_CALLS]))
         more = f" and {len(told) - _MOST_CALLS} more" if len(told) > _MOST_CALLS else ""
         lines.append(f"Tools: {shown}{more}")
+        lines += [_answered(call) for call in told[:_MOST_CALLS] if call.result is not None] if whole else ()
     if turn.workspace_diff:
         lines.append(f"Workspace: {_counted(turn.workspace_diff)}")
         lines += turn.workspace_diff.splitlines() if whole else ()
@@ -37,7 +40,19 @@ def not_allowed(turn: TurnResult) -> str | None:
 
 def _called(call: ToolCall) -> str:
     name = " ".join(call.name.split())[:_LONGEST_NAME]
-    return name if call.status == "completed" else f"{name} ({call.status})"
+    how = "" if call.status == "completed" else call.status
+    said = ", ".join(filter(None, (how, f"{call.fault} on purpose" if call.fault else "")))
+    return f"{name} ({said})" if said else name
+
+
+def _answered(call: ToolCall) -> str:
+    """`weather({"city": "Bern"}): rain, 9 degrees`"""
+    given, answer = (" ".join(text.split()) for text in (call.arguments, call.result or ""))
+    return f"{call.name}({_cut(given)}): {_cut(answer) or '(nothing)'}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_ANSWER else f"{text[:_LONGEST_ANSWER]}..."
 
 
 def _counted(diff: str) -> str:

@@ -19,7 +19,7 @@ from rejoinder.report.deeds import not_allowed
 from rejoinder.report.failure import LONGEST_ID, write_failure
 from rejoinder.report.found import Alike, Found, column_of, groups_of, look_through
 from rejoinder.report.problems import columns_of
-from rejoinder.report.run_tables import write_conditions, write_grid, write_groups, write_recovery
+from rejoinder.report.run_tables import write_conditions, write_faults, write_grid, write_groups, write_recovery
 from rejoinder.report.runs import Run, Tried
 from rejoinder.report.styled import (
     EMPTY,
@@ -107,6 +107,7 @@ def _screen(run: Run, commands: Commands, form: Form, extras: Extras) -> Iterato
     else:
         yield from _facts(run, form)
         yield from write_recovery(summary, form)
+        yield from write_faults(summary, form)
         yield from write_conditions(summary, form)
         yield from write_groups("target", summary.by_target, form, has_prices=bool(summary.unpriced))
         yield from write_groups("variant", summary.by_variant, form, has_prices=bool(summary.unpriced))

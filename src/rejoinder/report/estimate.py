@@ -12,6 +12,7 @@ from rejoinder.report.tables import Column, write_table
 from rejoinder.report.words import Commands, count, money_span, span, thousands
 
 MOST_NAMED = 3
+MOST_TOOLS = 10
 Role: TypeAlias = Literal["candidate", "judge", "user"]
 """What a target is asked as; a user is a simulated one."""
 
@@ -27,6 +28,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     tokens: tuple[int, int | None] | None = None
     """Those that are sent."""
     cost: tuple[float | None, float | None] = (None, None)
+    tools: tuple[str, ...] = ()
+    """Names of the tools and servers that it is offered."""
 
 
 class Foreseen(Struct, frozen=True, kw_only=True):
@@ -112,6 +115,9 @@ def _notes(found: Foreseen) -> Iterator[str]:
     replies = ", without the replies" if is_paid else ""
     longest = ", every reply as long as max_tokens" if is_paid else ""
     yield f"least: every first reply passes{replies}; most: every follow-up is sent{longest}"
+    if names := list(dict.fromkeys(name for row in found.asked for name in row.tools)):
+        shown = f"{', '.join(map(safe, names[:MOST_TOOLS]))}{' and more' if len(names) > MOST_TOOLS else ''}"
+        yield f"tools: {shown}; what they answer is not in the tokens, and `rejoinder tools` lists them"
     if found.embedding_calls[1]:
         yield "embeddings are not in the cost; equal texts are asked for once"
 
@@ -119,6 +125,9 @@ def _notes(found: Foreseen) -> Iterator[str]:
 def _warnings(found: Foreseen) -> Iterator[str]:
     unknown = [row for row in found.asked if row.cost[0] is None]
     unbounded = [row for row in found.asked if row.cost[0] is not None and row.cost[1] is None]
+    if called := [row for row in unbounded if row.tools]:
+        yield f"the most of {_named(called)} is not known, because what tools answer is sent as well; set a budget"
+    unbounded = [row for row in unbounded if not row.tools]
     if unknown:
         yield f"no price is known of {_named(unknown)}; `prices` in the configuration sets one"
     if targets := [row for row in unbounded if row.role == "candidate"]:

@@ -111,6 +111,7 @@ FORMATS: dict[str, Format] = {
     "junit": Format(_writer("junit"), (".xml",)),
     "ctrf": Format(_writer("ctrf"), (".ctrf.json",)),
     "markdown": Format(_writer("markdown"), (".md",)),
+    "html": Format(_guarded(_writer("html")), (".html", ".htm")),
     "csv": Format(_writer("csv"), (".csv",)),
     "toon": Format(_writer("toon"), (".toon",)),
     "otlp": Format(_writer("otlp"), (".otlp.json",)),

@@ -108,7 +108,7 @@ def column_of(result: Result, summary: Summary) -> str:
 
 def look_through(run: Run) -> Found:
     summary = run.summary
-    found = Found(columns=_columns(summary), are_variants=len(summary.by_target) < 2)
+    found = Found(columns=columns_of(summary), are_variants=len(summary.by_target) < 2)
     if not found.columns and summary.passed_at_once == summary.by_case.passed == summary.total:
         return found  # each case has one trial, which passed at once: there is nothing to find
     for case in tried_cases(run):
@@ -130,7 +130,7 @@ def look_through(run: Run) -> Found:
     return found
 
 
-def _columns(summary: Summary) -> tuple[str, ...]:
+def columns_of(summary: Summary) -> tuple[str, ...]:
     several = [tuple(groups) for groups in (summary.by_target, summary.by_variant) if len(groups) > 1]
     if len(several) < 2:
         return several[0] if several else ()

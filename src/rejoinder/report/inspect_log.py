@@ -299,8 +299,17 @@ def _given(messages: Iterable[ChatMessage]) -> Iterator[Data]:
 
 
 def _replied(turn: TurnResult) -> Iterator[Data]:
-    if turn.response is not None:
-        yield _reply(turn)
+    """The reply, and before it what tools were asked and answered in the same turn."""
+    if turn.response is None:
+        return
+    answered = [call for call in turn.tool_calls if call.result is not None]
+    if answered:
+        shown = _calls(answered)
+        yield {"role": "assistant", "content": "", "source": "generate", "tool_calls": shown}
+        for call, one in zip(answered, shown, strict=True):
+            failed = {"error": {"type": "unknown", "message": call.result}} if call.status != "completed" else {}
+            yield {"role": "tool", "content": call.result, "tool_call_id": one["id"], "function": call.name, **failed}
+    yield _reply(turn)
 
 
 def _reply(turn: TurnResult) -> Data:
@@ -310,7 +319,8 @@ def _reply(turn: TurnResult) -> Data:
     reply: Data = {"role": "assistant", "content": content, "source": "generate"}
     if turn.model:
         reply["model"] = turn.model
-    return {**reply, "tool_calls": _calls(turn.tool_calls)} if turn.tool_calls else reply
+    left = [call for call in turn.tool_calls if call.result is None]
+    return {**reply, "tool_calls": _calls(left)} if left else reply
 
 
 def _calls(calls: Iterable[ToolCall]) -> list[Data]:

@@ -284,7 +284,12 @@ def _said(turn: TurnResult) -> Iterator[Data]:
 def _answered(turn: TurnResult) -> Data:
     parts = [{"type": "reasoning", "content": _short(turn.thinking)}] if turn.thinking else []
     parts += [_text(turn.response or "")] if turn.response or not turn.tool_calls else []
-    return _known(role="assistant", parts=[*parts, *map(_called, turn.tool_calls)], finish_reason=turn.finish_reason)
+    for call in turn.tool_calls:
+        parts.append(_called(call))
+        if call.result is not None:
+            said = _known(type="tool_call_response", id=call.id, status=call.status, fault=call.fault)
+            parts.append({**said, "response": _short(call.result)})
+    return _known(role="assistant", parts=parts, finish_reason=turn.finish_reason)
 
 
 def _text(content: str) -> Data:

@@ -10,7 +10,7 @@ from rejoinder.model import Summary
 from rejoinder.model.figures import Rate
 from rejoinder.model.runs import TargetSummary
 from rejoinder.report.found import MOST_ROWS, Cell, Found, Row, groups_of, is_smooth
-from rejoinder.report.styled import EMPTY, Form, Line, Piece, Role, line, safe
+from rejoinder.report.styled import EMPTY, Form, Line, Piece, Role, line, mark, safe
 from rejoinder.report.tables import WIDE_GAP, Column, write_table
 from rejoinder.report.words import count, interval, money, seconds
 
@@ -89,6 +89,19 @@ def write_recovery(summary: Summary, form: Form) -> Iterator[Line]:
         figures = [_figures(title, [row[place] for _, row in by_target]) for place, title in _TITLES.items()]
         label = Column(title="", cells=[line((row[0], "quiet")) for _, row in by_target])
         yield from write_table([Column(title="target", cells=names), label, *figures], form)
+
+
+def write_faults(summary: Summary, form: Form) -> Iterator[Line]:
+    """What became of the failures of tools that were wanted. One that never landed makes a pass mean less."""
+    faults = summary.faults
+    if faults is None:
+        return
+    landed = f"{faults.landed:,} of {count(faults.planned, 'fault')} of tools landed"
+    recovered = f", recovered after {faults.recovered:,} of {faults.landed:,}" if faults.landed else ""
+    yield line(f"{landed}{recovered}")
+    if left := faults.planned - faults.landed:
+        what = "it tested nothing: its tool was" if left == 1 else "they tested nothing: their tools were"
+        yield (*mark("!", form), Piece(f"{count(left, 'fault')} never landed; {what} not called so often", "warn"))
 
 
 _TITLES = {1: "", 2: "", 3: "95 %"}

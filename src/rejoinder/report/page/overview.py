@@ -1,0 +1,576 @@
+"""The top of a page: what a run came to, or how two runs differ, as HTML. Figures are those of the summary and of the
+comparison; nothing is computed here.
+
+An overview is `<section id="overview" class="overview">`. The script hides it while a conversation is open, and follows
+its links to addresses of the application. Inside of a run's stand, in this order: `.hero` (`.hero-num` with the one
+large number and `.say`, `.hero-bar` with the `svg.bar` of outcomes and its `.legend` of links, `.facts`), `.notes`,
+`.charts` (a `.panel` each, a `.net` below the recovery), `.gridpanel`, `.judges`. A comparison has `.hero.versus` with
+`.hero-num` (`h1` and `.say`) and `.runs`, `.notes`, and `table.figures` (`td.num`, `td.word.worse`) in a panel; a
+damaged run `.damaged` with `ul.wrong`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rejoinder.model import Receipt, Summary
+from rejoinder.model.comparisons import ComparedRun, RunComparison
+from rejoinder.model.figures import Comparison, Delta, NetRecoveryDifference, Rate
+from rejoinder.model.runs import JudgeSummary, TargetSummary
+from rejoinder.report.found import groups_of
+from rejoinder.report.page.charts import groups_chart, recovery_chart
+from rejoinder.report.page.grid import MARKS, Grid, mark
+from rejoinder.report.page.markup import NOTHING, Child, Markup, element
+from rejoinder.report.page.rows import RowOutcome
+from rejoinder.report.runs import Run
+from rejoinder.report.summary import (
+    JUDGED_ITSELF,
+    MOST_QUARANTINED,
+    budget_words,
+    cache_words,
+    doubt_words,
+    limit_words,
+    quarantine_words,
+    spoilt_words,
+    stale_words,
+    unpriced_words,
+)
+from rejoinder.report.words import count, money, seconds, shortened
+
+MOST_JUDGES = 50
+MOST_NAMED = 20
+LONGEST_CHECK = 200
+LEAST_PART = 3
+"""Of a thousand: parts of the bar are never so narrow that they cannot be seen."""
+
+
+def title_of(receipt: Receipt) -> str:
+    """What a run is called: its suites."""
+    return title_of_suites(suite.title for suite in receipt.suites)
+
+
+def title_of_suites(titles: Iterable[str]) -> str:
+    names = list(dict.fromkeys(titles))
+    return " + ".join(names) if len(names) < 4 else f"{len(names)} suites"
+
+
+def run_overview(run: Run, grid: Grid, prefix: str = "#", notes: Iterable[str] = ()) -> Markup:
+    """What a run came to. `prefix` stands before the addresses of the application; `notes` are told before all
+    others."""
+    return element(
+        "section",
+        {"id": "overview", "class": "overview", "aria-labelledby": "h-run"},
+        element("div", {"class": "hero"}, _number(run), _bar(run.summary, prefix), _facts(run)),
+        _notes([*notes, *notes_of(run)]),
+        _charts(run.summary),
+        _grid(grid, prefix) if grid.tells_more else None,
+        _judges(run.summary.judges),
+    )
+
+
+# The number, and what it means
+
+
+def shown_rate(run: Run) -> Rate | None:
+    """The pass rate, where there is an honest one."""
+    summary = run.summary
+    stopped = run.run.reported.fail_fast and summary.skipped > 0
+    rates = summary.rates
+    if rates is None or rates.eventual.rate is None or not summary.has_rate or summary.unfinished > 0 or stopped:
+        return None
+    return None if run.run.status in _EARLY else rates.eventual
+
+
+def _number(run: Run) -> Markup:
+    rate, summary = shown_rate(run), run.summary
+    if rate is not None and rate.rate is not None:
+        from rejoinder.stats import percent
+
+        number: list[Child] = [percent(rate.rate, rate.cases, rate.interval).removesuffix("%"), _small(" %")]
+    else:
+        number = [figure(summary.passed), _small(f" of {figure(summary.finished)}")]
+    return element(
+        "div",
+        {"class": "hero-num"},
+        element(
+            "h1",
+            {"id": "h-run"},
+            element("span", {"class": "big"}, number),
+            " ",
+            element("span", {"class": "sr"}, "passed"),
+        ),
+        element("p", {"class": "say"}, [[sentence, " "] for sentence in _sentences(run, rate)]),
+    )
+
+
+def _small(words: str) -> Markup:
+    return element("small", None, words)
+
+
+_EARLY = {
+    "interrupted": "The run was interrupted",
+    "budget": "The budget was reached",
+    "killed": "The run was killed",
+    "running": "The run is still going on",
+    "error": "The run ended with an error",
+}
+
+
+def _sentences(run: Run, rate: Rate | None) -> Iterator[Child]:
+    summary, status = run.summary, run.run.status
+    if not summary.passed and not summary.failed and summary.errors:
+        yield f"Nothing was tested: {count(summary.errors, 'error')}."
+        return
+    counted = element("strong", None, f"{figure(summary.passed)} of {figure(summary.finished)}")
+    groups = groups_of(summary)
+    what = "targets" if len(summary.by_target) > 1 else "variants"
+    yield [counted, f" conversations passed{f' on {len(groups)} {what}' if groups else ''}."]
+    if rate is not None and rate.interval is not None:
+        yield f"With 95 % confidence the rate is between {_ends(rate)}."
+        if rate.cases != rate.of:
+            yield f"They are trials of {count(rate.cases, 'case')}, which the interval takes into account."
+    else:
+        yield from _no_rate(run)
+    if run.run.reported.failed_from is not None:
+        yield "Only what had failed before was run."
+    if status in _EARLY:
+        yield f"{_EARLY[status]}: {figure(summary.finished)} of {figure(run.run.planned)} conversations have ended."
+    if summary.errors:
+        verb = "counts" if summary.errors == 1 else "count"
+        yield f"{figure(summary.errors)} ended in an error and {verb} as not passed."
+
+
+def _ends(rate: Rate) -> str:
+    from rejoinder.stats import rate_words
+
+    low, _, high = rate_words(rate).partition("(")[2].removesuffix(")").partition(" to ")
+    return f"{low} % and {high} %"
+
+
+def _no_rate(run: Run) -> Iterator[str]:
+    """Why there is no rate."""
+    summary = run.summary
+    if 2 * summary.errors > summary.finished:
+        yield "There is no rate, because more than half had an error."
+    elif run.run.reported.fail_fast and summary.skipped:
+        yield "It stopped at the first failure, so there is no rate."
+    elif len(groups_of(summary)) > 1:
+        yield "They have no common rate: each has its own below."
+    elif run.run.status in _EARLY or summary.unfinished > 0:
+        yield "There is no rate yet."
+
+
+# Outcomes
+
+
+_PARTS: tuple[tuple[RowOutcome, str], ...] = (
+    ("first", "First try"),
+    ("recovered", "Recovered"),
+    ("failed", "Failed"),
+    ("error", "Errors"),
+    ("skipped", "Not sent"),
+)
+
+
+def outcome_counts(summary: Summary) -> dict[RowOutcome, int]:
+    """How many conversations ended in which way, of those that decide something."""
+    return {
+        "first": summary.passed_at_once,
+        "recovered": summary.recovered,
+        "failed": summary.failed,
+        "error": summary.errors,
+        "skipped": summary.skipped,
+    }
+
+
+def _bar(summary: Summary, prefix: str) -> Markup:
+    """Outcomes as parts of one bar, and in words: each is a link that shows these conversations alone. The bar is not
+    for keyboards and screen readers; the words below it are."""
+    counts = outcome_counts(summary)
+    shown = [part for part in _PARTS if counts[part[0]] or part[0] != "skipped"]
+    total = max(1, sum(counts.values()))
+    widths = [max(LEAST_PART, 1000 * counts[outcome] // total) if counts[outcome] else 0 for outcome, _ in shown]
+    scale, start = 1000 / max(1, sum(widths)), 0.0
+    parts: list[Markup] = []
+    for (outcome, _), width in zip(shown, widths, strict=True):
+        if width:
+            place = {"x": f"{start:.1f}", "width": f"{max(1.0, width * scale - 2):.1f}", "y": 0, "height": 12}
+            part = element("rect", {"class": f"seg {MARKS[outcome]}", **place})
+            parts.append(element("a", {"href": f"{prefix}/?show={outcome}", "tabindex": -1}, part))
+        start += width * scale
+    bar = {"class": "bar", "viewBox": "0 0 1000 12", "preserveAspectRatio": "none", "aria-hidden": "true"}
+    legend = [
+        element(
+            "li",
+            None,
+            element(
+                "a",
+                {"href": f"{prefix}/?show={outcome}"},
+                mark(outcome),
+                f"{label} ",
+                element("strong", None, figure(counts[outcome])),
+            ),
+        )
+        for outcome, label in shown
+    ]
+    return element("div", {"class": "hero-bar"}, element("svg", bar, parts), element("ul", {"class": "legend"}, legend))
+
+
+# Facts and notes
+
+
+def _facts(run: Run) -> Markup:
+    receipt, summary = run.run, run.summary
+    targets = list(summary.by_target) or [target.name for target in receipt.targets]
+    about = "about " if summary.usage.approximate or summary.judge_usage.approximate else ""
+    facts = [
+        ("Started", when(receipt.started_at)),
+        ("Took", seconds(summary.duration_s)),
+        ("Cases", str(receipt.chosen or figure(summary.cases or summary.by_case.passed + summary.by_case.failed))),
+        ("Tokens", about + figure(summary.total_tokens)),
+        ("Cost", _cost(summary, about)),
+        ("Targets" if len(targets) > 1 else "Target", _names(targets)),
+        ("Variants", _names(list(summary.by_variant))),
+    ]
+    rows = [element("div", None, element("dt", None, name), element("dd", None, fact)) for name, fact in facts if fact]
+    return element("dl", {"class": "facts"}, rows)
+
+
+def _cost(summary: Summary, about: str) -> str:
+    """Nothing where all was answered on this machine: that has no price, and costs nothing."""
+    if summary.total_cost is None:
+        return money(None) if summary.unpriced else ""
+    return about + money(summary.total_cost)
+
+
+def when(time: str | None) -> str:
+    """A time of ours as people read it: `2026-11-15 16:47 UTC`."""
+    return f"{time[:10]} {time[11:16]} UTC" if time else ""
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(shortened(name, 80) for name in names[:MOST_NAMED]) + more
+
+
+def notes_of(run: Run) -> Iterator[str]:
+    """What has to be known about the figures."""
+    receipt, summary = run.run, run.summary
+    for disabled in receipt.given_up:
+        yield f"{disabled.target} was given up: {disabled.message}"
+    uncalibrated = [judge for judge in summary.judges if judge.passport is None and judge.judged]
+    if uncalibrated:
+        names = _names(list(dict.fromkeys(judge.model or judge.target for judge in uncalibrated)))
+        yield f"uncalibrated: {names} was never tested against people's labels (`rejoinder judge test`)"
+    if receipt.judges_itself:
+        yield JUDGED_ITSELF
+    yield from spoilt_words(summary.spoilt)
+    yield from map(quarantine_words, summary.quarantined[:MOST_QUARANTINED])
+    if unpriced := unpriced_words(summary):
+        yield unpriced
+    if receipt.asked_again:
+        yield f"{receipt.asked_again:,} asked again after an error"
+    if receipt.in_doubt:
+        yield doubt_words(receipt.in_doubt)
+    if receipt.budget is not None and receipt.budget.reached:
+        yield budget_words(receipt.budget)
+    yield from map(limit_words, receipt.limits)
+    cache = receipt.from_cache
+    if cache is not None and (cache.answers or cache.trouble):
+        yield cache_words(cache)
+    yield from stale_words(receipt.stale or ())
+
+
+def _notes(notes: Sequence[str]) -> Markup | None:
+    shown = [element("li", {"dir": "auto"}, f"{note[:1].upper()}{note[1:]}") for note in notes]
+    return element("ul", {"class": "notes"}, shown) if shown else None
+
+
+# Charts
+
+
+def _charts(summary: Summary) -> Markup | None:
+    groups = groups_of(summary)
+    parts: list[tuple[str, Summary | TargetSummary]] = list(groups.items()) if groups else [("", summary)]
+    panels: list[Markup] = []
+    if any(part.recovery for _, part in parts):
+        told = "Share that passed at each step, of those that got there. Line: 95 % interval."
+        panels.append(_panel("Recovery", told, recovery_chart(parts), _net_notes(parts)))
+    ends = ("From the first try ", _key("hollow"), " to the end ", _key("solid"), ". Line: 95 % interval of the end.")
+    for title, of in (("Targets", summary.by_target), ("Variants", summary.by_variant)):
+        if len(of) > 1:
+            panels.append(_panel(title, ends, groups_chart(f"Pass rate by {title.lower()[:-1]}", of)))
+    return element("div", {"class": "charts"}, panels) if panels else None
+
+
+def _key(name: str) -> Markup:
+    return element("i", {"class": f"key {name}"})
+
+
+def _panel(title: str, told: Child, chart: Markup, more: Child = None) -> Markup:
+    caption = element("figcaption", None, element("h2", None, title), element("p", None, told))
+    return element("figure", {"class": "panel"}, caption, chart, more)
+
+
+def _net_notes(parts: Iterable[tuple[str, Summary | TargetSummary]]) -> Markup | None:
+    """What answering back gained over asking afresh, in words."""
+    from rejoinder.stats import net_words
+
+    told: list[Markup] = []
+    for name, part in parts:
+        net = part.net_recovery
+        if net is not None and net.answered_back is not None and net.afresh is not None:
+            of = f", {count(net.failures, 'failure')}"
+            told.append(
+                element("p", {"class": "net"}, f"{f'{name}: ' if name else ''}net recovery {net_words(net)}{of}")
+            )
+    if told:
+        return element("div", {"class": "nets"}, told)
+    option = element("code", None, "control: afresh")
+    return element("p", {"class": "net"}, "Net recovery is not measured: add ", option, " to the suite.")
+
+
+def _grid(grid: Grid, prefix: str) -> Markup:
+    what = "variants" if grid.is_of_variants else "targets"
+    title = f"Cases and {what}" if len(grid.columns) > 1 else "Cases"
+    return element(
+        "section",
+        {"class": "panel gridpanel", "id": "gridpanel", "aria-labelledby": "h-grid"},
+        element(
+            "div",
+            {"class": "panelhead"},
+            element("h2", {"id": "h-grid"}, title),
+            element("p", None, grid.note()),
+        ),
+        element(
+            "div",
+            {"class": "gridwrap", "tabindex": 0, "role": "region", "aria-label": "Table of cases"},
+            grid.table(prefix),
+        ),
+    )
+
+
+# Judges
+
+
+def judge_words(judge: JudgeSummary) -> str:
+    """What is known of how far to believe a judge."""
+    passport = judge.passport
+    if passport is None:
+        return "uncalibrated"
+    figures = passport.figures
+    parts = [f"agrees with people on {100 * figures.agreement:.0f} %"] if figures.agreement is not None else []
+    parts += [f"kappa {figures.kappa:.2f}"] if figures.kappa is not None else []
+    return f"{', '.join(parts) or 'tested'} ({count(passport.labels, 'label')})"
+
+
+def _judges(judges: Sequence[JudgeSummary]) -> Markup | None:
+    asked = [judge for judge in judges if judge.judged or judge.errors]
+    if not asked:
+        return None
+    more = len(asked) - MOST_JUDGES
+    return element(
+        "section",
+        {"class": "panel judges", "id": "judges", "aria-labelledby": "h-judges"},
+        element(
+            "div",
+            {"class": "panelhead"},
+            element("h2", {"id": "h-judges"}, "Judges"),
+            element("p", None, "What is known of how far to believe them."),
+        ),
+        [_judge(judge) for judge in asked[:MOST_JUDGES]],
+        element("p", None, f"And {count(more, 'more judge')}.") if more > 0 else None,
+    )
+
+
+def _judge(judge: JudgeSummary) -> Markup:
+    errors = f", {count(judge.errors, 'error')}" if judge.errors else ""
+    named = [judge.model or judge.target, *([judge.name] if judge.name else [])]
+    return element(
+        "div",
+        {"class": "jrow"},
+        element("p", {"dir": "auto"}, element("b", None, ", ".join(named)), " ", shortened(judge.check, LONGEST_CHECK)),
+        element("span", None, f"{figure(judge.passed)} of {figure(judge.judged)} passed{errors}"),
+        element("span", {"class": "uncal" if judge.passport is None else None}, judge_words(judge)),
+    )
+
+
+# Two runs
+
+
+def comparison_overview(found: RunComparison, notes: Iterable[str] = ()) -> Markup:
+    """How B differs from A: the verdict in words, rates with their differences, cost, time and tokens."""
+    from rejoinder.report.comparison import headline
+    from rejoinder.report.styled import Form
+
+    word, told = headline(found, Form(width=None, symbols=True))
+    return element(
+        "section",
+        {"id": "overview", "class": "overview", "aria-labelledby": "h-run"},
+        element(
+            "div",
+            {"class": "hero versus"},
+            element(
+                "div",
+                {"class": "hero-num"},
+                element("h1", {"id": "h-run"}, word),
+                element("p", {"class": "say"}, told.lstrip(".: ")),
+            ),
+            element("dl", {"class": "runs"}, [_compared(name, run) for name, run in (("A", found.a), ("B", found.b))]),
+        ),
+        _notes([*notes, *_compared_notes(found)]),
+        _figures(found),
+    )
+
+
+def _compared(letter: str, run: ComparedRun) -> Markup:
+    parts = [", ".join(run.suites), f"on {_names(run.targets) or 'no target'}"]
+    parts += [f"({_names(run.variants)})"] if run.variants else []
+    told = [" ".join(parts), count(run.conversations, "conversation"), when(run.started_at)]
+    told += [f"{run.skipped:,} skipped and left out"] if run.skipped else []
+    told += [f"{run.unfinished:,} unfinished"] if run.unfinished else []
+    told += [run.status] if run.status != "completed" else []
+    return element(
+        "div",
+        None,
+        element("dt", None, letter),
+        element("dd", None, element("b", {"class": "mono"}, run.run), " ", ", ".join(filter(None, told))),
+    )
+
+
+def _compared_notes(found: RunComparison) -> Iterator[str]:
+    if found.changed:
+        yield f"differs: {', '.join(found.changed)}"
+    if found.chosen is not None:
+        chosen, other = ("A", "B") if found.chosen == "a" else ("B", "A")
+        yield f"{chosen} has only cases that failed in {other}: some pass by chance. Run all cases to compare."
+    if found.edited:
+        yield f"{count(found.edited, 'matched case')} with another question or other checks"
+    for words, names in (("only in A", found.only_in_a), ("only in B", found.only_in_b)):
+        if names:
+            yield f"{words}: {count(len(names), 'case')}"
+    if found.renamed:
+        yield f"renamed and compared: {count(len(found.renamed), 'case')}"
+    if found.left_out:
+        yield f"not begun in one of them: {count(len(found.left_out), 'case')}"
+
+
+_VERDICTS = {
+    "better": "better",
+    "worse": "worse",
+    "no-difference": "no difference",
+    "cannot-tell": "cannot tell",
+    "too-few": "too few to tell",
+}
+_HEADS = ("", "A", "B", "Difference", "95 %", "p", "")
+
+
+def _figures(found: RunComparison) -> Markup:
+    rows: list[Markup] = []
+    for name, eventual, first_try, net in _rates(found):
+        rows += [_rate_row(f"First try{name}", first_try), _rate_row(f"In the end{name}", eventual)]
+        rows += [_net_row(f"Net recovery{name}", net)] if net is not None and net.difference is not None else []
+    rows += _delta_row("Cost of a case", found.cost, "$")
+    rows += _delta_row("Time of a reply", found.latency_s, "s")
+    rows += _delta_row("Tokens of a case", found.tokens)
+    return element(
+        "section",
+        {"class": "panel", "aria-label": "Figures"},
+        element(
+            "table",
+            {"class": "figures"},
+            element("thead", None, element("tr", None, [_column(name) for name in _HEADS])),
+            element("tbody", None, rows),
+        ),
+    )
+
+
+def _column(name: str) -> Markup:
+    return element("th", {"scope": "col"}, name) if name else element("td", None)
+
+
+def _rates(found: RunComparison) -> list[tuple[str, Comparison, Comparison, NetRecoveryDifference | None]]:
+    """Of each target where there are several: they have no common rate."""
+    if not found.by_target:
+        return [("", found.eventual, found.first_try, found.net_recovery)]
+    return [(f", {one.name}", one.comparison, one.first_try, one.net_recovery) for one in found.by_target]
+
+
+def _row(label: str, cells: Sequence[str], verdict: str = "") -> Markup:
+    *figures, word = cells
+    return element(
+        "tr",
+        None,
+        element("th", {"scope": "row", "dir": "auto"}, label),
+        [element("td", {"class": "num"}, figure) for figure in figures],
+        element("td", {"class": f"word {verdict}".rstrip()}, word),
+    )
+
+
+def _rate_row(label: str, found: Comparison) -> Markup:
+    from rejoinder.stats import p_words, percent, point_range, points
+
+    if found.difference is None or found.interval is None or found.p_value is None or found.means is None:
+        return _row(label, ["no rate", "no rate", "", "", "", _VERDICTS["cannot-tell"]])
+    sides = [
+        f"{percent(mean, rate.cases, rate.interval)} ({rate.passed:,} of {rate.of:,})"
+        for mean, rate in zip(found.means, (found.a, found.b), strict=True)
+    ]
+    more = [points(found.difference), point_range(found.interval), p_words(found.p_value).removeprefix("p ")]
+    return _row(label, [*sides, *more, _VERDICTS[found.verdict]], found.verdict)
+
+
+def _net_row(label: str, net: NetRecoveryDifference) -> Markup:
+    from rejoinder.stats import point_range, points
+
+    sides = ["" if one.net is None else points(one.net) for one in (net.a, net.b)]
+    difference = "" if net.difference is None else points(net.difference)
+    bounds = "" if net.interval is None else point_range(net.interval)
+    return _row(label, [*sides, difference, bounds, "", _VERDICTS[net.verdict]], net.verdict)
+
+
+def _delta_row(label: str, found: Delta, unit: str = "") -> list[Markup]:
+    """Nothing where it is not known of both."""
+    if found.a is None or found.b is None or not (found.a or found.b):
+        return []
+    from rejoinder.stats.words import number_words
+
+    def shown(value: float) -> str:
+        return money(value) if unit == "$" else number_words(value, unit)
+
+    is_same = found.verdict == "same"
+    change = "" if found.change is None or is_same else f"{100 * found.change:+.0f} %"
+    ends = None if is_same else found.change_interval
+    bounds = "" if ends is None else f"{100 * ends[0]:+.0f} to {100 * ends[1]:+.0f}"
+    word = {"same": "the same in every case", "cannot-tell": "cannot tell"}.get(found.verdict, found.verdict)
+    return [_row(label, [shown(found.a), shown(found.b), change, bounds, "", word])]
+
+
+# Damaged runs
+
+
+def damaged_overview(run: str, wrong: Sequence[str], more: int = 0) -> Markup:
+    """A run that is not what it was when it was written: what is wrong, and no figures."""
+    left = element("li", None, f"and {more:,} more") if more > 0 else NOTHING
+    return element(
+        "section",
+        {"id": "overview", "class": "overview damaged", "aria-labelledby": "h-run"},
+        element(
+            "div",
+            {"class": "panel"},
+            element("h1", {"id": "h-run"}, "This run is damaged"),
+            element(
+                "p",
+                {"class": "say"},
+                "Its files are not what they were when they were written, so no figures are shown. ",
+                element("code", None, f"rejoinder verify {run}"),
+                " says all that differs.",
+            ),
+            element("ul", {"class": "wrong"}, [element("li", {"dir": "auto"}, one) for one in wrong], left),
+        ),
+    )
+
+
+def figure(number: int) -> str:
+    """A number as people read it, thousands parted by a thin space."""
+    return f"{number:,}".replace(",", "\u202f")

@@ -1,0 +1,72 @@
+/* Checks: verdict, reason, evidence, votes and what is known of the judge. */
+
+/** Checks inside of checks that are shown. */
+const MOST_LEVELS = 50;
+
+/**
+ * The places in a reply that its checks found. A mark around all of it would say nothing.
+ *
+ * @param {string} text
+ * @param {Check[]} checks
+ * @returns {Mark[]}
+ */
+function evidence(text, checks) {
+  return checks.flatMap(({ spans = [], forbidden, children = [] }) => [
+    ...inUnits(text, spans).filter(([from, to]) => to - from < text.trim().length).map(([from, to]) => /** @type {Mark} */ ([from, to, forbidden ? 'miss' : 'hit'])),
+    ...evidence(text, children),
+  ]);
+}
+
+/** @param {number} value */
+const scoreText = value => value.toFixed(2);
+
+/** @param {Check} check */
+const scoreWords = check => check.score == null || check.threshold == null && check.score % 1 === 0 && !check.judge ? '' : scoreText(check.score) + (check.threshold == null ? '' : ` of ${scoreText(check.threshold)}`);
+
+/**
+ * @param {Check} check
+ * @param {number[]} places
+ * @param {Turn | null} turn
+ * @param {Conversation} talk
+ * @returns {HTMLElement}
+ */
+function checkView(check, places, turn, talk) {
+  const { children = [], state, reason, judge } = check, isNot = check.called === 'not' && children.length === 1;
+  const called = isNot ? `not ${children[0].called}` : check.called, isNamed = !isNot && called !== check.label && !called.startsWith(check.label.split(' ')[0]);
+  return h(`div.chk.${state}`, markView(state),
+    h('div.lb', h('span.sr', `${state}: `), isNamed && [h('span.nm', foreign(called)), ' '],
+      h('code', shortView(isNamed ? check.label : called, 300)),
+      (state !== 'passed' || judge) && reason && h('div.rs', shortView(reason, 2000)),
+      foundView(check), judgeView(check)),
+    h('div.sc', scoreWords(check), actions.check.map(make => make(check, places, turn, talk))),
+    !isNot && children.length > 0 && places.length < MOST_LEVELS && h('div.kids', children.map((child, n) => checkView(child, [...places, n], turn, talk))));
+}
+
+/** Which of several things a check looked for are there. @param {Check} check @returns {Child} */
+function foundView({ hits = [], misses = [] }) {
+  /** @param {string[]} list @param {string} words */
+  const part = (list, words) => list.length > 0 && [`${words} `, list.slice(0, 50).map(item => h(`span.item.${words}`, shortView(item, 100))), list.length > 50 && ` and ${list.length - 50} more `];
+  return hits.length + misses.length > 0 && h('div.votes', part(hits, 'found'), part(misses, 'missing'));
+}
+
+/** @param {Check} check @returns {Child} */
+function judgeView({ judge, judged_by: digest, votes = [], threshold }) {
+  if (!judge) return null;
+  const known = digest && dataSource.head().judges?.[digest];
+  return h('div.votes', 'Judge ', foreign(judge), votes.length > 0 && [' voted ', votes.map(vote => h(vote >= (threshold ?? 0.5) ? 'span.vote.y' : 'span.vote', scoreText(vote)))],
+    known && h(known === 'uncalibrated' ? 'span.uncal' : 'span', known));
+}
+
+/** A check in lines of text, with the passages it found. @param {Check} check @param {Turn | null} turn @returns {string} */
+function checkText(check, turn) {
+  const text = turn?.response ?? '';
+  const found = inUnits(text, check.spans ?? []).map(([from, to]) => text.slice(from, to));
+  return [
+    `${check.state}: ${check.called}`, check.called === check.label ? '' : check.label, check.reason,
+    scoreWords(check) && `score ${scoreWords(check)}`, check.judge ? `judge ${check.judge}, votes ${(check.votes ?? []).map(scoreText).join(', ')}` : '',
+    ...found.map(passage => `${check.forbidden ? 'found, but forbidden' : 'found'}: ${passage}`),
+    ...(check.children ?? []).map(child => checkText(child, turn).replace(/^/gm, '  ')),
+  ].filter(line => line).join('\n');
+}
+
+actions.check.push((check, places, turn) => places.length === 1 && (check.state !== 'passed' || check.judge) && buttonView('Copy', () => copy(checkText(check, turn), 'Check'), { class: 'btn quiet small', 'aria-label': 'Copy check with its evidence' }));

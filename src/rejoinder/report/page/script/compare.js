@@ -1,0 +1,105 @@
+/* Two conversations of one case beside each other, turn by turn, with the first difference. */
+
+/** Words of one reply times words of the other, above which they are not compared. */
+const MOST_COMPARED = 400000;
+
+/**
+ * The words of two texts that the other has not: marks for both. Null where most are different, and colour would say
+ * nothing.
+ *
+ * @param {string} a
+ * @param {string} b
+ * @returns {[Mark[], Mark[]] | null}
+ */
+function otherWords(a, b) {
+  const one = [...a.matchAll(/\S+/g)], two = [...b.matchAll(/\S+/g)], width = two.length + 1;
+  if (a === b || one.length * two.length > MOST_COMPARED) return null;
+  const common = new Uint16Array((one.length + 1) * width);
+  /** @param {number} i @param {number} j */
+  const at = (i, j) => common[i * width + j] ?? 0;
+  /** @param {number} i @param {number} j */
+  const agree = (i, j) => i < one.length && j < two.length && one[i]?.[0] === two[j]?.[0];
+  for (let i = one.length - 1; i >= 0; i--) for (let j = two.length - 1; j >= 0; j--) common[i * width + j] = agree(i, j) ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1));
+  if (at(0, 0) * 2 <= Math.min(one.length, two.length)) return null;
+  /** @type {[Mark[], Mark[]]} */
+  const marks = [[], []];
+  /** @param {0 | 1} side @param {RegExpExecArray | undefined} word */
+  const put = (side, word) => word && marks[side].push([word.index, word.index + word[0].length, side ? 'db' : 'da']);
+  for (let i = 0, j = 0; i < one.length || j < two.length;) {
+    if (agree(i, j)) (i++, j++);
+    else if (j >= two.length || i < one.length && at(i + 1, j) >= at(i, j + 1)) put(0, one[i++]);
+    else put(1, two[j++]);
+  }
+  return marks;
+}
+
+/**
+ * The first turn that differs, from 1, and by what; 0 for none. It is what `rejoinder compare` says: words before
+ * verdicts, but where the same reply is graded differently, the verdict parts them and not the words after it.
+ *
+ * @param {Turn[]} a
+ * @param {Turn[]} b
+ * @returns {[number, '' | 'prompt' | 'reply' | 'verdict']}
+ */
+function firstDifference(a, b) {
+  let graded = 0;
+  for (const [n, one] of a.entries()) {
+    const other = b[n];
+    if (!other) break;
+    if (!graded && (one.outcome === 'passed') !== (other.outcome === 'passed')) graded = n + 1;
+    if (one.prompt !== other.prompt) return graded ? [graded, graded > n ? 'prompt' : 'verdict'] : [n + 1, 'prompt'];
+    if ((one.response ?? null) !== (other.response ?? null)) return [n + 1, 'reply'];
+  }
+  if (graded) return [graded, 'verdict'];
+  return a.length === b.length ? [0, ''] : [Math.min(a.length, b.length) + 1, 'reply'];
+}
+
+/**
+ * @param {[number, string]} difference
+ * @param {Turn | undefined} a
+ * @param {Turn | undefined} b
+ * @param {[string, string]} names
+ */
+function differenceWords([turn, kind], a, b, names) {
+  const start = `First difference, turn ${turn}: `;
+  if (!a || !b) return `${start}only ${names[a ? 0 : 1]} goes on`;
+  if (kind === 'prompt') return `${start}another prompt`;
+  if (a.outcome === b.outcome) return `${start}other words, same verdict`;
+  return start + [a, b].map((each, n) => `${names[n]} ${{ passed: 'passes', failed: 'fails', error: 'has an error' }[each.outcome]}`).join(', ');
+}
+
+/**
+ * @param {Turn | undefined} turn
+ * @param {Conversation} talk
+ * @param {Mark[] | undefined} marks
+ * @param {string} name
+ */
+function sideView(turn, talk, marks, name) {
+  if (!turn) return h('div.side.gone', { 'data-name': name }, /first|recovered/.test(talk.row.outcome) ? 'Had already passed.' : 'Ended before this turn.');
+  const { checks = [] } = turn;
+  return h('div.side', { 'data-name': name }, replyView(turn, marks), h('div.checks', checks.map((check, n) => checkView(check, [n], turn, talk))));
+}
+
+/**
+ * @param {Conversation} a
+ * @param {Conversation} b
+ * @param {[string, string]} names
+ * @param {[Place, Place]} places
+ */
+function pairView(a, b, names, places) {
+  const { pair } = dataSource.head(), runs = !placeNow.other && pair ? [pair.a, pair.b] : null;
+  const one = a.turns ?? [], two = b.turns ?? [], difference = firstDifference(one, two), [first] = difference;
+  const rows = Array.from({ length: Math.max(one.length, two.length) }, (_, n) => {
+    const p = one[n], q = two[n], marks = p?.response && q?.response ? otherWords(p.response, q.response) : null;
+    return [n + 1 === first && h('p.split-at', { id: 'first' }, h('span', plain(differenceWords(difference, p, q, names)))),
+      h('section.pair', { id: `t${n + 1}`, tabindex: '-1', 'aria-label': `Turn ${n + 1}` }, h('div.th', h('h2', `Turn ${n + 1}`)),
+        p && q && p.prompt === q.prompt ? h('div.asked.both', saidView(p.prompt)) : [p, q].map(turn => h('div.asked', turn && saidView(turn.prompt))),
+        sideView(p, a, marks?.[0], names[0]), sideView(q, b, marks?.[1], names[1]))];
+  });
+  return h('div.inner.cmp',
+    h('header.dhead', pathView(b.row), h('h1', foreign(b.row.title || b.row.case)),
+      h('p.note', first ? h('a', { href: addresses.href({ ...placeNow, turn: first }) }, `They differ from turn ${first} on`) : 'No difference in prompts, replies and verdicts'),
+      h('div.pair.heads', [a, b].map(({ row, word }, n) => h('a.headlink', { href: addresses.href(places[n]) }, h('b', foreign(names[n])), runs && h('span.mono', plain(runs[n])), stateView(row, word),
+        h('span.sub', `${countText(row.tokens, 'token')}, ${timeText(row.ms)}`))))),
+    rows);
+}

@@ -1,0 +1,209 @@
+/* One conversation: why it ended as it did, its turns, and each follow-up below the check that asked for it. */
+
+/** Follow-ups inside of follow-ups that are moved to the right. */
+const MOST_DEEP = 12;
+
+const detailBox = h('div.detail', { id: 'detail', tabindex: '-1', role: 'region', 'aria-label': 'Conversation', hidden: true });
+
+/**
+ * @typedef {object} Node_ a turn with the follow-ups that hang on it
+ * @property {Turn} turn
+ * @property {{role: string, content: string}[]} before messages of the request before
+ * @property {Node_[]} kids
+ * @property {number} level
+ */
+
+/** Prompts and replies with what was sought in them marked. @param {string} text @param {Mark[]} [marks] */
+const saidView = (text, marks = []) => textView(text, [...marks, ...soughtIn(text, queryNow().q)]);
+
+/**
+ * @param {string} who
+ * @param {string} css
+ * @param {...Child} what
+ */
+const messageView = (who, css, ...what) => h(`div.msg.${css}`, h('div.who', { title: inertText(who) }, foreign(who)), h('div', what));
+
+/** @param {Tool} tool */
+function toolView({ name, server, arguments: words, result, status, note }) {
+  const isBad = !!note || status === 'failed' || status === 'denied';
+  return h('div.tool', h('b', server && [foreign(server), ' / '], foreign(name), isBad && h('span.bad', ` ${note ?? status}`)),
+    h('dl', argumentsOf(words).map(([key, value]) => [h('dt', foreign(key)), h('dd', shortView(value, 2000))]),
+      result != null && [h('dt', 'result'), h('dd', shortView(result, 2000))]));
+}
+
+/** The arguments of a call by their names, or as one text. @param {string} words @returns {[string, string][]} */
+function argumentsOf(words) {
+  try {
+    const found = JSON.parse(words);
+    if (found instanceof Object) return Object.entries(found).map(([key, value]) => [key, typeof value === 'string' ? value : JSON.stringify(value)]);
+  } catch {
+    // what is no JSON is shown as it is
+  }
+  return [['arguments', words]];
+}
+
+/** @param {string} diff @returns {Child} */
+function diffView(diff) {
+  /** @type {Mark[]} */
+  const marks = [];
+  for (const line of diff.slice(0, CUT).matchAll(/^([+-]).*$/gm)) marks.push([line.index, line.index + line[0].length, line[1] === '+' ? 'add' : 'del']);
+  const rest = diff.length > CUT && buttonView(`Show all, ${numberText(diff.length)} characters`, () => fill(code, plain(diff.slice(0, STEP))));
+  const code = h('pre', { tabindex: '0' }, marked(diff.slice(0, CUT), 0, marks));
+  return [code, rest];
+}
+
+/** The request as it was sent: messages of the request before are dimmed. @param {Node_} node @returns {Child} */
+function requestView({ turn: { sent }, before }) {
+  if (!sent) return null;
+  return fold(`Request as sent, ${countText(sent.kept + sent.added.length, 'message')}`, () => h('div.wire',
+    [...before.slice(0, sent.kept), ...sent.added].map(({ role, content }, n) => h(n < sent.kept ? 'div.old' : 'div', h('span', plain(role)), h('div', textView(content))))));
+}
+
+/** @param {Turn} turn @returns {Child} */
+function verdictWords({ outcome, response, failed = 0, checks = [] }) {
+  if (response == null) return h('span.bad', 'no reply');
+  if (outcome === 'passed') return h('span', 'passed');
+  return h('span.bad', failed ? `${failed} of ${countText(checks.length, 'check')} failed` : outcome);
+}
+
+/**
+ * @param {Node_} node
+ * @param {Conversation} talk
+ * @param {string} [title]
+ * @returns {HTMLElement}
+ */
+function turnView(node, talk, title) {
+  const { turn, kids } = node, { checks = [], notes = [], thinking } = turn;
+  const name = title ?? `Turn ${turn.turn}`, isTaken = !title && turn.turn <= (talk.fork?.turns ?? 0);
+  const facts = [turn.model && turn.model !== talk.row.target && foreign(turn.model), timeText(turn.ms ?? 0), `${numberText(turn.input_tokens ?? 0)} in`, `${numberText(turn.output_tokens ?? 0)} out`, costText(turn.cost)];
+  /** @param {number} place */
+  const hanging = place => kids.filter(({ turn: { asked_by: by } }) => (by && checks[by.check[0]] ? by.check[0] : -1) === place).map(kid => branchView(kid, talk));
+  /** @type {[Child[], Child[]]} checks that asked for nothing, and those that did, with their follow-ups */
+  const own = [[], []];
+  checks.forEach((check, n) => {
+    const hung = hanging(n);
+    own[hung.length ? 1 : 0].push(checkView(check, [n], turn, talk), hung);
+  });
+  return h(isTaken ? 'section.turn.taken' : 'section.turn', { id: title ? null : `t${turn.turn}`, 'aria-label': name, tabindex: '-1' },
+    h('div.th', h('h2', name), turn.label && h('span.chip', plain(turn.label)), turn.doubts && h('span.chip', 'doubt'), verdictWords(turn),
+      h('span.r', facts.filter(fact => fact).map((fact, n) => [n > 0 && ' · ', fact]))),
+    messageView(turn.simulated ? 'Simulated user' : 'User', 'asked', saidView(turn.prompt), turn.hint && h('p.note', 'Hint: ', plain(turn.hint))),
+    messageView(talk.row.target, 'said', thinking && fold(`Thinking, ${numberText(thinking.length)} characters`, () => saidView(thinking)),
+      replyView(turn), notesView(notes)),
+    h('div.under', requestView(node), actions.turn.map(make => make(turn, talk))),
+    h('div.checks', own, hanging(-1)));
+}
+
+/** What a target said and did. @param {Turn} turn @param {Mark[]} [marks] @returns {Child} */
+function replyView({ response, tools = [], diff, checks = [] }, marks) {
+  const isSilent = response == null || !response && !tools.length;
+  return [isSilent ? h('p.none', response == null ? 'No reply' : 'Empty reply') : response && saidView(response, marks ?? evidence(response, checks)), tools.map(toolView), diff && fold('Changes in the workspace', () => diffView(diff))];
+}
+
+/** Did a turn or one of its follow-ups pass? @param {Node_} node @returns {boolean} */
+const isSettled = node => node.turn.outcome === 'passed' || node.kids.some(isSettled);
+
+/** @param {Node_} node @param {Conversation} talk */
+const branchView = (node, talk) => h(isSettled(node) ? 'div.branch.pass' : 'div.branch.bad',
+  h('p.because', 'Follow-up, because ', h('b', plain(node.turn.asked_by?.because))), turnView(node, talk));
+
+/** The turns as a tree. @param {Turn[]} turns @returns {Node_[]} */
+function treeOf(turns) {
+  /** @type {Map<number, Node_>} */
+  const nodes = new Map();
+  /** @type {Node_[]} */
+  const roots = [];
+  /** @type {Node_['before']} */
+  let before = [];
+  for (const turn of turns) {
+    const parent = nodes.get(turn.asked_by?.turn ?? 0);
+    const node = { turn, before, kids: [], level: (parent?.level ?? 0) + 1 };
+    (parent && parent.level < MOST_DEEP ? parent.kids : roots).push(node);
+    nodes.set(turn.turn, node);
+    before = [...before.slice(0, turn.sent?.kept ?? 0), ...turn.sent?.added ?? []];
+  }
+  return roots;
+}
+
+/** Why it ended as it did. @param {Conversation} talk @returns {Child} */
+function whyView({ reason, turns = [], word }) {
+  if (!reason) return null;
+  const { outcome, what, text, more, turn } = reason, goal = outcome === 'recovered' ? turns.at(-1)?.turn : turn;
+  const words = outcome === 'recovered' ? ['Failed ', h('b', plain(what)), ` on turn ${turn}. ${word}`]
+    : [h('b', plain(what)), ': ', shortView(text.replace(/[.\s]+$/, ''), 600), more ? `, and ${more} more` : ''];
+  return h(`a.why.${MARK[outcome]}`, { href: goal && turnHref(goal) }, words, '. ', goal && turns.length > 1 && h('span.go', `Go to turn ${goal} ↓`));
+}
+
+/** @param {number} turn */
+const turnHref = turn => addresses.href({ ...placeNow, turn });
+
+/** @param {Conversation} talk @returns {Child} */
+function trailView({ turns = [], steps = [] }) {
+  const plan = steps.length > 0 && h('ol.trail', { 'aria-label': 'Planned steps' }, steps.map(({ step, name, status }) => h('li', markView(status), plain(name ?? `step ${step}`), h('span', status === 'skipped' ? 'not sent' : status))));
+  const trail = turns.length > 1 && h('nav.trail', { 'aria-label': 'Turns' }, turns.map(turn => h('a', { href: turnHref(turn.turn) }, markView(turn.outcome === 'passed' && turn.turn > 1 ? 'recovered' : turn.outcome, turn.turn), `Turn ${turn.turn}`, h('span.sr', `: ${turn.outcome}`))));
+  return [plan, trail];
+}
+
+/**
+ * The command that goes on from the last turn. There is none for further trials, nor for names with characters that a
+ * terminal would obey.
+ *
+ * @param {Conversation} talk
+ */
+function forkCommand({ row, turns = [] }) {
+  /** @param {string} text */
+  const quoted = text => /^[\w.:/-]+$/.test(text) ? text : ["'", "'"].join(text.replaceAll("'", "'\\''"));
+  const { run, fork } = dataSource.head(), { case: name, target, variant, trial } = row;
+  const words = ['rejoinder fork', quoted(run), `--case=${quoted(name)}`, `--target=${quoted(target)}`, ...variant ? [`--variant=${quoted(variant)}`] : [], `--turn=${turns.at(-1)?.turn ?? 1}`, '--prompt ""'].join(' ');
+  return fork && trial === 1 && !UNSEEN.test(words) && !/[\r\n]/.test(words) ? words : '';
+}
+
+actions.conversation.push(
+  () => buttonView('Copy link', () => copy(location.href, 'Link')),
+  talk => {
+    const command = forkCommand(talk);
+    return command && buttonView('Copy fork command', () => copy(command, 'Command'), { title: command });
+  },
+);
+
+/** A choice of other conversations of the case. @param {Conversation} talk @param {Row[]} rows @returns {Child} */
+function compareView({ row }, rows) {
+  const others = rows.filter(other => !isSame(addressOf(other), addressOf(row)) && other.has_body !== false).slice(0, 200);
+  const field = h('select.btn', { 'aria-label': 'Compare with', onchange: () => {
+    const other = others[Number(field.value)];
+    if (other) go({ ...RUN, page: 'compare', address: addressOf(row), other: addressOf(other) });
+  } }, h('option', { value: '' }, 'Compare with …'), others.map((other, n) => h('option', { value: n }, inertText(`${whose(other).join(', ')}: ${outcomeText(other)}`))));
+  return others.length > 0 && field;
+}
+
+/**
+ * @param {Conversation} talk
+ * @param {Row[]} siblings
+ */
+function conversationView(talk, siblings) {
+  const { row, word, turns = [], checks = [], notes = [], fork, control, error, file, line } = talk;
+  const roots = treeOf(turns);
+  return h('div.inner',
+    h('header.dhead', pathView(row, file && `${file}${line ? `:${line}` : ''}`), h('h1', foreign(row.title || row.case)),
+      h('div.meta', stateView(row, word), foreigns(whose(row)),
+        foreigns([row.score == null ? '' : `score ${scoreText(row.score)}`, countText(row.tokens, 'token'), timeText(row.ms), costText(row.cost)].filter(fact => fact)),
+        h('span.acts', compareView(talk, siblings), actions.conversation.map(make => make(talk)))),
+      whyView(talk), notesView(notes), trailView(talk)),
+    fork && h('p.note.from', 'From run ', foreign(fork.run), fork.turns > 1 ? `, turn 1 to ${fork.turns}` : ', turn 1', ': not asked again.'),
+    roots.map(node => turnView(node, talk)),
+    error && h('section.turn', h('div.th', h('h2', `Error on turn ${error.turn}`), h('span', plain(error.type))), textView(error.message)),
+    checks.length > 0 && h('section.turn', { 'aria-label': 'Whole conversation' }, h('div.th', h('h2', 'Whole conversation')), h('div.checks', checks.map((check, n) => checkView(check, [n], null, talk)))),
+    control && turnView({ turn: control, before: [], kids: [], level: 0 }, talk, 'Control: asked afresh'),
+    h('nav.nav', { 'aria-label': 'Other conversations' }, buttonView(['← Previous ', h('kbd', 'k')], () => move(-1), { disabled: listNow.at <= 0 }), buttonView(['Next ', h('kbd', 'j'), ' →'], () => move(1), { disabled: listNow.at >= listNow.total - 1 })));
+}
+
+/** Suite, case, tags: where a conversation belongs. @param {Row} row @param {string} [file] */
+const pathView = (row, file) => h('div.path', buttonView('← List', () => closeDetail(), { class: 'btn quiet back' }), h('span', foreign(row.suite)), '/', h('span.mono', foreign(row.case)),
+  (row.tags ?? []).map(tag => h('a.tag', { href: addresses.href({ ...RUN, query: { ...NO_QUERY, tag } }) }, foreign(tag))), file && h('span.mono', plain(file)));
+
+/** What is known of a conversation that is not at hand. @param {Address} address @param {Row[]} siblings */
+function missingView(address, siblings) {
+  const row = siblings.find(each => isSame(addressOf(each), address));
+  return h('div.inner', h('header.dhead', row && pathView(row), h('h1', foreign(row?.title || address.case)),
+    row ? h('p.note', `${outcomeText(row)}. Its turns were left out to keep this file small: make the report with --full.`) : h('p.note', 'There is no such conversation here. '), buttonView('Show the list', () => closeDetail())));
+}

@@ -1,0 +1,189 @@
+"""The document around an overview and the application: policy, title, header, data, and a plain table for browsers
+without JavaScript.
+
+The script mounts itself on these elements: `#app` around everything, `header.top` with the buttons `#keys` and
+`#theme`, `main#main` with the `#overview` and the empty `section#work.work`, which it fills with the list and the
+conversation. In a report `script#index` holds the index, and `script#b0`, `script#b1`, ... the blocks, as base64 of raw
+deflate. They stand before the script, and no browser runs them: their type is not that of a script.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from rejoinder.report.page import assets
+from rejoinder.report.page.grid import row_address
+from rejoinder.report.page.markup import NOTHING, Child, Markup, element, text, verbatim
+from rejoinder.report.page.rows import Row
+
+LEVEL = 6
+"""Of the compression. 9 makes a large report hardly smaller, and takes three times as long."""
+MOST_PLAIN = 200
+"""Rows of the plain table."""
+_DATA = "application/octet-stream"
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    """What a document shows."""
+
+    title: str
+    """Of the browser's window."""
+    crumb: str
+    """What it is about: the suites."""
+    run: str
+    """The run, or both runs, by their ids."""
+    overview: Markup
+    plain: Markup = NOTHING
+    """For browsers without JavaScript."""
+    foot: Markup = NOTHING
+    home: str = "#/"
+    """Where the name at the top leads."""
+
+
+class Assets(Struct, frozen=True, kw_only=True):
+    """Where style and script come from."""
+
+    policy: str = ""
+    """The content security policy; empty where the server sends it as a header."""
+    style: Markup
+    script: Markup
+
+
+def inlined() -> Assets:
+    """Both within the document, which allows these two by their digests and nothing else at all."""
+    script, style = assets.script(assets.APPLICATION), assets.style(assets.STYLES)
+    return Assets(
+        policy=policy(assets.digest(script), assets.digest(style)),
+        style=verbatim("style", None, style),
+        script=verbatim("script", None, script),
+    )
+
+
+def policy(script: str, style: str, connect: str = "") -> str:
+    """The content security policy of our pages: nothing but our own script and style, and no text becomes HTML."""
+    reached = f"connect-src {connect}; " if connect else ""
+    return (
+        f"default-src 'none'; script-src {script}; style-src {style}; {reached}img-src data:; base-uri 'none'; "
+        "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+
+
+def document(page: Page, given: Assets, data: Iterable[Markup] = ()) -> Iterator[str]:
+    """The whole document, piece by piece. `data` is written as it comes."""
+    yield f'<!doctype html>\n<html lang="en">\n{_head(page, given)}\n<body>\n'
+    yield f"{element('a', {'class': 'skip', 'href': '#work'}, 'Skip to conversations')}\n"
+    yield '<div id="app" class="app">\n'
+    yield f"{_top(page)}\n"
+    yield '<main id="main">\n'
+    yield f"{page.overview}\n{element('section', {'id': 'work', 'class': 'work', 'hidden': True})}\n"
+    yield f"{element('noscript', None, page.plain)}\n"
+    yield f"</main>\n{element('footer', {'class': 'foot'}, page.foot)}\n</div>\n"
+    for block in data:
+        yield f"{block}\n"
+    yield f"{given.script}\n</body>\n</html>\n"
+
+
+def _head(page: Page, given: Assets) -> Markup:
+    allowed = {"http-equiv": "Content-Security-Policy", "content": given.policy}
+    return element(
+        "head",
+        None,
+        element("meta", {"charset": "utf-8"}),
+        element("meta", allowed) if given.policy else None,
+        element("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
+        element("meta", {"name": "color-scheme", "content": "light dark"}),
+        element("meta", {"name": "referrer", "content": "no-referrer"}),
+        element("title", None, page.title),
+        given.style,
+    )
+
+
+def _top(page: Page) -> Markup:
+    return element(
+        "header",
+        {"class": "top"},
+        element(
+            "a", {"class": "brand", "href": page.home, "aria-label": "rejoinder: overview"}, _logo(), _span("rejoinder")
+        ),
+        element(
+            "span",
+            {"class": "crumb"},
+            element("span", {"class": "suite", "dir": "auto"}, page.crumb),
+            element("span", {"class": "runid mono"}, page.run),
+        ),
+        element("span", {"class": "grow"}),
+        element(
+            "button",
+            {"class": "btn quiet", "id": "keys", "type": "button", "aria-haspopup": "dialog"},
+            "Keys ",
+            element("kbd", None, "?"),
+        ),
+        element("button", {"class": "btn quiet", "id": "theme", "type": "button"}, "Theme: auto"),
+    )
+
+
+def _span(words: str) -> Markup:
+    return element("span", None, words)
+
+
+_PATHS = (
+    "M3 4.5h9a3 3 0 0 1 3 3v1M17 15.5H8a3 3 0 0 1-3-3v-1",
+    "m12.6 6.6 2.4 2.4 2.4-2.4M7.4 13.4 5 11l-2.4 2.4",
+)
+
+
+def _logo() -> Markup:
+    """Two arrows that answer each other."""
+    drawn = {"fill": "none", "stroke": "currentColor", "stroke-width": "1.7", "stroke-linecap": "round"}
+    paths = [element("path", {"d": path, **drawn}) for path in _PATHS]
+    return element("svg", {"viewBox": "0 0 20 20", "width": 18, "height": 18, "aria-hidden": "true"}, paths)
+
+
+def made_by(version: str, run: str) -> Markup:
+    """The foot of a report."""
+    number = f" {version}" if version else ""
+    name = element("span", {"class": "mono"}, run)
+    return Markup(f"{text(f'Made by rejoinder{number} from run ')}{name}{text('. This file needs no network.')}")
+
+
+def plain_table(title: str, rows: Sequence[Row], number: int, *, note: str = "", prefix: str | None = None) -> Markup:
+    """What is to be seen without JavaScript. `number`: how many there are in all. `prefix`: that of addresses where
+    conversations can be opened without it."""
+    cells: list[Child] = [
+        element("tr", None, [element("td", {"dir": "auto"}, cell) for cell in _cells(row, prefix)])
+        for row in rows[:MOST_PLAIN]
+    ]
+    heads = ("Case", "Target", "Outcome", "Why")
+    more = number - min(len(rows), MOST_PLAIN)
+    return element(
+        "section",
+        {"class": "panel plain"},
+        element("h2", None, title if number else f"{title}: none"),
+        element("p", None, note) if note else None,
+        element(
+            "table",
+            None,
+            element("thead", None, element("tr", None, [element("th", {"scope": "col"}, head) for head in heads])),
+            element("tbody", None, cells),
+        )
+        if cells
+        else None,
+        element("p", None, f"{more:,} more are not shown here.") if more > 0 else None,
+    )
+
+
+def _cells(row: Row, prefix: str | None) -> tuple[Child, str, str, str]:
+    where = " / ".join(filter(None, (row.target, row.variant, f"trial {row.trial}" if row.trial > 1 else "")))
+    name = row.case if prefix is None else element("a", {"href": row_address(row, prefix)}, row.title)
+    return name, where, row.outcome, row.why
+
+
+def packed(name: str, content: bytes) -> Markup:
+    """A block of data: raw deflate in base64, which the browser unpacks and nothing in it can end."""
+    deflate = zlib.compressobj(LEVEL, zlib.DEFLATED, -15)
+    pressed = base64.b64encode(deflate.compress(content) + deflate.flush()).decode()
+    return verbatim("script", {"type": _DATA, "id": name}, pressed)

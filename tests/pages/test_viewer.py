@@ -1,0 +1,211 @@
+"""The viewer in a real browser: pages that read well, acts that do what they say, and a run that is watched."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from rejoinder.server.app import make_app
+from rejoinder.server.serving import Server, listen
+from rejoinder.server.settings import Settings
+from tests.kit import Process, Project, case, run, run_folders, wait_until
+from tests.pages.browsing import Chromium, Screen, Tab, Tabs
+from tests.pages.kit import Desk
+
+EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u202e"
+Serve = Callable[..., str]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Starts servers in threads; each is given by its address."""
+    started: list[tuple[Server, threading.Thread]] = []
+
+    def begin(root: Path, *, read_only: bool = False) -> str:
+        listening = listen("127.0.0.1", 0, exactly=True)
+        settings = Settings(root=root, port=listening.getsockname()[1], read_only=read_only)
+        server = Server(make_app(settings))
+        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+        thread.start()
+        started.append((server, thread))
+        wait_until(lambda: server.started)
+        return settings.address
+
+    yield begin
+    for server, thread in started:
+        server.should_exit = True
+        server.config.app.state.closing.set()  # type: ignore[union-attr]
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def judge_of(desk: Desk) -> str:
+    return next(judge.digest for judge in desk.b.summary.judges if judge.judged)
+
+
+def pages_of(desk: Desk) -> dict[str, str]:
+    a, b = desk.a.run.id, desk.b.run.id
+    refund = "c/service-desk/refund-window/orca-7b/-/1"
+    return {
+        "runs": "/",
+        "suite": "/?suite=service-desk",
+        "run": f"/runs/{b}",
+        "conversation": f"/runs/{b}/{refund}",
+        "compare": f"/compare/{a}/{b}",
+        "pair": f"/compare/{a}/{b}/{refund}",
+        "case": "/cases/service-desk/refund-window",
+        "judge": f"/judges/{judge_of(desk)}",
+        "label": f"/label?run={b}&check={judge_of(desk)}",
+        "missing": "/runs/20200101-000000-aaaa",
+    }
+
+
+def assert_kept_to_itself(tab: Tab, base: str, logged: list[str]) -> None:
+    assert (tab.logged, tab.dialogs) == (logged, [])
+    assert {urlsplit(asked).netloc for asked in tab.asked} == {urlsplit(base).netloc}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("screen", [Screen(1280, "light"), Screen(390, "dark")], ids=str)
+def test_every_page_is_quiet_fits_and_has_no_barriers(desk: Desk, serve: Serve, tabs: Tabs, screen: Screen):
+    base = serve(desk.folder)
+    for name, path in pages_of(desk).items():
+        tab = tabs(f"{base}{path}", screen=screen)
+        missing = ["error: Failed to load resource: the server responded with a status of 404 (Not Found)"]
+        assert_kept_to_itself(tab, base, missing if name == "missing" else [])
+        assert tab.overflow() <= 0, name
+        if screen.width > 860 or name in ("runs", "label"):  # looking through a long page takes a second
+            assert tab.barriers() == [], name
+        tab.page.context.close()
+
+
+def test_three_clicks_lead_from_the_start_to_why_a_conversation_failed(desk: Desk, serve: Serve, tabs: Tabs):
+    tab = tabs(serve(desk.folder))
+    tab.page.click("table.runs tbody th a >> nth=0")
+    tab.wait_ready()
+    tab.page.click(".legend a:has-text('Failed')")
+    tab.page.click(".row >> nth=0")
+    assert "Go to turn" in tab.text(".why")
+    assert tab.logged == []
+
+
+def test_two_runs_are_ticked_and_compared_by_keys(desk: Desk, serve: Serve, tabs: Tabs):
+    tab = tabs(serve(desk.folder))
+    tab.press("j", "x", "j", "x")
+    assert "2 runs ticked" in tab.text("#ticked")
+    tab.press("c")
+    tab.page.wait_for_url(f"**/compare/{desk.a.run.id}/{desk.b.run.id}")
+    tab.wait_ready()
+    assert "Flipped" in tab.text(".pills")
+
+
+def test_back_and_a_fresh_session_show_what_the_address_says(desk: Desk, serve: Serve, tabs: Tabs):
+    base, run_id = serve(desk.folder), desk.b.run.id
+    tab = tabs(f"{base}/runs/{run_id}?show=recovered&target=atlas-mini")
+    tab.page.click(".row >> nth=1")
+    tab.page.wait_for_selector("#detail h1")
+    title = tab.text("#detail h1")
+    again = tabs(tab.page.url)
+    again.page.wait_for_selector("#detail h1")
+    assert again.text("#detail h1") == title
+    assert again.text(".pill[aria-pressed=true]") == tab.text(".pill[aria-pressed=true]")
+    tab.page.go_back()
+    tab.page.wait_for_selector("#detail", state="hidden")
+    assert tab.page.url.endswith("?show=recovered&target=atlas-mini")
+
+
+def test_labels_are_given_by_keys_and_the_verdict_is_told_afterwards(desk: Desk, serve: Serve, tabs: Tabs):
+    digest = judge_of(desk)
+    tab = tabs(f"{serve(desk.folder)}/label?run={desk.a.run.id}&check={digest}")
+    assert "0 of" in tab.text(".progress")
+    tab.press("p")
+    tab.page.wait_for_selector(".lastlabel .mark")
+    assert "You said pass, and the judge" in tab.text(".lastlabel")
+    tab.page.wait_for_selector(".progress:has-text('1 of')")
+    file = desk.folder / ".rejoinder" / "labels" / f"{digest}.jsonl"
+    [row] = [json.loads(line) for line in file.read_text().splitlines()]
+    file.unlink()
+    assert (row["label"], row["id"].startswith(desk.a.run.id)) == ("pass", True)
+    assert tab.logged == []
+
+
+def test_a_server_that_only_shows_has_no_buttons_that_change_something(desk: Desk, serve: Serve, tabs: Tabs):
+    base = serve(desk.folder, read_only=True)
+    tab = tabs(f"{base}/runs/{desk.b.run.id}")
+    words = tab.text()
+    assert not any(verb in words for verb in ("Run failed again", "Grade anew", "Tags and note", "Keep as baseline"))
+    tab.open(f"{base}{pages_of(desk)['conversation']}")
+    tab.page.wait_for_selector("#detail h1")
+    assert "Fork from here" not in tab.text()
+    assert "Copy as YAML case" in tab.text()
+
+
+def test_text_of_others_stays_text(project: Project, browser: Chromium, serve: Serve, tabs: Tabs):
+    reply = {"name": EVIL, "provider": "scripted", "replies": [{"text": EVIL}]}
+    one = case(EVIL, {"icontains": EVIL * 2, "name": EVIL}, name=EVIL, tags=["<i>"])
+    with browser.aside():
+        run(project, {"name": EVIL, "targets": [reply], "target": EVIL, "evals": [one]})
+    [made] = run_folders(project.folder)
+    tab = tabs(f"{serve(project.folder)}/runs/{made.name}")
+    tab.page.click(".row >> nth=0")
+    tab.page.wait_for_selector("#detail h1")
+    assert (tab.logged, tab.dialogs) == ([], [])
+    assert "<img src=x" in tab.text("#detail .said")
+    assert tab.page.locator("img").count() == 0
+
+
+WAITS = """
+from pathlib import Path
+from time import sleep
+
+def answer(request):
+    while "wait" in str(request) and not Path(__file__).with_name("go").exists():
+        sleep(0.02)
+    return "yes"
+"""
+
+
+def test_a_run_is_watched_to_its_end(project: Project, start: Callable[..., Process], serve: Serve, tabs: Tabs):
+    project.write("waits.py", WAITS)
+    target = {"name": "slow", "provider": "python", "call": "waits:answer"}
+    cases = [
+        case("first", {"icontains": "yes"}),
+        case("wait", {"icontains": "yes"}),
+        case("wait-too", {"icontains": "no"}),
+    ]
+    project.write("evals.yaml", {"name": "slowly", "targets": [target], "target": "slow", "evals": cases})
+    start("run", "evals.yaml")
+    [made] = wait_until(lambda: run_folders(project.folder))
+    wait_until((made / "journal.jsonl").exists)
+    tab = tabs(f"{serve(project.folder)}/runs/{made.name}")
+    tab.page.wait_for_selector("h1:has-text('Going on: slowly')")
+    tab.page.wait_for_selector(".row:has-text('Question first')")
+    assert "1 of 3 conversations are done" in tab.text("#going")
+    (project.folder / "go").touch()
+    tab.page.wait_for_selector(".hero .big")
+    assert "2 of 3" in tab.text(".hero")
+    assert tab.logged == []
+
+
+@pytest.mark.slow
+def test_a_fork_in_other_words_is_run_and_shown(project: Project, browser: Chromium, serve: Serve, tabs: Tabs):
+    replies = [{"text": "Basel"}, {"text": "Bern"}]
+    target = {"name": "geo", "provider": "scripted", "replies": replies}
+    checks = {"icontains": "geneva", "prompt": "Are you sure?", "checks": [{"icontains": "geneva"}]}
+    with browser.aside():
+        run(project, {"name": "cities", "targets": [target], "target": "geo", "evals": [case("one", checks)]})
+    [made] = run_folders(project.folder)
+    tab = tabs(f"{serve(project.folder)}/runs/{made.name}/c/cities/one/geo/-/1")
+    tab.page.click("summary:has-text('Fork from here') >> nth=1")
+    tab.page.fill(".forkform textarea", "Think again, please.")
+    tab.page.click("text=Run the fork")
+    tab.page.wait_for_selector(".hero .big")
+    tab.page.click(".row >> nth=0")
+    tab.page.wait_for_selector("#detail .from")
+    assert "Think again, please." in tab.text("#detail")
+    assert made.name in tab.text("#detail .from")
