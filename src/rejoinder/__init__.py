@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from rejoinder.api import run as run
     from rejoinder.api import show as show
     from rejoinder.checks.plugins import check as check
+    from rejoinder.client import RequestRefused as RequestRefused
+    from rejoinder.client import RunChoices as RunChoices
+    from rejoinder.client import RunState as RunState
+    from rejoinder.client import Server as Server
+    from rejoinder.client import ServerError as ServerError
+    from rejoinder.client import ServerUnreachable as ServerUnreachable
     from rejoinder.engine.options import Answers as Answers
     from rejoinder.engine.options import Limits as Limits
     from rejoinder.engine.options import Pace as Pace
@@ -51,6 +57,7 @@ _NAMES = {
         "bless compare compare_targets compare_variants export fork gate grade merge replay resume run show"
     ),
     "rejoinder.checks.plugins": "check",
+    "rejoinder.client": "RequestRefused RunChoices RunState Server ServerError ServerUnreachable",
     "rejoinder.engine.options": "Answers Limits Pace Rounds RunOptions Selection Trust",
     "rejoinder.engine.run_report": "RunReport",
     "rejoinder.errors": "RejoinderError SuiteError UsageError",

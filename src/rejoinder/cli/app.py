@@ -20,11 +20,14 @@ COMMANDS = {
     "prompt": "Show exactly what would be sent, without sending it.",
     "targets": "List targets and what they lack; try them with one call.",
     "models": "List models and their prices.",
+    "tools": "List the tools that models are offered, and what they take.",
     "run": "Run suites: send prompts, check replies, follow up on failures.",
     "resume": "Continue a run that was interrupted or killed.",
     "show": "Show a recorded run.",
+    "report": "Write a run, or two runs side by side, as one HTML file.",
     "compare": "Compare runs case by case: better, worse, or cannot tell.",
     "export": "Write a recorded run in the format of another tool.",
+    "import": "Make cases from conversations that already happened.",
     "verify": "Check that nothing in a recorded run was changed or lost.",
     "replay": "Play a recorded run again, without any call.",
     "fork": "Go on with a recorded conversation from a turn on, in another way.",
@@ -33,6 +36,9 @@ COMMANDS = {
     "bless": "Keep the verdicts of a run as a baseline.",
     "gate": "Decide by rules whether a run is good enough.",
     "runs": "List, filter, tag and delete recorded runs.",
+    "view": "Look at runs in a browser, and take runs over HTTP.",
+    "status": "Show what waits and goes on at a server.",
+    "stop": "Stop a run at a server.",
     "suites": "Save suites under names, which `run` takes from any folder.",
     "var": "Save variables of yours for all suites.",
     "secret": "Save secrets of yours for all suites; they are never printed.",
@@ -44,7 +50,8 @@ COMMANDS = {
     "completion": "Print the completion script of a shell.",
 }
 """Every command in the order of a first day with the tool. Its module has the same name."""
-
+_MODULES = {"import": "import_"}
+"""Modules of commands whose name is a word of Python's."""
 
 ALIASES = {"eval": "run"}
 """AgentV's names of commands. They work, and `--help` does not list them."""
@@ -62,7 +69,7 @@ class LazyGroup(click.Group):
         name = ALIASES.get(cmd_name, cmd_name)
         if name not in COMMANDS:
             return None
-        return importlib.import_module(f"rejoinder.cli.{name}").command
+        return importlib.import_module(f"rejoinder.cli.{_MODULES.get(name, name)}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

@@ -74,7 +74,7 @@ def _next_commands(found: Foreseen, given: Sequence[str]) -> Commands:
         return ((f"rejoinder {same} --budget-usd {rounded_up(most)}", "run, never more"),)
     if most is not None:
         return ((f"rejoinder {same}", "run"),)
-    if least is None or any(word.startswith("--max-tokens") for word in words):
+    if least is None or any(one.tools for one in found.asked) or any(word.startswith("--max-tokens") for word in words):
         return ()
     return ((f"rejoinder {' '.join(words)} --max-tokens {USUAL_LENGTH}", "bounds replies, and so the cost"),)
 
@@ -88,15 +88,16 @@ class _Bounds:
 
     def of_target(self, name: str, one: TargetEstimate) -> Asked:
         cost, longest = self._priced(name), self._longest(name)
-        sent = one.most_input_tokens
-        if one.most_replies_sent:
-            sent = None if longest is None else sent + longest * one.most_replies_sent
+        sent: int | None = one.most_input_tokens
+        if one.most_replies_sent or one.tools:
+            sent = None if one.tools or longest is None else sent + longest * one.most_replies_sent
         return Asked(
             name=name,
             cases=one.cases,
             calls=(one.least_calls, one.most_calls),
             tokens=(one.least_input_tokens, sent),
             cost=(cost(Usage(one.least_input_tokens, 0)), self._most(name, sent, one.most_calls)),
+            tools=tuple(one.tools),
         )
 
     def of_other(self, name: str, one: JudgeEstimate, role: Role) -> Asked:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def _options(values: Values) -> RunOptions:
     case = values.pop("case")
-    fork = Fork(turn=values.pop("turn"), prompt=values.pop("prompt"), system=values.pop("system"))
+    fork = Fork(**{name: values.pop(name) for name in ("turn", "prompt", "system", "suite")})
     return RunOptions(repeat=values.pop("repeat")).changed(**values, cases=(case,), fork=fork)
 
 
@@ -41,6 +41,7 @@ def _options(values: Values) -> RunOptions:
     "options",
     _options,
     case=click.option("--case", metavar="ID", required=True, help="Go on with the conversation of this case."),
+    suite=click.option("--suite", default="", metavar="NAME", help="Take the case of this suite of the run, or file."),
     turn=click.option(
         "--turn", type=click.IntRange(1), default=1, metavar="N", help="Ask from this turn on.  [default: 1]"
     ),

@@ -28,6 +28,7 @@ from rejoinder.model import (
     for_target,
 )
 from rejoinder.model.chosen_names import ChosenNames
+from rejoinder.model.tools import PythonTool, ScriptedTool, Tool
 from rejoinder.report.course import step_words
 from rejoinder.spelling import did_you_mean
 from rejoinder.suite import LoadOptions, find_files, read_suite, resolve
@@ -125,6 +126,7 @@ class _Shown:
         self.case = case = for_target(case, target)
         self.mode: Mode = mode or (target.mode if target is not None else "lm")
         self.prompt: Prompt = format_case(case, suite.formatting, self.mode)
+        self.tools = case.tools + (target.tools if target is not None else ())
         self.later = list(_later_turns(case, suite.formatting))
         self.judges = format_judge_prompts(case, self.prompt, reply) if reply is not None else None
         self.judged_by = list(_diagnose_judging(case, unsaid)) if reply is not None else []
@@ -148,6 +150,8 @@ class _Shown:
         }
         if self.later:
             record["later_turns"] = self.later
+        if self.tools:
+            record["tools"] = list(map(_tool, self.tools))
         if prompt.question_toon is not None:
             record["question_toon"] = prompt.question_toon
         if self.judges is not None:
@@ -167,6 +171,8 @@ class _Shown:
             blocks += [f"--- {part} ---\n{record[part]}" for part in parts]
         else:
             blocks += [f"--- {message['role']} ---\n{message['content']}" for message in record["messages"]]
+        blocks += [f"--- tools ---\n{_tool_words(tool)}" for tool in record.get("tools", ())[:1]]
+        blocks += [_tool_words(tool) for tool in record.get("tools", ())[1:]]
         for turn in record.get("later_turns", ()):
             start = step_words(turn["step"], turn["of"], turn["name"])
             blocks += [f"--- {start}: {message['role']} ---\n{message['content']}" for message in turn["messages"]]
@@ -185,6 +191,24 @@ class _Shown:
         if isinstance(value, dict):
             return {key: self._masked(item) for key, item in value.items()}
         return value
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    """A tool as far as it is known without asking a server or running code."""
+    if isinstance(tool, ScriptedTool):
+        parameters = msgspec.json.decode(tool.parameters)
+        return {"name": tool.name, "description": tool.description, "parameters": parameters}
+    if isinstance(tool, PythonTool):
+        return {"name": tool.name, "python": tool.call}
+    return {"name": f"{tool.name}__*", "mcp": tool.name}
+
+
+def _tool_words(tool: dict[str, Any]) -> str:
+    if "parameters" in tool:
+        said = f": {' '.join(tool['description'].split())}" if tool["description"] else ""
+        return f"{tool['name']}{said}\n{msgspec.json.encode(tool['parameters']).decode()}"
+    where = f"the function {tool['python']}" if "python" in tool else f"the MCP server `{tool['mcp']}`"
+    return f"{tool['name']}: as {where} describes it (see `rejoinder tools`)"
 
 
 def _later_turns(case: Case, formatting: Formatting) -> Iterator[dict[str, Any]]:

@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder.cli.grouping import grouped
 from rejoinder.cli.help import HelpLayout, LaidOutCommand
 from rejoinder.cli.live import live_display
 from rejoinder.cli.loading import load_or_exit
 from rejoinder.cli.options import fail_under_option, run_options, trust_option
-from rejoinder.cli.output import echo
+from rejoinder.cli.output import echo, words
 from rejoinder.cli.results import Output, output_options, write_and_decide
+from rejoinder.cli.server_options import Remote, remote_options
 from rejoinder.engine.options import MOST_ROUNDS, RunOptions
 from rejoinder.engine.plan import pairs, survey_plan
 from rejoinder.engine.recorded import RecordedRun, open_recorded
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 PROMPTS_FOLDER = Path(".rejoinder/prompts")
 """Where `--dump-prompts` without a folder writes, below the project's root."""
+REPORT_FILE = Path("RUN.html")
+"""What `--report` without a file stands for: the file is named by the run."""
 
 
 class ModelChoice(Struct, frozen=True, kw_only=True):
@@ -74,6 +77,23 @@ class Extras(Struct, frozen=True, kw_only=True):
     dry_run: bool
     dump_prompts: Path | None
     fail_under: Rule | None
+    report: Path | None
+
+    def settled(self, paths: tuple[Path, ...]) -> tuple[Extras, tuple[Path, ...]]:
+        """The extras and the suites that are meant: a suite behind an option that can do without a file is a suite."""
+        extras = self
+        if self.dump_prompts is not None and self.dump_prompts.is_file():  # `--dump-prompts evals.yaml`
+            extras, paths = structs.replace(extras, dump_prompts=PROMPTS_FOLDER), (self.dump_prompts, *paths)
+        if self.report is not None and self.report.suffix.lower() not in (".html", ".htm"):  # `--report evals.yaml`
+            extras, paths = structs.replace(extras, report=REPORT_FILE), (self.report, *paths)
+        return extras, paths
+
+    def write_report(self, report: RunReport) -> None:
+        """The HTML file of a run, where one is wanted."""
+        if self.report is not None:
+            from rejoinder.cli.report import write_report
+
+            write_report(report, None if self.report == REPORT_FILE else self.report)
 
 
 HELP = HelpLayout(
@@ -99,9 +119,10 @@ HELP = HelpLayout(
         "answers": ("cache", "cache_lifetime_s", "record", "replay"),
         "output": (
             *("out", "form", "fail_under", "verbose", "quiet", "plain", "colour", "corrected", "include_messages"),
-            *("dump_prompts", "keep_workspaces"),
+            *("report", "dump_prompts", "keep_workspaces"),
         ),
         "trust": ("no_code", "trust_env", "trust"),
+        "server": ("server", "no_wait", "token"),
     },
     epilog="exit 0 passed, 1 failed, 2 wrong command or file, 3 errors, 4 budget reached, 130 interrupted",
 )
@@ -159,7 +180,16 @@ HELP = HelpLayout(
         help="Write each first prompt into a file of DIR.  [default: .rejoinder/prompts]",
     ),
     fail_under=fail_under_option,
+    report=click.option(
+        "--report",
+        is_flag=False,
+        flag_value=str(REPORT_FILE),
+        type=click.Path(path_type=Path),
+        metavar="[FILE]",
+        help="Write the run as one HTML file at its end.  [default: RUN.html]",
+    ),
 )
+@remote_options
 @click.option("--output-format", "file_form", type=click.Choice(["json", "jsonl", "yaml"]), hidden=True)
 @output_options
 def command(
@@ -168,6 +198,7 @@ def command(
     choice: ModelChoice,
     start: StartFrom,
     extras: Extras,
+    remote: Remote,
     file_form: str | None,
     output: Output,
 ) -> None:
@@ -179,9 +210,14 @@ def command(
     0 and 1.
     """
     output = output.with_file_form(file_form)
-    folder = extras.dump_prompts
-    if folder is not None and folder.is_file():  # `--dump-prompts evals.yaml` means the suite
-        paths, folder = (folder, *paths), PROMPTS_FOLDER
+    if remote.server is not None:
+        from rejoinder.cli.remote import choices_of, run_remotely
+
+        _refuse_beside_server(choice, start, extras, output)
+        choices = choices_of(options, tuple(words(choice.models)))
+        sys.exit(run_remotely(remote, paths, choices, output.form))
+    extras, paths = extras.settled(paths)
+    folder, page = extras.dump_prompts, extras.report
     before = start.failed_run(paths)
     if before is not None:
         from rejoinder.cli.again import files_again
@@ -194,10 +230,11 @@ def command(
         options = only_failed(before, options)
         if not options.selection.cases:
             return
-    output.check()
+    written = output if page in (None, REPORT_FILE) else structs.replace(output, out=(*output.out, page))
+    written.check()
     with recording_files() as read:
         suites = load_or_exit(paths, options, asks=not extras.dry_run)
-    output.spare(read)
+    written.spare(read)
     if before is not None and options.selection.pairs:
         before.refuse_foreign_words(suites, only_targets=True)
     if extras.dry_run:
@@ -221,13 +258,33 @@ def command(
         report = _run(suites, options)
         if report.folder.workspaces.is_dir():
             echo(f"workspaces are kept in {display_path(report.folder.workspaces, Path.cwd())}", err=True)
-        return write_and_decide(report, output, extras.fail_under)
+        code = write_and_decide(report, output, extras.fail_under)
+        extras.write_report(report)
+        return code
 
     if extras.watching:
         from rejoinder.cli.watch import watch
 
         watch(suites, options, run_once)
     sys.exit(run_once(suites))
+
+
+def _refuse_beside_server(choice: ModelChoice, start: StartFrom, extras: Extras, output: Output) -> None:
+    """Raises UsageError for what only a run on this machine can do."""
+    given = {
+        "--provider and --price": choice.providers or choice.prices,
+        "--failed": start.failed or start.failed_from,
+        "--watch": extras.watching,
+        "--dry-run": extras.dry_run,
+        "--dump-prompts": extras.dump_prompts,
+        "--fail-under": extras.fail_under,
+        "--report": extras.report,
+        "--out": output.out,
+        "this --format": output.form not in ("text", "json"),
+    }
+    for option, value in given.items():
+        if value:
+            raise click.UsageError(f"{option} cannot be used with --server; leave one of them out")
 
 
 def _run(suites: list[Suite], options: RunOptions) -> RunReport:

@@ -37,6 +37,11 @@ def set_note(run: RunFolder, text: str) -> Notes:
     return _change(run, lambda notes: structs.replace(notes, note=text))
 
 
+def set_notes(run: RunFolder, notes: Notes) -> Notes:
+    """Replace tags and note."""
+    return _change(run, lambda _: notes)
+
+
 def _change(run: RunFolder, change: Callable[[Notes], Notes]) -> Notes:
     """Raises RunBusy for a run that is open: its process is the one that writes to the folder. Another one that notes
     something at the same time is waited for, so that nothing is lost."""

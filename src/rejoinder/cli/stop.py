@@ -1,0 +1,42 @@
+"""`rejoinder stop`"""
+
+from __future__ import annotations
+
+import click
+
+from rejoinder.cli.output import echo
+from rejoinder.cli.server_options import Remote, server_option
+from rejoinder.client import RunState
+from rejoinder.errors import UsageError
+from rejoinder.report.words import count
+
+QUEUED = "queued"
+
+
+@click.command("stop")
+@click.argument("run", required=False, metavar="[RUN|queued]")
+@server_option
+def command(run: str | None, remote: Remote) -> None:
+    """Stop a run at a server: one that waits is cancelled, one that goes on finishes what is under way.
+
+    `queued` cancels all that wait. Without RUN the one run that goes on is stopped. What was stopped can be resumed.
+    Given twice, a run that goes on is cut off.
+    """
+    server = remote.connect()
+    if run == QUEUED:
+        stopped = server.stop_queued()
+        echo(f"cancelled {count(len(stopped), 'run')}", *(f"  {state.id}  {state.title}" for state in stopped))
+        return
+    if run is None:
+        going = [state for state in server.queue() if state.status == "running"]
+        if len(going) != 1:
+            what = "no run goes on" if not going else f"{len(going)} runs go on"
+            raise UsageError(f"{what} at {server.url}", "`rejoinder status` lists them; name one.")
+        run = going[0].id
+    echo(_words(server.stop(run)))
+
+
+def _words(state: RunState) -> str:
+    if state.status == "running":
+        return f"{state.id} is told to stop; it finishes what is under way"
+    return f"{state.id} is {state.status}"

@@ -1,0 +1,295 @@
+"""Requests that act on a run: fork, grade, run again what failed, note, bless, label."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Generator
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+from rejoinder.client import RunState
+from rejoinder.engine.recorded import RecordedRun
+from rejoinder.engine.results import read_results
+from rejoinder.gates.verbs import bless_run as bless
+from rejoinder.history.notes import set_notes
+from rejoinder.locks import lock_within
+from rejoinder.model.history import LONGEST_NOTE, MOST_TAGS, Notes, Tag
+from rejoinder.model.results import Result
+from rejoinder.model.suite import file_in_project
+from rejoinder.project import display_path
+from rejoinder.report.page.records import check_at
+from rejoinder.report.page.rows import Frame, frame_of, suite_of, suite_word
+from rejoinder.run_files import open_to_append, replace_file
+from rejoinder.server.api_routes import Api, Call, Route
+from rejoinder.server.api_runs import Nothing, enqueue, queued
+from rejoinder.server.errors import ApiError
+from rejoinder.server.found import open_run
+from rejoinder.server.labels import LabelRow, is_digest, label_file, label_id, read_rows
+from rejoinder.server.posted import known_targets
+from rejoinder.server.queue import Entry
+
+Text: TypeAlias = Annotated[str, Meta(max_length=200_000)]
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=500)]
+LOCK_S = 2.0
+
+
+class ForkRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Go on with a conversation from a turn on, in other words or with another target."""
+
+    case: Name
+    suite: str | None = None
+    turn: Annotated[int, Meta(ge=1, le=1000)] = 1
+    trial: Annotated[int, Meta(ge=1)] = 1
+    variant: Name | None = None
+    prompt: Text | None = None
+    system: Text | None = None
+    target: Name | None = None
+    repeat: Annotated[int, Meta(ge=1, le=1000)] = 1
+
+
+class RerunRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    only: Literal["failed"] = "failed"
+
+
+class NotesBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Replaces the tags and the note."""
+
+    tags: Annotated[tuple[Tag, ...], Meta(max_length=MOST_TAGS)] = ()
+    note: Annotated[str, Meta(max_length=LONGEST_NOTE)] = ""
+
+
+class BlessRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")] = "main"
+    partial: bool = False
+
+
+class BlessAnswer(Struct, frozen=True):
+    name: str
+    run: str
+    file: str
+    replaced: str | None
+    """The run that had the name before."""
+
+
+class LabelReply(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a person says of a reply that a judge was asked about. `check`: places in the turn's checks, from 0; without
+    a turn, in those of the whole conversation."""
+
+    run: Annotated[str, Meta(max_length=40)]
+    case: Name
+    target: Name
+    check: Annotated[tuple[Annotated[int, Meta(ge=0, le=10_000)], ...], Meta(min_length=1, max_length=20)]
+    label: Literal["pass", "fail"]
+    suite: str | None = None
+    variant: str | None = None
+    trial: Annotated[int, Meta(ge=1)] = 1
+    turn: Annotated[int, Meta(ge=1)] | None = None
+    note: Annotated[str, Meta(max_length=LONGEST_NOTE)] = ""
+
+
+class LabelAnswer(Struct, frozen=True):
+    name: str
+    """The digest of the judge's instructions, by which `judge test --check` knows it."""
+    file: str
+    labels: int
+
+
+async def fork_run(api: Api, call: Call) -> RunState:
+    run, wanted = call.path["run"], call.body
+    assert isinstance(wanted, ForkRun)
+    if wanted.trial != 1:
+        raise ApiError(422, "a fork takes up the first trial of a case", code="trial")
+
+    def fork() -> Entry:
+        recorded = open_run(api, run)
+        receipt = recorded.folder.read_receipt()
+        if receipt is None:
+            raise ApiError(409, f"run {run} has no receipt", code="damaged")
+        suite = None if wanted.suite is None else _file_of_suite(recorded, wanted.suite)
+        known = {target.name for target in receipt.targets} | known_targets(api.settings.root)
+        if wanted.target is not None and wanted.target not in known and not api.settings.allow_targets:
+            raise ApiError(422, f"there is no target {wanted.target[:100]!r}", code="names-target")
+        options = {
+            "--case": wanted.case,
+            "--suite": suite,
+            "--turn": wanted.turn,
+            "--prompt": wanted.prompt,
+            "--system": wanted.system,
+            "--target": wanted.target,
+            "--variant": wanted.variant,
+            "--repeat": wanted.repeat,
+        }
+        words = (f"{option}={value}" for option, value in options.items() if value is not None)
+        title = f"fork of {run}, {wanted.case}, turn {wanted.turn}"
+        return enqueue(api, "fork", ("fork", str(recorded.folder.path), *words), title=title, of=run)
+
+    return await queued(api, await asyncio.to_thread(fork))
+
+
+def _file_of_suite(recorded: RecordedRun, word: str) -> str:
+    """The file of a suite that is called as rows of the run call it, or by its name. Raises ApiError."""
+    files = {file: one.name or file for one in recorded.stored.suites for file in [file_in_project(one.path, one.root)]}
+    found = [file for file, name in files.items() if word in (name, file, suite_word(name, file))]
+    if not found:
+        raise ApiError(404, f"run {recorded.folder.id} has no suite {word[:100]!r}", code="no-suite")
+    if len(found) > 1:
+        several = f"run {recorded.folder.id} has several suites {word[:100]!r}; name one by its file"
+        raise ApiError(422, several, code="several-suites")
+    return found[0]
+
+
+async def grade_run(api: Api, call: Call) -> RunState:
+    run = call.path["run"]
+
+    def grade() -> Entry:
+        recorded = open_run(api, run)
+        if recorded.folder.is_busy:
+            raise ApiError(409, f"run {run} has not ended", code="busy")
+        return enqueue(api, "grade", ("grade", str(recorded.folder.path)), title=f"new grades of {run}", of=run)
+
+    return await queued(api, await asyncio.to_thread(grade))
+
+
+async def rerun_failed(api: Api, call: Call) -> RunState:
+    run = call.path["run"]
+
+    def rerun() -> Entry:
+        recorded = open_run(api, run)
+        if recorded.folder.is_busy:
+            raise ApiError(409, f"run {run} has not ended", code="busy")
+        words = ("run", f"--failed-from={recorded.folder.path}")
+        return enqueue(api, "run", words, title=f"what failed in {run}", of=run)
+
+    return await queued(api, await asyncio.to_thread(rerun))
+
+
+async def replace_notes(api: Api, call: Call) -> Notes:
+    wanted: NotesBody = call.body
+    notes = Notes(tuple(dict.fromkeys(wanted.tags)), wanted.note)
+    return await asyncio.to_thread(lambda: set_notes(open_run(api, call.path["run"]).folder, notes))
+
+
+async def bless_run(api: Api, call: Call) -> BlessAnswer:
+    wanted: BlessRun = call.body
+    run = call.path["run"]
+    blessed = await asyncio.to_thread(lambda: bless(open_run(api, run), wanted.name, partial=wanted.partial))
+    return BlessAnswer(wanted.name, run, display_path(blessed.path, api.settings.root), blessed.replaced)
+
+
+async def add_label(api: Api, call: Call) -> LabelAnswer:
+    return await asyncio.to_thread(_add_label, api, call.body)
+
+
+def _add_label(api: Api, wanted: LabelReply) -> LabelAnswer:
+    folder = open_run(api, wanted.run).folder
+    receipt = folder.read_receipt()
+    if receipt is None or not folder.results.is_file():
+        raise ApiError(409, f"run {wanted.run} has no results yet", code="busy")
+    frame = frame_of(receipt)
+    result = next((one for one in read_results(folder.results) if _is_meant(one, frame, wanted)), None)
+    if result is None:
+        raise ApiError(404, "the run has no such conversation", code="no-conversation")
+    row, judge = _row_of(result, suite_of(result, frame), wanted)
+    keep = label_file(api.settings.root, judge)
+    keep.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(keep.parent):
+        rows = [*(one for one in read_rows(keep) if one.id != row.id), row]
+        with replace_file(keep) as stream:
+            stream.writelines(msgspec.json.encode(one) + b"\n" for one in rows)
+    return LabelAnswer(judge, display_path(keep, api.settings.root), len(rows))
+
+
+def _is_meant(result: Result, frame: Frame, wanted: LabelReply) -> bool:
+    return (
+        (result.id, result.target, result.trial) == (wanted.case, wanted.target, wanted.trial)
+        and (result.variant or None) == (wanted.variant or None)
+        and wanted.suite in (None, result.suite, suite_of(result, frame))
+    )
+
+
+def _row_of(result: Result, suite: str, wanted: LabelReply) -> tuple[LabelRow, str]:
+    """The row, and the judge that it is for. `suite`: as rows of the run call it."""
+    turn = result.turns[-1] if result.turns else None
+    if wanted.turn is not None:
+        turn = next((one for one in result.turns if one.turn == wanted.turn), None)
+    if turn is None or turn.response is None:
+        raise ApiError(404, "the conversation has no such reply", code="no-turn")
+    checks = turn.checks if wanted.turn is not None else result.conversation_checks
+    check = check_at(checks, wanted.check)
+    if check is None or check.judged_by is None or not is_digest(check.judged_by):
+        raise ApiError(422, "no judge was asked there", code="no-judge")
+    return (
+        LabelRow(
+            id=label_id(wanted.run, suite, result, wanted.turn, wanted.check),
+            reply=turn.response,
+            label=wanted.label,
+            prompt=turn.prompt,
+            note=wanted.note,
+        ),
+        check.judged_by,
+    )
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Generator[None]:
+    """Two people may label at the same time."""
+    handle = open_to_append(folder / ".lock")
+    try:
+        if not lock_within(handle, LOCK_S):
+            raise ApiError(409, "another process writes labels", code="busy")
+        yield
+    finally:
+        os.close(handle)
+
+
+def _acts(path: str, handler: Any, summary: str, body: type[Struct]) -> Route:
+    """A request that queues something."""
+    return Route(
+        method="POST",
+        path=path,
+        handler=handler,
+        summary=summary,
+        body=body,
+        answer=RunState,
+        status=202,
+        errors=(404, 409, 422, 429),
+    )
+
+
+ROUTES = (
+    _acts("/runs/{run}/fork", fork_run, "Queue a fork of a conversation of a run.", ForkRun),
+    _acts("/runs/{run}/grade", grade_run, "Queue new grades of a run, by today's checks.", Nothing),
+    _acts("/runs/{run}/rerun", rerun_failed, "Queue a run of what did not pass.", RerunRun),
+    Route(
+        method="PUT",
+        path="/runs/{run}/notes",
+        handler=replace_notes,
+        summary="Replace the tags and the note of a run.",
+        body=NotesBody,
+        answer=Notes,
+        errors=(404, 409, 422),
+    ),
+    Route(
+        method="POST",
+        path="/runs/{run}/bless",
+        handler=bless_run,
+        summary="Keep the verdicts of a run as a baseline.",
+        body=BlessRun,
+        answer=BlessAnswer,
+        errors=(404, 409, 422),
+    ),
+    Route(
+        method="POST",
+        path="/labels",
+        handler=add_label,
+        summary="Say whether a reply passes; a label for the same reply is replaced.",
+        body=LabelReply,
+        answer=LabelAnswer,
+        errors=(404, 409, 422),
+    ),
+)

@@ -1,0 +1,159 @@
+"""Runs as the server finds them: in the project's folders, in the queue, or in both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from rejoinder.client import GOING_ON, RunState, Status
+from rejoinder.engine.folder import RunFolder, is_run_id
+from rejoinder.engine.recorded import RecordedRun
+from rejoinder.errors import UsageError
+from rejoinder.model import Receipt, Summary
+from rejoinder.report.page.overview import title_of
+from rejoinder.run_files import RunDamaged, open_file, refuse_special_files
+from rejoinder.server.api_routes import Api
+from rejoinder.server.errors import ApiError
+from rejoinder.server.folders import find_folder, results_file
+from rejoinder.server.queue import Entry
+
+MOST_COUNTED = 100
+_CODES: dict[Status, int] = {"damaged": 3, "killed": 3, "refused": 2, "cancelled": 130, "interrupted": 130}
+"""Exit codes of runs whose summary does not say one."""
+
+
+def locate(api: Api, run: str) -> RunFolder | None:
+    """The folder of a run or of grades, by its whole id: no other name leads anywhere. None where there is none."""
+    if not is_run_id(run):
+        raise no_run(run)
+    return find_folder(api.settings.root, run)
+
+
+def open_folder(api: Api, run: str) -> RunFolder:
+    """The same, of a run that there has to be and that has nothing but plain files. Raises ApiError or RunDamaged."""
+    folder = locate(api, run)
+    if folder is None:
+        if (entry := api.queue.find(run)) is not None:
+            raise ApiError(409, f"run {run} has not begun", code=entry.ended or "queued")
+        raise no_run(run)
+    try:
+        refuse_special_files(folder.path)
+    except OSError:
+        raise no_run(run) from None
+    return folder
+
+
+def open_run(api: Api, run: str) -> RecordedRun:
+    return RecordedRun(open_folder(api, run), api.settings.root)
+
+
+def no_run(run: str) -> ApiError:
+    return ApiError(404, f"there is no run {run[:60]!r}", code="no-run")
+
+
+class Looked(Struct, frozen=True):
+    """What a folder and the queue say about a run."""
+
+    state: RunState
+    receipt: Receipt | None = None
+    summary: Summary | None = None
+
+
+def look(api: Api, run: str) -> Looked:
+    """Raises ApiError where there is neither a run nor an entry."""
+    folder, entry = locate(api, run), api.queue.find(run)
+    if folder is None:
+        if entry is None:
+            raise no_run(run)
+        return Looked(_of_entry(entry))
+    try:
+        refuse_special_files(folder.path)
+        receipt, summary = folder.read_receipt(), folder.read_summary()
+    except RunDamaged as error:
+        return Looked(_damaged(run, f"{error.path.name}: {error.reason}"))
+    except OSError:
+        raise no_run(run) from None
+    if receipt is None:
+        if entry is not None or folder.is_busy:
+            title = "" if entry is None else entry.title
+            return Looked(RunState(id=run, status="running", title=title))
+        return Looked(_damaged(run, "it has no receipt"))
+    status = _status(folder, receipt, entry)
+    over = status not in GOING_ON
+    state = RunState(
+        id=run,
+        status=status,
+        title=title_of(receipt)[:500],
+        planned=receipt.planned,
+        done=summary.total if over and summary is not None else count_results(api, results_file(folder)),
+        exit_code=_exit_code(status, summary),
+        message=entry.message if entry is not None and entry.ended else None,
+    )
+    return Looked(state, receipt, summary if over else None)
+
+
+def _of_entry(entry: Entry) -> RunState:
+    status: Status = entry.ended or "queued"
+    code, message = _exit_code(status), entry.message or None
+    return RunState(id=entry.id, status=status, title=entry.title, exit_code=code, message=message)
+
+
+def _damaged(run: str, why: str) -> RunState:
+    return RunState(id=run, status="damaged", exit_code=_exit_code("damaged"), message=why)
+
+
+def _exit_code(status: Status, summary: Summary | None = None) -> int | None:
+    """What `rejoinder run` ends with; of every run that is over."""
+    if status in GOING_ON:
+        return None
+    unknown = _CODES["damaged"] if summary is None else summary.exit_code
+    return _CODES.get(status, unknown)
+
+
+def _status(folder: RunFolder, receipt: Receipt, entry: Entry | None) -> Status:
+    """What its files call running is so only while a process has it open; what the queue will resume waits."""
+    if folder.is_busy:
+        return "running"
+    if entry is not None and entry.is_waiting and not entry.stop:
+        return "queued"
+    return "killed" if receipt.status == "running" else receipt.status
+
+
+def count_results(api: Api, path: Path) -> int:
+    """How many results a file has. One that grows is counted on from where it was counted last."""
+    start, count = api.counted.pop(str(path), (0, 0))
+    try:
+        with open_file(path) as stream:
+            stream.seek(start)
+            while block := stream.read(1 << 20):
+                start, count = start + len(block), count + block.count(b"\n")
+    except (OSError, RunDamaged):
+        return count
+    api.counted[str(path)] = (start, count)  # the last to be forgotten
+    while len(api.counted) > MOST_COUNTED:
+        api.counted.pop(next(iter(api.counted)))
+    return count
+
+
+def in_project(root: Path, written: str) -> Path:
+    """A YAML file of the project by its path from the root. Raises UsageError for one that is not, or not inside."""
+    path = root / written
+    refused = UsageError(
+        f"there is no suite {written[:200]!r} in the project", "Name a saved suite, or a YAML file by its path in it."
+    )
+    try:
+        inside = path.resolve().is_relative_to(root.resolve())
+        is_file = path.is_file()
+    except (OSError, ValueError):
+        raise refused from None
+    hidden = any(part.startswith(".") for part in Path(written).parts)
+    if (
+        Path(written).is_absolute()
+        or not inside
+        or hidden
+        or not is_file
+        or path.suffix.lower() not in (".yaml", ".yml")
+    ):
+        raise refused
+    return path

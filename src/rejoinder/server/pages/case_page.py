@@ -1,0 +1,163 @@
+"""`/cases/SUITE/CASE`: one case over time and targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from rejoinder.history.index import read_history
+from rejoinder.model import Result
+from rejoinder.report.page.grid import Cell, shown_cell
+from rejoinder.report.page.markup import Child, Markup, element
+from rejoinder.report.page.overview import when
+from rejoinder.report.page.rows import Frame, Row, frame_of, row_of
+from rejoinder.report.words import count, shortened
+from rejoinder.run_files import RunDamaged, open_file
+from rejoinder.server.errors import ApiError
+from rejoinder.server.pages.asked import pieces
+from rejoinder.server.pages.desk import Desk
+from rejoinder.server.pages.frame import page, trouble
+from rejoinder.server.pages.listed import Listed, age, listed
+from rejoinder.server.run_index import LONGEST, bounded_lines
+
+MOST_RUNS = 40
+MOST_BYTES = 1 << 29
+"""Of results that are looked through for one page."""
+MOST_COLUMNS = 12
+MOST_ROWS = 1_000
+
+
+class Past(Struct, frozen=True):
+    """The conversations of the case in one run."""
+
+    listed: Listed
+    rows: list[Row]
+
+    @property
+    def cells(self) -> dict[str, Cell]:
+        """By their column. Conversations that decide nothing are not counted."""
+        cells: dict[str, Cell] = {}
+        for row in self.rows:
+            cells.setdefault(_column(row), Cell(row)).add(row)
+        return cells
+
+
+def routes(desk: Desk) -> list[BaseRoute]:
+    return [Route("/cases/{rest:path}", partial(_show, desk), methods=["GET"])]
+
+
+def _show(desk: Desk, request: Request) -> Response:
+    try:
+        names = pieces(request)[1:]
+        if len(names) != 2:
+            raise ApiError(404, "a case is named by its suite and its id")
+    except ApiError as error:
+        return trouble("No such case", f"{error.message}.", error.status)
+    suite, case = names
+    found = list(_history(desk, suite, case))
+    if not found:
+        words = f"None of the last runs of {shortened(suite, 80)} has a case {shortened(case, 80)}."
+        return trouble("No such case", words, 404)
+    title = found[0].rows[0].title
+    main = element(
+        "section",
+        {"id": "overview", "class": "overview casepage", "aria-labelledby": "h-run"},
+        element("h1", {"id": "h-run", "dir": "auto"}, title),
+        element("p", {"class": "say", "dir": "auto"}, f"{case}, of {suite}. {_sum(found)}"),
+        _table(found),
+    )
+    return page(shortened(title, 80), main, {"page": "case"})
+
+
+def _history(desk: Desk, suite: str, case: str) -> Iterator[Past]:
+    """Runs that have the case, the newest first."""
+    looked, left = 0, MOST_BYTES
+    for row in reversed(read_history(desk.root).rows):
+        if row.grade_of is not None or row.status in ("running", "killed", "damaged"):
+            continue
+        if row.suites and not any(suite == name or suite.startswith(f"{name} (") for name in row.suites):
+            continue
+        looked += 1
+        one = listed(desk, row)
+        if one.report is None:
+            continue
+        path = one.report.folder.results
+        left -= path.stat().st_size if path.exists() else 0
+        if looked > MOST_RUNS or left < 0:
+            return
+        rows = list(find_case(path, suite, case, frame_of(one.report.run)))
+        if rows:
+            yield Past(one, rows)
+
+
+def find_case(path: Path, suite: str, case: str, frame: Frame) -> Iterator[Row]:
+    """The rows of a case. Only lines that hold its id are read."""
+    needle = b'"id":' + msgspec.json.encode(case)
+    decode = msgspec.json.Decoder(Result).decode
+    found = 0
+    try:
+        with open_file(path) as stream:
+            for at, (_, line, size) in enumerate(bounded_lines(stream)):
+                if needle not in line or size > LONGEST:
+                    continue
+                result = decode(line)
+                row = row_of(result, at, frame)
+                if (row.case, row.suite) == (case, suite):
+                    found += 1
+                    yield row
+                if found >= MOST_ROWS:
+                    return
+    except (OSError, RunDamaged, msgspec.MsgspecError, RecursionError, ValueError):
+        return
+
+
+def _sum(found: list[Past]) -> str:
+    cells = [cell for past in found for cell in past.cells.values()]
+    passed, finished = sum(cell.passed for cell in cells), sum(cell.finished for cell in cells)
+    return f"{passed:,} of {count(finished, 'conversation')} passed, in {count(len(found), 'run')}."
+
+
+def _table(found: list[Past]) -> Markup:
+    columns = list(dict.fromkeys(_column(row) for past in found for row in past.rows))[:MOST_COLUMNS]
+    heads = ["Run", *columns]
+    body = [_row(past, columns) for past in found]
+    return element(
+        "div",
+        {"class": "tablewrap", "tabindex": 0, "role": "region", "aria-label": "The case in each run"},
+        element(
+            "table",
+            {"class": "runs matrix"},
+            element(
+                "thead",
+                None,
+                element("tr", None, [element("th", {"scope": "col", "dir": "auto"}, one) for one in heads]),
+            ),
+            element("tbody", None, body),
+        ),
+    )
+
+
+def _row(past: Past, columns: list[str]) -> Markup:
+    cells, prefix = past.cells, f"/runs/{past.listed.row.id}"
+    shown = [element("td", {"data-of": one}, shown_cell(cells.get(one), one, prefix)) for one in columns]
+    return element("tr", None, element("th", {"scope": "row"}, _run(past.listed)), shown)
+
+
+def _column(row: Row) -> str:
+    return f"{row.target} / {row.variant}" if row.variant else row.target
+
+
+def _run(one: Listed) -> list[Child]:
+    address = f"/runs/{one.row.id}"
+    about = f"{one.row.id}, {age(one.row)}"
+    return [
+        element("a", {"href": address}, when(one.row.started_at) or one.row.id),
+        element("span", {"class": "about"}, about),
+    ]

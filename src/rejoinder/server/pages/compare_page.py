@@ -1,0 +1,181 @@
+"""`/compare/A/B` and what is below it: two runs side by side. Figures and verdict are those of `compare`."""
+
+from __future__ import annotations
+
+from functools import partial
+from threading import Lock
+from typing import Any
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from rejoinder._version import __version__
+from rejoinder.engine.comparing import compare_reports
+from rejoinder.engine.recorded import RecordedRun
+from rejoinder.engine.run_report import RunReport
+from rejoinder.engine.verify import sound_run
+from rejoinder.errors import RejoinderError
+from rejoinder.model.comparisons import RunComparison
+from rejoinder.report.page.markup import Markup, element
+from rejoinder.report.page.overview import comparison_overview, judge_words, title_of
+from rejoinder.report.page.pairs import Matching, Sides
+from rejoinder.report.page.records import Conversation, conversation_of
+from rejoinder.report.page.rows import Head, RunNames, frame_of, row_of
+from rejoinder.report.page.shell import MOST_PLAIN, plain_table
+from rejoinder.server.errors import ApiError
+from rejoinder.server.pages.asked import LISTED, address_asked, address_in, number_asked, pieces, query_asked
+from rejoinder.server.pages.data import FIRST_ROWS, Place, answering
+from rejoinder.server.pages.desk import Desk, Known, stamp_of
+from rejoinder.server.pages.frame import page, trouble
+from rejoinder.server.run_index import Address, PairIndex, Query
+
+MOST_KEPT = 4
+"""Comparisons that are kept."""
+
+
+class Pairing(Struct, frozen=True):
+    """Two runs that were compared."""
+
+    a: RunReport
+    b: RunReport
+    found: RunComparison
+    index: PairIndex
+    sides: Sides
+
+    def conversation(self, address: Address, side: str) -> Conversation | None:
+        both = self.index.results(address)
+        if both is None:
+            return None
+        result, frame = (both[0], self.sides.a) if side == "a" else (both[1], self.sides.b)
+        return None if result is None else conversation_of(result, row_of(result, 0, frame))
+
+
+class Pairings:
+    """Comparisons that were made. Each is made once, by one request; others wait for it."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._lock = Lock()
+        self._kept: Known[tuple[str, ...], Pairing] = Known(MOST_KEPT)
+
+    def of(self, a: str, b: str) -> Pairing:
+        """Raises ApiError for a run that is not there, has not ended, or is damaged."""
+        folders = [self._desk.folder(run) for run in (a, b)]
+        key = tuple(f"{folder.path} {stamp_of(folder.path)}" for folder in folders)
+        with self._lock:
+            known = self._kept.get(key)
+            if known is not None:
+                return known
+            try:
+                made = self._made(a, b)
+            except RejoinderError as error:
+                raise ApiError(409, error.message, code="damaged") from None
+            for old in self._kept.put(key, made):
+                old.index.close()
+            return made
+
+    def _made(self, a: str, b: str) -> Pairing:
+        reports: list[RunReport] = []
+        for run in (a, b):
+            look = self._desk.look(run)
+            if look.state in ("running", "killed"):
+                raise ApiError(409, f"run {run} has not ended, so it cannot be compared yet", code="busy")
+            reports.append(sound_run(RecordedRun(look.folder, self._desk.root)))
+        one, other = reports
+        found = compare_reports(one, other)
+        sides, matching = Sides(frame_of(one.run), frame_of(other.run)), Matching(one, other, found)
+        index = PairIndex(other.folder.results, one.folder.results, self._desk.new_file(), sides)
+        index.fill(matching.in_a, matching.in_b)
+        return Pairing(one, other, found, index, sides)
+
+
+def routes(desk: Desk) -> list[BaseRoute]:
+    pairings = Pairings(desk)
+    answers = {"rows": _rows, "place": _place, "conversation": _conversation, "siblings": _siblings}
+    return [
+        *(
+            Route(f"/data/compare/{{a}}/{{b}}/{name}", answering(partial(answer, pairings)), methods=["GET"])
+            for name, answer in answers.items()
+        ),
+        Route("/compare/{a}/{b}", partial(_show, pairings), methods=["GET"]),
+        Route("/compare/{a}/{b}/{rest:path}", partial(_show, pairings), methods=["GET"]),
+    ]
+
+
+def _asked(pairings: Pairings, request: Request) -> Pairing:
+    return pairings.of(request.path_params["a"], request.path_params["b"])
+
+
+def _rows(pairings: Pairings, request: Request) -> Any:
+    start, count = number_asked(request, "from", 0), number_asked(request, "count", FIRST_ROWS)
+    return _asked(pairings, request).index.find(query_asked(request), start, count)
+
+
+def _place(pairings: Pairings, request: Request) -> Any:
+    return Place(_asked(pairings, request).index.place(address_asked(request), query_asked(request, LISTED)))
+
+
+def _conversation(pairings: Pairings, request: Request) -> Any:
+    return _asked(pairings, request).conversation(address_asked(request), request.query_params.get("side", "b"))
+
+
+def _siblings(pairings: Pairings, request: Request) -> Any:
+    address = address_asked(request)
+    return _asked(pairings, request).index.siblings(address.suite, address.case)
+
+
+def _show(pairings: Pairings, request: Request) -> Response:
+    try:
+        found = _asked(pairings, request)
+        address = _address(pieces(request)[3:])
+    except ApiError as error:
+        words = f"{error.message[:1].upper()}{error.message[1:]}."
+        return trouble("These runs cannot be compared", words, error.status)
+    if address is not None and found.index.row(address) is None:
+        return trouble("No such conversation", "Neither run has a conversation of that name.", 404)
+    a, b = found.a.run, found.b.run
+    query = query_asked(request)
+    judges = (*found.a.summary.judges, *found.b.summary.judges)
+    targets = dict.fromkeys((*found.b.summary.by_target, *found.a.summary.by_target))
+    head = Head(
+        run=f"{a.id}..{b.id}",
+        title=title_of(b),
+        targets=tuple(targets),
+        variants=tuple(dict.fromkeys((*found.b.summary.by_variant, *found.a.summary.by_variant))),
+        block=0,
+        judges={judge.digest: judge_words(judge) for judge in judges},
+        version=__version__,
+        pair=RunNames(a.id, b.id),
+    )
+    data = {
+        "page": "compare",
+        "head": head,
+        "tags": found.index.tags(),
+        "query": query,
+        "found": found.index.find(query, 0, FIRST_ROWS),
+    }
+    worse = found.index.find(Query(show="worse"), 0, MOST_PLAIN)
+    plain = plain_table("Passed in A and not in B", worse.rows, worse.total, prefix=f"/runs/{b.id}")
+    overview = comparison_overview(found.found)
+    return page(head.title, _with_links(overview, a.id, b.id), data, run=f"{a.id} and {b.id}", plain=plain)
+
+
+def _with_links(overview: Markup, a: str, b: str) -> Markup:
+    links = [
+        element("a", {"class": "btn", "href": f"/runs/{a}"}, "Run A"),
+        element("a", {"class": "btn", "href": f"/runs/{b}"}, "Run B"),
+        element("a", {"class": "btn", "href": f"/compare/{b}/{a}"}, "Swap"),
+    ]
+    bar = element("p", {"class": "acts pagebar", "id": "pagebar"}, links)
+    return Markup(f"{bar}{overview}")
+
+
+def _address(names: list[str]) -> Address | None:
+    kind, *rest = names or [""]
+    if kind == "" and not rest:
+        return None
+    if kind in ("c", "a", "b"):
+        return address_in(rest)
+    raise ApiError(404, "there is nothing at this address")

@@ -1,0 +1,96 @@
+"""What the script asks for after a page is there: rows, places, conversations. Not the public API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from rejoinder.report.page.records import Conversation, conversation_of, to_bytes
+from rejoinder.run_files import RunDamaged
+from rejoinder.server.errors import ApiError
+from rejoinder.server.pages.asked import LISTED, address_asked, number_asked, query_asked
+from rejoinder.server.pages.desk import Desk, Look
+from rejoinder.server.run_index import Address, RunIndex
+
+PATIENCE_S = 5.0
+"""How long an answer waits for the index of a large run; the page is told when there is more."""
+FIRST_ROWS = 60
+"""Rows that are in the page itself."""
+
+
+class Place(Struct, frozen=True):
+    place: int
+
+
+def json_of(value: object) -> Response:
+    return Response(to_bytes(value), media_type="application/json")
+
+
+def sound(desk: Desk, run: str) -> Look:
+    """A run that can be shown. Raises ApiError for one that is not there, or that is damaged."""
+    look = desk.look(run)
+    if look.state == "damaged":
+        raise ApiError(409, f"run {look.id} is damaged: {look.damage}", code="damaged")
+    return look
+
+
+def indexed(desk: Desk, request: Request) -> RunIndex:
+    return desk.index(sound(desk, request.path_params["run"]), PATIENCE_S)
+
+
+def conversation_at(index: RunIndex, address: Address) -> Conversation | None:
+    """Raises ApiError where the results were changed under the index."""
+    row = index.row(address)
+    try:
+        result = None if row is None else index.result(address)
+    except RunDamaged as error:
+        raise ApiError(409, f"{error.path.name}: {error.reason}", code="damaged") from None
+    return None if row is None or result is None else conversation_of(result, row)
+
+
+def _rows(desk: Desk, request: Request) -> Any:
+    start, count = number_asked(request, "from", 0), number_asked(request, "count", FIRST_ROWS)
+    return indexed(desk, request).find(query_asked(request), start, count)
+
+
+def _place(desk: Desk, request: Request) -> Any:
+    return Place(indexed(desk, request).place(address_asked(request), query_asked(request, LISTED)))
+
+
+def _conversation(desk: Desk, request: Request) -> Any:
+    return conversation_at(indexed(desk, request), address_asked(request))
+
+
+def _siblings(desk: Desk, request: Request) -> Any:
+    address = address_asked(request)
+    return indexed(desk, request).siblings(address.suite, address.case)
+
+
+_ANSWERS: dict[str, Callable[[Desk, Request], Any]] = {
+    "rows": _rows,
+    "place": _place,
+    "conversation": _conversation,
+    "siblings": _siblings,
+}
+
+
+def routes(desk: Desk) -> list[BaseRoute]:
+    return [
+        Route(f"/data/runs/{{run}}/{name}", answering(partial(answer, desk)), methods=["GET"])
+        for name, answer in _ANSWERS.items()
+    ]
+
+
+def answering(answer: Callable[[Request], Any]) -> Callable[[Request], Response]:
+    """A handler that answers in JSON; Starlette calls it in a thread."""
+
+    def handle(request: Request) -> Response:
+        return json_of(answer(request))
+
+    return handle

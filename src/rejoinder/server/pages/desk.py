@@ -1,0 +1,252 @@
+"""What pages read of a project: its runs, what is wrong with them, and the indexes of those that are looked at.
+
+Reading is bounded. A run is found by its whole id and nowhere but in the project. Whether it is what it was when it was
+written is looked up before its figures are shown; for a large run that takes seconds, so its page comes first, and is
+told when something is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Hashable
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock, Thread
+from time import monotonic, sleep
+from typing import Generic, Literal, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from rejoinder.engine.folder import RunFolder
+from rejoinder.engine.recorded import RecordedRun
+from rejoinder.engine.run_report import RunReport, Scratch, read_run
+from rejoinder.engine.verify import find_damage
+from rejoinder.errors import RejoinderError, reason_of
+from rejoinder.history.notes import read_notes
+from rejoinder.model import Receipt
+from rejoinder.model.history import Notes
+from rejoinder.report.page.overview import title_of
+from rejoinder.report.page.rows import PLAIN, frame_of
+from rejoinder.run_files import RunDamaged, open_file, refuse_special_files
+from rejoinder.server.errors import ApiError
+from rejoinder.server.folders import find_folder, results_file, size_of
+from rejoinder.server.run_index import LONGEST, RunIndex, bounded_lines
+from rejoinder.server.settings import Settings
+
+MOST_INDEXES = 8
+"""Indexes that are kept at once."""
+MOST_KNOWN = 500
+"""Runs of which is remembered whether they are damaged."""
+INDEX_S = 60.0
+"""How long verifying a large run waits for its index."""
+MOST_BYTES = 1 << 33
+"""Of results and journal that are verified at all."""
+QUICKLY = 8 << 20
+"""Bytes of results and journal that are looked through before a page is answered; others are, while it is shown."""
+_LARGE = ("results.jsonl", "journal.jsonl")
+_STAMPED = ("run.json", "summary.json", "results.jsonl", "journal.jsonl", "checksums", "suite.json", "cases.jsonl")
+
+LookState: TypeAlias = Literal["running", "killed", "ended", "damaged"]
+_Key = TypeVar("_Key", bound=Hashable)
+_Kept = TypeVar("_Kept")
+
+
+class Known(Generic[_Key, _Kept]):
+    """The things that were asked for last."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+
+    def get(self, key: _Key) -> _Kept | None:
+        if key in self._kept:
+            self._kept.move_to_end(key)
+        return self._kept.get(key)
+
+    def put(self, key: _Key, value: _Kept) -> list[_Kept]:
+        """What has to go for it."""
+        self._kept[key] = value
+        self._kept.move_to_end(key)
+        return [self._kept.popitem(last=False)[1] for _ in range(max(0, len(self._kept) - self._most))]
+
+    def drop(self, key: _Key) -> None:
+        self._kept.pop(key, None)
+
+    def values(self) -> list[_Kept]:
+        return list(self._kept.values())
+
+
+class Look(Struct, frozen=True):
+    """A run as it is at this moment."""
+
+    folder: RunFolder
+    state: LookState
+    receipt: Receipt | None = None
+    report: RunReport | None = None
+    """Of a run that has ended: its figures."""
+    damage: str | None = None
+    verified: bool = True
+    """False while it is still being looked through."""
+    notes: Notes = Notes()
+
+    @property
+    def id(self) -> str:
+        return self.folder.id
+
+    @property
+    def title(self) -> str:
+        return self.id if self.receipt is None else title_of(self.receipt) or self.id
+
+
+class Desk:
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.root = settings.root
+        self._scratch: Scratch | None = None
+        self._lock = Lock()
+        self._indexes: Known[str, RunIndex] = Known(MOST_INDEXES)
+        self._damage: Known[tuple[str, str], str] = Known(MOST_KNOWN)
+        self._verifying: set[tuple[str, str]] = set()
+        self._made = 0
+
+    def close(self) -> None:
+        """Delete the indexes."""
+        with self._lock:
+            if self._scratch is not None:
+                self._scratch.delete()
+                self._scratch = None
+            self._indexes = Known(MOST_INDEXES)
+
+    # Runs
+
+    def folder(self, run: str) -> RunFolder:
+        """A run of the project, or new grades of one, by its whole id. Raises ApiError."""
+        folder = find_folder(self.root, run)
+        if folder is None:
+            raise ApiError(404, f"there is no run {run[:100]}")
+        return folder
+
+    def look(self, run: str) -> Look:
+        """Raises ApiError for a run that is not there."""
+        folder = self.folder(run)
+        try:
+            refuse_special_files(folder.path)
+            receipt = folder.read_receipt()
+            if receipt is None:
+                return Look(folder, "running" if folder.is_busy else "damaged", damage="it has no run.json")
+            notes = read_notes(folder)
+            if receipt.status == "running":
+                return Look(folder, "running" if folder.is_busy else "killed", receipt, notes=notes)
+            recorded = RecordedRun(folder, self.root)
+            damage, verified = self._damage_of(recorded)
+            report = None if damage else read_run(recorded)
+        except RejoinderError as error:
+            return Look(folder, "damaged", damage=error.reason if isinstance(error, RunDamaged) else str(error))
+        except OSError as error:
+            return Look(folder, "damaged", damage=reason_of(error))
+        if damage or report is None:
+            return Look(folder, "damaged", receipt, damage=damage or "it has no summary or no results", notes=notes)
+        return Look(folder, "ended", receipt, report, verified=verified, notes=notes)
+
+    def known_damage(self, folder: RunFolder) -> str:
+        """What was found wrong with a run when it was looked through; empty where nothing was, or nothing is known."""
+        with self._lock:
+            return self._damage.get((str(folder.path), stamp_of(folder.path))) or ""
+
+    def _damage_of(self, recorded: RecordedRun) -> tuple[str, bool]:
+        """What is wrong with a run that has ended, empty for nothing; and whether that is known already."""
+        folder = recorded.folder
+        key = (str(folder.path), stamp_of(folder.path))
+        with self._lock:
+            known = self._damage.get(key)
+            if known is not None:
+                return known, True
+            begun = key in self._verifying
+            self._verifying.add(key)
+        size = sum(max(0, size_of(folder.path / name)) for name in _LARGE)
+        if size <= QUICKLY:
+            return self._verify(recorded, key), True
+        if not begun:
+            Thread(target=self._verify_behind, args=(recorded, key), daemon=True).start()
+        return "", False
+
+    def _verify_behind(self, recorded: RecordedRun, key: tuple[str, str]) -> None:
+        """After the index, which people wait for."""
+        end = monotonic() + INDEX_S
+        while monotonic() < end:
+            with self._lock:
+                index = self._indexes.get(str(recorded.folder.path))
+            if index is not None and index.state.done:
+                break
+            sleep(0.1)
+        self._verify(recorded, key)
+
+    def _verify(self, recorded: RecordedRun, key: tuple[str, str]) -> str:
+        try:
+            words = _too_large(recorded.folder.path)
+            damage = None if words else find_damage(recorded)
+            words = words if damage is None else f"{damage.path.name}: {damage.reason}"
+        except RejoinderError as error:
+            words = str(error)
+        except OSError as error:
+            words = reason_of(error)
+        with self._lock:
+            self._damage.put(key, words)
+            self._verifying.discard(key)
+        return words
+
+    # Indexes
+
+    def index(self, look: Look, seconds: float | None = None) -> RunIndex:
+        """The index of a run's results, which has grown for so many seconds at most. Where that was not enough, a
+        thread goes on with it."""
+        source = results_file(look.folder)
+        key = str(look.folder.path)
+        with self._lock:
+            index = self._indexes.get(key)
+            if index is None or not index.is_of(source):
+                if index is not None:
+                    index.close()
+                frame = PLAIN if look.receipt is None else frame_of(look.receipt)
+                index = RunIndex(source, self._new_file(), frame)
+                for old in self._indexes.put(key, index):
+                    old.close()
+        state = index.grow(seconds)
+        if not state.done:
+            index.grow_on()
+        return index
+
+    def new_file(self) -> Path:
+        """A place for an index, which goes with the server."""
+        with self._lock:
+            return self._new_file()
+
+    def _new_file(self) -> Path:
+        if self._scratch is None:
+            self._scratch = Scratch()
+        self._made += 1
+        return self._scratch.path / f"{self._made}.sqlite"
+
+
+def _too_large(folder: Path) -> str:
+    """Why a run is not verified here: a stranger's file could take all memory, or for ever. Empty for all others."""
+    if sum(max(0, size_of(folder / name)) for name in _LARGE) > MOST_BYTES:
+        return f"its files have more than {MOST_BYTES >> 30} GiB, and are not verified here"
+    for name in _LARGE:
+        with suppress(FileNotFoundError), open_file(folder / name) as stream:
+            if any(size > LONGEST for _, _, size in bounded_lines(stream)):
+                return f"{name}: a line has more than {LONGEST >> 20} MiB, and is not read here"
+    return ""
+
+
+def stamp_of(folder: Path) -> str:
+    """What changes when a file of the run does."""
+    parts: list[str] = []
+    for name in _STAMPED:
+        try:
+            found = os.lstat(folder / name)
+            parts.append(f"{found.st_mtime_ns}.{found.st_size}.{found.st_ino}")
+        except OSError:
+            parts.append("")
+    return " ".join(parts)

@@ -1,0 +1,54 @@
+"""A page of the viewer: the shell that reports have, too, with script and style by their addresses, and the page's
+first data as a block in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import HTMLResponse
+
+from rejoinder._version import __version__
+from rejoinder.report.page.markup import NOTHING, Child, Markup, element, text, verbatim
+from rejoinder.report.page.records import to_bytes
+from rejoinder.report.page.shell import Assets, Page, document
+from rejoinder.server.pages import statics
+
+
+def page(
+    title: str, overview: Markup, data: dict[str, Any], *, run: str = "", plain: Markup = NOTHING, status: int = 200
+) -> HTMLResponse:
+    """`data`: what the script begins with; `page` in it says which page this is. `run`: its id, or those of two."""
+    shown = Page(
+        title=f"{title} · rejoinder" if title else "rejoinder",
+        crumb=title,
+        run=run,
+        overview=overview,
+        plain=plain,
+        foot=text(f"rejoinder {__version__}"),
+        home="/",
+    )
+    return HTMLResponse("".join(document(shown, _assets(), [_block(data)])), status)
+
+
+def _assets() -> Assets:
+    return Assets(
+        style=element("link", {"rel": "stylesheet", "href": f"/static/{statics.style().name}"}),
+        script=verbatim("script", {"src": f"/static/{statics.script().name}"}, ""),
+    )
+
+
+def _block(data: dict[str, Any]) -> Markup:
+    """JSON that cannot end the element that it is in."""
+    written = to_bytes(data).decode().replace("<", "\\u003c")
+    return verbatim("script", {"id": "first", "type": "application/json"}, written)
+
+
+def trouble(title: str, words: Child, status: int, links: Child = None) -> HTMLResponse:
+    """A page that says what is wrong."""
+    told = element(
+        "section",
+        {"id": "overview", "class": "overview trouble"},
+        element("div", {"class": "panel"}, element("h1", None, title), element("p", {"class": "say"}, words)),
+        element("p", {"class": "acts"}, element("a", {"class": "btn", "href": "/"}, "All runs"), links),
+    )
+    return page(title, told, {"page": "trouble"}, status=status)

@@ -1,0 +1,221 @@
+"""`/judges/DIGEST`: how far one judge can be believed, and where people disagree with it. Figures are those of its
+passport and of the summaries of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from rejoinder.engine.passports import find_passport
+from rejoinder.history.index import read_history
+from rejoinder.model.passports import Passport
+from rejoinder.model.results import Interval
+from rejoinder.model.runs import JudgeSummary
+from rejoinder.report.page.markup import Child, Markup, address, element
+from rejoinder.report.page.overview import judge_words, when
+from rejoinder.report.words import count, interval, shortened
+from rejoinder.server.errors import ApiError
+from rejoinder.server.labels import label_file
+from rejoinder.server.pages.asked import pieces
+from rejoinder.server.pages.desk import Desk
+from rejoinder.server.pages.frame import page, trouble
+from rejoinder.server.pages.judged import Judged, digest_asked, judged_in, labels_of
+from rejoinder.server.pages.listed import Listed, age, listed
+
+MOST_RUNS = 60
+"""The latest runs that are looked at."""
+MOST_SHOWN = 50
+LONGEST_REPLY = 600
+
+
+class Use(Struct, frozen=True):
+    """The judge in one run."""
+
+    listed: Listed
+    judge: JudgeSummary
+
+
+def routes(desk: Desk) -> list[BaseRoute]:
+    return [Route("/judges/{digest:path}", partial(_show, desk), methods=["GET"])]
+
+
+def _show(desk: Desk, request: Request) -> Response:
+    try:
+        digest = digest_asked(pieces(request)[-1])
+    except ApiError as error:
+        return trouble("No such judge", f"{error.message}.", error.status)
+    uses = list(_uses(desk, digest))
+    if not uses:
+        return trouble("No such judge", f"None of the last {MOST_RUNS} runs was judged by it.", 404)
+    latest = uses[0].judge
+    passport = find_passport(desk.root, latest.model, digest)
+    main = element(
+        "section",
+        {"id": "overview", "class": "overview judgepage", "aria-labelledby": "h-run"},
+        element("h1", {"id": "h-run", "dir": "auto"}, f"Judge {latest.model or latest.target}"),
+        element("p", {"class": "say", "dir": "auto"}, shortened(latest.check, LONGEST_REPLY)),
+        element("p", {"class": "lead"}, f"{judge_words(latest)[:1].upper()}{judge_words(latest)[1:]}."),
+        _passport(passport) if passport is not None else _untested(digest),
+        element("p", {"class": "acts"}, _more(desk, uses[0], digest)),
+        _disagreements(desk, digest),
+        _runs(uses),
+    )
+    return page(f"Judge {shortened(latest.name or latest.target, 60)}", main, {"page": "judge"})
+
+
+def _uses(desk: Desk, digest: str) -> Iterator[Use]:
+    for row in list(reversed(read_history(desk.root).rows))[:MOST_RUNS]:
+        one = listed(desk, row)
+        for judge in () if one.report is None else one.report.summary.judges:
+            if judge.digest == digest:
+                yield Use(one, judge)
+
+
+# The passport
+
+
+def _passport(passport: Passport) -> Markup:
+    figures, table = passport.figures, passport.figures.confusion
+    rows: list[tuple[str, str, str]] = [
+        ("Agrees with people", _percent(figures.agreement), _ends(figures.agreement_interval)),
+        ("Cohen's kappa", "" if figures.kappa is None else f"{figures.kappa:.2f}", _kappa(figures.kappa_interval)),
+        ("Passes what people pass", _of(passport.passes), _ends(figures.sensitivity_interval)),
+        ("Fails what people fail", _of(passport.fails), _ends(figures.specificity_interval)),
+    ]
+    heads = ("Question", "Figure", "95 % interval")
+    body = [
+        element(
+            "tr", None, element("th", {"scope": "row"}, name), element("td", None, value), element("td", None, ends)
+        )
+        for name, value, ends in rows
+        if value
+    ]
+    wrong = f"It passes {table.judge_only:,} that people fail, and fails {table.human_only:,} that people pass."
+    tested = (
+        f"Tested {when(passport.created_at)} with {count(passport.labels.scored, 'label')} of {passport.labels.file}."
+    )
+    return element(
+        "div",
+        {"class": "panel"},
+        element("h2", None, "Passport"),
+        element(
+            "table",
+            {"class": "figures"},
+            element("thead", None, element("tr", None, [element("th", {"scope": "col"}, one) for one in heads])),
+            element("tbody", None, body),
+        ),
+        element("p", None, wrong),
+        element("p", {"class": "about"}, tested),
+    )
+
+
+def _percent(rate: float | None) -> str:
+    return "" if rate is None else f"{100 * rate:.0f} %"
+
+
+def _ends(bounds: Interval | None) -> str:
+    return "" if bounds is None else f"{interval(bounds)} %"
+
+
+def _kappa(bounds: Interval | None) -> str:
+    return "" if bounds is None else f"{bounds[0]:.2f} to {bounds[1]:.2f}"
+
+
+def _of(part: tuple[int, int]) -> str:
+    return f"{part[0]:,} of {part[1]:,}" if part[1] else ""
+
+
+def _untested(digest: str) -> Markup:
+    words = "It was never tested against people's labels. Label some of its replies, then test it: "
+    command = f"rejoinder judge test SUITE --check {digest} --labels {label_file(Path(), digest)}"
+    return element("p", {"class": "say"}, words, element("code", None, command))
+
+
+def _more(desk: Desk, use: Use, digest: str) -> Child:
+    if desk.settings.read_only:
+        return None
+    link = f"/label?run={use.listed.row.id}&check={digest}"
+    return element("a", {"class": "btn", "href": link}, "Label more replies")
+
+
+# Where people disagree
+
+
+def _disagreements(desk: Desk, digest: str) -> Markup | None:
+    labels = labels_of(desk, digest)
+    if not labels:
+        return None
+    found: list[tuple[str, Judged]] = []
+    agreed = 0
+    for run in dict.fromkeys(name.partition(":")[0] for name in labels):
+        try:
+            look = desk.look(run)
+        except ApiError:
+            continue
+        for one in judged_in(look, digest) if look.state != "damaged" else ():
+            row = labels.get(one.item.id)
+            if row is None:
+                continue
+            if (row.label == "pass") == (one.said.state == "passed"):
+                agreed += 1
+            else:
+                found.append((run, one))
+    told = f"{count(len(labels), 'label')}: the judge agrees with {agreed:,}, and not with {len(found):,}."
+    return element(
+        "div",
+        {"class": "panel"},
+        element("h2", None, "Disagreements"),
+        element("p", None, told),
+        element("ul", {"class": "disagreements"}, [_disagreement(run, one) for run, one in found[:MOST_SHOWN]]),
+    )
+
+
+def _disagreement(run: str, one: Judged) -> Markup:
+    item, said = one.item, one.said
+    name = address(item.suite, item.case, item.target, item.variant or "-", str(item.trial))
+    turn = "" if item.turn is None else f"?turn={item.turn}"
+    people, judge = ("fail", "passed") if said.state == "passed" else ("pass", "failed")
+    return element(
+        "li",
+        None,
+        element("a", {"href": f"/runs/{run}/c/{name}{turn}", "dir": "auto"}, one.reply.title),
+        element("span", {"class": "about"}, f"people: {people}; judge: {judge}"),
+        element("blockquote", {"class": "txt", "dir": "auto"}, shortened(one.reply.reply, LONGEST_REPLY)),
+        element("p", {"class": "about", "dir": "auto"}, f"The judge: {shortened(said.reason, LONGEST_REPLY)}"),
+    )
+
+
+# Where it judged
+
+
+def _runs(uses: list[Use]) -> Markup:
+    heads = ("Run", "Check", "Passed", "Errors", "Started")
+    body = [
+        element(
+            "tr",
+            None,
+            element("th", {"scope": "row"}, element("a", {"href": f"/runs/{use.listed.row.id}"}, use.listed.row.id)),
+            element("td", {"dir": "auto"}, shortened(use.judge.name or use.judge.check, 80)),
+            element("td", None, f"{use.judge.passed:,} of {use.judge.judged:,}"),
+            element("td", None, f"{use.judge.errors:,}" if use.judge.errors else ""),
+            element("td", None, age(use.listed.row)),
+        )
+        for use in uses[:MOST_SHOWN]
+    ]
+    return element(
+        "div",
+        {"class": "panel tablewrap", "tabindex": 0, "role": "region", "aria-label": "Runs"},
+        element("h2", None, "Runs that it judged"),
+        element(
+            "table",
+            {"class": "figures"},
+            element("thead", None, element("tr", None, [element("th", {"scope": "col"}, one) for one in heads])),
+            element("tbody", None, body),
+        ),
+    )

@@ -1,0 +1,86 @@
+"""Runs as the list of runs shows them: the row of the history, and the figures of its summary, where it is sound."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from hashlib import sha256
+from pathlib import Path
+
+from msgspec import Struct
+
+from rejoinder.engine.checksums import read_checksums
+from rejoinder.engine.recorded import RecordedRun
+from rejoinder.engine.run_report import RunReport, read_run
+from rejoinder.errors import RejoinderError
+from rejoinder.model.figures import Rate
+from rejoinder.model.history import RunRow, seconds_of
+from rejoinder.report.page.overview import shown_rate, title_of_suites
+from rejoinder.run_files import RunDamaged, open_file
+from rejoinder.server.errors import ApiError
+from rejoinder.server.pages.desk import Desk
+
+_AGES = ((90, 1, "just now"), (5400, 60, "min ago"), (129600, 3600, "h ago"), (float("inf"), 86400, "days ago"))
+_SUMMED = ("run.json", "summary.json")
+LARGEST = 1 << 24
+
+
+class Listed(Struct, frozen=True):
+    row: RunRow
+    report: RunReport | None = None
+    """None where there are no figures to show."""
+    rate: Rate | None = None
+    damage: str = ""
+
+    @property
+    def title(self) -> str:
+        return title_of_suites(self.row.suites) or self.row.id
+
+    @property
+    def is_live(self) -> bool:
+        return self.row.status == "running"
+
+
+def listed(desk: Desk, row: RunRow) -> Listed:
+    if row.status == "damaged":
+        return Listed(row, damage="its files cannot be read")
+    if row.status in ("running", "killed"):
+        return Listed(row)
+    try:
+        folder = desk.folder(row.id)
+        damage = desk.known_damage(folder) or _changed(folder.path)
+        report = None if damage else read_run(RecordedRun(folder, desk.root))
+    except (RejoinderError, ApiError, OSError) as error:
+        return Listed(row, damage=str(error))
+    if report is None:
+        return Listed(row, damage=damage or "it has no summary")
+    return Listed(row, report, shown_rate(report))
+
+
+def _changed(folder: Path) -> str:
+    """Are receipt and summary as they were written? A list looks at these two; the run's own page at everything."""
+    with contextlib.suppress(OSError, RunDamaged):
+        sums = read_checksums(folder)
+        for name in _SUMMED if sums is not None else ():
+            with open_file(folder / name) as stream:
+                found = sha256(stream.read(LARGEST)).hexdigest()
+            if sums is not None and sums.files.get(name) != found:
+                return f"{name}: it was changed: its checksum is another"
+        return ""
+    return "its checksums cannot be read"
+
+
+def age(row: RunRow, now: float | None = None) -> str:
+    """`4 min ago`."""
+    started = seconds_of(row.started_at)
+    if started is None:
+        return ""
+    passed = max(0.0, (time.time() if now is None else now) - started)
+    part, words = next((part, words) for most, part, words in _AGES if passed < most)
+    return words if part == 1 else f"{int(passed // part)} {words}"
+
+
+def holds(row: RunRow, wanted: str) -> bool:
+    """Do the words stand in what is known of a run?"""
+    texts = (row.id, *row.suites, *row.targets, *row.models, *row.tags, row.note, row.outcome)
+    return wanted.casefold() in "\n".join(texts).casefold()

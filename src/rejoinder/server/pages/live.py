@@ -1,0 +1,80 @@
+"""Live pages: a stream of events that says which rows have come, and when a run has ended.
+
+The run's folder is looked at twice a second, so a run that was started in a terminal is live, too. An event has the
+rows that are new, the counts of the pills, and how the run stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from rejoinder.server.errors import ApiError
+from rejoinder.server.pages.asked import number_asked
+from rejoinder.server.pages.desk import Desk
+from rejoinder.server.run_index import Query
+from rejoinder.server.streams import Streams, event
+
+PAUSE_S = 0.5
+MOST_ROWS = 200
+"""Rows of one event."""
+WALK_S = 0.2
+
+
+class Live:
+    def __init__(self, desk: Desk, streams: Streams) -> None:
+        self._desk = desk
+        self._streams = streams
+
+    async def answer(self, request: Request) -> StreamingResponse:
+        run, after = request.path_params["run"], number_asked(request, "after", 0)
+        self._streams.refuse_more()
+        await run_in_threadpool(self._desk.look, run)
+        return self._streams.answer(self.events(run, after), PAUSE_S)
+
+    async def events(self, run: str, after: int) -> AsyncGenerator[bytes | None]:
+        last = ""
+        while True:
+            try:
+                news = await run_in_threadpool(self._news, run, after)
+            except ApiError:
+                yield event("gone", {})
+                return
+            state = f"{news['state']} {news['verified']}"
+            if news["rows"] or state != last:
+                yield event("news", news)
+                after, last = news["next"], state
+            if news["over"]:
+                yield event("over", {"state": news["state"]})
+                return
+            if len(news["rows"]) < MOST_ROWS:
+                yield None
+
+    def _news(self, run: str, after: int) -> dict[str, Any]:
+        look = self._desk.look(run)
+        index = self._desk.index(look, WALK_S)
+        state = index.state
+        after = after if after <= state.rows else 0  # the results were put in order, and are read anew
+        rows = index.after(after, MOST_ROWS)
+        end = after + len(rows)
+        waits = look.state == "running" or not look.verified or not state.done
+        return {
+            "from": after,
+            "rows": rows,
+            "next": end,
+            "total": state.rows,
+            "planned": 0 if look.receipt is None else look.receipt.planned,
+            "counts": index.find(Query(), 0, 0).counts if rows else None,
+            "state": look.state,
+            "verified": look.verified,
+            "over": not waits and end >= state.rows,
+        }
+
+
+def routes(desk: Desk, streams: Streams) -> list[BaseRoute]:
+    return [Route("/data/runs/{run}/live", Live(desk, streams).answer, methods=["GET"])]

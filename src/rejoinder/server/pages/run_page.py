@@ -1,0 +1,265 @@
+"""`/runs/ID` and what is below it: a run with its list, and its conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from rejoinder._version import __version__
+from rejoinder.engine.folder import is_run_id
+from rejoinder.history.index import read_history
+from rejoinder.report.page.grid import MOST_CASES, Grid, mark
+from rejoinder.report.page.markup import Child, Markup, element, joined
+from rejoinder.report.page.overview import damaged_overview, figure, judge_words, run_overview, when
+from rejoinder.report.page.records import Conversation
+from rejoinder.report.page.rows import Head, RowOutcome
+from rejoinder.report.page.shell import MOST_PLAIN, plain_table
+from rejoinder.report.words import count
+from rejoinder.server.errors import ApiError
+from rejoinder.server.pages.asked import address_in, pieces, query_asked
+from rejoinder.server.pages.data import FIRST_ROWS, conversation_at
+from rejoinder.server.pages.desk import Desk, Look
+from rejoinder.server.pages.frame import page, trouble
+from rejoinder.server.pages.runs_page import run_before
+from rejoinder.server.queue import Queue
+from rejoinder.server.run_index import Address, Query, RunIndex
+
+FIRST_S = 0.2
+"""How long a page waits for the index of a large run; the rest of the rows comes later."""
+EVERY_ROW = 5_000
+"""Up to so many conversations all of them are in the grid; of more the worst cases."""
+
+
+def routes(desk: Desk) -> list[BaseRoute]:
+    return [
+        Route("/runs/{run}", partial(_show, desk), methods=["GET"]),
+        Route("/runs/{run}/{rest:path}", partial(_show, desk), methods=["GET"]),
+    ]
+
+
+def _show(desk: Desk, request: Request) -> Response:
+    run = request.path_params["run"]
+    try:
+        look = desk.look(run)
+    except ApiError as error:
+        waiting = _waiting(desk, run)
+        return waiting or trouble("No such run", f"{_sentence(error.message)} It may have been deleted.", error.status)
+    if look.state == "damaged":
+        return _damaged(look, look.damage or "")
+    back = element("a", {"class": "btn", "href": f"/runs/{look.id}"}, "The run")
+    try:
+        address, other = _addresses(pieces(request)[2:])
+        index = desk.index(look, FIRST_S if address is None else None)
+        conversation = None if address is None else conversation_at(index, address)
+        beside = None if other is None else conversation_at(index, other)
+    except ApiError as error:
+        return trouble("Not found", _sentence(error.message), error.status, back)
+    if index.state.damage is not None:
+        return _damaged(look, f"{index.source.name}: {index.state.damage}")
+    missing = (address is not None and conversation is None) or (other is not None and beside is None)
+    if missing:
+        words = "This run has no such conversation. It may be that its suite, case or target was renamed."
+        return trouble("No such conversation", words, 404, back)
+    query = query_asked(request)
+    found = index.find(query, 0, FIRST_ROWS)
+    data = {
+        "page": "run",
+        "head": head_of(desk, look),
+        "tags": index.tags(),
+        "query": query,
+        "found": found,
+        "conversation": conversation,
+        **_acts(desk, look),
+        "live": _live(look, index),
+    }
+    plain = _plain(look, index) if conversation is None else _told(conversation)
+    return page(look.title, _overview(desk, look, index), data, run=look.id, plain=plain)
+
+
+def _waiting(desk: Desk, run: str) -> Response | None:
+    """A run of the queue that has not begun, or could not; None for any other."""
+    entry = Queue(desk.root).find(run) if is_run_id(run) else None
+    if entry is None:
+        return None
+    told = entry.message or "It never began." if entry.ended else "It begins when those before it have ended."
+    main = element(
+        "section",
+        {"id": "overview", "class": "overview plainpage"},
+        element("h1", None, "Not begun" if entry.ended else "Waiting"),
+        element("p", {"class": "lead", "dir": "auto"}, entry.title),
+        element("p", {"class": "say", "dir": "auto"}, told),
+        element("p", {"class": "acts"}, element("a", {"class": "btn", "href": "/"}, "All runs")),
+    )
+    return page(
+        "Not begun" if entry.ended else "Waiting", main, {"page": "trouble" if entry.ended else "waiting"}, run=run
+    )
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}."
+
+
+def _addresses(names: list[str]) -> tuple[Address | None, Address | None]:
+    """The conversation, or the two, that an address behind the run's names."""
+    kind, *rest = names or [""]
+    if kind == "" and not rest:
+        return None, None
+    if kind == "c":
+        return address_in(rest), None
+    if kind == "compare" and len(rest) == 8:
+        return address_in(rest[:5]), address_in([*rest[:2], *rest[5:]])
+    raise ApiError(404, "there is nothing at this address")
+
+
+def head_of(desk: Desk, look: Look) -> Head:
+    """What the script knows of the run."""
+    summary, receipt = None if look.report is None else look.report.summary, look.receipt
+    targets = [] if receipt is None else [target.name for target in receipt.targets]
+    return Head(
+        run=look.id,
+        title=look.title,
+        targets=tuple(targets if summary is None else list(summary.by_target) or targets),
+        variants=() if summary is None else tuple(summary.by_variant),
+        block=0,
+        judges={} if summary is None else {judge.digest: judge_words(judge) for judge in summary.judges},
+        fork=desk.settings.read_only,  # else there is a form for it
+        version=__version__,
+    )
+
+
+def _acts(desk: Desk, look: Look) -> dict[str, Any]:
+    """What can be done with the run, and what the forms for it begin with."""
+    receipt = look.receipt
+    return {
+        "acts": not desk.settings.read_only,
+        "state": look.state,
+        "stops": (entry := Queue(desk.root).find(look.id)) is not None and entry.is_waiting,
+        "resumes": receipt is not None and receipt.status in ("interrupted", "budget"),
+        "targets": [] if receipt is None else [target.name for target in receipt.targets],
+        "notes": look.notes,
+    }
+
+
+def _live(look: Look, index: RunIndex) -> dict[str, Any] | None:
+    """What is still to come: None where everything is there."""
+    if look.state != "running" and index.state.done and look.verified:
+        return None
+    planned = 0 if look.receipt is None else look.receipt.planned
+    return {"running": look.state == "running", "rows": index.state.rows, "planned": planned}
+
+
+# The top of the page
+
+
+def _overview(desk: Desk, look: Look, index: RunIndex) -> Markup:
+    if look.report is not None:
+        prefix = f"/runs/{look.id}"
+        bar = element("p", {"class": "acts pagebar", "id": "acts"}, _others(desk, look))
+        return Markup(f"{bar}{run_overview(look.report, _grid(look, index), prefix, _notes(look, index))}")
+    state = index.state
+    planned = 0 if look.receipt is None else look.receipt.planned
+    done = element("span", {"id": "done"}, figure(state.rows))
+    words: list[Child] = [done, f" of {figure(planned)} conversations are done." if planned else " are done."]
+    if look.state == "killed":
+        words += [" The run was killed. ", element("code", None, f"rejoinder resume {look.id}"), " goes on with it."]
+    bar = element("progress", {"id": "progress", "max": max(1, planned), "value": state.rows, "aria-label": "Done"})
+    started = None if look.receipt is None else when(look.receipt.started_at)
+    return element(
+        "section",
+        {"id": "overview", "class": "overview livepage", "aria-labelledby": "h-run"},
+        element("h1", {"id": "h-run"}, "Going on" if look.state == "running" else "Killed", f": {look.title}"),
+        element("p", {"class": "say", "id": "going"}, words),
+        bar if look.state == "running" else None,
+        element("ul", {"class": "legend", "id": "legend"}, _legend(look, index)),
+        element("p", {"class": "about"}, f"Started {started}. " if started else None, "Rates are shown at the end."),
+        element("div", {"id": "acts", "class": "acts"}),
+    )
+
+
+def _others(desk: Desk, look: Look) -> Child:
+    """The way to a comparison: with the run that was graded or replayed, else with the one before."""
+    receipt = look.receipt
+    made = None if receipt is None else receipt.grade_of or receipt.replay_of
+    words = "Compare with its run"
+    if made is None:
+        rows = list(reversed(read_history(desk.root).rows))
+        own = next((row for row in rows if row.id == look.id), None)
+        before = None if own is None else run_before(rows, own)
+        made, words = None if before is None else before.id, "Compare with the one before"
+    return element("a", {"class": "btn", "href": f"/compare/{made}/{look.id}"}, words) if made else None
+
+
+_PARTS: tuple[tuple[RowOutcome, str], ...] = (
+    ("first", "First try"),
+    ("recovered", "Recovered"),
+    ("failed", "Failed"),
+    ("error", "Errors"),
+)
+
+
+def _legend(look: Look, index: RunIndex) -> Iterator[Markup]:
+    counts = index.find(Query(), 0, 0).counts
+    for outcome, words in _PARTS:
+        number = element("strong", {"data-count": outcome}, figure(counts[outcome]))
+        link = element("a", {"href": f"/runs/{look.id}/?show={outcome}"}, mark(outcome), f"{words} ", number)
+        yield element("li", None, link)
+
+
+def _grid(look: Look, index: RunIndex) -> Grid:
+    assert look.report is not None
+    grid = Grid(look.report.summary)
+    if index.state.done:
+        for row in index.after(0, EVERY_ROW) if index.state.rows <= EVERY_ROW else index.of_worst_cases(MOST_CASES):
+            grid.add(row)
+    return grid
+
+
+def _notes(look: Look, index: RunIndex) -> Iterator[str]:
+    state = index.state
+    if look.receipt is not None and (look.receipt.grade_of or look.receipt.replay_of):
+        made = f"grades of {look.receipt.grade_of}" if look.receipt.grade_of else f"replay of {look.receipt.replay_of}"
+        yield f"These are {made}."
+    if look.notes.note:
+        yield f"Note: {look.notes.note}"
+    if look.notes.tags:
+        yield f"Tags: {', '.join(look.notes.tags)}"
+    if not look.verified:
+        yield "The run is large and still being verified: its figures are those that it has written down."
+    if not state.done:
+        yield f"Its conversations are still being read: {figure(state.rows)} so far."
+    if state.left_out:
+        yield f"{count(state.left_out, 'conversation')} or more are too large to be shown here."
+
+
+def _damaged(look: Look, words: str) -> Response:
+    return page(f"Run {look.id} is damaged", damaged_overview(look.id, [words]), {"page": "damaged"}, run=look.id)
+
+
+# What is there without JavaScript
+
+
+def _plain(look: Look, index: RunIndex) -> Markup:
+    """The conversations as a table of links, what failed first."""
+    rows = index.find(Query(), 0, MOST_PLAIN).rows
+    return plain_table("Conversations", rows, index.state.rows, prefix=f"/runs/{look.id}")
+
+
+def _told(conversation: Conversation) -> Markup:
+    """A conversation in plain paragraphs."""
+    reason = conversation.reason
+    told = [element("h1", None, conversation.row.title), element("p", None, conversation.word)]
+    told += [element("p", {"dir": "auto"}, f"{reason.what}: {reason.text}")] if reason is not None else []
+    for turn in conversation.turns:
+        checks = [element("li", {"dir": "auto"}, f"{one.state}: {one.called}: {one.reason}") for one in turn.checks]
+        told += [
+            element("h2", None, f"Turn {turn.turn}"),
+            element("p", {"class": "txt", "dir": "auto"}, turn.prompt),
+            element("blockquote", {"class": "txt", "dir": "auto"}, turn.response or "no reply"),
+            element("ul", None, checks),
+        ]
+    return joined(told)

@@ -1,0 +1,321 @@
+"""`/`: the project's runs. The last one in a sentence, those that go on, and a table of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from rejoinder.calibration.measure import CANDIDATE
+from rejoinder.gates.baselines import baselines_by_run
+from rejoinder.history.index import read_history
+from rejoinder.model.figures import Rate
+from rejoinder.model.history import RunRow
+from rejoinder.report.page.charts import TrendPoint, trend_chart
+from rejoinder.report.page.markup import Child, Markup, element
+from rejoinder.report.page.overview import figure, when
+from rejoinder.report.words import count, money, seconds, shortened
+from rejoinder.server.pages.asked import number_asked
+from rejoinder.server.pages.desk import Desk
+from rejoinder.server.pages.frame import page
+from rejoinder.server.pages.listed import Listed, age, holds, listed
+from rejoinder.server.queue import Queue
+from rejoinder.stats import percent, rate_words
+
+PAGE = 50
+"""Runs of one page."""
+MOST_CHOICES = 12
+"""Suites and tags that are offered as filters."""
+LEAST_TREND, MOST_TREND = 3, 40
+LONGEST = 60
+_FILTERS = ("suite", "status", "tag", "q")
+_STATUSES = ("passed", "failed", "error", "running", "killed", "interrupted", "budget", "damaged")
+
+Wanted = dict[str, str]
+
+
+def routes(desk: Desk) -> list[BaseRoute]:
+    return [Route("/", partial(_show, desk), methods=["GET"])]
+
+
+def _show(desk: Desk, request: Request) -> Response:
+    wanted = {name: request.query_params.get(name, "")[:200] for name in _FILTERS}
+    start = number_asked(request, "from", 0)
+    rows = list(reversed(read_history(desk.root).rows))
+    found = [row for row in rows if _is_wanted(row, wanted)]
+    found.sort(key=lambda row: row.status != "running")  # what goes on stands first
+    shown = [listed(desk, row) for row in found[start : start + PAGE]]
+    main = element(
+        "section",
+        {"class": "overview runspage", "id": "overview"},
+        element("h1", {"class": "sr"}, "Runs"),
+        _last(desk, rows) if not start and not any(wanted.values()) else None,
+        _waiting(desk) if not start else None,
+        _choices(rows, wanted) if rows else None,
+        _trend(desk, found, wanted),
+        _table(desk, shown) if shown else _nothing(rows),
+        _more(len(found), start, wanted),
+    )
+    data = {"page": "runs", "live": any(one.is_live for one in shown), "wanted": wanted}
+    return page("Runs", main, data)
+
+
+def _is_wanted(row: RunRow, wanted: Wanted) -> bool:
+    suite, status, tag, words = (wanted[name] for name in _FILTERS)
+    return (
+        (not suite or suite in row.suites)
+        and (not status or status in (row.status, row.outcome))
+        and (not tag or tag in row.tags)
+        and (not words or holds(row, words))
+    )
+
+
+# The last run in a sentence
+
+
+def _last(desk: Desk, rows: Sequence[RunRow]) -> Markup | None:
+    """The last run that has ended, tests of judges apart."""
+    last = next((row for row in rows if row.status != "running" and CANDIDATE not in row.targets), None)
+    if last is None:
+        return None
+    one = listed(desk, last)
+    address = f"/runs/{last.id}"
+    links: list[Child] = []
+    summary = None if one.report is None else one.report.summary
+    if summary is not None and (summary.failed or summary.errors):
+        show = "failed" if summary.failed else "error"
+        links.append(element("a", {"class": "btn", "href": f"{address}?show={show}"}, "See what failed"))
+    before = run_before(rows, last)
+    if before is not None and summary is not None:
+        versus = f"/compare/{before.id}/{last.id}"
+        links.append(element("a", {"class": "btn", "href": versus}, "Compare with the one before"))
+    sentence = element("p", {"class": "lead"}, element("a", {"href": address}, one.title), f": {_verdict(one)}")
+    return element("div", {"class": "last"}, sentence, element("p", {"class": "acts"}, links) if links else None)
+
+
+def run_before(rows: Iterable[RunRow], run: RunRow) -> RunRow | None:
+    """Of rows, the newest first: the run of the same suites before a run, to compare it with."""
+    return next((row for row in rows if row.id < run.id and _is_alike(row, run)), None)
+
+
+def _is_alike(row: RunRow, last: RunRow) -> bool:
+    whole = row.status == "completed" and row.grade_of is None and row.part == last.part
+    return whole and row.suites == last.suites
+
+
+def _verdict(one: Listed) -> str:
+    """`31 of 45 passed, 13 failed, 1 ended in an error, 2 min ago.`"""
+    if one.damage:
+        return f"the run is damaged: {one.damage}."
+    if one.report is None:
+        return f"the run was killed, {age(one.row)}. `rejoinder resume {one.row.id}` goes on with it."
+    summary = one.report.summary
+    parts = [f"{figure(summary.passed)} of {figure(summary.finished)} passed"]
+    if one.rate is not None:
+        parts = [f"{rate_words(one.rate)} passed, {figure(summary.passed)} of {figure(summary.finished)}"]
+    parts += [f"{figure(summary.recovered)} after a follow-up"] if summary.recovered else []
+    parts += [f"{figure(summary.failed)} failed"] if summary.failed else []
+    parts += [f"{figure(summary.errors)} ended in an error"] if summary.errors else []
+    planned = one.report.run.planned
+    if one.row.status in ("interrupted", "budget"):
+        parts.insert(0, f"stopped after {figure(summary.finished)} of {figure(planned)}")
+    return f"{', '.join([*parts, age(one.row)])}."
+
+
+def _waiting(desk: Desk) -> Markup | None:
+    """Runs of the queue that have not begun."""
+    entries = [one for one in Queue(desk.root).entries() if one.is_waiting and not one.folder(desk.root).path.exists()]
+    if not entries:
+        return None
+    shown = [
+        element("li", None, element("a", {"href": f"/runs/{one.id}"}, shortened(one.title, 2 * LONGEST)))
+        for one in entries[:MOST_CHOICES]
+    ]
+    words = f"{count(len(entries), 'run')} {'waits' if len(entries) == 1 else 'wait'} to begin:"
+    return element("div", {"class": "queued"}, element("p", None, words), element("ul", None, shown))
+
+
+# Filters: each is an address
+
+
+def _choices(rows: Sequence[RunRow], wanted: Wanted) -> Markup:
+    suites = _most(name for row in rows for name in row.suites)
+    tags = _most(tag for row in rows for tag in row.tags)
+    statuses = [name for name in _STATUSES if any(name in (row.status, row.outcome) for row in rows)]
+    groups = [("suite", "Suite", suites), ("status", "Ended as", statuses), ("tag", "Tag", tags)]
+    shown = [_group(name, label, values, wanted) for name, label, values in groups if len(values) > 1 or wanted[name]]
+    field = {"type": "search", "id": "runs-q", "value": wanted["q"], "placeholder": "Search runs", "hidden": True}
+    return element(
+        "div", {"class": "choices"}, shown, element("input", {**field, "aria-label": "Search runs", "class": "field"})
+    )
+
+
+def _most(names: Iterable[str]) -> list[str]:
+    counted: dict[str, int] = {}
+    for name in names:
+        counted[name] = counted.get(name, 0) + 1
+    return sorted(counted, key=lambda name: (-counted[name], name))[:MOST_CHOICES]
+
+
+def _group(name: str, label: str, values: Sequence[str], wanted: Wanted) -> Markup:
+    links = [
+        element(
+            "a",
+            {
+                "class": "pill",
+                "href": _address({**wanted, name: value}),
+                "aria-current": "true" if wanted[name] == value else None,
+            },
+            shortened(value, LONGEST) or "All",
+        )
+        for value in ("", *values)
+    ]
+    return element("nav", {"class": "pills", "aria-label": label}, element("span", {"class": "label"}, label), links)
+
+
+def _address(wanted: Wanted, start: int = 0) -> str:
+    given = {name: value for name, value in wanted.items() if value}
+    words = urlencode({**given, **({"from": start} if start else {})})
+    return f"/?{words}" if words else "/"
+
+
+def _more(total: int, start: int, wanted: Wanted) -> Markup | None:
+    if total <= PAGE:
+        return None
+    newer = element("a", {"class": "btn", "href": _address(wanted, max(0, start - PAGE))}, "Newer") if start else None
+    older = element("a", {"class": "btn", "href": _address(wanted, start + PAGE)}, "Older")
+    told = element("span", None, f"{start + 1:,} to {min(start + PAGE, total):,} of {count(total, 'run')}")
+    return element("p", {"class": "paging"}, newer, told, older if start + PAGE < total else None)
+
+
+# The trend of a suite
+
+
+def _trend(desk: Desk, rows: Sequence[RunRow], wanted: Wanted) -> Markup | None:
+    """Of the suite that is chosen, or of the only one there is: runs that can be compared, the oldest first."""
+    suites = {row.suites for row in rows if row.suites}
+    if not wanted["suite"] and len(suites) != 1:
+        return None
+    whole = [row for row in rows if not row.part and row.replay_of is None and row.grade_of is None]
+    alike = [row for row in whole if row.rate is not None and row.targets == whole[0].targets][:MOST_TREND]
+    points = [point for row in reversed(alike) if (point := _point(listed(desk, row))) is not None]
+    if len(points) < LEAST_TREND:
+        return None
+    title = f"Pass rate of {shortened(', '.join(rows[0].suites), LONGEST)}, {count(len(points), 'run')}"
+    caption = element("figcaption", None, element("h2", None, title), element("p", None, "Line: 95 % interval."))
+    return element("figure", {"class": "panel"}, caption, trend_chart(title, points))
+
+
+def _point(one: Listed) -> TrendPoint | None:
+    if one.rate is None or one.rate.rate is None:
+        return None
+    value = f"{one.rate.passed:,} of {one.rate.of:,}"
+    label = when(one.row.started_at) or one.row.id
+    return TrendPoint(label=label, rate=one.rate.rate, value=value, interval=one.rate.interval)
+
+
+# The table
+
+_HEADS = ("", "Suite", "Passed", "First try", "Recovered", "Cost", "Took", "Started")
+
+
+def _table(desk: Desk, shown: Sequence[Listed]) -> Markup:
+    blessed = baselines_by_run(desk.root)
+    heads = [element("th", {"scope": "col"}, name or element("span", {"class": "sr"}, "Compare")) for name in _HEADS]
+    return element(
+        "div",
+        {"class": "tablewrap", "tabindex": 0, "role": "region", "aria-label": "Runs"},
+        element(
+            "table",
+            {"class": "runs"},
+            element("thead", None, element("tr", None, heads)),
+            element("tbody", None, [_row(one, blessed.get(one.row.id, ())) for one in shown]),
+        ),
+        element("p", {"class": "ticked", "id": "ticked", "hidden": True, "role": "status"}),
+    )
+
+
+def _row(one: Listed, blessed: Sequence[str]) -> Markup:
+    row = one.row
+    name = {"type": "checkbox", "name": "tick", "value": row.id, "aria-label": f"Tick run {row.id}", "hidden": True}
+    return element(
+        "tr",
+        {"data-run": row.id, "class": "live" if one.is_live else None},
+        element("td", {"class": "tick"}, element("input", name) if one.report is not None else None),
+        element("th", {"scope": "row"}, _name(one, blessed)),
+        _figures(one),
+        element("td", {"class": "age"}, element("span", {"title": when(row.started_at)}, age(row))),
+    )
+
+
+def _name(one: Listed, blessed: Sequence[str]) -> list[Child]:
+    row = one.row
+    tags = [*(f"#{tag}" for tag in row.tags), *(f"baseline {name}" for name in blessed)]
+    made = [f"grades of {row.grade_of}"] if row.grade_of else [f"replay of {row.replay_of}"] if row.replay_of else []
+    made += ["a part of the cases"] if row.part and not made else []
+    targets = row.targets if one.report is None else list(one.report.summary.by_target) or row.targets
+    about = ", ".join([row.id, shortened(", ".join(targets), LONGEST), *made])
+    return [
+        element("a", {"href": f"/runs/{row.id}", "dir": "auto"}, shortened(one.title, LONGEST)),
+        [element("span", {"class": "tag"}, tag) for tag in tags],
+        element("span", {"class": "about"}, about),
+        element("span", {"class": "about", "dir": "auto"}, shortened(row.note, 2 * LONGEST)) if row.note else None,
+    ]
+
+
+def _figures(one: Listed) -> list[Markup]:
+    row = one.row
+    if one.report is None:
+        return [element("td", {"colspan": 5, "class": "state"}, _state(one))]
+    summary = one.report.summary
+    status = "" if row.status == "completed" else f" {row.status}"
+    no_price = summary.total_cost is None and not row.models  # a script has no price, and needs none
+    return [
+        element("td", {"class": "rate"}, _rate(one.rate, summary.passed, summary.finished), status),
+        _number(figure(summary.passed_at_once)),
+        _number(figure(summary.recovered) if summary.recovered else ""),
+        _number("" if no_price else money(summary.total_cost)),
+        _number(seconds(summary.duration_s)),
+    ]
+
+
+def _number(words: str) -> Markup:
+    return element("td", {"class": "num"}, words)
+
+
+def _state(one: Listed) -> Child:
+    row = one.row
+    if one.damage:
+        return [element("b", {"class": "mark err", "aria-hidden": "true"}), f" damaged: {shortened(one.damage, 120)}"]
+    begun = f", {figure(row.begun)} of {figure(row.planned)} begun" if row.begun is not None and row.planned else ""
+    return [element("b", {"class": f"pulse {row.status}", "aria-hidden": "true"}), f" {row.status}{begun}"]
+
+
+def _rate(rate: Rate | None, passed: int, finished: int) -> list[Child]:
+    counted = element("span", {"class": "of"}, f"{figure(passed)} of {figure(finished)}")
+    if rate is None or rate.rate is None:
+        return [element("span", {"class": "none"}), counted]
+    low, high = rate.interval or (rate.rate, rate.rate)
+    level = {"y1": 8, "y2": 8}
+    bar = element(
+        "svg",
+        {"class": "range", "viewBox": "0 0 104 16", "aria-hidden": "true"},
+        element("line", {"class": "grid", "x1": 2, "x2": 102, **level}),
+        element("line", {"class": "ci rec", "x1": f"{2 + 100 * low:.1f}", "x2": f"{2 + 100 * high:.1f}", **level}),
+        element("circle", {"class": "dot rec", "cx": f"{2 + 100 * rate.rate:.1f}", "cy": 8, "r": 4}),
+    )
+    words = rate_words(rate).partition(" ")
+    named = element("b", None, percent(rate.rate, rate.cases, rate.interval))
+    return [bar, named, element("span", {"class": "ends"}, words[2].strip("()")), counted]
+
+
+def _nothing(rows: Sequence[RunRow]) -> Markup:
+    if rows:
+        words: Child = ["No run is like that. ", element("a", {"href": "/"}, "Show all")]
+    else:
+        words = ["There are no runs yet. Start one: ", element("code", None, "rejoinder run")]
+    return element("p", {"class": "empty"}, words)
