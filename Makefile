@@ -1,5 +1,5 @@
 # `make demo` shows the tool, `make check` checks a change in a minute, `make test` proves it all.
-# They need python3 >= 3.11 with venv, and nothing else.
+# They need python3 >= 3.11 with venv, and nothing else: what `make test` needs of a browser it installs.
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,8 +9,9 @@ DEMO := .venv-demo/installed
 INSPECT := .venv-inspect/installed
 AGENTS := .agents/installed
 RECIPES := .venv-recipes/installed
-# Tests wait for servers and processes as well as they compute: three for two cores.
-WORKERS := $(shell $(PYTHON) -c 'import os; print(max(2, (os.cpu_count() or 2) * 3 // 2))' 2>/dev/null || echo 2)
+WEB := .web/installed
+# Tests wait for servers and processes as well as they compute: two for each core.
+WORKERS := $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))' 2>/dev/null || echo 2)
 
 # Some machines forbid Python to keep what it has compiled; each test would then compile the tool anew.
 export PYTHONDONTWRITEBYTECODE =
@@ -22,25 +23,28 @@ demo: $(DEMO)
 
 # Lint, types and the quick tests: those not marked slow, of parametrised ones the first case, of properties twenty
 # examples. Lint and types are checked beside the tests: together they take less than a minute on two cores.
-check: compiled
+check: compiled $(WEB)
 	@($(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && $(BIN)/pyright) >$(VENV)/check.log 2>&1 & rest=$$!; \
-	  MOST_EXAMPLES=20 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --first 1 --hypothesis-profile=quick -m "not slow and not long and not agents"; tests=$$?; \
+	  MOST_EXAMPLES=20 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --first 1 -m "not slow and not long and not agents"; tests=$$?; \
 	  wait $$rest || { cat $(VENV)/check.log; tests=1; }; \
 	  [ $$tests = 0 ] || exit $$tests
 	@echo "Left to make test: further cases of parametrised tests, and what is marked slow in:"
 	@grep -rlE "mark\.slow" tests --include="test_*.py" | sort | paste -sd " " | fold -s -w 118
 
-test: lint types imports pytest
+# Lint and types are checked beside the tests.
+test: $(STAMP)
+	@$(MAKE) --no-print-directory -j2 lint types imports pytest
 
 # So that no test that starts the tool has to.
 compiled: $(STAMP)
 	@$(BIN)/python -m compileall -q src
 
-pytest: compiled $(RECIPES)
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not long and not agents"
+# Of properties at most sixty examples; `make test-long` tries as many as each of them asks for.
+pytest: compiled $(RECIPES) $(WEB)
+	MOST_EXAMPLES=60 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not long and not agents"
 
-test-long: compiled $(INSPECT)
-	$(BIN)/python -m pytest -q -n auto -m long
+test-long: compiled $(INSPECT) $(WEB)
+	$(BIN)/python -m pytest -q -n auto -m "long or hypothesis"
 
 # The real agents, at pinned versions, against a model on loopback. It needs npm and, once, the network; 1 GB on the disk.
 test-agents: compiled $(AGENTS)
@@ -51,6 +55,10 @@ $(AGENTS): scripts/agents/package.json
 	@cp scripts/agents/package.json .agents/
 	npm install --prefix .agents --no-audit --no-fund --loglevel=error
 	@touch $@
+
+# A real browser, and the two packages that look at our pages and scripts: for tests alone.
+$(WEB): scripts/web/package.json scripts/web/install.py | $(STAMP)
+	$(BIN)/python scripts/web/install.py $(@D)
 
 # The tests with every Python from 3.11 on that is found, each in an environment of its own.
 test-pythons:
@@ -71,11 +79,12 @@ docs: $(STAMP)
 	$(BIN)/python scripts/write_checks.py
 	$(BIN)/python scripts/refresh_docs.py
 
-# Pictures of the terminal, from real runs.
-screens: $(STAMP)
+# Pictures of the terminal and of the pages, from real runs.
+screens: $(STAMP) $(WEB)
 	$(BIN)/python scripts/screens.py
+	SCREENS_FOLDER=docs/screens/pages $(BIN)/python -m pytest -q tests/pages/test_report_pages.py
 
-bench: $(STAMP)
+bench: $(STAMP) $(WEB)
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/history.py
 	$(BIN)/python benchmarks/validate.py
@@ -88,9 +97,11 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/masking.py
 	$(BIN)/python benchmarks/http_client.py
 	$(BIN)/python benchmarks/watch.py
+	$(BIN)/python benchmarks/viewer.py --runs 3
+	$(BIN)/python benchmarks/pages.py
 
 clean:
-	rm -rf $(VENV) .venv-* dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-* .web dist build .pytest_cache .ruff_cache .hypothesis
 
 define need_python
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \

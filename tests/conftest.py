@@ -17,13 +17,18 @@ import pytest
 import trustme
 from hypothesis import settings
 
-from tests.kit import Process, Project
+from tests.kit import MOST_EXAMPLES, Process, Project
 from tests.labs.leak_lab import leaks
 from tests.labs.wire_lab import Lab
 
 # Properties try the same examples in every run, so that a run does not fail by chance; FUZZ_EXAMPLES=N tries others.
-settings.register_profile("project", derandomize="FUZZ_EXAMPLES" not in os.environ, database=None, deadline=None)
-settings.register_profile("quick", settings.get_profile("project"), max_examples=20)
+settings.register_profile(
+    "project",
+    derandomize="FUZZ_EXAMPLES" not in os.environ,
+    database=None,
+    deadline=None,
+    max_examples=min(100, MOST_EXAMPLES),
+)
 settings.load_profile("project")
 
 _ENDINGS = ("_API_KEY", "_BASE_URL", "_ENDPOINT", "_PROXY", "_CA_BUNDLE", "OLLAMA_HOST", "OPENAI_ORG_ID")

@@ -35,7 +35,7 @@ _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 MOST_EXAMPLES = int(os.environ.get("MOST_EXAMPLES", "1000000"))
-"""`make check` tries few."""
+"""`make check` tries few, `make test` more, and `make test-long` as many as each property asks for."""
 
 
 def bounded(examples: int) -> settings:

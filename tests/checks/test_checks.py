@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.checks.patterns import find_match
-from tests.kit import Project, Raw, run, scripted, spec
+from tests.kit import Project, Raw, bounded, run, scripted, spec
 from tests.labs.check_lab import run_one, verdicts
 
 # Texts
@@ -116,7 +116,7 @@ def glob(pattern: str, text: str) -> bool:
 
 @pytest.mark.slow
 @spec("C33", "P24")
-@settings(max_examples=400, derandomize=True, database=None, deadline=None)
+@bounded(400)
 @given(st.text("abA*\\\n", min_size=1, max_size=8), st.text("abB*\\ \n", max_size=9))
 def test_match_agrees_with_a_comparison_letter_by_letter(pattern: str, reply: str) -> None:
     assert (find_match(pattern, reply) is not None) is glob(pattern.lower(), reply.strip().lower())

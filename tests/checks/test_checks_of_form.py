@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.checks.json_text import find_json
 from rejoinder.checks.text import rouge_l
 from rejoinder.testing import Answer, FakeServer
-from tests.kit import Project, run
+from tests.kit import Project, bounded, run
 from tests.labs.check_lab import run_one, verdicts
 
 PASS, FAIL = True, False
@@ -156,7 +156,7 @@ def test_mistakes_are_found_before_anything_is_sent(
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=200)
+@bounded(200)
 @given(st.text())
 def test_any_text_may_be_searched_for_json(text: str) -> None:
     find_json(text)
@@ -170,7 +170,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=200)
+@bounded(200)
 @given(JSON, st.text(st.characters(exclude_characters="{}[]`", exclude_categories=["Cs"])))
 def test_json_is_found_in_prose_and_in_code_blocks(value: Any, prose: str) -> None:
     text = json.dumps(value)

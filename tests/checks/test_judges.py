@@ -14,7 +14,7 @@ from math import fsum
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.formatting import format_case, format_judge_prompt
@@ -26,6 +26,7 @@ from tests.kit import (
     Project,
     Raw,
     behind,
+    bounded,
     cases_of,
     codes,
     run,
@@ -599,7 +600,7 @@ PIECES = st.sampled_from(
 
 @pytest.mark.slow
 @spec("P18a")
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@bounded(300)
 @given(st.lists(PIECES, max_size=30).map("".join), st.lists(PIECES, max_size=30).map("".join))
 def test_no_two_texts_whatever_open_a_section(one: str, other: str) -> None:
     asking, expected = (

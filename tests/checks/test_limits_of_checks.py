@@ -9,11 +9,11 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.json_schemas import Expansion
-from tests.kit import Project, Raw, scripted
+from tests.kit import Project, Raw, bounded, scripted
 
 SOON_S = 20.0
 """What is bounded to a second may take longer on a busy machine. Without a bound it would take minutes."""
@@ -220,7 +220,7 @@ VALUES = st.recursive(
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@bounded(200)
 @given(st.lists(SCHEMAS, min_size=4, max_size=4), VALUES)
 def test_what_is_within_the_bounds_is_validated_soon(definitions: list[Any], value: Any) -> None:
     schema = {"$defs": {f"d{number}": one for number, one in enumerate(definitions)}, **refer("d0")}

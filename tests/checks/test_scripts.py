@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rejoinder.checks.base import CheckFault
@@ -22,7 +22,7 @@ from rejoinder.checks.scripts import opinion_of, run_script
 from rejoinder.model import Opinion
 from rejoinder.user_code.processes import MOST_STDOUT, Ended
 from rejoinder.user_code.programs import MOST_STDERR
-from tests.kit import PATIENCE_S, assert_gone, is_alive, wait_until
+from tests.kit import PATIENCE_S, assert_gone, bounded, is_alive, wait_until
 
 
 def python(source: str) -> tuple[str, ...]:
@@ -550,7 +550,7 @@ printouts = st.one_of(
 
 
 @pytest.mark.slow
-@settings(max_examples=400, derandomize=True, database=None, deadline=None)
+@bounded(400)
 @given(
     code=st.one_of(st.just(0), st.integers(-70, 260)),
     stdout=printouts,

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.checks.base import Context
@@ -15,7 +15,7 @@ from rejoinder.checks.tools import grade_tool_calls
 from rejoinder.model import Reply, ToolCall, ToolCalls, Verdict, WantedCall
 from rejoinder.testing import Answer, FakeServer
 from rejoinder.testing import ToolCall as MadeUp
-from tests.kit import Project, Raw, run, scripted, spec
+from tests.kit import Project, Raw, bounded, run, scripted, spec
 from tests.labs.check_lab import run_one
 
 PASS, FAIL = True, False
@@ -324,7 +324,7 @@ def accepts(wanted: WantedCall, made: ToolCall) -> bool:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+@bounded(150)
 @given(wanted=WANTED, made=MADE, mode=st.sampled_from(["in_order", "any_order", "exact"]))
 def test_as_many_calls_are_found_as_can_be(wanted: list[WantedCall], made: list[ToolCall], mode: Any) -> None:
     flat = [one for one in wanted for _ in range(one.times)]

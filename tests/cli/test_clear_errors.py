@@ -27,7 +27,7 @@ def error_of(project: Project, *arguments: str) -> str:
     return str(error)
 
 
-@pytest.mark.parametrize("name", ["results.docx", "results.html", "results.tsv", "results.JSN", "results"])
+@pytest.mark.parametrize("name", ["results.docx", "results.pdf", "results.tsv", "results.JSN", "results"])
 @pytest.mark.parametrize("command", ["run", "show", "replay", "resume"])
 def test_out_refuses_a_suffix_that_names_no_form(project: Project, name: str, command: str) -> None:
     project.write("evals.yaml", suite(scripted("x")))

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 BENCHMARKS = ROOT / "benchmarks"
 
 
-@pytest.mark.parametrize("name", ["judging", "masking"])
+@pytest.mark.parametrize("name", ["judging", "masking", "report"])
 def test_a_benchmark_runs(name: str) -> None:
     done = subprocess.run(
         [sys.executable, str(BENCHMARKS / f"{name}.py"), "--quick"],

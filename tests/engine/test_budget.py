@@ -6,10 +6,11 @@ import asyncio
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.engine.budget import Amount, Budget, BudgetReached
+from tests.kit import bounded
 
 
 @pytest.mark.slow
@@ -20,7 +21,7 @@ from rejoinder.engine.budget import Amount, Budget, BudgetReached
     ),
     seed=st.integers(0, 10**6),
 )
-@settings(max_examples=300, deadline=None)
+@bounded(300)
 def test_whatever_is_in_flight_the_cap_holds(
     cap: int, calls: list[tuple[int, float, int, bool, bool]], seed: int
 ) -> None:

@@ -31,6 +31,8 @@ COMMANDS = (
     ("show", "--format", "json"),
     ("compare", "RUN", "RUN"),
     ("export", "--to", "junit"),
+    ("report",),
+    ("report", "RUN", "RUN"),
     ("verify",),
     ("runs",),
     ("resume",),

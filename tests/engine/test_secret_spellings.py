@@ -13,12 +13,12 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rejoinder.engine.secrets import Mask
 from rejoinder.testing import FakeServer, Received
-from tests.kit import ROOT, Project, file_contents
+from tests.kit import ROOT, Project, bounded, file_contents
 
 PAGE = ROOT / "docs" / "security.md"
 EXAMPLE = 'sk/51b6A9d2+"7eC0ff'
@@ -230,7 +230,7 @@ def masks_and_texts(draw: st.DrawFn) -> tuple[dict[str, str], str]:
 @given(masks_and_texts())
 @example(({"a" * 16: "env X"}, f"<{'a' * 40}>>"))
 @example(({"env X": "env X"}, "<<env X>><<env X; 0 to 3>>"))
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@bounded(400)
 def test_what_was_hidden_is_put_back(given: tuple[dict[str, str], str]) -> None:
     secrets, text = given
     mask = Mask(secrets)
@@ -241,7 +241,7 @@ def test_what_was_hidden_is_put_back(given: tuple[dict[str, str], str]) -> None:
 
 @pytest.mark.slow
 @given(masks_and_texts(), st.text(max_size=8))
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@bounded(200)
 def test_a_record_comes_back_as_it_was(given: tuple[dict[str, str], str], more: str) -> None:
     secrets, text = given
     mask = Mask(secrets)
@@ -256,7 +256,7 @@ def test_a_record_comes_back_as_it_was(given: tuple[dict[str, str], str], more: 
     st.text(max_size=12),
     st.text(max_size=12),
 )
-@settings(max_examples=400, deadline=None)
+@bounded(400)
 def test_no_value_shows(value: str, spelling: str, before: str, after: str) -> None:
     written = SPELLINGS[spelling](value)
     hidden = Mask({value: "env X"}).hide_text(f"{before}{written}{after}")

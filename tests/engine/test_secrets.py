@@ -657,7 +657,7 @@ def real(project: Project, *arguments: str, **environment: str) -> list[tuple[st
     return [(f"stdout of {name}", ended.out.encode()), (f"stderr of {name}", ended.err.encode())]
 
 
-@pytest.mark.parametrize("behaviour", ["reply", "400", "401", "no-json"])
+@pytest.mark.parametrize("behaviour", ["reply", "no-json"])
 def test_real_commands(behaviour: str, project: Project) -> None:
     environment = {"OPENAI_API_KEY": AWKWARD, "PYTHONDEVMODE": "1"}
     with FakeServer(BEHAVIOURS[behaviour]) as server:

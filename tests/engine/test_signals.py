@@ -143,7 +143,7 @@ def test_signals_end_a_long_check_of_our_own(
     write_suite(project, {"a": {"contains_json": True}}, call="bot:prose")
     process = start("run")
     process.wait_for((project.folder / "asked").exists, "it does not ask")
-    wait_until_busy(process, 2)
+    wait_until_busy(process, 1)
     assert end_by(process, *signals).code == 130
     write_suite(project, {"a": {"contains": "{a}"}}, call="bot:prose")
     assert resume(project)["passed"] == 1
@@ -180,34 +180,27 @@ def write_long_data(project: Project) -> None:
 def test_an_interrupt_ends_loading(project: Project, start: Callable[..., Process], command: str) -> None:
     write_long_data(project)
     process = start(command)
-    wait_until_busy(process, 2)
+    wait_until_busy(process, 1)
     assert end_by(process, signal.SIGINT).code == 130
     assert process.err.text.strip() == "interrupted"
     assert run_folders(project.folder) == []
 
 
-def interrupt_show(project: Project, start: Callable[..., Process]) -> tuple[Path, Path]:
-    """The run that was shown, and the folder for temporary files of the interrupted command."""
+def test_an_interrupt_ends_show_and_leaves_neither_half_a_result_nor_a_folder(
+    project: Project, start: Callable[..., Process]
+) -> None:
     write_suite(project, {"a": {"contains_json": True}}, call="bot:prose")
     process = start("run")
     process.wait_for((project.folder / "asked").exists, "it does not ask")
-    wait_until_busy(process, 2)
+    wait_until_busy(process, 1)
     process.kill()
     temporary = project.folder / "temporary"
     temporary.mkdir()
     process = start("show", TMPDIR=str(temporary))
-    wait_until_busy(process, 2)
+    wait_until_busy(process, 1)
     assert end_by(process, signal.SIGINT).code == 130
     assert process.err.text.strip() in ("", "interrupted")
-    return only_run(project.folder), temporary
-
-
-def test_an_interrupt_ends_show_and_no_half_result_is_kept(project: Project, start: Callable[..., Process]) -> None:
-    run, _ = interrupt_show(project, start)
+    assert list(temporary.iterdir()) == []
+    run = only_run(project.folder)
     assert json.loads((run / "run.json").read_text())["status"] == "running"
     assert not (run / "summary.json").exists()
-
-
-def test_an_interrupted_show_leaves_no_temporary_folder(project: Project, start: Callable[..., Process]) -> None:
-    _, temporary = interrupt_show(project, start)
-    assert list(temporary.iterdir()) == []

@@ -27,6 +27,7 @@ COMMANDS = (
     ("show", "RUN", "--format", "yaml"),
     ("compare", "RUN", "RUN"),
     ("export", "RUN", "--to", "junit"),
+    ("report", "RUN", "--out", "page.html"),
     ("verify", "RUN"),
     ("runs",),
     ("runs", "--format", "json"),

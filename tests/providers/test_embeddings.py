@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import ValidationError
 
@@ -23,7 +23,7 @@ from rejoinder.providers.shared import Exchange
 from rejoinder.providers.vector_bytes import pack_vector, read_vector
 from rejoinder.testing import FakeServer, Fault, Received, embed
 from rejoinder.testing.gemini import EMBED_FIELDS
-from tests.kit import Raw
+from tests.kit import Raw, bounded
 from tests.labs.wire_lab import BIG, KEY, ODD, TARGETS, Lab, assert_same
 
 TEXTS = {
@@ -356,7 +356,7 @@ FLOATS = st.floats(allow_nan=True, allow_infinity=True) | st.floats(width=32) | 
 
 
 @pytest.mark.slow
-@settings(max_examples=300, derandomize=True, database=None, deadline=None)
+@bounded(300)
 @given(st.lists(FLOATS, max_size=20))
 def test_both_encodings_give_the_same_vector_or_none(values: list[float]) -> None:
     def made(make: Callable[[], bytes]) -> bytes | None:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import pytest
 import trustme
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
@@ -28,7 +28,7 @@ from rejoinder.providers import ProviderError, http1, http_client
 from rejoinder.providers.http1 import AnswerReader, HttpAnswer, NotHttp, TooLarge, write_request
 from rejoinder.providers.http_client import Transport
 from rejoinder.testing import FakeServer, Fault
-from tests.kit import PATIENCE_S, deaf
+from tests.kit import PATIENCE_S, bounded, deaf
 
 T = TypeVar("T")
 
@@ -170,7 +170,7 @@ def read(pieces: list[bytes], most_body: int = http1.MOST_BODY) -> HttpAnswer | 
 
 @pytest.mark.slow
 @given(answers(), cuts)
-@settings(max_examples=200, deadline=None)
+@bounded(200)
 def test_an_answer_reads_the_same_however_it_is_cut(written: Written, places: list[int]) -> None:
     reader = AnswerReader()
     *pieces, last = cut(written.data, places)
@@ -185,14 +185,14 @@ def test_an_answer_reads_the_same_however_it_is_cut(written: Written, places: li
 
 @pytest.mark.slow
 @given(answers())
-@settings(max_examples=50, deadline=None)
+@bounded(50)
 def test_an_answer_reads_the_same_byte_by_byte(written: Written) -> None:
     assert read([bytes([byte]) for byte in written.data]) == written.answer
 
 
 @pytest.mark.slow
 @given(answers(), st.data())
-@settings(max_examples=150, deadline=None)
+@bounded(150)
 def test_an_answer_that_is_cut_off_is_never_taken_for_whole(written: Written, data: st.DataObject) -> None:
     end = data.draw(st.integers(0, len(written.data) - 1))
     outcome = read([written.data[:end]])
@@ -206,7 +206,7 @@ def test_an_answer_that_is_cut_off_is_never_taken_for_whole(written: Written, da
 
 @pytest.mark.slow
 @given(answers(), st.binary(min_size=1, max_size=20))
-@settings(max_examples=100, deadline=None)
+@bounded(100)
 def test_an_unrequested_answer_ends_the_connection(written: Written, more: bytes) -> None:
     if written.until_close:
         return
@@ -251,14 +251,14 @@ nonsense = (
 
 @pytest.mark.slow
 @given(nonsense, cuts)
-@settings(max_examples=300, deadline=None)
+@bounded(300)
 def test_whatever_comes_is_read_or_refused_and_cuts_do_not_matter(data: bytes, places: list[int]) -> None:
     assert read(cut(data, places), most_body=1000) == read([data], most_body=1000)
 
 
 @pytest.mark.slow
 @given(answers(), st.binary(max_size=4), st.integers(0, 10_000), st.integers(0, 6), cuts)
-@settings(max_examples=200, deadline=None)
+@bounded(200)
 def test_a_damaged_answer_is_read_or_refused(
     written: Written, patch: bytes, at: int, length: int, places: list[int]
 ) -> None:
@@ -461,7 +461,7 @@ def test_keep_alive(first: str, headers: str, keep_alive: bool) -> None:
 
 @pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=8) | names, st.text(max_size=12) | values, max_size=5), st.none() | st.binary())
-@settings(max_examples=200, deadline=None)
+@bounded(200)
 def test_headers_arrive_as_they_are_or_are_refused(headers: dict[str, str], body: bytes | None) -> None:
     try:
         data = write_request("POST", "/v1", headers, body)

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.providers.allowances import Sent, retry_after
 from rejoinder.providers.limits import Limiter
 from rejoinder.providers.pace import BELOW
 from rejoinder.testing import FakeServer, Fault, Received
-from tests.kit import Project, Raw, run
+from tests.kit import Project, Raw, bounded, run
 from tests.labs.storm_lab import (
     CASES,
     PER_SECOND,
@@ -337,7 +337,7 @@ LEFT_NAMES = [
 
 @pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(LEFT_NAMES + RESET_NAMES + ["retry-after", "retry-after-ms"]), NUMBERS))
-@settings(deadline=None, max_examples=300)
+@bounded(300)
 def test_no_headers_stop_it_for_longer_than_a_minute(headers: dict[str, str]) -> None:
     pause = retry_after(headers)
     assert pause is None or 0 <= pause < float("inf")
@@ -888,7 +888,7 @@ STEPS = st.lists(
 
 @pytest.mark.slow
 @given(STEPS)
-@settings(deadline=None, max_examples=200)
+@bounded(200)
 def test_every_call_gets_a_place_and_every_place_is_given_back(steps: list[tuple[str, Any]]) -> None:
     async def work(lab: Lab) -> None:
         limiter, tasks, gone = lab.limiter, dict[str, asyncio.Task[None]](), set[str]()

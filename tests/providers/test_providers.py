@@ -489,7 +489,11 @@ def test_a_setting_that_cannot_be_used_is_refused_before_anything_is_sent(
         ({"provider": "openai", "model": "m", "temperature": "hot"}, "wrong-type", "targets[0].temperature"),
         ({"provider": "gemini", "model": "m", "topP": "nan"}, "wrong-type", "targets[0].topP"),
         ({"provider": "anthropic", "model": "m", "max_tokens": "1.5"}, "wrong-type", "targets[0].max_tokens"),
-        ({"provider": "openai", "settings": {"model": "m", "tools": []}}, "unknown-key", "targets[0].settings.tools"),
+        (
+            {"provider": "openai", "settings": {"model": "m", "toolbox": []}},
+            "unknown-key",
+            "targets[0].settings.toolbox",
+        ),
         ({"provider": "openai"}, "missing-field", "targets[0].model"),
         ({"provider": "anthropic"}, "missing-field", "targets[0].model"),
         ({"provider": "azure"}, "missing-field", "targets[0].deployment"),

@@ -1,4 +1,4 @@
-"""A suite whose model needs the tools of an MCP server is refused, because this version has no tools."""
+"""vibecheck's `metadata.mcp_server`: the tools of one server for all cases of a suite."""
 
 from __future__ import annotations
 
@@ -17,37 +17,28 @@ def suite(**server: Any) -> dict[str, Any]:
     return {"metadata": {"model": "t", "mcp_server": {**SERVER, **server}}, "targets": [SCRIPTED], "evals": [CASE]}
 
 
-def test_validate_refuses_it_with_one_error_at_its_place(project: Project) -> None:
-    [error] = project.errors(suite())
-    assert (error["code"], error["path"]) == ("not-supported", "metadata.mcp_server")
-    assert "tools" in error["message"]
+def test_validate_takes_it(project: Project) -> None:
+    assert project.errors(suite()) == []
 
 
-def test_the_error_points_at_the_key(project: Project) -> None:
-    text = "metadata:\n  mcp_server:\n    name: a\n    url: b\nevals:\n  - prompt: q\n    outcome: o\n"
-    error = next(one for one in project.errors(text) if one["code"] == "not-supported")
-    assert (error["line"], error["column"]) == (2, 3)
-
-
-def test_run_refuses_it_before_anything_is_sent(project: Project) -> None:
-    project.write("evals.yaml", suite())
-    result = project.invoke("run", "evals.yaml")
-    assert result.exit_code == 2
-    assert "error[not-supported] evals.yaml" in result.stderr
-    assert not (project.folder / ".rejoinder/runs").exists()
-
-
-def test_prompt_still_shows_what_would_be_sent(project: Project) -> None:
+def test_prompt_shows_whose_tools_are_offered(project: Project) -> None:
     [shown] = project.prompts(suite())
     assert shown["question"] == "q"
+    assert shown["tools"] == [{"name": "tickets__*", "mcp": "tickets"}]
+
+
+def test_a_server_that_is_not_there_is_one_clear_error(project: Project) -> None:
+    project.write("evals.yaml", suite(url="http://127.0.0.1:9/mcp"))
+    result = project.invoke("run", "evals.yaml")
+    assert result.exit_code == 3
+    assert "MCP server `tickets` (http://127.0.0.1:9/mcp) cannot be talked with" in " ".join(result.output.split())
 
 
 @pytest.mark.spec("P15")
 def test_a_missing_secret_inside_it_is_reported(project: Project) -> None:
     content = suite(authorization_token="{{secret('nope.none')}}")
-    assert [(one["code"], one["path"]) for one in project.errors(content)] == [("not-supported", "metadata.mcp_server")]
     secret = ("missing-secret", "metadata.mcp_server.authorization_token")
-    assert secret in [(one["code"], one["path"]) for one in project.warnings(content)]
+    assert [(one["code"], one["path"]) for one in project.warnings(content)] == [secret]
 
 
 @pytest.mark.spec("P15")
