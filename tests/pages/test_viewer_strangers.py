@@ -164,7 +164,7 @@ def test_a_run_is_watched_while_it_is_killed_and_goes_on(
 # Large runs
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_large_run_comes_in_pages(project: Project, browser: Chromium, tabs: Tabs) -> None:
     """As many rows as fit are asked for and shown, wherever somebody looks."""
     total = 3_000

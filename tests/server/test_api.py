@@ -244,6 +244,7 @@ class TestResults:
         path.write_text(path.read_text() + "{}\n")
         assert api(settings(place.folder), "GET", f"/runs/{run}/results").json()["error"]["code"] == "damaged"
 
+    @pytest.mark.long
     def test_a_line_that_is_too_long_is_not_held(self, place: Project):
         run = ids(place)[1]
         path = runs_folder(place.folder) / run / "results.jsonl"
