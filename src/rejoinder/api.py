@@ -114,21 +114,24 @@ def grade(
     return _outside_loop(lambda: engine.grade_run(recorded, suites, options, observer))[1]
 
 
-def fork(
+def fork(  # noqa: PLR0913 - keywords of a public function, each a choice of its own
     run: Run,
     case: str,
     turn: int = 1,
     *,
     prompt: str | None = None,
     system: str | None = None,
+    of: str = "",
+    trial: int = 1,
     options: RunOptions = RunOptions(),
     trust_folder: bool = False,
     observer: Observer | None = None,
 ) -> RunReport:
     """Go on with one conversation of a run from a turn on, with other words or other instructions; the turns before it
-    are taken over."""
+    are taken over. `of`: the target whose conversation it is, where the run asked several."""
     recorded = _open(run, trust_folder)
-    chosen = _checked(options.changed(cases=(case,), fork=Fork(turn=turn, prompt=prompt, system=system)))
+    fork = Fork(turn=turn, prompt=prompt, system=system, of=of, trial=trial)
+    chosen = _checked(options.changed(cases=(case,), fork=fork))
     return _outside_loop(lambda: engine.fork_run(recorded, chosen, observer))[0]
 
 

@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.engine.answers import ForkPrefix
+from rejoinder.engine.effects import Fork
 from rejoinder.engine.folder import RunFolder
 from rejoinder.engine.loading import load_options
 from rejoinder.engine.options import RunOptions
@@ -521,7 +522,7 @@ def test_each_target_of_a_run_has_a_conversation_of_its_own(project: Project, ta
     content = suite(talker, case("a", *chain("Sure?")))
     first = run(project, content, "--target", "it", "--target", "other", code=1)
     talker.fake.reset()
-    assert "--target: it, other" in refusal(project, "fork", first["run"]["id"], "--case", "a", "--turn", "2")
+    assert "--of: it, other" in refusal(project, "fork", first["run"]["id"], "--case", "a", "--turn", "2")
     assert talker.asked == []
     for place, name in enumerate(("it", "other")):
         forked = fork(project, first, 2, "--target", name)
@@ -539,7 +540,7 @@ def test_judges_of_the_turns_before_are_told_apart(project: Project, talker: Tal
     [result] = first["results"]
     recorded = RecordedRun(RunFolder(folder_of(first)), project.folder)
     [suites, _] = load_suites([project.folder / "evals.yaml"], load_options(RunOptions()))
-    tape = recorded_conversation(recorded, suites, "a", 2)
+    tape = recorded_conversation(recorded, suites, "a", Fork(turn=2))
     recorded = [(call, told) for call, told in tape.calls if call.request.turn == 1]
     assert len(recorded) == 1 + 3 + 2
     before = ForkPrefix(tape, 2)
@@ -607,6 +608,35 @@ def test_whose_conversation_is_taken_up_is_said(project: Project, talker: Talker
     assert "the turns before" not in project.invoke(*given, "judge").stderr
 
 
+def test_another_target_goes_on_with_the_conversation_of_the_one_that_is_named(
+    project: Project, talker: Talker
+) -> None:
+    content = suite(talker, case("a", *chain("Sure?")))
+    first = run(project, content, "--target", "it", "--target", "judge", code=1)
+    replies = {result["target"]: result["turns"][0]["response"] for result in first["results"]}
+    talker.fake.reset()
+    for of, goes_on in (("it", "judge"), ("judge", "it"), ("judge", "judge"), ("it", "other")):
+        forked = fork(project, first, 2, "--of", of, "--target", goes_on)
+        assert [result["target"] for result in forked["results"]] == [goes_on]
+        assert said(forked)[0][0] == replies[of]
+        assert len(talker.asked) == 1
+    forked = fork(project, first, 2, "--of", "judge")
+    assert [(result["target"], result["turns"][0]["response"]) for result in forked["results"]] == [
+        ("judge", replies["judge"])
+    ]
+
+
+def test_a_fork_takes_up_the_trial_that_is_named(project: Project, talker: Talker) -> None:
+    first = run(project, suite(talker, case("a", *chain("Sure?"))), "--repeat", "3", code=1)
+    replies = {result["trial"]: result["turns"][0]["response"] for result in first["results"]}
+    assert len(set(replies.values())) == 3
+    talker.fake.reset()
+    for trial, reply in replies.items():
+        forked = fork(project, first, 2, "--trial", str(trial), "--repeat", "2")
+        assert [conversation[0] for conversation in said(forked)] == [reply, reply]
+        assert len(talker.asked) == 2
+
+
 def test_a_turn_that_ended_in_an_error_can_be_asked_anew(project: Project, talker: Talker) -> None:
     content = suite(talker, case("a", *chain("Sure?")), targets=[scripted("it", "one")])
     first = run(project, {**content, "judge_target": "it"}, code=3)
@@ -628,6 +658,10 @@ def test_wrong_forks_are_refused_and_nothing_is_sent(project: Project, talker: T
     assert "there is no turn 99" in refusal(project, *whole, "--turn", "99")
     assert "--turn" in refusal(project, *whole, "--turn", "0")
     assert "no target `nobody`" in refusal(project, *whole, "--turn", "2", "--target", "nobody")
+    other = refusal(project, *whole, "--turn", "2", "--of", "other")
+    assert f"case `a` in run {name} was not asked of target `other`" in other
+    assert "It was asked of: it." in other
+    assert f"case `a` in run {name} has 1 trial; there is no trial 2" in refusal(project, *whole, "--trial", "2")
     (folder_of(recorded) / "journal.jsonl").unlink()
     assert "has no journal" in refusal(project, *whole, "--turn", "1")
     assert talker.asked == []

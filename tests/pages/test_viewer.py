@@ -13,7 +13,7 @@ import pytest
 from rejoinder.server.app import make_app
 from rejoinder.server.serving import Server, listen
 from rejoinder.server.settings import Settings
-from tests.kit import Process, Project, case, run, run_folders, wait_until
+from tests.kit import Process, Project, case, run, run_folders, scripted, wait_until
 from tests.pages.browsing import Chromium, Screen, Tab, Tabs
 from tests.pages.kit import Desk
 
@@ -209,3 +209,25 @@ def test_a_fork_in_other_words_is_run_and_shown(project: Project, browser: Chrom
     tab.page.wait_for_selector("#detail .from")
     assert "Think again, please." in tab.text("#detail")
     assert made.name in tab.text("#detail .from")
+
+
+@pytest.mark.slow
+def test_in_a_fork_another_target_goes_on_with_the_turns_on_the_screen(
+    project: Project, browser: Chromium, serve: Serve, tabs: Tabs
+):
+    """Also where it had a conversation of its own, and where a later trial is looked at."""
+    targets = [scripted("geo", "Basel", "Basel again"), scripted("atlas", "Bern", "It is Geneva")]
+    checks = {"icontains": "geneva", "prompt": "Are you sure?", "checks": [{"icontains": "geneva"}]}
+    with browser.aside():
+        suite = {"name": "cities", "targets": targets, "target": "geo", "evals": [case("one", checks)]}
+        run(project, suite, "--target", "geo", "--target", "atlas", "--repeat", "2")
+    [made] = run_folders(project.folder)
+    tab = tabs(f"{serve(project.folder)}/runs/{made.name}/c/cities/one/geo/-/2")
+    tab.page.click("summary:has-text('Fork from here') >> nth=1")
+    tab.page.select_option(".forkform select", "atlas")
+    tab.page.click("text=Run the fork")
+    tab.page.wait_for_selector(".hero .big")
+    tab.page.click(".row >> nth=0")
+    tab.page.wait_for_selector("#detail .from")
+    assert "Basel" in tab.text("#t1")
+    assert "It is Geneva" in tab.text("#t2")

@@ -475,7 +475,7 @@ class TestActs:
     @pytest.mark.parametrize(
         ("body", "status"),
         [
-            ({"case": "c0", "trial": 2}, 422),
+            ({"case": "c0", "trial": 0}, 422),
             ({"case": "c0", "target": "openai/gpt-5"}, 422),
             ({"case": "c0", "suite": "other"}, 404),
             ({"turn": 1}, 422),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def _options(values: Values) -> RunOptions:
     case = values.pop("case")
-    fork = Fork(**{name: values.pop(name) for name in ("turn", "prompt", "system", "suite")})
+    fork = Fork(**{name: values.pop(name) for name in ("turn", "prompt", "system", "suite", "of", "trial")})
     return RunOptions(repeat=values.pop("repeat")).changed(**values, cases=(case,), fork=fork)
 
 
@@ -42,6 +42,10 @@ def _options(values: Values) -> RunOptions:
     _options,
     case=click.option("--case", metavar="ID", required=True, help="Go on with the conversation of this case."),
     suite=click.option("--suite", default="", metavar="NAME", help="Take the case of this suite of the run, or file."),
+    of=click.option("--of", default="", metavar="NAME", help="Take up the conversation of this target of the run."),
+    trial=click.option(
+        "--trial", type=click.IntRange(1), default=1, metavar="N", help="Take up this trial of it.  [default: 1]"
+    ),
     turn=click.option(
         "--turn", type=click.IntRange(1), default=1, metavar="N", help="Ask from this turn on.  [default: 1]"
     ),

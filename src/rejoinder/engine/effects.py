@@ -44,6 +44,10 @@ class Fork(Struct, frozen=True, kw_only=True):
     """The run whose conversation is taken up."""
     suite: str = ""
     """The suite that has the case, by its name or its file; empty for the first one that has it."""
+    of: str = ""
+    """The target of that run whose conversation is taken up; empty for that of the first one that is asked now."""
+    trial: int = 1
+    """The trial of that run that is taken up."""
     folder: str = ""
     """Where that run lies."""
 

@@ -6,10 +6,9 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Mapping
 
-from msgspec import structs
-
 from rejoinder.engine.answers import EndIfMissing, JournalSource
 from rejoinder.engine.calls import Call, Source, Tape
+from rejoinder.engine.effects import Fork
 from rejoinder.engine.embeddings import Embeddings
 from rejoinder.engine.journal import Told, read_journal
 from rejoinder.engine.options import Selection
@@ -51,24 +50,25 @@ async def unreadable_answers(jobs: Iterable[Job], told: Mapping[str, Told]) -> l
 
 
 def recorded_conversation(
-    recorded: RecordedRun, suites: list[Suite], case: str, turn: int, asked: Selection | None = None, *, suite: str = ""
+    recorded: RecordedRun, suites: list[Suite], case: str, fork: Fork, asked: Selection = Selection()
 ) -> Tape:
-    """The calls and answers of a case in a run, in its first trial, on the first target and the variant of `asked` that
-    the run had. `suite`: the name or file of the suite that has the case, where several have it.
+    """The calls and answers of the conversation of a case that a fork takes up. Where it names no target, that is the
+    first one of `asked` that the run had; the variant is that of `asked`.
 
-    Raises UsageError where there is no such turn, or where several variants may be meant.
+    Raises UsageError where there is no such conversation or turn, or where several variants may be meant.
     """
-    files = {one.path for one in suites_called(suites, suite)}
+    files = {one.path for one in suites_called(suites, fork.suite)}
     folder, options = recorded.folder, recorded.options()
     if not folder.journal.is_file():
         raise UsageError(f"{folder.path} has no journal, and so no conversation to take up")
     secrets = known_secrets(suites, survey_plan(suites, options).targets)
     told = read_journal(folder.journal, recorded.mask_for(Mask(secrets))).told
     # The whole plan is walked: cases with the same words are told apart by their order in it.
-    jobs = [job for job in plan(suites, structs.replace(options, repeat=1)) if job.prepared.case.id == case]
-    jobs = [job for job in jobs if job.prepared.suite.path in files]
-    asked = asked or Selection()
+    jobs = [job for job in plan(suites, options) if job.prepared.case.id == case and job.prepared.suite.path in files]
     jobs = [job for job in jobs if not asked.variants or job.prepared.variant in asked.variants]
+    if not jobs:
+        raise UsageError(f"run {folder.id} has no case `{case}`")
+    jobs = _narrowed(jobs, fork, f"case `{case}` in run {folder.id}")
     variants = list(dict.fromkeys(job.prepared.variant for job in jobs))
     if len(variants) > 1:
         raise UsageError(
@@ -76,10 +76,8 @@ def recorded_conversation(
             f"Name one with --variant: {', '.join(variants)}.",
         )
     wanted = [job for name in asked.targets for job in jobs if job.prepared.target.name == name]
-    job = next(iter(wanted or jobs), None)
-    if job is None:
-        raise UsageError(f"run {folder.id} has no case `{case}`")
-    tape, _ = asyncio.run(retrace(job, told))
+    tape, _ = asyncio.run(retrace((wanted or jobs)[0], told))
+    turn = fork.turn
     had = sum(call.kind == "candidate" and answer is not None for call, answer in tape.calls)
     if turn > had + 1 or (turn > 1 and turn > had):
         words = f"{had} turn" + ("" if had == 1 else "s")
@@ -89,3 +87,17 @@ def recorded_conversation(
             "Turns whose prompt or checks were changed since then are asked again, not taken over.",
         )
     return tape
+
+
+def _narrowed(jobs: list[Job], fork: Fork, where: str) -> list[Job]:
+    """The conversations of the target and the trial that a fork names. Raises UsageError where there are none."""
+    names = list(dict.fromkeys(job.prepared.target.name for job in jobs))
+    jobs = [job for job in jobs if fork.of in ("", job.prepared.target.name)]
+    if not jobs:
+        raise UsageError(f"{where} was not asked of target `{fork.of}`", f"It was asked of: {', '.join(names)}.")
+    trials = max(job.trial for job in jobs)
+    jobs = [job for job in jobs if job.trial == fork.trial]
+    if not jobs:
+        counted = "1 trial" if trials == 1 else f"{trials} trials"
+        raise UsageError(f"{where} has {counted}; there is no trial {fork.trial} to take up")
+    return jobs

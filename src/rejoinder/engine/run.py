@@ -104,10 +104,10 @@ def fork_run(
     selection, folder, suites = options.selection, recorded.folder, recorded.suites()
     before = recorded.options()
     recorded.refuse_foreign_words(suites)
-    if not selection.targets and len(before.selection.targets) > 1:
+    if not fork.of and not selection.targets and len(before.selection.targets) > 1:
         raise UsageError(
             f"run {folder.id} asked several targets; a fork takes up one conversation",
-            f"Name its target with --target: {', '.join(before.selection.targets)}.",
+            f"Name its target with --of: {', '.join(before.selection.targets)}.",
         )
     earlier = before.answers.fork
     if earlier is not None and earlier.turn < fork.turn:
@@ -115,14 +115,14 @@ def fork_run(
             f"run {folder.id} is itself a fork at turn {earlier.turn}; it can be forked at that turn or earlier",
             "Only one turn's replacement is recorded.",
         )
-    tape = recorded_conversation(recorded, suites, selection.cases[0], fork.turn, selection, suite=fork.suite)
+    tape = recorded_conversation(recorded, suites, selection.cases[0], fork, selection)
     taken = next((call.job.prepared.target.name for call, _ in tape.calls), None) if fork.turn > 1 else None
     if earlier is not None and earlier.turn == fork.turn:
         # What it said instead is its conversation, and stays so unless other words are given.
         prompt = earlier.prompt if fork.prompt is None else fork.prompt
         fork = structs.replace(fork, prompt=prompt, system=earlier.system if fork.system is None else fork.system)
     options = options.changed(
-        targets=selection.targets or before.selection.targets,
+        targets=selection.targets or ((fork.of,) if fork.of else before.selection.targets),
         variants=selection.variants or before.selection.variants,
         targets_file=selection.targets_file or before.selection.targets_file,
         system_prompt=before.selection.system_prompt,
@@ -234,7 +234,7 @@ def _prefix_of(recorded: RecordedRun, run: Receipt, options: RunOptions) -> Tape
         raise _gone(recorded, fork.folder)
     other = recorded.beside(folder)
     suites = other.suites(asks=False)
-    return recorded_conversation(other, suites, selection.cases[0], fork.turn, selection, suite=fork.suite)
+    return recorded_conversation(other, suites, selection.cases[0], fork, selection)
 
 
 def _gone(recorded: RecordedRun, path: str) -> UsageError:

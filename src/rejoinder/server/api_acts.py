@@ -48,6 +48,8 @@ class ForkRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     variant: Name | None = None
     prompt: Text | None = None
     system: Text | None = None
+    of: Name | None = None
+    """The target whose conversation it is; `target` goes on with it."""
     target: Name | None = None
     repeat: Annotated[int, Meta(ge=1, le=1000)] = 1
 
@@ -102,8 +104,6 @@ class LabelAnswer(Struct, frozen=True):
 async def fork_run(api: Api, call: Call) -> RunState:
     run, wanted = call.path["run"], call.body
     assert isinstance(wanted, ForkRun)
-    if wanted.trial != 1:
-        raise ApiError(422, "a fork takes up the first trial of a case", code="trial")
 
     def fork() -> Entry:
         recorded = open_run(api, run)
@@ -117,6 +117,8 @@ async def fork_run(api: Api, call: Call) -> RunState:
         options = {
             "--case": wanted.case,
             "--suite": suite,
+            "--of": wanted.of,
+            "--trial": wanted.trial,
             "--turn": wanted.turn,
             "--prompt": wanted.prompt,
             "--system": wanted.system,

@@ -145,8 +145,7 @@ function trailView({ turns = [], steps = [] }) {
 }
 
 /**
- * The command that goes on from the last turn. There is none for further trials, nor for names with characters that a
- * terminal would obey.
+ * The command that goes on from the last turn. There is none for names with characters that a terminal would obey.
  *
  * @param {Conversation} talk
  */
@@ -154,8 +153,8 @@ function forkCommand({ row, turns = [] }) {
   /** @param {string} text */
   const quoted = text => /^[\w.:/-]+$/.test(text) ? text : ["'", "'"].join(text.replaceAll("'", "'\\''"));
   const { run, fork } = dataSource.head(), { case: name, target, variant, trial } = row;
-  const words = ['rejoinder fork', quoted(run), `--case=${quoted(name)}`, `--target=${quoted(target)}`, ...variant ? [`--variant=${quoted(variant)}`] : [], `--turn=${turns.at(-1)?.turn ?? 1}`, '--prompt ""'].join(' ');
-  return fork && trial === 1 && !UNSEEN.test(words) && !/[\r\n]/.test(words) ? words : '';
+  const words = ['rejoinder fork', quoted(run), `--case=${quoted(name)}`, `--of=${quoted(target)}`, ...variant ? [`--variant=${quoted(variant)}`] : [], ...trial > 1 ? [`--trial=${trial}`] : [], `--turn=${turns.at(-1)?.turn ?? 1}`, '--prompt ""'].join(' ');
+  return fork && !UNSEEN.test(words) && !/[\r\n]/.test(words) ? words : '';
 }
 
 actions.conversation.push(

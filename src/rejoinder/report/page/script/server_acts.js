@@ -36,7 +36,7 @@ function forkForm(turn, conversation) {
   tell();
   const send = buttonView('Run the fork', async () => {
     const body = {
-      suite: row.suite, case: row.case, turn: turn.turn, variant: row.variant ?? null, target: target.value || row.target, repeat: Math.max(1, Number(times.value) || 1),
+      suite: row.suite, case: row.case, of: row.target, trial: row.trial, turn: turn.turn, variant: row.variant ?? null, target: target.value || row.target, repeat: Math.max(1, Number(times.value) || 1),
       prompt: words.value === turn.prompt ? null : words.value,
     };
     openQueued(await attempt(() => sendAct('POST', `/runs/${dataSource.head().run}/fork`, body)));
@@ -47,7 +47,7 @@ function forkForm(turn, conversation) {
 
 /** @param {Turn} turn @param {Conversation} conversation @returns {Child} */
 function forkView(turn, conversation) {
-  if (!pageData.acts || dataSource.head().pair || conversation.row.trial !== 1 || conversation.control === turn) return null;
+  if (!pageData.acts || dataSource.head().pair || conversation.control === turn) return null;
   return fold('Fork from here', () => forkForm(turn, conversation));
 }
 
