@@ -108,6 +108,13 @@ class Tab(NamedTuple):
         found = self.page.evaluate("rules => axe.run(document, rules).then(found => found.violations)", rules)
         return [f"{rule['id']}: {rule['help']}: {[node['html'][:160] for node in rule['nodes'][:3]]}" for rule in found]
 
+    def faults(self, name: str, screen: Screen = DESK) -> Iterator[str]:
+        """What is wrong with the page that is shown. In the dark only its colours are others."""
+        if (wide := self.overflow()) > 0:
+            yield f"{name}: {wide} pixels wider than the window"
+        rules = COLOURS if screen.theme == "dark" else AXE_RULES
+        yield from (f"{name}: {barrier}" for barrier in self.barriers(rules))
+
     def assert_quiet(self) -> None:
         """Nothing in the console, no dialog, and no request but that for the page."""
         assert (self.logged, self.dialogs) == ([], [])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -28,3 +30,12 @@ def tabs(browser: Chromium) -> Iterator[Tabs]:
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     """A real run with all kinds of endings, made once for each process of tests."""
     return make_desk(tmp_path_factory.mktemp("desk"))
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where pictures are written: SCREENS_FOLDER, or a folder that goes with the tests."""
+    named = os.environ.get("SCREENS_FOLDER")
+    folder = Path(named).absolute() if named else tmp_path_factory.mktemp("screens")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from rejoinder.report.html import write_damaged, write_to
-from tests.pages.browsing import AXE_RULES, COLOURS, DESK, SCREENS, Screen, Tab, Tabs
+from tests.pages.browsing import DESK, SCREENS, Screen, Tab, Tabs
 from tests.pages.kit import Desk, address
 
 SUITE = "service-desk"
@@ -59,29 +57,13 @@ def titles(desk: Desk) -> dict[str, str]:
     return {address(result): result.title for result in desk.a.results}
 
 
-@pytest.fixture(scope="session")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where pictures are written: SCREENS_FOLDER, or a folder that goes with the tests."""
-    named = os.environ.get("SCREENS_FOLDER")
-    folder = Path(named).absolute() if named else tmp_path_factory.mktemp("screens")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def faults(tab: Tab, name: str, screen: Screen = DESK) -> Iterator[str]:
-    """What is wrong with the page that is shown. In the dark only its colours are others."""
-    if (wide := tab.overflow()) > 0:
-        yield f"{name}: {wide} pixels wider than the window"
-    yield from (f"{name}: {barrier}" for barrier in tab.barriers(COLOURS if screen.theme == "dark" else AXE_RULES))
-
-
 def look(tab: Tab, places: list[Place], known: dict[str, str], folder: Path, screen: Screen) -> None:
     """Go to each place in turn, take its picture, and say all that is wrong at once."""
     found: list[str] = []
     for place in places:
         tab.go(place.at, place.title or known.get(place.at))
         tab.page.screenshot(path=folder / f"{place.name}-{screen}.png")
-        found += faults(tab, place.name, screen)
+        found += tab.faults(place.name, screen)
     assert not found, "\n".join(found)
 
 
@@ -112,7 +94,7 @@ def test_a_damaged_run(tabs: Tabs, tmp_path: Path, pictures: Path, screen: Scree
     tab.page.goto(path.as_uri())
     tab.page.screenshot(path=pictures / f"damaged-{screen}.png")
     assert "passed is 3, and 2 in the results" in tab.text()
-    assert "\n".join(faults(tab, "damaged")) == ""
+    assert list(tab.faults("damaged", screen)) == []
     tab.assert_quiet()
 
 
@@ -133,7 +115,7 @@ def test_themes_take_turns_and_are_remembered(tabs: Tabs, desk: Desk) -> None:
 def test_colours_of_the_system_and_reduced_motion_are_kept(tabs: Tabs, desk: Desk) -> None:
     tab = tabs(desk.report(), forced_colors="active")
     assert tab.page.locator("#overview").is_visible()
-    assert "\n".join(faults(tab, "forced colours")) == ""
+    assert list(tab.faults("forced colours")) == []
 
 
 def test_twice_the_size_of_letters_needs_no_scrolling_to_the_side(tabs: Tabs, desk: Desk) -> None:

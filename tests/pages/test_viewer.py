@@ -14,7 +14,7 @@ from rejoinder.server.app import make_app
 from rejoinder.server.serving import Server, listen
 from rejoinder.server.settings import Settings
 from tests.kit import Process, Project, case, run, run_folders, scripted, wait_until
-from tests.pages.browsing import Chromium, Screen, Tab, Tabs
+from tests.pages.browsing import SCREENS, Chromium, Screen, Tab, Tabs
 from tests.pages.kit import Desk
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u202e"
@@ -71,22 +71,24 @@ def assert_kept_to_itself(tab: Tab, base: str, logged: list[str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("screen", [Screen(1280, "light"), Screen(390, "dark")], ids=str)
-def test_every_page_is_quiet_fits_and_has_no_barriers(desk: Desk, serve: Serve, tabs: Tabs, screen: Screen):
-    base = serve(desk.folder)
+@pytest.mark.parametrize("screen", SCREENS, ids=str)
+def test_every_page_is_quiet_fits_and_has_no_barriers(
+    desk: Desk, serve: Serve, tabs: Tabs, pictures: Path, screen: Screen
+):
+    base, found = serve(desk.folder), list[str]()
     for name, path in pages_of(desk).items():
         tab = tabs(f"{base}{path}", screen=screen)
         missing = ["error: Failed to load resource: the server responded with a status of 404 (Not Found)"]
         assert_kept_to_itself(tab, base, missing if name == "missing" else [])
-        assert tab.overflow() <= 0, name
-        if screen.width > 860 or name in ("runs", "label"):  # looking through a long page takes a second
-            assert tab.barriers() == [], name
+        tab.page.screenshot(path=pictures / f"viewer-{name}-{screen}.png")
+        found += tab.faults(name, screen)
         tab.page.context.close()
+    assert not found, "\n".join(found)
 
 
 def test_three_clicks_lead_from_the_start_to_why_a_conversation_failed(desk: Desk, serve: Serve, tabs: Tabs):
     tab = tabs(serve(desk.folder))
-    tab.page.click("table.runs tbody th a >> nth=0")
+    tab.page.click("table tbody th a >> nth=0")
     tab.wait_ready()
     tab.page.click(".legend a:has-text('Failed')")
     tab.page.click(".row >> nth=0")
@@ -117,6 +119,20 @@ def test_back_and_a_fresh_session_show_what_the_address_says(desk: Desk, serve: 
     tab.page.go_back()
     tab.page.wait_for_selector("#detail", state="hidden")
     assert tab.page.url.endswith("?show=recovered&target=atlas-mini")
+
+
+def test_a_conversation_leads_to_its_run_and_a_filter_to_its_list(desk: Desk, serve: Serve, tabs: Tabs):
+    base, run_id = serve(desk.folder), desk.b.run.id
+    tab = tabs(f"{base}{pages_of(desk)['conversation']}")
+    tab.page.wait_for_selector("#detail h1")
+    tab.page.click(".crumb")
+    tab.page.wait_for_selector("#overview .hero")
+    assert urlsplit(tab.page.url).path.rstrip("/") == f"/runs/{run_id}"
+    tab = tabs(f"{base}/runs/{run_id}?show=failed")
+    top = tab.page.locator("#list").bounding_box()
+    assert top is not None
+    assert 0 <= top["y"] < 100, "the list is what the address asks for"
+    assert tabs(f"{base}/runs/{run_id}").page.evaluate("scrollY") == 0
 
 
 def test_labels_are_given_by_keys_and_the_verdict_is_told_afterwards(desk: Desk, serve: Serve, tabs: Tabs):

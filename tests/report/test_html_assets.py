@@ -20,6 +20,8 @@ from tests.report.html_files import HtmlFile
 
 LARGEST_SCRIPT, LARGEST_STYLE, LARGEST_SHELL = 40_000, 25_000, 70_000
 """Bytes."""
+LARGEST_VIEWER = 48_000
+"""The script of the viewer: it watches, forks and labels, beyond what the report does."""
 FOLDER = Path(assets.__file__).parent
 
 
@@ -27,6 +29,11 @@ def test_a_report_stays_small() -> None:
     assert len(assets.script().encode()) <= LARGEST_SCRIPT
     assert len(assets.style().encode()) <= LARGEST_STYLE
     assert len("".join(write(made_run([]))).encode()) <= LARGEST_SHELL
+
+
+def test_the_viewer_stays_small() -> None:
+    assert len(statics.script().content) <= LARGEST_VIEWER
+    assert len(statics.style().content) <= LARGEST_STYLE
 
 
 def test_every_file_of_the_application_is_joined() -> None:

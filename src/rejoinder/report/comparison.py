@@ -49,7 +49,6 @@ from rejoinder.report.tables import Column, write_table
 from rejoinder.report.words import Commands, count, shortened
 from rejoinder.stats.words import (
     comparison_words,
-    more_words,
     net_difference_words,
     noise_words,
     number_words,
@@ -57,6 +56,7 @@ from rejoinder.stats.words import (
     percent,
     point_range,
     points,
+    power_words,
     repeats_words,
 )
 
@@ -376,17 +376,8 @@ def _seen(found: RunComparison) -> Iterator[Line]:
         same = eventual == first_try  # where no follow-up was sent
         labels = ((f"in the end{name}", eventual), *(() if same else ((f"first try{name}", first_try),)))
         for label, one in labels:
-            if one.smallest_effect is None or one.verdict in ("better", "worse"):
-                continue
-            least = points(min(1.0, one.smallest_effect)).removeprefix("+")
-            yield line((f"  {label}: {least} or more would have been seen{_not_excluded(one)}", "quiet"))
-
-
-def _not_excluded(one: Comparison) -> str:
-    if one.verdict != "cannot-tell" or one.equivalence is None:
-        return ""
-    text = f"; {100 * one.margin:g} points are not excluded ({point_range(one.equivalence)} at 90%)"
-    return text if one.more_cases is None else f"{text}; about {more_words(one.more_cases)} would tell"
+            if words := power_words(one):
+                yield line((f"  {label}: {words}", "quiet"))
 
 
 def _errors(found: RunComparison) -> Iterator[Line]:

@@ -23,10 +23,10 @@ from rejoinder.model import Result, Summary
 from rejoinder.model.comparisons import RunComparison
 from rejoinder.model.results import CaseName
 from rejoinder.model.runs import JudgeSummary
+from rejoinder.report.page.comparison import comparison_overview
 from rejoinder.report.page.grid import Grid
 from rejoinder.report.page.markup import Markup
 from rejoinder.report.page.overview import (
-    comparison_overview,
     damaged_overview,
     judge_words,
     outcome_counts,

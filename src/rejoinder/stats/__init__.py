@@ -50,7 +50,7 @@ _NAMES = {
     "stats.sequential": "bounds_of count_pairs look spent_by",
     "stats.words": (
         "NET_WORDS comparison_words corrected_words delta_words look_words net_difference_words net_words noise_words"
-        " more_words number_words p_words percent point_range points rate_words repeats_words sample_words"
+        " more_words number_words p_words percent point_range points power_words rate_words repeats_words sample_words"
         " selection_words transitions_words"
     ),
 }

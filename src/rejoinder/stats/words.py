@@ -144,6 +144,18 @@ def more_words(cases: int) -> str:
     return f"{number:,} more {'case' if number == 1 else 'cases'} like these"
 
 
+def power_words(found: Comparison) -> str:
+    """What could have been seen, where nothing was: `7 points or more would have been seen; 2 points are not excluded
+    (-28 to +16 at 90%); about 90 more cases like these would tell`. Empty where a difference was seen."""
+    if found.smallest_effect is None or found.verdict in ("better", "worse"):
+        return ""
+    parts = [f"{points(min(1.0, found.smallest_effect)).removeprefix('+')} or more would have been seen"]
+    if found.verdict == "cannot-tell" and found.equivalence is not None:
+        parts.append(f"{100 * found.margin:g} points are not excluded ({point_range(found.equivalence)} at 90%)")
+        parts += [] if found.more_cases is None else [f"about {more_words(found.more_cases)} would tell"]
+    return "; ".join(parts)
+
+
 def repeats_words(case: CaseRepeats) -> str:
     """`3 of 5 passed (23 to 88%)`; `5 of 5 passed; up to 45% could still fail`. Never "stable"."""
     text = f"{case.passed} of {case.trials} passed"

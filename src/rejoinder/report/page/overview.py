@@ -1,12 +1,11 @@
-"""The top of a page: what a run came to, or how two runs differ, as HTML. Figures are those of the summary and of the
-comparison; nothing is computed here.
+"""The top of a page: what a run came to, as HTML. Figures are those of the summary; nothing is computed here. That of
+two runs is in `comparison.py`.
 
 An overview is `<section id="overview" class="overview">`. The script hides it while a conversation is open, and follows
 its links to addresses of the application. Inside of a run's stand, in this order: `.hero` (`.hero-num` with the one
 large number and `.say`, `.hero-bar` with the `svg.bar` of outcomes and its `.legend` of links, `.facts`), `.notes`,
-`.charts` (a `.panel` each, a `.net` below the recovery), `.gridpanel`, `.judges`. A comparison has `.hero.versus` with
-`.hero-num` (`h1` and `.say`) and `.runs`, `.notes`, and `table.figures` (`td.num`, `td.word.worse`) in a panel; a
-damaged run `.damaged` with `ul.wrong`.
+`.charts` (a `.panel` each, a `.net` below the recovery), `.gridpanel`, `.judges`. A damaged run has `.damaged` with
+`ul.wrong`.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from rejoinder.model import Receipt, Summary
-from rejoinder.model.comparisons import ComparedRun, RunComparison
-from rejoinder.model.figures import Comparison, Delta, NetRecoveryDifference, Rate
+from rejoinder.model.figures import Rate
 from rejoinder.model.runs import JudgeSummary, TargetSummary
 from rejoinder.report.found import groups_of
 from rejoinder.report.page.charts import groups_chart, recovery_chart
@@ -61,7 +59,7 @@ def run_overview(run: Run, grid: Grid, prefix: str = "#", notes: Iterable[str] =
         "section",
         {"id": "overview", "class": "overview", "aria-labelledby": "h-run"},
         element("div", {"class": "hero"}, _number(run), _bar(run.summary, prefix), _facts(run)),
-        _notes([*notes, *notes_of(run)]),
+        note_list([*notes, *notes_of(run)]),
         _charts(run.summary),
         _grid(grid, prefix) if grid.tells_more else None,
         _judges(run.summary.judges),
@@ -229,8 +227,8 @@ def _facts(run: Run) -> Markup:
         ("Cases", str(receipt.chosen or figure(summary.cases or summary.by_case.passed + summary.by_case.failed))),
         ("Tokens", about + figure(summary.total_tokens)),
         ("Cost", _cost(summary, about)),
-        ("Targets" if len(targets) > 1 else "Target", _names(targets)),
-        ("Variants", _names(list(summary.by_variant))),
+        ("Targets" if len(targets) > 1 else "Target", names_of(targets)),
+        ("Variants", names_of(list(summary.by_variant))),
     ]
     rows = [element("div", None, element("dt", None, name), element("dd", None, fact)) for name, fact in facts if fact]
     return element("dl", {"class": "facts"}, rows)
@@ -248,7 +246,7 @@ def when(time: str | None) -> str:
     return f"{time[:10]} {time[11:16]} UTC" if time else ""
 
 
-def _names(names: Sequence[str]) -> str:
+def names_of(names: Sequence[str]) -> str:
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return ", ".join(shortened(name, 80) for name in names[:MOST_NAMED]) + more
 
@@ -260,7 +258,7 @@ def notes_of(run: Run) -> Iterator[str]:
         yield f"{disabled.target} was given up: {disabled.message}"
     uncalibrated = [judge for judge in summary.judges if judge.passport is None and judge.judged]
     if uncalibrated:
-        names = _names(list(dict.fromkeys(judge.model or judge.target for judge in uncalibrated)))
+        names = names_of(list(dict.fromkeys(judge.model or judge.target for judge in uncalibrated)))
         yield f"uncalibrated: {names} was never tested against people's labels (`rejoinder judge test`)"
     if receipt.judges_itself:
         yield JUDGED_ITSELF
@@ -281,7 +279,7 @@ def notes_of(run: Run) -> Iterator[str]:
     yield from stale_words(receipt.stale or ())
 
 
-def _notes(notes: Sequence[str]) -> Markup | None:
+def note_list(notes: Sequence[str]) -> Markup | None:
     shown = [element("li", {"dir": "auto"}, f"{note[:1].upper()}{note[1:]}") for note in notes]
     return element("ul", {"class": "notes"}, shown) if shown else None
 
@@ -393,157 +391,6 @@ def _judge(judge: JudgeSummary) -> Markup:
         element("span", None, f"{figure(judge.passed)} of {figure(judge.judged)} passed{errors}"),
         element("span", {"class": "uncal" if judge.passport is None else None}, judge_words(judge)),
     )
-
-
-# Two runs
-
-
-def comparison_overview(found: RunComparison, notes: Iterable[str] = ()) -> Markup:
-    """How B differs from A: the verdict in words, rates with their differences, cost, time and tokens."""
-    from rejoinder.report.comparison import headline
-    from rejoinder.report.styled import Form
-
-    word, told = headline(found, Form(width=None, symbols=True))
-    return element(
-        "section",
-        {"id": "overview", "class": "overview", "aria-labelledby": "h-run"},
-        element(
-            "div",
-            {"class": "hero versus"},
-            element(
-                "div",
-                {"class": "hero-num"},
-                element("h1", {"id": "h-run"}, word),
-                element("p", {"class": "say"}, told.lstrip(".: ")),
-            ),
-            element("dl", {"class": "runs"}, [_compared(name, run) for name, run in (("A", found.a), ("B", found.b))]),
-        ),
-        _notes([*notes, *_compared_notes(found)]),
-        _figures(found),
-    )
-
-
-def _compared(letter: str, run: ComparedRun) -> Markup:
-    parts = [", ".join(run.suites), f"on {_names(run.targets) or 'no target'}"]
-    parts += [f"({_names(run.variants)})"] if run.variants else []
-    told = [" ".join(parts), count(run.conversations, "conversation"), when(run.started_at)]
-    told += [f"{run.skipped:,} skipped and left out"] if run.skipped else []
-    told += [f"{run.unfinished:,} unfinished"] if run.unfinished else []
-    told += [run.status] if run.status != "completed" else []
-    return element(
-        "div",
-        None,
-        element("dt", None, letter),
-        element("dd", None, element("b", {"class": "mono"}, run.run), " ", ", ".join(filter(None, told))),
-    )
-
-
-def _compared_notes(found: RunComparison) -> Iterator[str]:
-    if found.changed:
-        yield f"differs: {', '.join(found.changed)}"
-    if found.chosen is not None:
-        chosen, other = ("A", "B") if found.chosen == "a" else ("B", "A")
-        yield f"{chosen} has only cases that failed in {other}: some pass by chance. Run all cases to compare."
-    if found.edited:
-        yield f"{count(found.edited, 'matched case')} with another question or other checks"
-    for words, names in (("only in A", found.only_in_a), ("only in B", found.only_in_b)):
-        if names:
-            yield f"{words}: {count(len(names), 'case')}"
-    if found.renamed:
-        yield f"renamed and compared: {count(len(found.renamed), 'case')}"
-    if found.left_out:
-        yield f"not begun in one of them: {count(len(found.left_out), 'case')}"
-
-
-_VERDICTS = {
-    "better": "better",
-    "worse": "worse",
-    "no-difference": "no difference",
-    "cannot-tell": "cannot tell",
-    "too-few": "too few to tell",
-}
-_HEADS = ("", "A", "B", "Difference", "95 %", "p", "")
-
-
-def _figures(found: RunComparison) -> Markup:
-    rows: list[Markup] = []
-    for name, eventual, first_try, net in _rates(found):
-        rows += [_rate_row(f"First try{name}", first_try), _rate_row(f"In the end{name}", eventual)]
-        rows += [_net_row(f"Net recovery{name}", net)] if net is not None and net.difference is not None else []
-    rows += _delta_row("Cost of a case", found.cost, "$")
-    rows += _delta_row("Time of a reply", found.latency_s, "s")
-    rows += _delta_row("Tokens of a case", found.tokens)
-    return element(
-        "section",
-        {"class": "panel", "aria-label": "Figures"},
-        element(
-            "table",
-            {"class": "figures"},
-            element("thead", None, element("tr", None, [_column(name) for name in _HEADS])),
-            element("tbody", None, rows),
-        ),
-    )
-
-
-def _column(name: str) -> Markup:
-    return element("th", {"scope": "col"}, name) if name else element("td", None)
-
-
-def _rates(found: RunComparison) -> list[tuple[str, Comparison, Comparison, NetRecoveryDifference | None]]:
-    """Of each target where there are several: they have no common rate."""
-    if not found.by_target:
-        return [("", found.eventual, found.first_try, found.net_recovery)]
-    return [(f", {one.name}", one.comparison, one.first_try, one.net_recovery) for one in found.by_target]
-
-
-def _row(label: str, cells: Sequence[str], verdict: str = "") -> Markup:
-    *figures, word = cells
-    return element(
-        "tr",
-        None,
-        element("th", {"scope": "row", "dir": "auto"}, label),
-        [element("td", {"class": "num"}, figure) for figure in figures],
-        element("td", {"class": f"word {verdict}".rstrip()}, word),
-    )
-
-
-def _rate_row(label: str, found: Comparison) -> Markup:
-    from rejoinder.stats import p_words, percent, point_range, points
-
-    if found.difference is None or found.interval is None or found.p_value is None or found.means is None:
-        return _row(label, ["no rate", "no rate", "", "", "", _VERDICTS["cannot-tell"]])
-    sides = [
-        f"{percent(mean, rate.cases, rate.interval)} ({rate.passed:,} of {rate.of:,})"
-        for mean, rate in zip(found.means, (found.a, found.b), strict=True)
-    ]
-    more = [points(found.difference), point_range(found.interval), p_words(found.p_value).removeprefix("p ")]
-    return _row(label, [*sides, *more, _VERDICTS[found.verdict]], found.verdict)
-
-
-def _net_row(label: str, net: NetRecoveryDifference) -> Markup:
-    from rejoinder.stats import point_range, points
-
-    sides = ["" if one.net is None else points(one.net) for one in (net.a, net.b)]
-    difference = "" if net.difference is None else points(net.difference)
-    bounds = "" if net.interval is None else point_range(net.interval)
-    return _row(label, [*sides, difference, bounds, "", _VERDICTS[net.verdict]], net.verdict)
-
-
-def _delta_row(label: str, found: Delta, unit: str = "") -> list[Markup]:
-    """Nothing where it is not known of both."""
-    if found.a is None or found.b is None or not (found.a or found.b):
-        return []
-    from rejoinder.stats.words import number_words
-
-    def shown(value: float) -> str:
-        return money(value) if unit == "$" else number_words(value, unit)
-
-    is_same = found.verdict == "same"
-    change = "" if found.change is None or is_same else f"{100 * found.change:+.0f} %"
-    ends = None if is_same else found.change_interval
-    bounds = "" if ends is None else f"{100 * ends[0]:+.0f} to {100 * ends[1]:+.0f}"
-    word = {"same": "the same in every case", "cannot-tell": "cannot tell"}.get(found.verdict, found.verdict)
-    return [_row(label, [shown(found.a), shown(found.b), change, bounds, "", word])]
 
 
 # Damaged runs

@@ -42,6 +42,8 @@ class Page(Struct, frozen=True, kw_only=True):
     foot: Markup = NOTHING
     home: str = "#/"
     """Where the name at the top leads."""
+    at: str = "#/"
+    """Where what it is about leads: the page above a conversation. Empty for nowhere."""
 
 
 class Assets(Struct, frozen=True, kw_only=True):
@@ -110,8 +112,8 @@ def _top(page: Page) -> Markup:
             "a", {"class": "brand", "href": page.home, "aria-label": "rejoinder: overview"}, _logo(), _span("rejoinder")
         ),
         element(
-            "span",
-            {"class": "crumb"},
+            "a" if page.at else "span",
+            {"class": "crumb", "href": page.at or None},
             element("span", {"class": "suite", "dir": "auto"}, page.crumb),
             element("span", {"class": "runid mono"}, page.run),
         ),

@@ -133,7 +133,7 @@ def _table(found: list[Past]) -> Markup:
         {"class": "tablewrap", "tabindex": 0, "role": "region", "aria-label": "The case in each run"},
         element(
             "table",
-            {"class": "runs matrix"},
+            {"class": "table matrix"},
             element(
                 "thead",
                 None,

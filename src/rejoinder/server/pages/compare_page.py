@@ -18,8 +18,9 @@ from rejoinder.engine.run_report import RunReport
 from rejoinder.engine.verify import sound_run
 from rejoinder.errors import RejoinderError
 from rejoinder.model.comparisons import RunComparison
+from rejoinder.report.page.comparison import comparison_overview
 from rejoinder.report.page.markup import Markup, element
-from rejoinder.report.page.overview import comparison_overview, judge_words, title_of
+from rejoinder.report.page.overview import judge_words, title_of
 from rejoinder.report.page.pairs import Matching, Sides
 from rejoinder.report.page.records import Conversation, conversation_of
 from rejoinder.report.page.rows import Head, RunNames, frame_of, row_of
@@ -159,7 +160,8 @@ def _show(pairings: Pairings, request: Request) -> Response:
     worse = found.index.find(Query(show="worse"), 0, MOST_PLAIN)
     plain = plain_table("Passed in A and not in B", worse.rows, worse.total, prefix=f"/runs/{b.id}")
     overview = comparison_overview(found.found)
-    return page(head.title, _with_links(overview, a.id, b.id), data, run=f"{a.id} and {b.id}", plain=plain)
+    shown, at = _with_links(overview, a.id, b.id), f"/compare/{a.id}/{b.id}"
+    return page(head.title, shown, data, run=f"{a.id} and {b.id}", at=at, plain=plain)
 
 
 def _with_links(overview: Markup, a: str, b: str) -> Markup:

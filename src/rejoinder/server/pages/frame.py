@@ -15,9 +15,17 @@ from rejoinder.server.pages import statics
 
 
 def page(
-    title: str, overview: Markup, data: dict[str, Any], *, run: str = "", plain: Markup = NOTHING, status: int = 200
+    title: str,
+    overview: Markup,
+    data: dict[str, Any],
+    *,
+    run: str = "",
+    at: str = "",
+    plain: Markup = NOTHING,
+    status: int = 200,
 ) -> HTMLResponse:
-    """`data`: what the script begins with; `page` in it says which page this is. `run`: its id, or those of two."""
+    """`data`: what the script begins with; `page` in it says which page this is. `run`: its id, or those of two. `at`:
+    where the title leads."""
     shown = Page(
         title=f"{title} · rejoinder" if title else "rejoinder",
         crumb=title,
@@ -26,6 +34,7 @@ def page(
         plain=plain,
         foot=text(f"rejoinder {__version__}"),
         home="/",
+        at=at,
     )
     return HTMLResponse("".join(document(shown, _assets(), [_block(data)])), status)
 

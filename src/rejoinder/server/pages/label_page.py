@@ -61,7 +61,7 @@ def _show(desk: Desk, request: Request) -> Response:
         "done": done,
         "first": None if first is None else first.reply,
     }
-    return page(f"Label: {look.title}", main, data, run=look.id)
+    return page(f"Label: {look.title}", main, data, run=look.id, at=f"/runs/{look.id}")
 
 
 def _without_script(number: int, done: int) -> Markup:

@@ -78,7 +78,7 @@ def _show(desk: Desk, request: Request) -> Response:
         "live": _live(look, index),
     }
     plain = _plain(look, index) if conversation is None else _told(conversation)
-    return page(look.title, _overview(desk, look, index), data, run=look.id, plain=plain)
+    return page(look.title, _overview(desk, look, index), data, run=look.id, at=f"/runs/{look.id}", plain=plain)
 
 
 def _waiting(desk: Desk, run: str) -> Response | None:

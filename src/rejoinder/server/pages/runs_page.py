@@ -231,7 +231,7 @@ def _table(desk: Desk, shown: Sequence[Listed]) -> Markup:
         {"class": "tablewrap", "tabindex": 0, "role": "region", "aria-label": "Runs"},
         element(
             "table",
-            {"class": "runs"},
+            {"class": "table"},
             element("thead", None, element("tr", None, heads)),
             element("tbody", None, [_row(one, blessed.get(one.row.id, ())) for one in shown]),
         ),

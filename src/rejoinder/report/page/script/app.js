@@ -58,6 +58,9 @@ async function showPlace(scroll) {
   toTurn();
 }
 
+/** Scrolls to the list, below the head of the page. */
+const toList = () => scrollBy(0, areaOf(listPane).top - 48);
+
 /** @param {number} [scroll] */
 function backToList(scroll) {
   scrollTo(0, scroll ?? Math.max(0, areaOf(rowsBox).top + scrollY + listNow.at * ROW - innerHeight / 2));
@@ -104,7 +107,7 @@ function clicked(event) {
   if (place.page === 'run' && filter) {
     go({ ...place, query: placeNow.query });
     choose(filter).then(() => {
-      listPane.scrollIntoView();
+      toList();
       focusOn(rowsBox);
     });
   } else go(place);
@@ -137,6 +140,9 @@ async function startApp(from, where) {
   listen(window, 'beforeprint', unfold);
   await refresh();
   await showPlace();
+  const { scroll } = history.state ?? {};
+  if (scroll) scrollTo(0, scroll);
+  else if (placeNow.page === 'run' && placeNow.query) toList();
   performance.mark('ready');
   document.documentElement.dataset.ready = '1';
 }

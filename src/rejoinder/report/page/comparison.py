@@ -1,0 +1,174 @@
+"""The top of a page of two runs: the verdict in words, what differs, and a table of figures, as HTML. Figures are those
+of the comparison; nothing is computed here.
+
+It is an overview as `overview.py` has it, with `.hero.versus` (`.hero-num` with `h1` and `.say`, and a list of both
+runs), `.notes`, and `table.figures` (`td.num`, `td.word.worse`) in a panel, above what could have been seen (`.note`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rejoinder.model.comparisons import ComparedRun, RunComparison
+from rejoinder.model.figures import Comparison, Delta, NetRecoveryDifference
+from rejoinder.report.page.markup import Markup, element
+from rejoinder.report.page.overview import names_of, note_list, when
+from rejoinder.report.words import count, money
+
+
+def comparison_overview(found: RunComparison, notes: Iterable[str] = ()) -> Markup:
+    """How B differs from A: the verdict in words, rates with their differences, cost, time and tokens."""
+    from rejoinder.report.comparison import headline
+    from rejoinder.report.styled import Form
+
+    word, told = headline(found, Form(width=None, symbols=True))
+    return element(
+        "section",
+        {"id": "overview", "class": "overview", "aria-labelledby": "h-run"},
+        element(
+            "div",
+            {"class": "hero versus"},
+            element(
+                "div",
+                {"class": "hero-num"},
+                element("h1", {"id": "h-run"}, word),
+                element("p", {"class": "say"}, told.lstrip(".: ")),
+            ),
+            element("dl", None, [_compared(name, run) for name, run in (("A", found.a), ("B", found.b))]),
+        ),
+        note_list([*notes, *_compared_notes(found)]),
+        _figures(found),
+    )
+
+
+def _compared(letter: str, run: ComparedRun) -> Markup:
+    parts = [", ".join(run.suites), f"on {names_of(run.targets) or 'no target'}"]
+    parts += [f"({names_of(run.variants)})"] if run.variants else []
+    told = [" ".join(parts), count(run.conversations, "conversation"), when(run.started_at)]
+    told += [f"{run.skipped:,} skipped and left out"] if run.skipped else []
+    told += [f"{run.unfinished:,} unfinished"] if run.unfinished else []
+    told += [run.status] if run.status != "completed" else []
+    return element(
+        "div",
+        None,
+        element("dt", None, letter),
+        element("dd", None, element("b", {"class": "mono"}, run.run), " ", ", ".join(filter(None, told))),
+    )
+
+
+def _compared_notes(found: RunComparison) -> Iterator[str]:
+    if found.changed:
+        yield f"differs: {', '.join(found.changed)}"
+    if found.chosen is not None:
+        chosen, other = ("A", "B") if found.chosen == "a" else ("B", "A")
+        yield f"{chosen} has only cases that failed in {other}: some pass by chance. Run all cases to compare."
+    if found.edited:
+        yield f"{count(found.edited, 'matched case')} with another question or other checks"
+    for words, names in (("only in A", found.only_in_a), ("only in B", found.only_in_b)):
+        if names:
+            yield f"{words}: {count(len(names), 'case')}"
+    if found.renamed:
+        yield f"renamed and compared: {count(len(found.renamed), 'case')}"
+    if found.left_out:
+        yield f"not begun in one of them: {count(len(found.left_out), 'case')}"
+
+
+_VERDICTS = {
+    "better": "better",
+    "worse": "worse",
+    "no-difference": "no difference",
+    "cannot-tell": "cannot tell",
+    "too-few": "too few to tell",
+}
+_HEADS = ("", "A", "B", "Difference", "95 %", "p", "")
+
+
+def _figures(found: RunComparison) -> Markup:
+    rows: list[Markup] = []
+    for name, eventual, first_try, net in _rates(found):
+        rows += [_rate_row(f"First try{name}", first_try), _rate_row(f"In the end{name}", eventual)]
+        rows += [_net_row(f"Net recovery{name}", net)] if net is not None and net.difference is not None else []
+    rows += _delta_row("Cost of a case", found.cost, "$")
+    rows += _delta_row("Time of a reply", found.latency_s, "s")
+    rows += _delta_row("Tokens of a case", found.tokens)
+    return element(
+        "section",
+        {"class": "panel", "aria-label": "Figures"},
+        element(
+            "table",
+            {"class": "figures"},
+            element("thead", None, element("tr", None, [_column(name) for name in _HEADS])),
+            element("tbody", None, rows),
+        ),
+        [element("p", {"class": "note", "dir": "auto"}, words) for words in _power(found)],
+    )
+
+
+def _power(found: RunComparison) -> Iterator[str]:
+    """What could have been seen, where nothing was."""
+    from rejoinder.stats import power_words
+
+    for name, eventual, first_try, _ in _rates(found):
+        rates = {"In the end": eventual} if eventual == first_try else {"First try": first_try, "In the end": eventual}
+        yield from (f"{label}{name}: {words}." for label, rate in rates.items() if (words := power_words(rate)))
+
+
+def _column(name: str) -> Markup:
+    return element("th", {"scope": "col"}, name) if name else element("td", None)
+
+
+def _rates(found: RunComparison) -> list[tuple[str, Comparison, Comparison, NetRecoveryDifference | None]]:
+    """Of each target where there are several: they have no common rate."""
+    if not found.by_target:
+        return [("", found.eventual, found.first_try, found.net_recovery)]
+    return [(f", {one.name}", one.comparison, one.first_try, one.net_recovery) for one in found.by_target]
+
+
+def _row(label: str, cells: Sequence[str], verdict: str = "") -> Markup:
+    *figures, word = cells
+    return element(
+        "tr",
+        None,
+        element("th", {"scope": "row", "dir": "auto"}, label),
+        [element("td", {"class": "num"}, figure) for figure in figures],
+        element("td", {"class": f"word {verdict}".rstrip()}, word),
+    )
+
+
+def _rate_row(label: str, found: Comparison) -> Markup:
+    from rejoinder.stats import p_words, percent, point_range, points
+
+    if found.difference is None or found.interval is None or found.p_value is None or found.means is None:
+        return _row(label, ["no rate", "no rate", "", "", "", _VERDICTS["cannot-tell"]])
+    sides = [
+        f"{percent(mean, rate.cases, rate.interval)} ({rate.passed:,} of {rate.of:,})"
+        for mean, rate in zip(found.means, (found.a, found.b), strict=True)
+    ]
+    more = [points(found.difference), point_range(found.interval), p_words(found.p_value).removeprefix("p ")]
+    return _row(label, [*sides, *more, _VERDICTS[found.verdict]], found.verdict)
+
+
+def _net_row(label: str, net: NetRecoveryDifference) -> Markup:
+    from rejoinder.stats import point_range, points
+
+    sides = ["" if one.net is None else points(one.net) for one in (net.a, net.b)]
+    difference = "" if net.difference is None else points(net.difference)
+    bounds = "" if net.interval is None else point_range(net.interval)
+    return _row(label, [*sides, difference, bounds, "", _VERDICTS[net.verdict]], net.verdict)
+
+
+def _delta_row(label: str, found: Delta, unit: str = "") -> list[Markup]:
+    """Nothing where it is not known of both."""
+    if found.a is None or found.b is None or not (found.a or found.b):
+        return []
+    from rejoinder.stats.words import number_words
+
+    def shown(value: float) -> str:
+        return money(value) if unit == "$" else number_words(value, unit)
+
+    is_same = found.verdict == "same"
+    change = "" if found.change is None or is_same else f"{100 * found.change:+.0f} %"
+    ends = None if is_same else found.change_interval
+    bounds = "" if ends is None else f"{100 * ends[0]:+.0f} to {100 * ends[1]:+.0f}"
+    word = {"same": "the same in every case", "cannot-tell": "cannot tell"}.get(found.verdict, found.verdict)
+    return [_row(label, [shown(found.a), shown(found.b), change, bounds, "", word])]
