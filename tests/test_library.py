@@ -352,3 +352,17 @@ def test_spans_are_left_out_where_a_secret_was_hidden(project: Project, monkeypa
         project.write("evals.yaml", {"targets": [target], "target": "it", "evals": evals})
         results = rejoinder.run("evals.yaml", pace=Pace(workers=1)).results
     assert [result.turns[0].checks[0].spans for result in results] == [(), ((5, 8),)]
+
+
+def test_a_fork_takes_up_the_conversation_that_its_options_name(project: Project) -> None:
+    suite = rejoinder.load(project.write("evals.yaml", two_targets()))
+    first = rejoinder.run(suite, selection=Selection(targets=("slow", "quick")), repeat=2)
+    options = rejoinder.RunOptions().changed(targets=("quick",), fork=rejoinder.Fork(of="slow", trial=2))
+    [result] = rejoinder.fork(first, "a", 2, prompt="Really?", options=options).results
+    assert (result.target, [turn.response for turn in result.turns]) == ("quick", ["slow one", "quick two"])
+
+
+def two_targets() -> dict[str, Any]:
+    checks = [{"contains": "three"}, {"prompt": "Sure?", "checks": [{"contains": "three"}]}]
+    targets = [scripted(name, f"{name} one", f"{name} two") for name in ("slow", "quick")]
+    return {"target": "slow", "targets": targets, "evals": [{"id": "a", "prompt": "One?", "checks": checks}]}

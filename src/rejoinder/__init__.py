@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rejoinder.client import Server as Server
     from rejoinder.client import ServerError as ServerError
     from rejoinder.client import ServerUnreachable as ServerUnreachable
+    from rejoinder.engine.effects import Fork as Fork
     from rejoinder.engine.options import Answers as Answers
     from rejoinder.engine.options import Limits as Limits
     from rejoinder.engine.options import Pace as Pace
@@ -58,6 +59,7 @@ _NAMES = {
     ),
     "rejoinder.checks.plugins": "check",
     "rejoinder.client": "RequestRefused RunChoices RunState Server ServerError ServerUnreachable",
+    "rejoinder.engine.effects": "Fork",
     "rejoinder.engine.options": "Answers Limits Pace Rounds RunOptions Selection Trust",
     "rejoinder.engine.run_report": "RunReport",
     "rejoinder.errors": "RejoinderError SuiteError UsageError",

@@ -114,23 +114,22 @@ def grade(
     return _outside_loop(lambda: engine.grade_run(recorded, suites, options, observer))[1]
 
 
-def fork(  # noqa: PLR0913 - keywords of a public function, each a choice of its own
+def fork(
     run: Run,
     case: str,
     turn: int = 1,
     *,
     prompt: str | None = None,
     system: str | None = None,
-    of: str = "",
-    trial: int = 1,
     options: RunOptions = RunOptions(),
     trust_folder: bool = False,
     observer: Observer | None = None,
 ) -> RunReport:
     """Go on with one conversation of a run from a turn on, with other words or other instructions; the turns before it
-    are taken over. `of`: the target whose conversation it is, where the run asked several."""
+    are taken over. Where the run asked several targets, or several times, `options.answers.fork` says whose
+    conversation it is: `Fork(of="demo", trial=3)`."""
     recorded = _open(run, trust_folder)
-    fork = Fork(turn=turn, prompt=prompt, system=system, of=of, trial=trial)
+    fork = structs.replace(options.answers.fork or Fork(), turn=turn, prompt=prompt, system=system)
     chosen = _checked(options.changed(cases=(case,), fork=fork))
     return _outside_loop(lambda: engine.fork_run(recorded, chosen, observer))[0]
 

@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -65,6 +65,10 @@ class Viewer:
 
         return asyncio.run(send())
 
+    def close(self) -> None:
+        """Fixtures live until the session's own are checked, which look for folders that are left."""
+        self._app.state.desk.close()
+
     def page(self, path: str, status: int = 200) -> str:
         answer = self.get(path)
         assert answer.status_code == status, answer.text
@@ -88,9 +92,11 @@ def address(run: str, name: str, target: str = "geo", of: str = "cities") -> str
 
 
 @pytest.fixture
-def viewer(project: Project) -> Viewer:
+def viewer(project: Project) -> Iterator[Viewer]:
     run(project, suite())
-    return Viewer(project.folder)
+    viewer = Viewer(project.folder)
+    yield viewer
+    viewer.close()
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ class Stop(Struct, frozen=True):
 class Fork(Struct, frozen=True, kw_only=True):
     """From this turn on the conversation differs: another prompt, or other instructions."""
 
-    turn: int
+    turn: int = 1
     prompt: str | None = None
     system: str | None = None
     run: str = ""

@@ -95,7 +95,7 @@ def fork_run(
 ) -> tuple[RunReport, str | None]:
     """A new run of one conversation of another, which differs from a turn on, as the options' `Fork` says; and the name
     of the target whose turns it takes over, where it is not one that is asked now."""
-    fork = options.answers.fork or Fork(turn=1)
+    fork = options.answers.fork or Fork()
     refuse_contradictions(options)
     if options.selection.system_prompt is not None:
         raise UsageError(

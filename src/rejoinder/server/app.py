@@ -22,7 +22,8 @@ from rejoinder.server.settings import Settings
 
 
 def make_app(settings: Settings) -> Starlette:
-    """`app.state.closing` is set when open streams are to end; `app.state.api` has the queue."""
+    """`app.state.closing` is set when open streams are to end; `app.state.api` has the queue, `app.state.desk` the
+    indexes, which are deleted when it is closed."""
     api, desk = Api(settings), Desk(settings)
 
     @contextlib.asynccontextmanager
@@ -45,6 +46,7 @@ def make_app(settings: Settings) -> Starlette:
         lifespan=lifespan,
     )
     app.state.api = api
+    app.state.desk = desk
     app.state.closing = api.closing
     return app
 
