@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rejoinder.model.comparisons import ComparedRun, RunComparison
 from rejoinder.model.figures import Comparison, Delta, NetRecoveryDifference
-from rejoinder.report.page.markup import Markup, element
+from rejoinder.report.page.markup import Markup, element, table
 from rejoinder.report.page.overview import names_of, note_list, when
 from rejoinder.report.words import count, money
 
@@ -94,12 +94,7 @@ def _figures(found: RunComparison) -> Markup:
     return element(
         "section",
         {"class": "panel", "aria-label": "Figures"},
-        element(
-            "table",
-            {"class": "figures"},
-            element("thead", None, element("tr", None, [_column(name) for name in _HEADS])),
-            element("tbody", None, rows),
-        ),
+        table("figures", _HEADS, rows),
         [element("p", {"class": "note", "dir": "auto"}, words) for words in _power(found)],
     )
 
@@ -111,10 +106,6 @@ def _power(found: RunComparison) -> Iterator[str]:
     for name, eventual, first_try, _ in _rates(found):
         rates = {"In the end": eventual} if eventual == first_try else {"First try": first_try, "In the end": eventual}
         yield from (f"{label}{name}: {words}." for label, rate in rates.items() if (words := power_words(rate)))
-
-
-def _column(name: str) -> Markup:
-    return element("th", {"scope": "col"}, name) if name else element("td", None)
 
 
 def _rates(found: RunComparison) -> list[tuple[str, Comparison, Comparison, NetRecoveryDifference | None]]:

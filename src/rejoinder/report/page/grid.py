@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from rejoinder.model import Summary
 from rejoinder.report.found import columns_of
-from rejoinder.report.page.markup import Markup, address, element
+from rejoinder.report.page.markup import Markup, address, element, table
 from rejoinder.report.page.rows import Row, RowOutcome
 from rejoinder.report.words import count
 
@@ -96,16 +96,8 @@ class Grid:
         numbered = enumerate(self._cases.items())
         worst = nsmallest(MOST_CASES, numbered, key=lambda one: (-_lost(one[1][1]), one[0]))
         columns = self.columns[:MOST_COLUMNS]
-        return element(
-            "table",
-            {"class": "matrix"},
-            element(
-                "thead",
-                None,
-                element("tr", None, _head("Case"), [_head(name) for name in columns]),
-            ),
-            element("tbody", None, [self._row(key, cells, columns, prefix) for _, (key, cells) in worst]),
-        )
+        rows = [self._row(key, cells, columns, prefix) for _, (key, cells) in worst]
+        return table("matrix", ("Case", *columns), rows)
 
     def _row(self, key: tuple[str, str], cells: dict[str, Cell], columns: Sequence[str], prefix: str) -> Markup:
         row = self._titles[key]
@@ -126,10 +118,6 @@ class Grid:
 
 def _lost(cells: dict[str, Cell]) -> int:
     return sum(cell.lost for cell in cells.values())
-
-
-def _head(name: str) -> Markup:
-    return element("th", {"scope": "col", "dir": "auto"}, name)
 
 
 def mark(outcome: RowOutcome, turns: int | None = None) -> Markup:

@@ -62,6 +62,13 @@ def element(tag: str, attributes: Mapping[str, Value] | None = None, /, *childre
     return Markup(f"{start}{joined(children)}</{tag}>")
 
 
+def table(kind: str | None, heads: Iterable[Child], rows: Child) -> Markup:
+    """A table with a head for each column; an empty one is a cell. `rows`: elements `tr`. `kind`: its classes."""
+    columns = [element("th", {"scope": "col", "dir": "auto"}, head) if head else element("td") for head in heads]
+    head, body = element("thead", None, element("tr", None, columns)), element("tbody", None, rows)
+    return element("table", {"class": kind}, head, body)
+
+
 def joined(children: Child) -> Markup:
     """Children one after the other."""
     return Markup("".join(_pieces(children)))

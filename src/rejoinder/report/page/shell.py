@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from rejoinder.report.page import assets
 from rejoinder.report.page.grid import row_address
-from rejoinder.report.page.markup import NOTHING, Child, Markup, element, text, verbatim
+from rejoinder.report.page.markup import NOTHING, Child, Markup, element, table, text, verbatim
 from rejoinder.report.page.rows import Row
 
 LEVEL = 6
@@ -159,21 +159,13 @@ def plain_table(title: str, rows: Sequence[Row], number: int, *, note: str = "",
         element("tr", None, [element("td", {"dir": "auto"}, cell) for cell in _cells(row, prefix)])
         for row in rows[:MOST_PLAIN]
     ]
-    heads = ("Case", "Target", "Outcome", "Why")
     more = number - min(len(rows), MOST_PLAIN)
     return element(
         "section",
         {"class": "panel plain"},
         element("h2", None, title if number else f"{title}: none"),
         element("p", None, note) if note else None,
-        element(
-            "table",
-            None,
-            element("thead", None, element("tr", None, [element("th", {"scope": "col"}, head) for head in heads])),
-            element("tbody", None, cells),
-        )
-        if cells
-        else None,
+        table(None, ("Case", "Target", "Outcome", "Why"), cells) if cells else None,
         element("p", None, f"{more:,} more are not shown here.") if more > 0 else None,
     )
 

@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 from rejoinder.history.index import read_history
 from rejoinder.model import Result
 from rejoinder.report.page.grid import Cell, shown_cell
-from rejoinder.report.page.markup import Child, Markup, element
+from rejoinder.report.page.markup import Child, Markup, element, table
 from rejoinder.report.page.overview import when
 from rejoinder.report.page.rows import Frame, Row, frame_of, row_of
 from rejoinder.report.words import count, shortened
@@ -126,21 +126,10 @@ def _sum(found: list[Past]) -> str:
 
 def _table(found: list[Past]) -> Markup:
     columns = list(dict.fromkeys(_column(row) for past in found for row in past.rows))[:MOST_COLUMNS]
-    heads = ["Run", *columns]
-    body = [_row(past, columns) for past in found]
     return element(
         "div",
         {"class": "tablewrap", "tabindex": 0, "role": "region", "aria-label": "The case in each run"},
-        element(
-            "table",
-            {"class": "table matrix"},
-            element(
-                "thead",
-                None,
-                element("tr", None, [element("th", {"scope": "col", "dir": "auto"}, one) for one in heads]),
-            ),
-            element("tbody", None, body),
-        ),
+        table("table matrix", ("Run", *columns), [_row(past, columns) for past in found]),
     )
 
 

@@ -17,7 +17,7 @@ from rejoinder.history.index import read_history
 from rejoinder.model.passports import Passport
 from rejoinder.model.results import Interval
 from rejoinder.model.runs import JudgeSummary
-from rejoinder.report.page.markup import Child, Markup, address, element
+from rejoinder.report.page.markup import Child, Markup, address, element, table
 from rejoinder.report.page.overview import judge_words, when
 from rejoinder.report.words import count, interval, shortened
 from rejoinder.server.errors import ApiError
@@ -81,7 +81,7 @@ def _uses(desk: Desk, digest: str) -> Iterator[Use]:
 
 
 def _passport(passport: Passport) -> Markup:
-    figures, table = passport.figures, passport.figures.confusion
+    figures, verdicts = passport.figures, passport.figures.confusion
     rows: list[tuple[str, str, str]] = [
         ("Agrees with people", _percent(figures.agreement), _ends(figures.agreement_interval)),
         ("Cohen's kappa", "" if figures.kappa is None else f"{figures.kappa:.2f}", _kappa(figures.kappa_interval)),
@@ -96,7 +96,7 @@ def _passport(passport: Passport) -> Markup:
         for name, value, ends in rows
         if value
     ]
-    wrong = f"It passes {table.judge_only:,} that people fail, and fails {table.human_only:,} that people pass."
+    wrong = f"It passes {verdicts.judge_only:,} that people fail, and fails {verdicts.human_only:,} that people pass."
     tested = (
         f"Tested {when(passport.created_at)} with {count(passport.labels.scored, 'label')} of {passport.labels.file}."
     )
@@ -104,12 +104,7 @@ def _passport(passport: Passport) -> Markup:
         "div",
         {"class": "panel"},
         element("h2", None, "Passport"),
-        element(
-            "table",
-            {"class": "figures"},
-            element("thead", None, element("tr", None, [element("th", {"scope": "col"}, one) for one in heads])),
-            element("tbody", None, body),
-        ),
+        table("figures", heads, body),
         element("p", None, wrong),
         element("p", {"class": "about"}, tested),
     )
@@ -212,10 +207,5 @@ def _runs(uses: list[Use]) -> Markup:
         "div",
         {"class": "panel tablewrap", "tabindex": 0, "role": "region", "aria-label": "Runs"},
         element("h2", None, "Runs that it judged"),
-        element(
-            "table",
-            {"class": "figures"},
-            element("thead", None, element("tr", None, [element("th", {"scope": "col"}, one) for one in heads])),
-            element("tbody", None, body),
-        ),
+        table("figures", heads, body),
     )

@@ -16,7 +16,7 @@ from rejoinder.history.index import read_history
 from rejoinder.model.figures import Rate
 from rejoinder.model.history import RunRow
 from rejoinder.report.page.charts import TrendPoint, trend_chart
-from rejoinder.report.page.markup import Child, Markup, element
+from rejoinder.report.page.markup import Child, Markup, element, table
 from rejoinder.report.page.overview import figure, when
 from rejoinder.report.words import count, money, seconds, shortened
 from rejoinder.server.pages.asked import number_asked
@@ -220,21 +220,16 @@ def _point(one: Listed) -> TrendPoint | None:
 
 # The table
 
-_HEADS = ("", "Suite", "Passed", "First try", "Recovered", "Cost", "Took", "Started")
+_HEADS = ("Suite", "Passed", "First try", "Recovered", "Cost", "Took", "Started")
 
 
 def _table(desk: Desk, shown: Sequence[Listed]) -> Markup:
     blessed = baselines_by_run(desk.root)
-    heads = [element("th", {"scope": "col"}, name or element("span", {"class": "sr"}, "Compare")) for name in _HEADS]
+    compare = element("span", {"class": "sr"}, "Compare")
     return element(
         "div",
         {"class": "tablewrap", "tabindex": 0, "role": "region", "aria-label": "Runs"},
-        element(
-            "table",
-            {"class": "table"},
-            element("thead", None, element("tr", None, heads)),
-            element("tbody", None, [_row(one, blessed.get(one.row.id, ())) for one in shown]),
-        ),
+        table("table", (compare, *_HEADS), [_row(one, blessed.get(one.row.id, ())) for one in shown]),
         element("p", {"class": "ticked", "id": "ticked", "hidden": True, "role": "status"}),
     )
 
