@@ -65,6 +65,9 @@ _FORMS = {
     **dict.fromkeys(("webhook", "url"), "must be an address that begins with http:// or https://"),
 }
 _SHAPES = {"llm_judge": "{criteria: ...}", "semantic": "{expected: ..., threshold: 0.8}", "tool_calls": "[NAME]"}
+_LISTS = {"tool_calls": "; calls are items of a list: `tool_calls: [{name: ...}]`"}
+MOST_LISTED = 10
+"""Keys that are named where one is unknown and like none of them."""
 _TARGET_KEYS = ("target", "judge_target", "audit")
 _LIKELY = 0.7
 """How like a word has to be to be proposed: less is another word, and not a slip."""
@@ -366,9 +369,11 @@ def _unknown_key(fault: _Fault, key: str, known: dict[str, Any]) -> Violation:
         return Violation("unknown-key", path, message, key=True)
     where = f" in {fault.name}" if fault.path else ""
     if key in _BESIDE_A_CHECK and fault.rule.get("x-check"):
-        return Violation("unknown-key", path, f"`{key}` stands beside `{fault.key}`, and not in it", key=True)
+        message = f"`{key}` stands beside `{fault.key}`, and not in it{_LISTS.get(fault.key, '')}"
+        return Violation("unknown-key", path, message, key=True)
     advice = _meant_key(fault, key, known)
-    message = f"unknown key `{key}`{where}" + (f"; {advice.words}" if advice else "")
+    listed = f"; its keys are {', '.join(known)}" if 0 < len(known) <= MOST_LISTED else ""
+    message = f"unknown key `{key}`{where}" + (f"; {advice.words}" if advice else listed)
     instead = advice.instead if advice and advice.instead not in fault.value else None
     return Violation("unknown-key", path, message, key=True, instead=instead)
 
