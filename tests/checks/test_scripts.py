@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from rejoinder.checks.base import CheckFault
 from rejoinder.checks.scripts import opinion_of, run_script
 from rejoinder.model import Opinion
+from rejoinder.user_code.guard import end_marked
 from rejoinder.user_code.processes import MOST_STDOUT, Ended
 from rejoinder.user_code.programs import MOST_STDERR
 from tests.kit import PATIENCE_S, assert_gone, bounded, is_alive, wait_until
@@ -446,6 +448,20 @@ pathlib.Path("child").write_text(child.stdout)
         if (tmp_path / "child").exists():
             break
     assert_gone(*pids_in(tmp_path / "child", 1))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="only Linux shows the environment of others")
+def test_a_process_that_is_just_being_started_is_ended() -> None:
+    """While a program takes the place of another, its process shows no environment."""
+    for number in range(200):
+        name = f"REJOINDER_TEST=started{number}"
+        process = subprocess.Popen(["setsid", "sleep", "600"], env={**os.environ, "REJOINDER_TEST": f"started{number}"})
+        try:
+            assert end_marked({name.encode()})
+        finally:
+            process.kill()
+            process.wait()
 
 
 @pytest.mark.slow

@@ -11,6 +11,9 @@ import sys
 import time
 from collections.abc import Set
 
+STARTING = 10
+"""How often a process that shows no environment is looked at."""
+
 
 def main() -> None:
     mark, groups = sys.argv[1].encode(), set[int]()
@@ -44,14 +47,24 @@ def end_marked(marks: Set[bytes]) -> bool:
         if not name.isdigit() or int(name) == os.getpid():
             continue
         try:
-            with open(f"/proc/{name}/environ", "rb") as stream:
-                is_marked = not marks.isdisjoint(stream.read().split(b"\0"))
-            if is_marked:
+            if not marks.isdisjoint(_variables(name)):
                 os.kill(int(name), signal.SIGKILL)
                 found = True
         except OSError:
             pass
     return found
+
+
+def _variables(process: str) -> list[bytes]:
+    """The environment of a process. While a program takes the place of another it is empty for a moment. Raises
+    OSError."""
+    for _ in range(STARTING):
+        with open(f"/proc/{process}/environ", "rb") as stream:
+            if content := stream.read():
+                return content.split(b"\0")
+        os.readlink(f"/proc/{process}/exe")  # raises for what has no program: it was ended, or is the system's own
+        time.sleep(0.01)
+    return []
 
 
 if __name__ == "__main__":
