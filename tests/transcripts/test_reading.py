@@ -18,21 +18,34 @@ from tests.kit import Raw, bounded
 
 SAMPLES = Path(__file__).parent / "samples"
 EXPECTED = {
-    "agentv.jsonl": ("agentv", {"rain": 1, "hello": 1}, ["forecast"]),
+    "agentv.jsonl": ("agentv", {"rain": 1}, ["forecast"]),
+    "agentv_codex.jsonl": ("agentv", {"01a1e01f-162c-7790-a713-81d2a8cbefe2": 1}, ["exec_command"]),
     "anthropic.json": ("anthropic", {"anthropic-1": 2}, ["forecast"]),
-    "atif.json": ("atif", {"session-7": 1}, ["forecast"]),
+    "anthropic_log.jsonl": ("anthropic", {"anthropic_log-1": 2}, ["forecast"]),
+    "atif.json": ("atif", {"11111111-2222-4333-8444-555555555555": 3}, ["Bash"]),
+    "atif_codex.json": ("atif", {"01a1e01f-162c-7790-a713-81d2a8cbefe2": 1}, ["exec_command"]),
     "claude.jsonl": ("claude", {"11111111-2222-4333-8444-555555555555": 3}, ["Bash"]),
     "codex.jsonl": ("codex", {"01a1e01f-0cd6-7822-936b-2987b5617f0b": 2}, []),
     "codex_tool.jsonl": ("codex", {"01a1e01f-162c-7790-a713-81d2a8cbefe2": 1}, ["exec_command"]),
     "copilot.jsonl": ("copilot", {"71b350a0-2d04-42b7-8a64-fcd0f8b09709": 1}, ["bash"]),
     "gemini.jsonl": ("gemini", {"fe8f4419-9a9d-49af-b561-c152c08b90c6": 4}, ["run_shell_command", "mcp_fake_fake_add"]),
-    "openai.jsonl": ("openai", {"weather": 2, "openai-2": 1}, ["forecast"]),
+    "openai.json": ("openai", {"openai-1": 2}, ["forecast"]),
+    "openai_log.jsonl": ("openai", {"openai_log-1": 2}, ["forecast"]),
     "opencode.json": ("opencode", {"ses_e1fdf3fd7ffejblDRLsBi9JF2i": 2}, []),
-    "openinference.jsonl": ("openinference", {"talk-2": 1}, ["forecast"]),
-    "otel.json": ("otel", {"talk-1": 2}, ["forecast"]),
+    "openinference.json": ("openinference", {"weather-desk-7": 2}, ["forecast"]),
+    "openinference_anthropic.json": ("openinference", {"weather-desk-7": 2}, ["forecast"]),
+    "otel.json": ("otel", {"1d1120a3eef470b6300ac1829eee9728": 2}, ["forecast"]),
+    "otel_agent.json": ("otel", {"01a1ec61-843c-7746-9dad-9820175ca9d6": 2}, ["forecast"]),
+    "otel_details.json": ("otel", {"4b41bff26af51bb089d31fbad9f41afd": 2}, ["forecast"]),
+    "otel_events.jsonl": ("otel", {"91c5a2652242b7cb2e725c6309e1ec69": 2}, ["forecast"]),
+    "otel_flat.json": ("otel", {"bdb9a081e3320281372e0825903aa377": 2}, ["forecast"]),
     "pi.jsonl": ("pi", {"01a1e02a-9418-7fd5-82cb-89e85956ff89": 2}, []),
 }
-"""Of each sample: its format, its conversations with their turns, and the tools that were called."""
+"""Of each sample: its format, its conversations with their turns, and the tools that were called.
+
+Programs wrote them, against a fake model; see samples/README.md. Their words are replaced."""
+TALKS = [name for name, (_, _, tools) in EXPECTED.items() if tools == ["forecast"] and name != "agentv.jsonl"]
+"""The same conversation, as several programs wrote it down."""
 
 
 def sample(name: str) -> list[Transcript]:
@@ -53,7 +66,7 @@ def words(transcript: Transcript) -> list[tuple[str, str]]:
 
 
 def test_there_is_a_sample_of_every_format() -> None:
-    assert {path.name for path in SAMPLES.iterdir()} == set(EXPECTED)
+    assert {path.name for path in SAMPLES.glob("*.json*")} == set(EXPECTED)
     assert {format for format, _, _ in EXPECTED.values()} == set(FORMATS)
 
 
@@ -84,13 +97,94 @@ def test_figures_of_replies_are_those_of_the_recording() -> None:
     assert (first.model, first.finish_reason) == ("claude-sonnet-4-5", "stop")
     assert sample("codex_tool.jsonl")[0].turns[0].reply().usage == Usage(300, 14, reasoning_tokens=4, cached_tokens=60)
     assert sample("codex_tool.jsonl")[0].turns[0].reply().latency_s == 0.198
-    assert sample("agentv.jsonl")[0].turns[0].reply().usage == Usage(120, 9, cached_tokens=30)
-    assert sample("atif.json")[0].turns[0].reply().cost == pytest.approx(0.003)
-    assert sample("otel.json")[0].turns[0].reply().latency_s == 3.0
+    whole = sample("agentv.jsonl")[0].turns[0].reply()
+    assert (whole.usage, whole.cost, whole.latency_s) == (Usage(100, 18, cached_tokens=20), 0.0003, 0.9)
+    step = sample("atif.json")[0].turns[0].reply()
+    assert (step.usage, step.finish_reason) == (Usage(300, 14, cached_tokens=60, cache_write_tokens=40), "stop")
+    assert step.cost == pytest.approx(0.000978)
+    assert sample("atif_codex.json")[0].turns[0].reply().usage.reasoning_tokens == 4
     assert sample("opencode.json")[0].turns[1].reply().cost == 0.000134
-    assert sample("openai.jsonl")[0].turns[1].reply().usage == Usage(41, 5, cached_tokens=20)
-    assert sample("anthropic.json")[0].turns[1].reply().usage == Usage(45, 4, cached_tokens=10, cache_write_tokens=5)
-    assert sample("anthropic.json")[0].turns[0].reply().tool_calls[0].status == "failed"
+    assert sample("otel.json")[0].turns[0].reply().latency_s == pytest.approx(0.048735, abs=1e-3)
+    assert sample("otel_agent.json")[0].turns[0].reply().cost == pytest.approx(0.0000565)
+
+
+@pytest.mark.parametrize("name", sorted(TALKS))
+def test_programs_that_write_one_conversation_differently_are_read_the_same(name: str) -> None:
+    [found] = sample(name)
+    assert words(found) == [("Will it rain in Oslo?", "Yes, take an umbrella."), ("And tomorrow?", "No, it stays dry.")]
+    first, second = (turn.reply() for turn in found.turns)
+    [call] = first.tool_calls
+    assert (json.loads(call.arguments), json.loads(call.result or "")) == (
+        {"place": "Oslo", "days": 1},
+        {"rain": True, "mm": 4},
+    )
+    if name in ("openai.json", "anthropic.json"):
+        return  # messages alone: nothing tells their tokens
+    cached = 0 if name in ("otel_details.json", "otel_events.jsonl") else 20
+    assert first.usage == Usage(100, 18, cached_tokens=cached)
+    assert second.usage == Usage(80, 5, cached_tokens=3 * cached)
+    assert (first.model, first.finish_reason) == (second.model, "stop")
+    assert first.model in ("gpt-5-mini", "claude-sonnet-4-5")
+    assert [one.message.content for one in found.messages if one.message.role == "system"] == [
+        "You are the weather desk."
+    ]
+
+
+@pytest.mark.parametrize("name", ["openai_log.jsonl", "anthropic_log.jsonl"])
+def test_a_log_may_hold_requests_in_several_forms(name: str) -> None:
+    pairs = [json.loads(line) for line in (SAMPLES / name).read_text().splitlines()]
+    flat = [{**pair["request"], "response": pair["response"]} for pair in pairs]
+    over_http = [{key: {"body": json.dumps(value)} for key, value in pair.items()} for pair in pairs]
+    for log in (flat, over_http, flat[-1:]):
+        assert words(only(lines(*log))) == words(sample(name)[0])
+    assert words(only(json.dumps(pairs).encode())) == words(sample(name)[0])
+
+
+def test_requests_of_several_conversations_in_one_log_are_told_apart() -> None:
+    pairs = [json.loads(line) for line in (SAMPLES / "openai_log.jsonl").read_text().splitlines()]
+    other = json.loads(json.dumps(pairs).replace("Oslo", "Rome"))
+    mixed = [one for both in zip(pairs, other, strict=True) for one in both]
+    assert [words(one)[0][0] for one in read_bytes(lines(*mixed), "log.jsonl")] == [
+        "Will it rain in Oslo?",
+        "Will it rain in Rome?",
+    ]
+    twice = read_bytes(lines(*(one for pair in pairs for one in (pair, pair))), "log.jsonl")
+    assert [len(one.turns) for one in twice] == [2, 2]
+
+
+def test_a_log_may_hold_the_answer_as_text() -> None:
+    asked = {"messages": [{"role": "user", "content": "Ask."}], "response": "Answer."}
+    assert words(only(lines(asked))) == [("Ask.", "Answer.")]
+
+
+def test_a_failed_tool_of_anthropic_is_told_and_its_old_form_of_a_document_is_read() -> None:
+    spoken = [
+        {"role": "user", "content": "Ask."},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "look", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "no", "is_error": True}]},
+    ]
+    answer = {"content": [{"type": "text", "text": "I cannot."}], "usage": {"input_tokens": 5, "output_tokens": 2}}
+    found = only(json.dumps({"system": "Be brief.", "messages": spoken, "response": answer}).encode())
+    reply = found.turns[0].reply()
+    assert (reply.text, reply.usage, reply.tool_calls[0].status) == ("I cannot.", Usage(5, 2), "failed")
+
+
+def test_agentv_reads_its_older_form_of_a_conversation_on_a_line() -> None:
+    whole = {
+        "input": "Ask.",
+        "output": [{"role": "assistant", "content": "Answer."}],
+        "source": {"session_id": "s"},
+        "token_usage": {"input": 3, "output": 1},
+    }
+    found = only(lines(whole))
+    assert (found.id, words(found), found.turns[0].reply().usage) == ("s", [("Ask.", "Answer.")], Usage(3, 1))
+
+
+def test_spans_without_what_was_said_say_how_to_get_it() -> None:
+    spans = (SAMPLES / "otel_events.jsonl").read_text().splitlines()[0]
+    with pytest.raises(UsageError) as caught:
+        read_bytes(spans.encode(), "spans.json")
+    assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in (caught.value.hint or "")
 
 
 def test_a_folder_is_all_its_files_and_equal_ids_get_numbers(tmp_path: Path) -> None:
@@ -235,12 +329,11 @@ def test_gemini_plays_its_log() -> None:
 
 
 def test_spans_of_several_conversations_are_told_apart() -> None:
-    document = json.loads((SAMPLES / "otel.json").read_text())
-    spans = document["resourceSpans"][0]["scopeSpans"][0]["spans"]
-    other = json.loads(json.dumps(spans[0]).replace("talk-1", "talk-9").replace("b" * 32, "d" * 32))
-    spans.append(other)
-    found = read_bytes(json.dumps(document).encode(), "spans.json")
-    assert [(one.id, len(one.turns)) for one in found] == [("talk-1", 2), ("talk-9", 2)]
+    document = json.loads((SAMPLES / "openinference.json").read_text())
+    trace = document["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["traceId"]
+    other = json.loads(json.dumps(document).replace("weather-desk-7", "weather-desk-9").replace(trace, "d" * 32))
+    found = read_bytes(lines(document, other), "spans.jsonl")
+    assert [(one.id, len(one.turns)) for one in found] == [("weather-desk-7", 2), ("weather-desk-9", 2)]
 
 
 @pytest.mark.parametrize("name", ["claude.jsonl", "codex.jsonl", "copilot.jsonl", "pi.jsonl"])
@@ -280,7 +373,7 @@ def test_what_cannot_be_read_is_named_with_its_place(data: bytes, said: str) -> 
 
 
 def test_a_file_that_two_formats_fit_asks_which() -> None:
-    data = (SAMPLES / "otel.json").read_text().replace("gen_ai.agent.name", "openinference.span.kind")
+    data = (SAMPLES / "otel.json").read_text().replace("server.address", "openinference.span.kind")
     with pytest.raises(UsageError, match=r"could be `otel` .* and `openinference`"):
         read_bytes(data.encode(), "spans.json")
     assert read_bytes(data.encode(), "spans.json", "otel")

@@ -53,15 +53,21 @@ def test_the_case_is_found_by_id_title_file_or_words(project: Project) -> None:
     shutil.copytree(SAMPLES, project.folder / "talks")
     target = {"name": "recorded", "provider": "transcript", "file": "talks"}
     rain = {"prompt": "Will it rain in Oslo?", "checks": [{"contains": "Yes"}]}
+    note = {"prompt": "Write it down, please.", "checks": [{"contains": "done"}]}
     sums = {"prompt": '"What is 6 * 7?"', "checks": [{"contains": "42"}]}
-    for match, id in ((None, "talk-1"), ("id", "session-7"), (None, "Sums"), ("title", "Sums"), ("file", "atif")):
+    for match, id, case in (
+        (None, "rain", rain),
+        ("id", "weather-desk-7", rain),
+        (None, "Sums", sums),
+        ("title", "Sums", sums),
+        ("file", "atif", note),
+    ):
         settings = {**target, "match": match} if match else target
-        assert statuses(run(project, suite(settings, {**(sums if id == "Sums" else rain), "id": id}))) == {id: "passed"}
-    words = {"id": "any", "prompt": "Say hello.", "checks": [{"contains": "Hello"}]}
-    [result] = run(project, suite({**target, "file": "talks/openai.jsonl", "match": "prompt"}, words))["results"]
+        assert statuses(run(project, suite(settings, {**case, "id": id}))) == {id: "passed"}
+    [result] = run(project, suite({**target, "match": "prompt"}, {**sums, "id": "any"}))["results"]
     assert result["status"] == "passed"
-    [result] = run(project, suite({**target, "match": "prompt"}, words), code=3)["results"]
-    assert "2 conversations of talks have the first words of case `any`" in result["error"]["message"]
+    [result] = run(project, suite({**target, "match": "prompt"}, {**rain, "id": "any"}), code=3)["results"]
+    assert "12 conversations of talks have the first words of case `any`" in result["error"]["message"]
 
 
 def test_other_words_are_an_error_that_shows_both(project: Project) -> None:
@@ -100,6 +106,8 @@ def test_a_recording_that_is_shorter_than_the_case_is_an_error(project: Project)
 def test_validation_finds_what_is_missing(project: Project) -> None:
     case = {"id": "rain", "prompt": "Will it rain in Oslo?", "checks": [{"contains": "Yes"}]}
     target = recorded(project, "agentv.jsonl")
+    rows = (SAMPLES / "agentv.jsonl").read_text()
+    project.write("agentv.jsonl", rows + rows.replace('"test_id":"rain"', '"test_id":"snow"'))
     assert project.warnings(suite(target, case)) == []
     [warning] = project.warnings(suite(target, {**case, "id": "ran"}))
     assert warning["code"] == "no-recording"

@@ -9,11 +9,12 @@ from msgspec import structs
 
 from rejoinder.json_values import at, count_at, list_at, money_at, text_at
 from rejoinder.model import ToolCall, Usage
-from rejoinder.transcripts.draft import Draft, as_text, assistant, blocks, seconds_at, tool_call, when
+from rejoinder.transcripts.draft import Draft, as_text, assistant, blocks, keep_rest, seconds_at, tool_call, when
 from rejoinder.transcripts.files import Document
 from rejoinder.transcripts.values import Transcript
 
 NAME = "agentv"
+_OF_A_MESSAGE = frozenset({"content", "message_index", "role"})
 
 
 def looks_like(document: Document) -> bool:
@@ -29,21 +30,22 @@ def looks_like(document: Document) -> bool:
 
 def read(document: Document) -> Iterator[Transcript]:
     groups: dict[tuple[str, str], list[Any]] = {}
+    rest: list[Any] = []
     values = [line for value in document.values for line in (value if isinstance(value, list) else [value])]
     for number, value in enumerate(values, 1):
         if text_at(value, "test_id"):
             groups.setdefault((text_at(value, "test_id"), text_at(value, "target")), []).append(value)
-        else:
+        elif isinstance(at(value, "output"), list):
             groups[str(number), ""] = [value]
-    for (id, _), rows in groups.items():
-        whole = isinstance(at(rows[0], "output"), list)
-        yield _conversation(document, text_at(rows[0], "source", "session_id") if whole else id, rows)
+        else:
+            rest.append(value)
+    return iter(keep_rest((_conversation(document, id, rows) for (id, _), rows in groups.items()), rest))
 
 
 def _conversation(document: Document, id: str, rows: list[Any]) -> Transcript:
-    draft = Draft(NAME, document.name)
     first = rows[0]
-    draft.id = id
+    draft = Draft(NAME, document, {key: value for key, value in first.items() if key not in _OF_A_MESSAGE})
+    draft.id = text_at(first, "source", "session_id") if isinstance(at(first, "output"), list) else id
     draft.model = text_at(first, "source", "model") or None
     if isinstance(at(first, "output"), list):
         draft.hear("user", as_text(at(first, "input")), when(at(first, "source", "timestamp")))
@@ -64,14 +66,14 @@ def _whole(row: Any) -> dict[str, Any]:
     usage = _usage(at(row, "transcript_token_usage") or at(row, "token_usage"))
     cost = money_at(row, "transcript_cost_usd")
     cost = money_at(row, "cost_usd") if cost is None else cost
-    return {"usage": usage, "cost": cost}
+    return {"usage": usage, "cost": cost, "latency_s": seconds_at(row, "transcript_duration_ms")}
 
 
 def _take(draft: Draft, message: Any) -> None:
     role, time = text_at(message, "role"), when(at(message, "end_time") or at(message, "start_time"))
     text = "\n".join(text_at(part, "text") for part in blocks(at(message, "content")) if text_at(part, "text"))
     if role == "user":
-        draft.hear("user", text, time)
+        draft.hear_user(text, time)
     elif role in ("system", "developer"):
         draft.hear("system", text, time)
     elif role == "assistant":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rejoinder.json_values import at, text_at
@@ -13,41 +13,45 @@ from rejoinder.transcripts.draft import (
     assistant,
     blocks,
     finished,
+    keep_rest,
     tool_call,
     usage_beside_cache,
     when,
 )
+from rejoinder.transcripts.exchanges import Exchange, join_exchanges, new_messages, read_exchanges
 from rejoinder.transcripts.files import Document
-from rejoinder.transcripts.openai import conversations, is_anthropic
+from rejoinder.transcripts.openai import is_anthropic
 from rejoinder.transcripts.values import Said, Transcript
 
 NAME = "anthropic"
 
 
 def looks_like(document: Document) -> bool:
-    found = conversations(document)
-    roles = {text_at(message, "role") for _, messages in found for message in messages[:50]}
-    return bool(found) and roles <= {"user", "assistant", "system"} and any(is_anthropic(*one) for one in found)
+    found, _ = read_exchanges(document)
+    roles = {text_at(message, "role") for one in found for message in one.messages[:50]}
+    return bool(found) and roles <= {"user", "assistant", "system"} and any(map(is_anthropic, found))
 
 
 def read(document: Document) -> Iterator[Transcript]:
-    for around, messages in conversations(document):
-        draft = Draft(NAME, document.name)
-        draft.id = text_at(around, "id")
-        draft.title = text_at(around, "title")
-        draft.model = text_at(around, "model") or None
-        draft.hear("system", as_text(at(around, "system")))
+    exchanges, rest = read_exchanges(document)
+    return iter(keep_rest((_conversation(document, several) for several in join_exchanges(exchanges)), rest))
+
+
+def _conversation(document: Document, exchanges: Sequence[Exchange]) -> Transcript:
+    draft = Draft(NAME, document, exchanges[0].head)
+    draft.model = text_at(exchanges[0].request, "model") or None
+    draft.hear("system", as_text(at(exchanges[0].request, "system")))
+    for exchange, messages in new_messages(exchanges):
         for message in messages:
-            take(draft, message)
-        if isinstance(answer := at(around, "response"), dict):
-            take(draft, {"role": "assistant", **answer})
-        yield draft.finish()
+            _take(draft, message)
+        if exchange.answer is not None:
+            _take(draft, exchange.answer)
+    return draft.finish()
 
 
-def take(draft: Draft, message: Any, time: float | None = None) -> None:
+def _take(draft: Draft, message: Any) -> None:
     """One message of a list."""
-    role = text_at(message, "role")
-    time = when(at(message, "timestamp")) if time is None else time
+    role, time = text_at(message, "role"), when(at(message, "timestamp"))
     if role == "assistant":
         draft.say(reply_of(draft, message, time))
     elif role in ("user", "system"):

@@ -7,7 +7,7 @@ from typing import Any
 
 from rejoinder.json_values import at, count_at, list_at, money_at, text_at
 from rejoinder.model import Usage
-from rejoinder.transcripts.draft import Draft, as_text, assistant, blocks, tool_call, when
+from rejoinder.transcripts.draft import Draft, as_text, assistant, blocks, finished, keep_rest, tool_call, when
 from rejoinder.transcripts.files import Document
 from rejoinder.transcripts.values import Transcript
 
@@ -16,28 +16,37 @@ NAME = "atif"
 
 def looks_like(document: Document) -> bool:
     return any(
-        text_at(value, "schema_version").startswith("ATIF") and isinstance(at(value, "steps"), list)
-        for value in document.values[:5]
+        text_at(value, "schema_version").startswith("ATIF") and _is_trajectory(value) for value in document.values[:5]
     )
 
 
 def read(document: Document) -> Iterator[Transcript]:
-    for trajectory in document.values:
-        draft = Draft(NAME, document.name)
-        draft.id = text_at(trajectory, "trajectory_id") or text_at(trajectory, "session_id")
-        draft.title = text_at(trajectory, "title")
-        draft.model = text_at(trajectory, "agent", "model_name") or None
-        for step in list_at(trajectory, "steps"):
-            _take(draft, step)
-        if inner := len(list_at(trajectory, "subagent_trajectories")):
-            draft.notes.append(f"{inner} trajectories of sub-agents are left out")
-        yield draft.finish()
+    trajectories = [value for value in document.values if _is_trajectory(value)]
+    rest = [value for value in document.values if not _is_trajectory(value)]
+    return iter(keep_rest((_conversation(document, one) for one in trajectories), rest))
+
+
+def _is_trajectory(value: Any) -> bool:
+    return isinstance(at(value, "steps"), list)
+
+
+def _conversation(document: Document, trajectory: Any) -> Transcript:
+    draft = Draft(NAME, document, trajectory)
+    draft.id = text_at(trajectory, "trajectory_id") or text_at(trajectory, "session_id")
+    draft.model = text_at(trajectory, "agent", "model_name") or None
+    for step in list_at(trajectory, "steps"):
+        _take(draft, step)
+    if inner := len(list_at(trajectory, "subagent_trajectories")):
+        draft.notes.append(f"{inner} trajectories of sub-agents are left out")
+    return draft.finish()
 
 
 def _take(draft: Draft, step: Any) -> None:
     source, time = text_at(step, "source"), when(at(step, "timestamp"))
-    if source in ("system", "user"):
-        draft.hear("system" if source == "system" else "user", _text(draft, step), time)
+    if source == "system":
+        draft.hear("system", _text(draft, step), time)
+    elif source == "user":
+        draft.hear_user(_text(draft, step), time)
     elif source == "agent":
         _reply(draft, step, time)
     else:
@@ -48,7 +57,8 @@ def _take(draft: Draft, step: Any) -> None:
         id = text_at(result, "source_call_id")
         if not id and len(results) == len(calls):
             id = text_at(calls[place], "tool_call_id")
-        draft.end_call(id or f"step {count_at(step, 'step_id')}.{place + 1}", as_text(at(result, "content")))
+        status = "failed" if at(result, "extra", "tool_result_is_error") is True else "completed"
+        draft.end_call(id or f"step {count_at(step, 'step_id')}.{place + 1}", as_text(at(result, "content")), status)
 
 
 def _reply(draft: Draft, step: Any, time: float | None) -> None:
@@ -64,6 +74,7 @@ def _reply(draft: Draft, step: Any, time: float | None) -> None:
             usage=_usage(at(step, "metrics")),
             cost=money_at(step, "metrics", "cost_usd"),
             model=text_at(step, "model_name") or draft.model,
+            finish_reason=finished(at(step, "extra", "stop_reason")),
             thinking=text_at(step, "reasoning_content") or None,
         )
     )
@@ -85,5 +96,7 @@ def _usage(metrics: Any) -> Usage | None:
     return Usage(
         count_at(metrics, "prompt_tokens"),
         count_at(metrics, "completion_tokens"),
+        reasoning_tokens=count_at(metrics, "extra", "reasoning_output_tokens"),
         cached_tokens=count_at(metrics, "cached_tokens"),
+        cache_write_tokens=count_at(metrics, "extra", "cache_creation_input_tokens"),
     ).possible()

@@ -80,7 +80,7 @@ def _chain(leaf: str, by_id: dict[str, Any]) -> set[str]:
 def _conversation(
     document: Document, lines: list[Any], by_id: dict[str, Any], chain: set[str], leaf: str
 ) -> Transcript:
-    draft = Draft(NAME, document.name)
+    draft = Draft(NAME, document, {key: value for key, value in by_id[leaf].items() if key != "message"})
     draft.id = text_at(by_id[leaf], "sessionId")
     messages = {text_at(by_id[id], "message", "id") for id in chain} - {""}
     branched = sidechain = 0

@@ -31,14 +31,6 @@ _EVENTS = frozenset(
         *("patch_apply_begin", "patch_apply_end", "stream_error", "error", "warning", "background_event"),
     }
 )
-_NOT_THE_USER = (
-    "<environment_context>",
-    "<user_instructions>",
-    "<turn_aborted>",
-    "# AGENTS.md instructions",
-    "<skill>",
-)
-"""How messages begin that the program writes in the user's name."""
 _ENDED: dict[str, ToolStatus] = {"completed": "completed", "failed": "failed", "declined": "denied"}
 
 
@@ -49,7 +41,7 @@ def looks_like(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Transcript]:
-    reader = _Reader(document.name, has_records=any(_is_record(value) for value in document.values))
+    reader = _Reader(document, has_records=any(_is_record(value) for value in document.values))
     for value in document.values:
         reader.take(value)
     yield reader.draft.finish()
@@ -60,8 +52,8 @@ def _is_record(value: Any) -> bool:
 
 
 class _Reader:
-    def __init__(self, name: str, *, has_records: bool) -> None:
-        self.draft = Draft(NAME, name)
+    def __init__(self, document: Document, *, has_records: bool) -> None:
+        self.draft = Draft(NAME, document)
         self._has_records = has_records
         """Are tokens told by records of their own? Then other counts only repeat them."""
         self._total = NO_USAGE
@@ -72,6 +64,7 @@ class _Reader:
         time = when(at(line, "timestamp"))
         if kind == "session_meta":
             self.draft.id = self.draft.id or text_at(payload, "id") or text_at(payload, "session_id")
+            self.draft.add_keys(payload)
             self.draft.pass_over(kind)
         elif kind == "response_item":
             self._item(payload, time)
@@ -102,8 +95,8 @@ class _Reader:
         if role == "assistant":
             thoughts, self._thoughts = "\n\n".join(self._thoughts) or None, []
             self.draft.say(assistant(text, at=time, model=self.draft.model, thinking=thoughts))
-        elif role == "user" and _is_the_user(item, text):
-            self.draft.hear("user", text, time)
+        elif role == "user" and _is_the_user(item):
+            self.draft.hear_user(text, time)
         else:
             self.draft.pass_over(f"message of {role or 'no role'}, written by the program")
 
@@ -173,11 +166,9 @@ _ITEMS: dict[str, Callable[[_Reader, Any, float | None], None]] = {
 }
 
 
-def _is_the_user(item: Any, text: str) -> bool:
+def _is_the_user(item: Any) -> bool:
     kinds = list_at(item, "internal_chat_message_metadata_passthrough", "content_item_kinds")
-    if kinds and not any(isinstance(kind, str) and kind.startswith("user") for kind in kinds):
-        return False
-    return not text.lstrip().startswith(_NOT_THE_USER)
+    return not kinds or any(isinstance(kind, str) and kind.startswith("user") for kind in kinds)
 
 
 def _usage(value: Any) -> Usage | None:

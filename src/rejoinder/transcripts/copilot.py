@@ -39,7 +39,7 @@ def looks_like(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Transcript]:
-    draft = Draft(NAME, document.name)
+    draft = Draft(NAME, document)
     usages = {
         text_at(value, "data", "usage", "apiCallId"): at(value, "data", "usage")
         for value in document.values
@@ -61,6 +61,7 @@ def read(document: Document) -> Iterator[Transcript]:
             if kind == "session.start":
                 draft.id = text_at(data, "sessionId")
                 draft.model = text_at(data, "selectedModel") or None
+                draft.add_keys(data)
             (draft.pass_over(kind) if kind in _ASIDE else draft.not_understood(kind, value))
     if helpers:
         draft.notes.append(f"{helpers} events of sub-agents are left out")

@@ -15,6 +15,8 @@ from rejoinder.json_values import at, count_at, list_at, text_at
 from rejoinder.model import ChatMessage, ToolCall, Usage
 from rejoinder.model.calls import LATEST
 from rejoinder.model.messages import Role, ToolStatus
+from rejoinder.transcripts.files import Document
+from rejoinder.transcripts.keys import keys_of
 from rejoinder.transcripts.values import Said, Transcript, Unknown
 
 MOST_MESSAGES = 50_000
@@ -23,6 +25,7 @@ _FINISHED = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "max_tokens": "length",
+    "tool_call": "tool_calls",
     "tool_use": "tool_calls",
     "toolUse": "tool_calls",
     "tool-calls": "tool_calls",
@@ -30,6 +33,15 @@ _FINISHED = {
     "content-filter": "content_filter",
 }
 """Why a reply ended, in our words, where a format has others."""
+_NOT_THE_USER = (
+    "<environment_context>",
+    "<session_context>",
+    "<user_instructions>",
+    "<turn_aborted>",
+    "# AGENTS.md instructions",
+    "<skill>",
+)
+"""How messages begin that coding agents write in the user's name."""
 
 
 class _Outcome(Struct, frozen=True):
@@ -49,11 +61,13 @@ class _Beside:
 class Draft:
     """What a reader has found so far of one conversation."""
 
-    def __init__(self, format: str, source: str) -> None:
-        self.id = ""
-        self.title = ""
-        self.model: str | None = None
-        self._empty = Transcript(id="", format=format, source=source)
+    def __init__(self, format: str, document: Document, head: Any = None) -> None:
+        """`head`: what the recording tells of the conversation as a whole."""
+        self.id = text_at(head, "id")
+        self.title = text_at(head, "title")
+        self.model: str | None = text_at(head, "model") or None
+        self._empty = Transcript(id="", format=format, source=document.name)
+        self._keys = keys_of(head)
         self._messages: list[Said] = []
         self._last: int | None = None
         """The place of the assistant's last message."""
@@ -78,6 +92,17 @@ class Draft:
         """Add what another than the assistant said. Nothing is no message."""
         if text.strip():
             self.say(Said(message=ChatMessage(role, text), at=at))
+
+    def hear_user(self, text: str, at: float | None = None) -> None:
+        """Add what the user said to a coding agent, unless the agent wrote it in the user's name."""
+        if text.lstrip().startswith(_NOT_THE_USER):
+            self.pass_over("user, written by the program")
+        else:
+            self.hear("user", text, at)
+
+    def add_keys(self, head: Any) -> None:
+        """Note what else the recording tells of the conversation. What was told first stays."""
+        self._keys = {**keys_of(head), **self._keys}
 
     def change_last(self, **changes: Any) -> None:
         """Add to the last message of the assistant, if there is one, what is told after it."""
@@ -114,6 +139,7 @@ class Draft:
             title=self.title,
             model=self.model or next((one.model for one in messages if one.model), None),
             messages=tuple(messages),
+            keys=self._keys,
             unknown=tuple(Unknown(type, tuple(raw)) for type, raw in self._beside.unknown.items()),
             aside=tuple(self._beside.known.items()),
             notes=tuple(self.notes),
@@ -138,6 +164,18 @@ class Draft:
         status = self._statuses.get(call.id, outcome.status)
         duration_s = outcome.duration_s if call.duration_s is None else call.duration_s
         return structs.replace(call, result=outcome.result, status=status, duration_s=duration_s)
+
+
+def keep_rest(found: Iterable[Transcript], rest: Iterable[Any]) -> list[Transcript]:
+    """The conversations of a file, of which the last one keeps what is part of none."""
+    transcripts = list(found)
+    types: dict[str, list[str]] = {}
+    for value in rest:
+        types.setdefault(text_at(value, "type") or "(no type)", []).append(encode(value))
+    if transcripts and types:
+        unknown = (Unknown(type, tuple(raw)) for type, raw in types.items())
+        transcripts[-1] = structs.replace(transcripts[-1], unknown=(*transcripts[-1].unknown, *unknown))
+    return transcripts
 
 
 def assistant(text: str, calls: Iterable[ToolCall] = (), **told: Any) -> Said:

@@ -29,6 +29,10 @@ from rejoinder.transcripts.files import Document, list_files, parse, read_file
 from rejoinder.transcripts.values import Transcript, Unknown
 
 LONGEST_TITLE = 200
+_NO_CONTENT = (
+    "Spans hold what was said only where the program that writes them is told to: for OpenTelemetry set "
+    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT. Where it lies in events, put the logs into the same file."
+)
 
 
 class Format(Struct, frozen=True):
@@ -36,6 +40,8 @@ class Format(Struct, frozen=True):
     what: str
     looks_like: Callable[[Document], bool]
     read: Callable[[Document], Iterable[Transcript]]
+    if_empty: str = ""
+    """What to do where a file holds no word that was said."""
 
 
 FORMATS = {
@@ -51,8 +57,8 @@ FORMATS = {
         Format(opencode.NAME, "what `opencode export` writes", opencode.looks_like, opencode.read),
         Format(agentv.NAME, "a transcript of AgentV", agentv.looks_like, agentv.read),
         Format(atif.NAME, "a trajectory in ATIF", atif.looks_like, atif.read),
-        Format(otel.NAME, "spans of OpenTelemetry for generative AI", otel.looks_like, otel.read),
-        Format(openinference.NAME, "spans of OpenInference", openinference.looks_like, openinference.read),
+        Format(otel.NAME, "spans of OpenTelemetry for generative AI", otel.looks_like, otel.read, _NO_CONTENT),
+        Format(openinference.NAME, "spans of OpenInference", openinference.looks_like, openinference.read, _NO_CONTENT),
     )
 }
 
@@ -105,7 +111,7 @@ def read_bytes(data: bytes, name: str, format: str | None = None) -> list[Transc
     if not any(one.turns for one in found):
         raise UsageError(
             f"{name} has no conversation in the format `{row.name}` ({row.what}): there is no word of a user in it",
-            None if format is None else "Leave the format out, and it is found by what the file holds.",
+            row.if_empty if format is None else "Leave the format out, and it is found by what the file holds.",
         )
     return found
 

@@ -14,7 +14,6 @@ from rejoinder.transcripts.values import Transcript
 
 NAME = "gemini"
 _ASIDE = frozenset({"info", "error", "warning", "about", "help", "quit", "compression"})
-_NOT_THE_USER = ("<session_context>", "<environment_context>")
 _ENDED: dict[str, ToolStatus] = {"success": "completed", "error": "failed", "cancelled": "denied"}
 
 
@@ -26,7 +25,7 @@ def looks_like(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Transcript]:
-    draft = Draft(NAME, document.name)
+    draft = Draft(NAME, document)
     log = _Log(draft)
     for value in document.values:
         log.take(value)
@@ -64,6 +63,7 @@ class _Log:
     def _head(self, change: Any) -> None:
         self._draft.id = text_at(change, "sessionId") or self._draft.id
         self._draft.title = text_at(change, "summary") or self._draft.title
+        self._draft.add_keys(change)
         if isinstance(at(change, "messages"), list):
             self._replace(list_at(change, "messages"))
 
@@ -98,11 +98,7 @@ class _Log:
 def _take(draft: Draft, message: Any) -> None:
     kind, time = text_at(message, "type"), when(at(message, "timestamp"))
     if kind == "user":
-        text = _text(draft, message)
-        if text.lstrip().startswith(_NOT_THE_USER):
-            draft.pass_over("user, written by the program")
-        else:
-            draft.hear("user", text, time)
+        draft.hear_user(_text(draft, message), time)
     elif kind == "gemini":
         _reply(draft, message, time)
     elif kind in _ASIDE:

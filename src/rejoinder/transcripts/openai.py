@@ -1,17 +1,15 @@
-"""Messages as OpenAI's chat completions take them: lists of them, alone or with the request around them.
-
-A line, or an item of a list, is a conversation where it has `messages`, and one message where it has a `role`.
-"""
+"""Messages as OpenAI's chat completions take them: lists of them, alone or with the request around them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rejoinder.json_values import as_items, at, count_at, list_at, text_at
 from rejoinder.model import ToolCall, Usage
 from rejoinder.model.messages import Role
-from rejoinder.transcripts.draft import Draft, as_text, assistant, blocks, finished, tool_call, when
+from rejoinder.transcripts.draft import Draft, as_text, assistant, blocks, finished, keep_rest, tool_call, when
+from rejoinder.transcripts.exchanges import Exchange, join_exchanges, new_messages, read_exchanges
 from rejoinder.transcripts.files import Document
 from rejoinder.transcripts.values import Transcript
 
@@ -21,30 +19,20 @@ _ROLES = frozenset({*ROLES, "assistant", "tool", "function"})
 _TEXTS = frozenset({"text", "input_text", "output_text"})
 
 
-def conversations(document: Document) -> list[tuple[Any, list[Any]]]:
-    """Each conversation of a file with messages: what stands around its messages, and the messages."""
-    values = document.values
-    if not document.lines and isinstance(values[0], list):
-        values = values[0]
-    whole = [(value, list_at(value, "messages")) for value in values if isinstance(at(value, "messages"), list)]
-    single = [value for value in values if text_at(value, "role")]
-    nested = [({}, value) for value in values if isinstance(value, list) and any(text_at(one, "role") for one in value)]
-    return [*whole, *nested, *([({}, single)] if single else [])]
-
-
 def looks_like(document: Document) -> bool:
-    found = conversations(document)
-    messages = [message for _, several in found for message in several[:50]]
+    found, _ = read_exchanges(document)
+    messages = [message for one in found for message in one.messages[:50]]
     roles = {text_at(message, "role") for message in messages}
     is_open = bool(messages) and roles <= _ROLES and not any(at(value, "test_id") for value in document.values[:5])
-    return is_open and not any(is_anthropic(around, several) for around, several in found)
+    return is_open and not any(map(is_anthropic, found))
 
 
-def is_anthropic(around: Any, messages: list[Any]) -> bool:
+def is_anthropic(exchange: Exchange) -> bool:
     """Are there blocks, or keys, that only Anthropic's messages have?"""
-    if at(around, "system") is not None or text_at(around, "type") == "message":
+    if at(exchange.request, "system") is not None or text_at(exchange.response, "type") == "message":
         return True
-    kinds = {text_at(block, "type") for message in messages[:50] for block in list_at(message, "content")}
+    messages = exchange.messages[:50]
+    kinds = {text_at(block, "type") for message in messages for block in list_at(message, "content")}
     own = ("stop_reason", "stop_sequence")
     return bool(kinds & {"tool_use", "tool_result", "thinking"}) or any(
         key in m for m in as_items(messages) for key in own
@@ -52,22 +40,31 @@ def is_anthropic(around: Any, messages: list[Any]) -> bool:
 
 
 def read(document: Document) -> Iterator[Transcript]:
-    for around, messages in conversations(document):
-        draft = Draft(NAME, document.name)
-        draft.id = text_at(around, "id") or text_at(around, "metadata", "id")
-        draft.title = text_at(around, "title")
-        draft.model = text_at(around, "model") or None
+    exchanges, rest = read_exchanges(document)
+    return iter(keep_rest((_conversation(document, several) for several in join_exchanges(exchanges)), rest))
+
+
+def _conversation(document: Document, exchanges: Sequence[Exchange]) -> Transcript:
+    draft = Draft(NAME, document, exchanges[0].head)
+    draft.id = draft.id or text_at(exchanges[0].head, "metadata", "id")
+    draft.model = text_at(exchanges[0].request, "model") or None
+    for exchange, messages in new_messages(exchanges):
         for message in messages:
             _take(draft, message)
-        answer = at(around, "response") if isinstance(at(around, "response"), dict) else around
-        for choice in list_at(answer, "choices")[:1]:
-            _take(draft, at(choice, "message"))
-            draft.change_last(
-                usage=_usage(at(answer, "usage")),
-                finish_reason=finished(at(choice, "finish_reason")),
-                model=text_at(answer, "model") or draft.model,
-            )
-        yield draft.finish()
+        if exchange.answer is not None:
+            _take(draft, exchange.answer)
+            _add_figures(draft, exchange.response)
+    return draft.finish()
+
+
+def _add_figures(draft: Draft, response: Any) -> None:
+    reasons = [at(choice, "finish_reason") for choice in list_at(response, "choices")[:1]]
+    draft.change_last(
+        at=when(at(response, "created")),
+        usage=_usage(at(response, "usage")),
+        finish_reason=finished(next(iter(reasons), None)),
+        model=text_at(response, "model") or draft.model,
+    )
 
 
 def _take(draft: Draft, message: Any) -> None:
@@ -126,4 +123,5 @@ def _usage(value: Any) -> Usage | None:
         count_at(value, "completion_tokens") or count_at(value, "output_tokens"),
         reasoning_tokens=count_at(value, "completion_tokens_details", "reasoning_tokens"),
         cached_tokens=count_at(value, "prompt_tokens_details", "cached_tokens"),
+        cache_write_tokens=count_at(value, "prompt_tokens_details", "cache_write_tokens"),
     ).possible()

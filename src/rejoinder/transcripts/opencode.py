@@ -10,7 +10,16 @@ from msgspec import structs
 from rejoinder.json_values import at, count_at, list_at, money_at, text_at
 from rejoinder.model import ToolCall, Usage
 from rejoinder.model.messages import ToolStatus
-from rejoinder.transcripts.draft import Draft, as_text, assistant, finished, tool_call, usage_beside_cache, when
+from rejoinder.transcripts.draft import (
+    Draft,
+    as_text,
+    assistant,
+    finished,
+    keep_rest,
+    tool_call,
+    usage_beside_cache,
+    when,
+)
 from rejoinder.transcripts.files import Document
 from rejoinder.transcripts.values import Transcript
 
@@ -29,14 +38,17 @@ def looks_like(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Transcript]:
-    for session in document.values:
-        draft = Draft(NAME, document.name)
-        draft.id = text_at(session, "info", "id")
-        draft.title = text_at(session, "info", "title")
-        draft.model = text_at(session, "info", "model", "id") or None
-        for message in list_at(session, "messages"):
-            _take(draft, at(message, "info"), list_at(message, "parts"))
-        yield draft.finish()
+    sessions = [value for value in document.values if isinstance(at(value, "messages"), list)]
+    rest = [value for value in document.values if not isinstance(at(value, "messages"), list)]
+    return iter(keep_rest((_conversation(document, one) for one in sessions), rest))
+
+
+def _conversation(document: Document, session: Any) -> Transcript:
+    draft = Draft(NAME, document, at(session, "info"))
+    draft.model = text_at(session, "info", "model", "id") or None
+    for message in list_at(session, "messages"):
+        _take(draft, at(message, "info"), list_at(message, "parts"))
+    return draft.finish()
 
 
 def _take(draft: Draft, info: Any, parts: list[Any]) -> None:

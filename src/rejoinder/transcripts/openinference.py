@@ -10,7 +10,7 @@ from rejoinder.json_values import count_at, money_at, text_at
 from rejoinder.model import Usage
 from rejoinder.transcripts.draft import Draft, as_text, finished, tool_call
 from rejoinder.transcripts.files import Document
-from rejoinder.transcripts.spans import Span, Told, has_spans, read_spans, said_by, spans_of, tool_said
+from rejoinder.transcripts.spans import Span, Told, has_spans, listed, read_spans, said_by, spans_of, tool_said
 from rejoinder.transcripts.values import Said, Transcript
 
 NAME = "openinference"
@@ -51,11 +51,11 @@ def _has_messages(span: Span) -> bool:
 def _told(draft: Draft, span: Span) -> Told:
     values = span.values
     heard = [
-        one for message in _listed(values, "llm.input_messages") for one in _messages(draft, message, at=span.start)
+        one for message in listed(values, "llm.input_messages") for one in _messages(draft, message, at=span.start)
     ]
     replies = [
         one
-        for message in _listed(values, "llm.output_messages")[:1]
+        for message in listed(values, "llm.output_messages")[:1]
         for one in _messages(
             draft,
             {"message.role": "assistant", **message},
@@ -70,23 +70,13 @@ def _told(draft: Draft, span: Span) -> Told:
     return Told(heard=tuple(heard), replies=tuple(replies))
 
 
-def _listed(values: dict[str, Any], prefix: str) -> list[dict[str, Any]]:
-    """The items of a list that lies in flat attributes, in the order of their numbers."""
-    found: dict[int, dict[str, Any]] = {}
-    for key, value in values.items():
-        number, _, rest = key.removeprefix(f"{prefix}.").partition(".")
-        if key.startswith(f"{prefix}.") and number.isdecimal() and len(number) < 8 and rest:
-            found.setdefault(int(number), {})[rest] = value
-    return [found[number] for number in sorted(found)]
-
-
 def _messages(draft: Draft, message: dict[str, Any], **told: Any) -> Iterator[Said]:
     role = text_at(message, "message.role")
     texts = [text_at(message, "message.content")]
-    for part in _listed(message, "message.contents"):
+    for part in listed(message, "message.contents"):
         if text_at(part, "message_content.type") in ("text", ""):
             texts.append(text_at(part, "message_content.text"))
-        else:
+        elif text_at(part, "message_content.type") != "tool_use":  # which is among the calls, too
             draft.not_understood(f"part {text_at(part, 'message_content.type')}", part)
     text = "\n".join(filter(None, texts))
     if role in ("tool", "function"):
@@ -98,7 +88,7 @@ def _messages(draft: Draft, message: dict[str, Any], **told: Any) -> Iterator[Sa
             text_at(call, "tool_call.function.name"),
             call.get("tool_call.function.arguments"),
         )
-        for call in _listed(message, "message.tool_calls")
+        for call in listed(message, "message.tool_calls")
     )
     if text or calls or role == "assistant":
         yield said_by(role, text, calls, **(told if role == "assistant" else {"at": told["at"]}))

@@ -1,6 +1,7 @@
 """Spans by OpenTelemetry's conventions for generative AI (`gen_ai.*`), as OTLP/JSON. What rejoinder exports reads back.
 
-Messages are attributes of the span, or of its event `gen_ai.client.inference.operation.details`.
+Messages are attributes of the span, or of its event `gen_ai.client.inference.operation.details`. Older programs write
+an event for each message (`gen_ai.user.message`), or flat attributes (`gen_ai.prompt.0.content`).
 """
 
 from __future__ import annotations
@@ -14,16 +15,29 @@ from rejoinder.json_values import at, count_at, list_at, money_at, text_at
 from rejoinder.model import ToolCall, Usage
 from rejoinder.transcripts.draft import Draft, as_text, finished, tool_call
 from rejoinder.transcripts.files import Document
-from rejoinder.transcripts.spans import Span, Told, has_spans, read_spans, said_by, spans_of, tool_said
+from rejoinder.transcripts.spans import Span, Told, has_spans, listed, read_spans, said_by, spans_of, tool_said
 from rejoinder.transcripts.values import Said, Transcript
 
 NAME = "otel"
+_COSTS = ("rejoinder.cost_usd", "operation.cost", "gen_ai.usage.cost")
 _CALLS_OF_MODELS = frozenset({"chat", "text_completion", "generate_content"})
 _DETAILS = "gen_ai.client.inference.operation.details"
+_SAID = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
+"""Events of one message each, with the roles that speak in them."""
 
 
 def looks_like(document: Document) -> bool:
-    return has_spans(document) and any(key.startswith("gen_ai.") for span in spans_of(document) for key in span.values)
+    """Programs that write spans by other conventions may write some by these, which say nothing."""
+    if not has_spans(document):
+        return False
+    spans = spans_of(document)
+    has_own = any(key.startswith("gen_ai.") for span in spans for key in (*span.values, *_event_names(span)))
+    is_other = any(key.startswith("openinference.") for span in spans for key in span.values)
+    return has_own and (not is_other or any(map(_has_messages, spans)))
+
+
+def _event_names(span: Span) -> Iterator[str]:
+    return (text_at(event, "event.name") for event in span.events)
 
 
 def read(document: Document) -> Iterator[Transcript]:
@@ -53,13 +67,17 @@ def _key(span: Span) -> str:
 
 
 def _operation(span: Span) -> str:
-    return text_at(span.values, "gen_ai.operation.name")
+    """Older programs name none, or name it otherwise."""
+    return text_at(span.values, "gen_ai.operation.name") or text_at(span.values, "llm.request.type") or "chat"
 
 
 def _content(span: Span, name: str) -> Any:
     """An attribute that is a list, or JSON text of one; of the span, or of the event that has its details."""
     details = next((event for event in span.events if event["event.name"] == _DETAILS), {})
-    value = span.values.get(name, details.get(name))
+    return _decoded(span.values.get(name, details.get(name)))
+
+
+def _decoded(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
@@ -69,7 +87,43 @@ def _content(span: Span, name: str) -> Any:
 
 
 def _has_messages(span: Span) -> bool:
-    return any(isinstance(_content(span, f"gen_ai.{side}.messages"), list) for side in ("input", "output"))
+    return bool(_heard(span) or _answered(span))
+
+
+def _heard(span: Span) -> list[Any]:
+    """The messages that were sent."""
+    return (
+        list_at({"": _content(span, "gen_ai.input.messages")}, "")
+        or listed(span.values, "gen_ai.prompt")
+        or list_at({"": _content(span, "gen_ai.prompt")}, "")
+        or [{"role": role, **_body(event)} for event in span.events if (role := _SAID.get(event["event.name"]))]
+    )
+
+
+def _answered(span: Span) -> list[Any]:
+    """The messages that came back, one for each choice."""
+    return (
+        list_at({"": _content(span, "gen_ai.output.messages")}, "")
+        or listed(span.values, "gen_ai.completion")
+        or list_at({"": _content(span, "gen_ai.completion")}, "")
+        or [_choice(_body(event)) for event in span.events if event["event.name"] == "gen_ai.choice"]
+    )
+
+
+def _body(event: dict[str, Any]) -> dict[str, Any]:
+    """What an event says: its body, or an attribute of it."""
+    body = event.get("body")
+    found = body if isinstance(body, dict) else _decoded(event.get("gen_ai.event.content"))
+    return found if isinstance(found, dict) else {}
+
+
+def _choice(body: dict[str, Any]) -> dict[str, Any]:
+    message = at(body, "message")
+    return {
+        "role": "assistant",
+        "finish_reason": at(body, "finish_reason"),
+        **(message if isinstance(message, dict) else {}),
+    }
 
 
 def _told(draft: Draft, span: Span) -> Told:
@@ -78,17 +132,17 @@ def _told(draft: Draft, span: Span) -> Told:
     system = _content(span, "gen_ai.system_instructions")
     instructions = "\n\n".join(text_at(part, "content") for part in list_at({"": system}, "")).strip()
     heard = [said_by("system", instructions)] if instructions else []
-    for message in list_at({"": _content(span, "gen_ai.input.messages")}, ""):
+    for message in _heard(span):
         heard += _messages(draft, message, at=span.start)
     replies: list[Said] = []
-    for message in list_at({"": _content(span, "gen_ai.output.messages")}, "")[:1]:
+    for message in _answered(span)[:1]:
         reasons = list_at(values, "gen_ai.response.finish_reasons")
         replies += _messages(
             draft,
             message,
             at=span.end,
             usage=_usage(values),
-            cost=money_at(values, "rejoinder.cost_usd"),
+            cost=_cost(values),
             latency_s=round(span.end - span.start, 6),
             model=model,
             finish_reason=finished(at(message, "finish_reason") or (reasons[0] if reasons else None)),
@@ -101,7 +155,7 @@ def _messages(draft: Draft, message: Any, **told: Any) -> Iterator[Said]:
     texts: list[str] = []
     thoughts: list[str] = []
     calls: list[ToolCall] = []
-    for part in list_at(message, "parts"):
+    for part in _parts(message):
         kind = text_at(part, "type")
         if kind == "text":
             texts.append(text_at(part, "content"))
@@ -115,20 +169,52 @@ def _messages(draft: Draft, message: Any, **told: Any) -> Iterator[Said]:
         else:
             draft.not_understood(f"part {kind}", part)
     role = text_at(message, "role")
-    if not texts and not calls and isinstance(at(message, "content"), str):
-        texts.append(text_at(message, "content"))
-    if texts or calls or (role == "assistant" and not list_at(message, "parts")):
+    if texts or calls or (role == "assistant" and not _parts(message)):
         own = {**told, "thinking": "\n\n".join(thoughts) or None} if role == "assistant" else {"at": told["at"]}
         yield said_by(role, "\n\n".join(texts), tuple(calls), **own)
+
+
+def _parts(message: Any) -> list[Any]:
+    """The parts of a message. Older ones have a text and calls instead."""
+    if isinstance(at(message, "parts"), list):
+        return list_at(message, "parts")
+    content = at(message, "content")
+    if text_at(message, "role") == "tool":
+        id = text_at(message, "tool_call_id") or text_at(message, "id")
+        return [{"type": "tool_call_response", "id": id, "response": content}]
+    calls = list_at(message, "tool_calls") or listed(message, "tool_calls")
+    texts = [{"type": "text", "content": part} for part in (content, *_texts(content)) if isinstance(part, str)]
+    return [*texts, *({"type": "tool_call", "id": at(call, "id"), **_function(call)} for call in calls)]
+
+
+def _texts(content: Any) -> Iterator[str]:
+    """Of blocks, which some programs write as they were sent, and some as JSON text."""
+    return (text_at(block, "text") for block in list_at({"": content}, "") if text_at(block, "text"))
+
+
+def _function(call: Any) -> dict[str, Any]:
+    function = at(call, "function") if isinstance(at(call, "function"), dict) else call
+    return {"name": at(function, "name"), "arguments": at(function, "arguments")}
+
+
+def _cost(values: dict[str, Any]) -> float | None:
+    return next((cost for name in _COSTS if (cost := money_at(values, name)) is not None), None)
 
 
 def _usage(values: dict[str, Any]) -> Usage | None:
     if not any(key.startswith("gen_ai.usage.") for key in values):
         return None
     return Usage(
-        count_at(values, "gen_ai.usage.input_tokens") or count_at(values, "gen_ai.usage.prompt_tokens"),
-        count_at(values, "gen_ai.usage.output_tokens") or count_at(values, "gen_ai.usage.completion_tokens"),
-        reasoning_tokens=count_at(values, "gen_ai.usage.reasoning.output_tokens"),
-        cached_tokens=count_at(values, "gen_ai.usage.cache_read.input_tokens"),
-        cache_write_tokens=count_at(values, "gen_ai.usage.cache_creation.input_tokens"),
+        _count(values, "input_tokens", "prompt_tokens"),
+        _count(values, "output_tokens", "completion_tokens"),
+        reasoning_tokens=_count(values, "reasoning.output_tokens", "reasoning_tokens", "details.reasoning_tokens"),
+        cached_tokens=_count(values, "cache_read.input_tokens", "cache_read_input_tokens"),
+        cache_write_tokens=_count(
+            values, "cache_creation.input_tokens", "cache_write.input_tokens", "cache_creation_input_tokens"
+        ),
     ).possible()
+
+
+def _count(values: dict[str, Any], *names: str) -> int:
+    """A count that has other names in other versions of the conventions."""
+    return next((count for name in names if (count := count_at(values, f"gen_ai.usage.{name}"))), 0)

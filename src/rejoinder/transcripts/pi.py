@@ -34,7 +34,7 @@ def looks_like(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Transcript]:
-    draft = Draft(NAME, document.name)
+    draft = Draft(NAME, document)
     entries = document.values
     branch = _branch(entries)
     left_out = 0
@@ -46,6 +46,7 @@ def read(document: Document) -> Iterator[Transcript]:
             left_out += 1
         elif kind == "session":
             draft.id = text_at(entry, "id")
+            draft.add_keys(entry)
         elif kind in _ASIDE:
             draft.title = text_at(entry, "name") or draft.title
             draft.pass_over(kind)

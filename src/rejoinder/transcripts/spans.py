@@ -1,12 +1,13 @@
-"""Spans in OTLP/JSON, and conversations made of them.
+"""Spans and log records in OTLP/JSON, and conversations made of them.
 
 A call of a model is a span that holds what was sent: all of the conversation so far, or only what is new. What is known
-already is not said again.
+already is not said again. Events of a span may lie in it, or be log records that name it; where the span itself is not
+in the file, its records stand for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -14,11 +15,12 @@ from msgspec import Struct
 from rejoinder.json_values import as_items, at, list_at, text_at
 from rejoinder.model import ChatMessage, ToolCall
 from rejoinder.model.messages import Role, trim
-from rejoinder.transcripts.draft import Draft, when
+from rejoinder.transcripts.draft import Draft, keep_rest, when
 from rejoinder.transcripts.files import Document
 from rejoinder.transcripts.values import Said, Transcript
 
 _DEEPEST_VALUE = 20
+_SCOPES = ("scopeSpans", "instrumentationLibrarySpans")
 _ROLES: dict[str, Role] = {
     **dict.fromkeys(("assistant", "model", "ai"), "assistant"),
     **dict.fromkeys(("system", "developer"), "system"),
@@ -35,7 +37,7 @@ class Span(Struct, frozen=True, kw_only=True):
     values: dict[str, Any]
     """Its attributes, as JSON has them."""
     events: tuple[dict[str, Any], ...] = ()
-    """The attributes of its events, each with the event's name as `event.name`."""
+    """The attributes of its events, each with the event's name as `event.name`, and its body as `body`."""
     failed: str = ""
     """What its status says, where that is an error."""
 
@@ -51,22 +53,32 @@ class Told(Struct, frozen=True, kw_only=True):
 
 
 def has_spans(document: Document) -> bool:
-    return any(isinstance(at(value, "resourceSpans"), list) for value in document.values[:5])
+    return any(map(_is_otlp, document.values[:5]))
+
+
+def _is_otlp(value: Any) -> bool:
+    return any(isinstance(at(value, key), list) for key in ("resourceSpans", "resourceLogs"))
 
 
 def spans_of(document: Document) -> list[Span]:
     """All spans of a file in the order of their times."""
-    found = [_span(raw) for value in document.values for raw in _raw_spans(value)]
+    records: dict[tuple[str, str], list[Any]] = {}
+    for value in document.values:
+        for raw in _items(value, "resourceLogs", ("scopeLogs",), "logRecords"):
+            records.setdefault((text_at(raw, "traceId"), text_at(raw, "spanId")), []).append(raw)
+    raw_spans = (raw for value in document.values for raw in _items(value, "resourceSpans", _SCOPES, "spans"))
+    found = [_span(raw, records.pop((text_at(raw, "traceId"), text_at(raw, "spanId")), [])) for raw in raw_spans]
+    found += [_span_of_records(*ids, several) for ids, several in records.items()]
     return sorted(found, key=lambda span: (span.start, -span.end))
 
 
-def _raw_spans(value: Any) -> Iterator[Any]:
-    for resource in list_at(value, "resourceSpans"):
-        for scope in list_at(resource, "scopeSpans") or list_at(resource, "instrumentationLibrarySpans"):
-            yield from list_at(scope, "spans")
+def _items(value: Any, resources: str, scopes: tuple[str, ...], items: str) -> Iterator[Any]:
+    for resource in list_at(value, resources):
+        for scope in next(filter(None, (list_at(resource, name) for name in scopes)), []):
+            yield from list_at(scope, items)
 
 
-def _span(raw: Any) -> Span:
+def _span(raw: Any, records: Iterable[Any]) -> Span:
     start = when(at(raw, "startTimeUnixNano")) or 0.0
     failed = at(raw, "status", "code") in (2, "STATUS_CODE_ERROR")
     return Span(
@@ -76,11 +88,23 @@ def _span(raw: Any) -> Span:
         start=start,
         end=max(start, when(at(raw, "endTimeUnixNano")) or start),
         values=_attributes(raw),
-        events=tuple(
-            {"event.name": text_at(event, "name"), **_attributes(event)} for event in as_items(list_at(raw, "events"))
-        ),
+        events=tuple(map(_event, (*as_items(list_at(raw, "events")), *records))),
         failed=(text_at(raw, "status", "message") or "error") if failed else "",
     )
+
+
+def _span_of_records(trace: str, id: str, records: Sequence[Any]) -> Span:
+    times = [when(at(raw, "timeUnixNano")) or when(at(raw, "observedTimeUnixNano")) or 0.0 for raw in records]
+    events = tuple(map(_event, records))
+    values = {key: value for event in events for key, value in event.items() if key not in ("event.name", "body")}
+    name = text_at(events[0], "event.name")
+    return Span(trace=trace, id=id, name=name, start=min(times), end=max(times), values=values, events=events)
+
+
+def _event(raw: Any) -> dict[str, Any]:
+    """An event of a span, or a log record."""
+    name = text_at(raw, "eventName") or text_at(raw, "name")
+    return {"event.name": name, "body": _value(at(raw, "body")), **_attributes(raw)}
 
 
 def _attributes(raw: Any) -> dict[str, Any]:
@@ -104,27 +128,45 @@ def _value(value: Any, depth: int = 0) -> Any:
     return next((value[key] for key in ("stringValue", "boolValue", "doubleValue") if key in value), None)
 
 
+def listed(values: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
+    """The items of a list that lies in flat attributes, such as `prompt.0.role`, in the order of their numbers."""
+    found: dict[int, dict[str, Any]] = {}
+    for key, value in values.items():
+        number, _, rest = key.removeprefix(f"{prefix}.").partition(".")
+        if key.startswith(f"{prefix}.") and number.isdecimal() and len(number) < 8 and rest:
+            found.setdefault(int(number), {})[rest] = value
+    return [found[number] for number in sorted(found)]
+
+
 def read_spans(
     document: Document, format: str, key: Callable[[Span], str], tell: Callable[[Draft, Span], Told | None]
 ) -> Iterator[Transcript]:
     """Conversations of a file. `key` says which one a span belongs to; `tell` what it says, None where it says
     nothing."""
     groups: dict[str, list[Span]] = {}
-    named = {span.trace: key(span) for span in spans_of(document) if key(span)}
-    for span in spans_of(document):
+    all_spans = spans_of(document)
+    named = {span.trace: key(span) for span in all_spans if key(span)}
+    for span in all_spans:
         groups.setdefault(key(span) or named.get(span.trace) or span.trace, []).append(span)
-    for id, spans in groups.items():
-        draft = Draft(format, document.name)
-        draft.id = id
-        known = _Known(draft)
-        for span in spans:
-            told = tell(draft, span)
-            if told is None:
-                draft.pass_over(span.name.partition(" ")[0] or "span")
-            else:
-                known.add(told)
-        if (done := draft.finish()).turns or done.unknown:
-            yield done
+    found = (_conversation(document, format, id, spans, tell) for id, spans in groups.items())
+    told = (one for one in found if one.turns or one.unknown)
+    return iter(keep_rest(told, (value for value in document.values if not _is_otlp(value))))
+
+
+def _conversation(
+    document: Document, format: str, id: str, spans: Iterable[Span], tell: Callable[[Draft, Span], Told | None]
+) -> Transcript:
+    draft = Draft(format, document)
+    draft.id = id
+    known = _Known(draft)
+    for span in spans:
+        draft.add_keys(span.values)
+        told = tell(draft, span)
+        if told is None:
+            draft.pass_over(span.name.partition(" ")[0] or "span")
+        else:
+            known.add(told)
+    return draft.finish()
 
 
 class _Known:
@@ -160,6 +202,10 @@ class _Known:
 
 
 def _sign(message: ChatMessage) -> tuple[str, ...]:
+    """What tells a message from others. Beside calls, some programs leave its text out when they send it again."""
+    ids = [call.id for call in message.tool_calls]
+    if ids and all(ids):
+        return (message.role, *ids)
     return (message.role, trim(message.content), *(call.name for call in message.tool_calls))
 
 

@@ -98,6 +98,8 @@ class Transcript(Struct, frozen=True, kw_only=True):
     model: str | None = None
     messages: tuple[Said, ...] = ()
     tags: tuple[str, ...] = ()
+    keys: dict[str, str] = {}
+    """What else the recording tells of it, such as `metadata.case`: a case may be found by it."""
     unknown: tuple[Unknown, ...] = ()
     aside: tuple[tuple[str, int], ...] = ()
     """Events that are known and no part of the conversation: their types, each with its count."""
