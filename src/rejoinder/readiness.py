@@ -102,8 +102,10 @@ class Readiness:
         recordings = self._recordings[target.name]
         if recordings is None:
             return  # which is said of the target
+        from rejoinder.transcripts.playing import Wanted
+
         try:
-            recordings.find(case.id)
+            recordings.find(Wanted(case.id, case.conversation_id or ""))
         except RejoinderError as error:
             yield place.problem("no-recording", case.at, _in_one_line(error), severity="warning")
 

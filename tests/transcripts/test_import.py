@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from rejoinder.suite import read_suite
 from rejoinder.transcripts import Transcript, read_bytes
 from rejoinder.transcripts.cases import Chosen, choose, write_suite
-from tests.kit import Project, Raw, bounded, by_case, codes, refusal, statuses
-from tests.transcripts.test_reading import EXPECTED, SAMPLES, sample
+from tests.kit import Project, Raw, bounded, codes, refusal, statuses
+from tests.transcripts.kit import EXPECTED, SAMPLES, sample
 
 
 @pytest.fixture
@@ -27,21 +27,6 @@ def talks(project: Project) -> Project:
 
 def messages(*spoken: tuple[str, str], **more: Any) -> Raw:
     return {**more, "messages": [{"role": role, "content": text} for role, text in spoken]}
-
-
-@pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_every_sample_imports_validates_and_fails_as_recorded(talks: Project, name: str) -> None:
-    talks.run("import", "transcript", name, "--out", "bad.yaml")
-    [report] = talks.validate("bad.yaml", "--strict")["files"]
-    assert (report["errors"], report["warnings"]) == ([], [])
-    document = talks.run_json("run", "bad.yaml", code=1)
-    assert set(statuses(document).values()) == {"failed"}
-    results = by_case(document)
-    for one in sample(name):
-        [turn] = results[one.id]["turns"]
-        last = one.turns[-1].reply()
-        assert turn["response"].strip() == last.text.strip()
-        assert [call["name"] for call in turn.get("tool_calls", [])] == [call.name for call in last.tool_calls]
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))

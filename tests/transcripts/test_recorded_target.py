@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.kit import Project, Raw, by_case, codes, follow, run, statuses
-from tests.transcripts.test_reading import SAMPLES, sample
+from rejoinder.errors import UsageError
+from rejoinder.transcripts import Transcript, read_bytes
+from rejoinder.transcripts.keys import MOST_KEYS
+from rejoinder.transcripts.playing import Recordings, Wanted
+from tests.kit import Project, Raw, by_case, codes, follow, run, run_refusal, statuses
+from tests.transcripts.kit import SAMPLES, sample
 
 
 def recorded(project: Project, name: str, **more: Any) -> Raw:
@@ -68,6 +72,91 @@ def test_the_case_is_found_by_id_title_file_or_words(project: Project) -> None:
     assert result["status"] == "passed"
     [result] = run(project, suite({**target, "match": "prompt"}, {**rain, "id": "any"}), code=3)["results"]
     assert "12 conversations of talks have the first words of case `any`" in result["error"]["message"]
+
+
+def talk(answer: str, **around: Any) -> Raw:
+    spoken = [{"role": "user", "content": "Ask."}, {"role": "assistant", "content": answer}]
+    return {**around, "messages": spoken}
+
+
+def in_talks(project: Project, *talks: Raw, match: str) -> Raw:
+    project.write("talks.jsonl", "".join(f"{json.dumps(one)}\n" for one in talks))
+    return {"name": "recorded", "provider": "transcript", "file": "talks.jsonl", "match": match}
+
+
+ASK = {"prompt": "Ask.", "checks": [{"match": "*"}]}
+
+
+@pytest.mark.parametrize("match", ["metadata.case", "conversation_id", "metadata.run.number"])
+def test_the_case_is_found_by_any_key_of_the_recording(project: Project, match: str) -> None:
+    talks = [
+        talk("First.", metadata={"case": "one", "run": {"number": 1}}, conversation_id="a"),
+        talk("Second.", metadata={"case": "two", "run": {"number": 2}}, conversation_id="b"),
+        talk("Third."),
+    ]
+    ids = {"metadata.case": ("one", "two"), "conversation_id": ("a", "b"), "metadata.run.number": ("1", "2")}[match]
+    cases = [{**ASK, "id": id} for id in ids]
+    results = by_case(run(project, suite(in_talks(project, *talks, match=match), *cases), code=0))
+    assert [results[id]["turns"][0]["response"] for id in ids] == ["First.", "Second."]
+
+
+def test_a_case_with_a_conversation_id_is_found_by_that(project: Project) -> None:
+    talks = [talk("First.", metadata={"session": "s1"}), talk("Second.", metadata={"session": "s2"})]
+    target = in_talks(project, *talks, match="metadata.session")
+    content = suite(target, {**ASK, "id": "late", "conversation_id": "s2"})
+    assert project.warnings(content) == []
+    [result] = run(project, content, code=0)["results"]
+    assert result["turns"][0]["response"] == "Second."
+    content = suite(target, {**ASK, "id": "late", "conversation_id": "s3"})
+    [warning] = project.warnings(content)
+    assert "has the `metadata.session` of case `late`, whose conversation is `s3`" in warning["message"]
+    assert "there are `s1`, `s2`" in warning["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "match", "id"),
+    [
+        ("openinference.json", "session.id", "weather-desk-7"),
+        ("openinference.json", "metadata.case", "rain"),
+        ("otel_agent.json", "gen_ai.conversation.id", "01a1ec61-843c-7746-9dad-9820175ca9d6"),
+        ("agentv.jsonl", "source.metadata.eval_case_id", "rain"),
+        ("atif.json", "agent.name", "claude-code"),
+        ("claude.jsonl", "sessionId", "11111111-2222-4333-8444-555555555555"),
+        ("codex.jsonl", "session_id", "01a1e01f-0cd6-7822-936b-2987b5617f0b"),
+        ("copilot.jsonl", "sessionId", "71b350a0-2d04-42b7-8a64-fcd0f8b09709"),
+        ("gemini.jsonl", "sessionId", "fe8f4419-9a9d-49af-b561-c152c08b90c6"),
+        ("openai_log.jsonl", "response.id", "chatcmpl-00000000000000000000000000001"),
+        ("opencode.json", "id", "ses_e1fdf3fd7ffejblDRLsBi9JF2i"),
+        ("pi.jsonl", "id", "01a1e02a-9418-7fd5-82cb-89e85956ff89"),
+    ],
+)
+def test_readers_keep_the_keys_of_a_conversation(name: str, match: str, id: str) -> None:
+    recordings = Recordings([*sample(name), Transcript(id="other", format="openai")], name, match)
+    found = recordings.find(Wanted(id))
+    assert found is not None and found.format == sample(name)[0].format
+
+
+def test_a_key_that_no_conversation_has_is_one_error_that_lists_the_keys(project: Project) -> None:
+    talks = [talk("First.", metadata={"case": "one"}, tag="x"), talk("Second.", metadata={"case": "two"})]
+    content = suite(in_talks(project, *talks, match="metadata.cas"), {**ASK, "id": "one"}, {**ASK, "id": "two"})
+    [warning] = project.warnings(content)
+    assert warning["code"] == "unusable-target"
+    said = "no conversation of talks.jsonl has the key `metadata.cas`; did you mean `metadata.case`?"
+    assert said in warning["message"]
+    assert "keys to match are `id`, `title`, `file`, `prompt`, `metadata.case`, `tag`" in warning["message"]
+    assert said in run_refusal(project, content)
+
+
+def test_keys_of_strangers_are_bounded(project: Project) -> None:
+    wide = {f"key-{number}": "x" for number in range(5000)}
+    deep: Raw = {"end": "x"}
+    for _ in range(50):
+        deep = {"in": deep}
+    [found] = read_bytes(json.dumps(talk("A.", wide=wide, deep=deep, long="x" * 1000)).encode(), "talk.json")
+    assert len(found.keys) == MOST_KEYS
+    with pytest.raises(UsageError) as caught:
+        Recordings([found], "talk.json", "nothing")
+    assert len(caught.value.hint or "") < 3000
 
 
 def test_other_words_are_an_error_that_shows_both(project: Project) -> None:

@@ -112,15 +112,14 @@ def _say(line: str) -> None:
 
 def _choose(transcripts: Sequence[Transcript], turn: int | None, ids: set[str], target: str | None) -> list[Chosen]:
     """The turn of each conversation, with an id for its case. What is left out, or was not understood, is said."""
+    from rejoinder.transcripts import not_understood
     from rejoinder.transcripts.cases import Chosen, choose
 
     chosen: list[Chosen] = []
     for one in transcripts:
         found = choose(one, turn)
-        for note in one.notes:
+        for note in (*one.notes, *not_understood([one])):
             echo(f"{one.id}: {note}", err=True)
-        for unknown in one.unknown:
-            echo(f"{one.id}: not understood: {count(unknown.count, 'event')} of type `{unknown.type[:80]}`", err=True)
         if found is None:
             what = (
                 "has no reply" if turn is None else f"has {count(len(one.turns), 'turn')}, and no reply at turn {turn}"

@@ -96,6 +96,9 @@ class LiveDisplay(Observer):
         self._counts.retries += 1
         self._tell()
 
+    def told(self, text: str) -> None:
+        self._say(safe(text))
+
     def stopping(self) -> None:
         self._say("finishing the conversations in progress; press Ctrl-C again to stop at once")
 

@@ -172,6 +172,7 @@ class CallMaker:
             key=str(key),
             suite=job.prepared.suite.path,
             variant=target.variant if target is not None else "",
+            case_conversation_id=job.prepared.case.conversation_id or "",
             new=0 if part is None else part.new,
             tools=self._offered if part is not None else (),
         )

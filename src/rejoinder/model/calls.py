@@ -183,6 +183,8 @@ class Request(Struct, frozen=True, gc=False, kw_only=True):
     """The same turn for an agent; None where the target is none, or does not answer as the candidate."""
     conversation_id: str = ""
     """The same for all turns of a conversation, and no other's; after a resume too, unless it had to begin anew."""
+    case_conversation_id: str = ""
+    """The `conversation_id` that the case has of its author; empty where it has none."""
     new: int = 0
     """How many of the messages, at their end, were not sent before; 0: the conversation begins."""
     session: str | None = None

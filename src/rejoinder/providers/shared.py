@@ -51,10 +51,17 @@ class Exchange:
         """Puts the secrets back into a text that was written without them."""
         self.note: Callable[[str], None] = lambda _: None
         """Says something about a reply that is worth knowing and no error: a run writes it into its log."""
+        self.show: Callable[[str], None] = lambda _: None
+        """Says something about a target that people should see while the run goes on."""
         self.workspaces = Workspaces()
         self._transports: dict[tuple[ClientCertificate | None, bytes], Transport] = {}
         self._limiters: dict[tuple[str, str], Limiter] = {}
         self._shared: dict[Hashable, Closes] = {}
+
+    def tell(self, text: str) -> None:
+        """Say something to people now, and write it into the log."""
+        self.note(text)
+        self.show(text)
 
     def transport(self, environment: Mapping[str, str], shown: ClientCertificate | None = None) -> Transport:
         """The transport of all targets that show the same certificate to their servers, and whose project names the

@@ -1,7 +1,7 @@
 """`transcript`: answers from conversations that already happened, so that they can be graded.
 
-`file` names a file or a folder; `format` says how it is written, where that cannot be seen; `match` which conversation
-is which case's.
+`file` names a file or a folder; `format` says how it is written, where that cannot be seen; `match` the key by which a
+conversation names its case.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from rejoinder.errors import UsageError
 from rejoinder.model import NO_RECORDING, Reply, Request, Target
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.shared import Exchange
-from rejoinder.transcripts import read_transcripts
-from rejoinder.transcripts.playing import NotRecorded, Recordings
+from rejoinder.transcripts import not_understood, read_transcripts
+from rejoinder.transcripts.playing import NotRecorded, Recordings, Wanted
 
 
 class TranscriptProvider:
@@ -26,15 +26,21 @@ class TranscriptProvider:
         self, target: Target, folders: tuple[str, ...], _environment: Mapping[str, str], exchange: Exchange
     ) -> None:
         self._name = target.name
-        self.recordings = open_recordings(target.name, target.settings, folders, exchange.note)
+        self._exchange = exchange
+        self._unsaid: list[str] = []
+        """What people should know of the recordings, until a run has said it."""
+        self.recordings = open_recordings(target.name, target.settings, folders, self._unsaid.append)
 
     async def reply(self, request: Request) -> Reply:
         if request.kind not in ("candidate", "rival"):
             raise ProviderError(f"target `{self._name}` is a recording, which answers as the candidate only")
         if not request.suite:  # `targets check`, whose question no recording was asked
             return self.recordings.any_reply()
+        while self._unsaid:
+            self._exchange.tell(f"target `{self._name}`: {self._unsaid.pop(0)}")
+        wanted = Wanted(request.case_id, request.case_conversation_id)
         try:
-            return self.recordings.answer(request.case_id, request.turn, request.messages)
+            return self.recordings.answer(wanted, request.turn, request.messages)
         except NotRecorded as error:
             raise ProviderError(str(error), type=NO_RECORDING) from None
 
@@ -45,8 +51,8 @@ class TranscriptProvider:
 def open_recordings(
     name: str, settings: Mapping[str, Any], folders: tuple[str, ...], note: Callable[[str], None] = lambda _: None
 ) -> Recordings:
-    """The conversations that a target's settings name. `note`: is told which files are passed over. Raises
-    UsageError."""
+    """The conversations that a target's settings name. `note`: is told which files are passed over, and what was not
+    understood. Raises UsageError."""
     written: str = settings["file"]
     path = find_recording(written, folders)
     if path is None:
@@ -55,6 +61,8 @@ def open_recordings(
             "A path starts from the suite's folder, or from the project's root.",
         )
     found = read_transcripts([path], settings.get("format"), [written], note)
+    for line in not_understood(found):
+        note(line)
     return Recordings(found, written, settings.get("match"), any_prompt=settings.get("prompts") == "any")
 
 

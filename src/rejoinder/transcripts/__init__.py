@@ -8,3 +8,4 @@ from rejoinder.transcripts.values import Said as Said
 from rejoinder.transcripts.values import Transcript as Transcript
 from rejoinder.transcripts.values import Turn as Turn
 from rejoinder.transcripts.values import Unknown as Unknown
+from rejoinder.transcripts.values import not_understood as not_understood

@@ -51,9 +51,10 @@ class _Outcome(Struct, frozen=True):
 
 
 class _Beside:
-    """Events that are no part of what was said."""
+    """What a recording tells beside what was said: keys of the whole, and events."""
 
-    def __init__(self) -> None:
+    def __init__(self, keys: dict[str, str]) -> None:
+        self.keys = keys
         self.unknown: dict[str, list[str]] = {}
         self.known: dict[str, int] = {}
 
@@ -67,13 +68,12 @@ class Draft:
         self.title = text_at(head, "title")
         self.model: str | None = text_at(head, "model") or None
         self._empty = Transcript(id="", format=format, source=document.name)
-        self._keys = keys_of(head)
         self._messages: list[Said] = []
         self._last: int | None = None
         """The place of the assistant's last message."""
         self._outcomes: dict[str, _Outcome] = {}
         self._statuses: dict[str, ToolStatus] = {}
-        self._beside = _Beside()
+        self._beside = _Beside(keys_of(head))
         self.notes: list[str] = []
 
     @property
@@ -102,7 +102,7 @@ class Draft:
 
     def add_keys(self, head: Any) -> None:
         """Note what else the recording tells of the conversation. What was told first stays."""
-        self._keys = {**keys_of(head), **self._keys}
+        self._beside.keys = {**keys_of(head), **self._beside.keys}
 
     def change_last(self, **changes: Any) -> None:
         """Add to the last message of the assistant, if there is one, what is told after it."""
@@ -139,7 +139,7 @@ class Draft:
             title=self.title,
             model=self.model or next((one.model for one in messages if one.model), None),
             messages=tuple(messages),
-            keys=self._keys,
+            keys=self._beside.keys,
             unknown=tuple(Unknown(type, tuple(raw)) for type, raw in self._beside.unknown.items()),
             aside=tuple(self._beside.known.items()),
             notes=tuple(self.notes),

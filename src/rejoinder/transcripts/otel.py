@@ -7,12 +7,14 @@ an event for each message (`gen_ai.user.message`), or flat attributes (`gen_ai.p
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
+from msgspec import structs
 
 from rejoinder.json_values import at, count_at, list_at, money_at, text_at
 from rejoinder.model import ToolCall, Usage
+from rejoinder.model.messages import ToolStatus
 from rejoinder.transcripts.draft import Draft, as_text, finished, tool_call
 from rejoinder.transcripts.files import Document
 from rejoinder.transcripts.spans import Span, Told, has_spans, listed, read_spans, said_by, spans_of, tool_said
@@ -164,14 +166,26 @@ def _messages(draft: Draft, message: Any, **told: Any) -> Iterator[Said]:
         elif kind == "tool_call":
             calls.append(tool_call(text_at(part, "id"), text_at(part, "name"), at(part, "arguments")))
         elif kind == "tool_call_response":
-            result = next((part[key] for key in ("response", "result") if key in part), None)
-            yield tool_said(text_at(part, "id"), as_text(result))
+            result = as_text(next((part[key] for key in ("response", "result") if key in part), None))
+            if not _end_own_call(calls, part, result):
+                yield tool_said(text_at(part, "id"), result)
         else:
             draft.not_understood(f"part {kind}", part)
     role = text_at(message, "role")
     if texts or calls or (role == "assistant" and not _parts(message)):
         own = {**told, "thinking": "\n\n".join(thoughts) or None} if role == "assistant" else {"at": told["at"]}
         yield said_by(role, "\n\n".join(texts), tuple(calls), **own)
+
+
+def _end_own_call(calls: list[ToolCall], part: Any, result: str) -> bool:
+    """What came of a call of the same message, as in our own spans, where calls may have no ids."""
+    places = [n for n, call in enumerate(calls) if call.id == text_at(part, "id") and call.result is None]
+    if not places:
+        return False
+    status: ToolStatus = "completed"
+    status = next((one for one in get_args(ToolStatus) if one == text_at(part, "status")), status)
+    calls[places[-1]] = structs.replace(calls[places[-1]], result=result, status=status)
+    return True
 
 
 def _parts(message: Any) -> list[Any]:

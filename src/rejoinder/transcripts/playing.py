@@ -4,49 +4,68 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, TypeAlias, get_args
 
-from rejoinder.errors import RejoinderError
+from msgspec import Struct
+
+from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import ChatMessage, Reply
 from rejoinder.spelling import did_you_mean
 from rejoinder.transcripts.values import Transcript, Turn, joined
 
-Match: TypeAlias = Literal["id", "title", "file", "prompt"]
-"""What of a recorded conversation has to be the case's id; `prompt`: its first words have to be the case's."""
-MATCHES: tuple[Match, ...] = get_args(Match)
 _LONGEST_SHOWN = 300
 _MOST_LISTED = 8
+_MOST_KEYS_LISTED = 30
 
 
 class NotRecorded(RejoinderError):
     """A recording has no answer."""
 
 
+class Wanted(Struct, frozen=True):
+    """A case that asks for its conversation."""
+
+    case_id: str
+    conversation_id: str = ""
+    """The case's own name for it, where it has one."""
+
+    @property
+    def name(self) -> str:
+        return self.conversation_id or self.case_id
+
+    def __str__(self) -> str:
+        if self.conversation_id:
+            return f"case `{self.case_id}`, whose conversation is `{self.conversation_id}`"
+        return f"case `{self.case_id}`"
+
+
 class Recordings:
     """The conversations of a target."""
 
     def __init__(
-        self, transcripts: Sequence[Transcript], name: str, match: Match | None = None, *, any_prompt: bool = False
+        self, transcripts: Sequence[Transcript], name: str, match: str | None = None, *, any_prompt: bool = False
     ) -> None:
-        """`name`: what messages call them; `any_prompt`: is what was asked of no matter?"""
+        """`name`: what messages call them; `match`: the key of a conversation that names its case; `prompt`: its first
+        words do; `any_prompt`: is what was asked of no matter? Raises UsageError where no conversation has the key."""
         self._transcripts = transcripts
         self._name = name
-        self._match: Match | None = match
+        self._match = match
         self._any_prompt = any_prompt
         self._by_key: dict[str, dict[str, list[Transcript]]] = {}
         """Made when they are needed."""
+        if match is not None and match not in _KEYS and not any(match in one.keys for one in transcripts):
+            raise _no_such_key(match, name, transcripts)
 
-    def find(self, case_id: str, first: str | None = None) -> Transcript | None:
+    def find(self, wanted: Wanted, first: str | None = None) -> Transcript | None:
         """The conversation of a case, whose first words are `first`; None where it takes the words to tell, and they
         are not known yet. Raises NotRecorded."""
         if len(self._transcripts) == 1:
             return self._transcripts[0]
         if self._match == "prompt":
-            return None if first is None else self._only(self._having("prompt", first.strip()), case_id)
+            return None if first is None else self._only(self._having("prompt", first.strip()), wanted)
         for key in [self._match] if self._match else ["id", "title"]:
-            if found := self._having(key, case_id):
-                return self._only(found, case_id)
-        return self._only([], case_id)
+            if found := self._having(key, wanted.name):
+                return self._only(found, wanted)
+        return self._only([], wanted)
 
     def any_reply(self) -> Reply:
         """Something that was said, without its figures: it shows that there is something to say."""
@@ -57,15 +76,15 @@ class Recordings:
         if key not in self._by_key:
             index: dict[str, list[Transcript]] = {}
             for one in self._transcripts:
-                index.setdefault(_KEYS[key](one), []).append(one)
+                index.setdefault(_value(one, key), []).append(one)
             self._by_key[key] = index
         return self._by_key[key].get(value, [])
 
-    def answer(self, case_id: str, turn: int, messages: Iterable[ChatMessage]) -> Reply:
+    def answer(self, wanted: Wanted, turn: int, messages: Iterable[ChatMessage]) -> Reply:
         """What was answered at a turn of a case's conversation. Raises NotRecorded, with both wordings where what is
         asked is not what was asked."""
         asked = _asked(messages)
-        transcript = self.find(case_id, asked[0] if asked else "")
+        transcript = self.find(wanted, asked[0] if asked else "")
         assert transcript is not None
         # A case may begin in the middle of the conversation, with what was said before as its first messages.
         number = max(turn, len(asked))
@@ -80,20 +99,24 @@ class Recordings:
                 _refuse_other_words(where, one, words)
         return turns[number - 1].reply()
 
-    def _only(self, found: Sequence[Transcript], case_id: str) -> Transcript:
+    def _only(self, found: Sequence[Transcript], wanted: Wanted) -> Transcript:
         if len(found) == 1:
             return found[0]
-        key = "the first words" if self._match == "prompt" else f"the {self._match or 'id or title'}"
+        key = "the first words" if self._match == "prompt" else f"the {_shown_key(self._match)}"
         if found:
             places = ", ".join(f"`{one.id}` in {one.source}" for one in found[:_MOST_LISTED])
-            raise NotRecorded(f"{len(found)} conversations of {self._name} have {key} of case `{case_id}`: {places}")
-        names = [_KEYS[self._match or "id"](one) for one in self._transcripts]
+            raise NotRecorded(f"{len(found)} conversations of {self._name} have {key} of {wanted}: {places}")
+        names = list(filter(None, (_value(one, self._match or "id") for one in self._transcripts)))
         listed = ", ".join(f"`{name[:60]}`" for name in names[:_MOST_LISTED])
         more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
         raise NotRecorded(
-            f"no conversation of {self._name} has {key} of case `{case_id}`{did_you_mean(case_id, names)}",
+            f"no conversation of {self._name} has {key} of {wanted}{did_you_mean(wanted.name, names)}",
             f"There are {listed}{more}. Give the case one of these ids, or set `match: prompt` to go by what is asked.",
         )
+
+
+def _shown_key(match: str | None) -> str:
+    return "id or title" if match is None else match if match in _KEYS else f"`{match}`"
 
 
 _KEYS: dict[str, Callable[[Transcript], str]] = {
@@ -102,6 +125,22 @@ _KEYS: dict[str, Callable[[Transcript], str]] = {
     "file": lambda one: one.source.replace("\\", "/").rpartition("/")[2].partition(".")[0],
     "prompt": lambda one: one.turns[0].prompt.strip() if one.turns else "",
 }
+"""What every conversation has."""
+
+
+def _value(transcript: Transcript, key: str) -> str:
+    """What a key of a conversation holds; nothing where it has none."""
+    return _KEYS[key](transcript) if key in _KEYS else transcript.keys.get(key, "")
+
+
+def _no_such_key(match: str, name: str, transcripts: Iterable[Transcript]) -> UsageError:
+    own = sorted({key for one in transcripts for key in one.keys} - _KEYS.keys())
+    listed = ", ".join(f"`{key[:80]}`" for key in (*_KEYS, *own[:_MOST_KEYS_LISTED]))
+    more = f" and {len(own) - _MOST_KEYS_LISTED} more" if len(own) > _MOST_KEYS_LISTED else ""
+    return UsageError(
+        f"no conversation of {name} has the key `{match}`{did_you_mean(match, [*_KEYS, *own])}",
+        f"Keys to match are {listed}{more}.",
+    )
 
 
 def _asked(messages: Iterable[ChatMessage]) -> list[str]:

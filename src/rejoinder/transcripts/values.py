@@ -11,6 +11,8 @@ from rejoinder.model import NO_USAGE, ChatMessage, Reply, Usage
 from rejoinder.model.messages import trim
 
 Value = TypeVar("Value")
+_LONGEST_TYPE = 80
+"""Characters of a type in a message."""
 
 
 class Unknown(Struct, frozen=True):
@@ -118,6 +120,17 @@ class Transcript(Struct, frozen=True, kw_only=True):
     @property
     def started_at(self) -> float | None:
         return next((one.at for one in self.messages if one.at is not None), None)
+
+
+def not_understood(transcripts: Iterable[Transcript]) -> list[str]:
+    """What readers did not understand of conversations, in a line for each type."""
+    counts: dict[str, int] = {}
+    for unknown in (unknown for one in transcripts for unknown in one.unknown):
+        counts[unknown.type] = counts.get(unknown.type, 0) + unknown.count
+    return [
+        f"not understood: {'1 event' if count == 1 else f'{count:,} events'} of type `{type[:_LONGEST_TYPE]}`"
+        for type, count in counts.items()
+    ]
 
 
 def joined(messages: Iterable[ChatMessage]) -> str:
