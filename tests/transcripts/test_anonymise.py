@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.transcripts import read_bytes
-from rejoinder.transcripts.anonymise import Anonymiser, anonymise
+from rejoinder.transcripts.anonymise import anonymise
 from rejoinder.transcripts.cases import Chosen, choose, write_suite
-from tests.kit import Project, Raw, bounded
+from rejoinder.transcripts.stand_ins import Anonymiser
+from tests.kit import Project, Raw, bounded, codes
+from tests.transcripts.kit import EXPECTED, SAMPLES, sample
 
 FOUND = {
     "email": ["ann.lindqvist@northwind.se", "O'Brien+x@mail.corp.co.uk"],
@@ -25,7 +28,7 @@ FOUND = {
     "iban": ["DE89 3704 0044 0532 0130 00", "GB82WEST12345698765432"],
     "key": ["sk-abcdefghijklmnop123456", "ghp_0123456789abcdefghij", "AKIAIOSFODNN7EXAMPLE", "hunter2hunter2"],
     "number": ["123456789"],
-    "uuid": ["0b7e3f5c-1b1a-4c8e-9d5e-2f6f7a8b9c0d"],
+    "uuid": ["0b7e3f5c-1b1a-4c8e-9d5e-2f6f7a8b9c0d", "bdb9a081e3320281372e0825903aa377"],
     "user": ["alindqvist"],
     "name": ["Lindqvist", "Zoë", "Weiß"],
 }
@@ -68,8 +71,9 @@ def test_each_kind_is_found_and_replaced(kind: str, text: str) -> None:
     anonymiser = Anonymiser()
     said = AROUND.get(kind, "It is {} here.").format(text)
     anonymiser.look(said)
-    assert not is_in(text, anonymiser.replace(said), kind)
-    assert kind in {row.kind for row in anonymiser.replaced()}
+    changed = anonymiser.replace(said)
+    assert not is_in(text, changed, kind)
+    assert kind in {row.kind for row in anonymiser.replaced_in(changed)}
 
 
 @pytest.mark.parametrize(
@@ -98,8 +102,8 @@ def test_the_same_text_has_the_same_stand_in_in_all_conversations() -> None:
         "My name is Person-2, mail me at person-1@example.org.",
         "Person-2 wrote from person-1@example.org, says Dr. Person-3.",
     ]
-    rows = {(row.kind, row.count) for row in anonymiser.replaced()}
-    assert ("email", 6) in rows  # twice in each turn, and in each title
+    rows = [(row.kind, row.stand_in, row.count) for row in anonymiser.replaced_in(" ".join(texts))]
+    assert rows == [("email", "person-1@example.org", 2), ("name", "Person-2", 2), ("name", "Person-3", 1)]
 
 
 def test_people_who_write_their_name_once_are_replaced_everywhere() -> None:
@@ -127,6 +131,36 @@ def test_the_list_and_the_file_hold_no_original(project: Project) -> None:
     assert "transcript" not in Path("bad.yaml").read_text().partition("evals:")[0]
 
 
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_every_turn_of_every_sample_is_a_suite_with_a_list_of_its_stand_ins(project: Project, name: str) -> None:
+    shutil.copy(SAMPLES / name, project.folder)
+    for turn in range(1, max(len(one.turns) for one in sample(name)) + 1):
+        out, listed = f"turn-{turn}.yaml", f"turn-{turn}.txt"
+        options = ("--anonymise", "--target", "scripted/x", "--out", out, "--list", listed)
+        project.run("import", "transcript", name, "--turn", str(turn), *options)
+        [report] = project.validate(out)["files"]
+        assert codes(report["errors"]) == []
+        text = Path(out).read_text()
+        rows = [line.split() for line in Path(listed).read_text().splitlines()]
+        assert {stand_in: len(re.findall(rf"{re.escape(stand_in)}(?!\d)", text)) for *_, stand_in in rows} == {
+            stand_in: int(count) for _, count, _, stand_in in rows
+        }
+        assert [one for one in re.findall(_UUID, text) if not one.startswith("00000000-")] == []
+
+
+_UUID = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32}"
+
+
+def test_the_list_tells_what_is_in_the_suite_and_nothing_of_later_turns(project: Project) -> None:
+    project.write("talk.json", talk(*(f"Order {8000000 + number}, please." for number in range(12))))
+    result = project.invoke("import", "transcript", "talk.json", "--turn", "2", "--anonymise")
+    assert [line.split()[:2] for line in result.stderr.splitlines()[:-1]] == [["number", "3"], ["number", "3"]]
+    assert "replaced 2 texts" in result.stderr
+    result = project.invoke("import", "transcript", "talk.json", "--anonymise")
+    counts = [line.split() for line in result.stderr.splitlines()[:-1]]
+    assert [stand_in for *_, stand_in in counts] == [f"number-{number}" for number in range(1, 13)]
+
+
 @pytest.mark.parametrize(
     ("text", "left"),
     [
@@ -150,7 +184,7 @@ def test_names_are_found_by_the_words_around_them(text: str, left: str) -> None:
 
 def test_events_that_are_not_known_are_said_with_stand_ins_too(project: Project) -> None:
     event = b'{"type": "brand.new", "who": "ines@corp.se"}\n'
-    project.write("pi.jsonl", (Path(__file__).parent / "samples/pi.jsonl").read_bytes() + event)
+    project.write("pi.jsonl", (SAMPLES / "pi.jsonl").read_bytes() + event)
     result = project.invoke("import", "transcript", "pi.jsonl", "--anonymise")
     assert "not understood: 1 event of type `brand.new`" in result.stderr
     assert "ines" not in result.output

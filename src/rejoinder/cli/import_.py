@@ -16,8 +16,8 @@ from rejoinder.report.words import count
 
 if TYPE_CHECKING:
     from rejoinder.transcripts import Transcript
-    from rejoinder.transcripts.anonymise import Anonymiser, Replaced
     from rejoinder.transcripts.cases import Chosen, Recorded
+    from rejoinder.transcripts.stand_ins import Replaced
 
 
 @click.group("import")
@@ -94,8 +94,8 @@ def _suite(paths: Sequence[Path], wanted: _Wanted) -> str:
     return write_suite(f"imported from {paths[0].name}", chosen, recorded, target=wanted.target, path=wanted.out)
 
 
-def _hidden_suite(paths: Sequence[Path], wanted: _Wanted) -> tuple[str, Anonymiser]:
-    """The suite with stand-ins. It has no recording: that says all that the suite hides."""
+def _hidden_suite(paths: Sequence[Path], wanted: _Wanted) -> tuple[str, list[Replaced]]:
+    """The suite with stand-ins, and a list of them. It has no recording: that says all that the suite hides."""
     from rejoinder.transcripts import read_transcripts
     from rejoinder.transcripts.anonymise import anonymise
     from rejoinder.transcripts.cases import write_suite
@@ -103,7 +103,8 @@ def _hidden_suite(paths: Sequence[Path], wanted: _Wanted) -> tuple[str, Anonymis
     transcripts, anonymiser = anonymise(read_transcripts(paths, wanted.format, note=_say))
     chosen = _choose(transcripts, wanted.turn, set(), None)
     _refuse_nothing(chosen, wanted.turn)
-    return write_suite("imported, with stand-ins", chosen, target=wanted.target, path=wanted.out), anonymiser
+    text = write_suite("imported, with stand-ins", chosen, target=wanted.target, path=wanted.out)
+    return text, anonymiser.replaced_in(text)
 
 
 def _say(line: str) -> None:
@@ -141,8 +142,7 @@ def _refuse_nothing(chosen: Sequence[Chosen], turn: int | None) -> None:
         raise UsageError(what)
 
 
-def _tell_replaced(anonymiser: Anonymiser, listed: Path | None) -> None:
-    rows = anonymiser.replaced()
+def _tell_replaced(rows: Sequence[Replaced], listed: Path | None) -> None:
     lines = [*map(_row, rows)]
     if listed is not None:
         _write(listed, "".join(f"{line}\n" for line in lines))

@@ -7,13 +7,15 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
+from rejoinder.model.secret_forms import KNOWN_KEY
+
 _BEFORE = r"""s?["']?\s*[:=]\s*+["'\[]*+(?:(?:Bearer|Basic)\s+)?+(?!\$?\{\{)"""
 _VALUE = r"""[^\s"'\],}&]"""
 _KEY = (
     rf"""(?P<a>(?i:api[-_]?(?:key|kee|token)|authorization|passw(?:or)?d|pwd|secret|access[-_]?key){_BEFORE}){_VALUE}{{4,}}"""
     rf"""|(?P<b>(?i:key|token|auth|credential|cookie|session|signature){_BEFORE})(?={_VALUE}*\d){_VALUE}{{12,}}"""
     r"""|(?P<c>//[^\s/@:]*:)[^\s/@]+(?=@)"""
-    r"""|(?P<d>)\b(?:sk-|gsk_|xai-|AIza|hf_|ghp_|AKIA)[\w-]{12,}"""
+    rf"""|(?P<d>){KNOWN_KEY}"""
 )
 """A key or a password that stands in a line as it is: by its name, its place in an address, or its first letters.
 Compiled when the first mistake is found."""

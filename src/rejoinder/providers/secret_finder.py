@@ -12,13 +12,14 @@ from urllib.parse import unquote, unquote_plus, urlsplit
 
 import msgspec
 
+from rejoinder.model.secret_forms import SECRET_WORDS
 from rejoinder.project import SECRET_NAME
 
 # Compiled where they are used: most runs of a suite that is being written send nothing.
 _SECRET_HEADER = r"(?i)key|token|secret|auth|cookie|pass"
 _PERHAPS_HEADER = r"(?i)session|cred|signature"
 _BEFORE = r"(?:^|[_-]|(?<=[a-z])(?=[A-Z]))"
-_SECRET_FIELD = rf"{_BEFORE}(?i:api_?key|key|token|secret|password|passwd|pwd|authorization|credentials?|bearer)$"
+_SECRET_FIELD = rf"{_BEFORE}(?i:{SECRET_WORDS}|key|credentials|bearer)$"
 _PERHAPS_FIELD = rf"{_BEFORE}(?i:auth|sig|signature|session|cookie)$"
 """Names that settings of another kind have as well: there what has a digit and some length is a secret."""
 _SECRET_PARAMETER = rf"{_SECRET_FIELD}|{_PERHAPS_FIELD}|^code$"
