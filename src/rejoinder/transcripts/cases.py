@@ -61,6 +61,7 @@ def write_suite(
         "# Each case goes up to a reply that went wrong. Its check fails on what was said then.",
         "# Say in `checks` what a right reply is, and put another model in the place of the one that failed:",
         yaml_comment(f"#   rejoinder run {path or 'evals.yaml'} -m openai/gpt-5-mini"),
+        *_about_tools(chosen),
         f"name: {yaml_text(name, '  ')}",
     ]
     if any(_BRACES in line for line in cases):
@@ -71,6 +72,13 @@ def write_suite(
     if first is not None:
         lines.append(f"target: {yaml_text(first, '  ')}")
     return "\n".join([*lines, "evals:", *cases, ""])
+
+
+def _about_tools(chosen: Sequence[Chosen]) -> Iterator[str]:
+    names = list(dict.fromkeys(name for one in chosen for name in one.transcript.tools))
+    if names:
+        listed = _cut(", ".join(names))
+        yield f"# The one that failed had tools: {listed}. Another may call those that stand in `tools`."
 
 
 def _target(one: Recorded) -> dict[str, Any]:
