@@ -35,7 +35,7 @@ EXPECTED = {
 }
 """Of each sample: its format, its conversations with their turns, and the tools that were called.
 
-Programs wrote them, against a fake model; see samples/README.md. Their words are replaced."""
+How they were made is told in samples/README.md."""
 TALKS = [name for name, (_, _, tools) in EXPECTED.items() if tools == ["forecast"] and name != "agentv.jsonl"]
 """The same conversation, as several programs wrote it down."""
 
