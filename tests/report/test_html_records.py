@@ -301,3 +301,17 @@ def test_a_place_that_no_check_has_is_told_without_its_name() -> None:
 
 def because(one: Turn) -> str:
     return "" if one.asked_by is None else one.asked_by.because
+
+
+def test_a_tool_is_shown_with_its_server_and_the_fault_that_met_it() -> None:
+    call = ToolCall("find", server="orders", status="failed", result="broken", fault="error")
+    [shown] = told(result("x", turn(tool_calls=(call,)))).turns[0].tools
+    assert (shown.server, shown.note) == ("orders", "failed, error on purpose")
+
+
+@pytest.mark.parametrize(("found", "names"), [((), []), ((2,), ["turn 2"])])
+def test_of_what_must_never_be_the_turns_are_shown_in_which_it_is(found: tuple[int, ...], names: list[str]) -> None:
+    turns = tuple(check(number in found, name=f"turn {number}") for number in (1, 2, 3))
+    never = check(not found, check="never", kind="never", children=turns)
+    [shown] = told(result("a", conversation_checks=(never,))).checks
+    assert [(child.called, child.state) for child in shown.children] == [(name, "failed") for name in names]

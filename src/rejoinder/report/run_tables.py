@@ -11,6 +11,7 @@ from rejoinder.model.figures import Rate
 from rejoinder.model.runs import TargetSummary
 from rejoinder.report.found import MOST_ROWS, Cell, Found, Row, groups_of, is_smooth
 from rejoinder.report.styled import EMPTY, Form, Line, Piece, Role, line, mark, safe
+from rejoinder.report.summary import fault_words
 from rejoinder.report.tables import WIDE_GAP, Column, write_table
 from rejoinder.report.words import count, interval, money, seconds
 
@@ -92,16 +93,9 @@ def write_recovery(summary: Summary, form: Form) -> Iterator[Line]:
 
 
 def write_faults(summary: Summary, form: Form) -> Iterator[Line]:
-    """What became of the failures of tools that were wanted. One that never landed makes a pass mean less."""
-    faults = summary.faults
-    if faults is None:
-        return
-    landed = f"{faults.landed:,} of {count(faults.planned, 'fault')} of tools landed"
-    recovered = f", recovered after {faults.recovered:,} of {faults.landed:,}" if faults.landed else ""
-    yield line(f"{landed}{recovered}")
-    if left := faults.planned - faults.landed:
-        what = "it tested nothing: its tool was" if left == 1 else "they tested nothing: their tools were"
-        yield (*mark("!", form), Piece(f"{count(left, 'fault')} never landed; {what} not called so often", "warn"))
+    """What became of the failures of tools that were wanted, and a warning of those that never landed."""
+    for place, words in enumerate(fault_words(summary)):
+        yield (*mark("!", form), Piece(words, "warn")) if place else line(words)
 
 
 _TITLES = {1: "", 2: "", 3: "95 %"}

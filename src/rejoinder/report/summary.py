@@ -119,6 +119,19 @@ def spoilt_numbers(spoilt: SpoiltCounts) -> str:
     return f"{spoilt.conversations:,} of {spoilt.of:,} ({kinds}), counted apart"
 
 
+def fault_words(summary: Summary) -> Iterator[str]:
+    """What became of the failures of tools that were wanted. One that never landed makes a pass mean less."""
+    faults = summary.faults
+    if faults is None:
+        return
+    landed = f"{faults.landed:,} of {count(faults.planned, 'fault')} of tools landed"
+    recovered = f", recovered after {faults.recovered:,} of {faults.landed:,}" if faults.landed else ""
+    yield f"{landed}{recovered}"
+    if left := faults.planned - faults.landed:
+        what = "it tested nothing: its tool was" if left == 1 else "they tested nothing: their tools were"
+        yield f"{count(left, 'fault')} never landed; {what} not called so often"
+
+
 def spoilt_words(spoilt: SpoiltCounts | None) -> Iterator[str]:
     """What simulated users did to the figures. Where no judge has looked at them, they are never called clean."""
     if spoilt is None:

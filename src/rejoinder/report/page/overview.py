@@ -27,6 +27,7 @@ from rejoinder.report.summary import (
     budget_words,
     cache_words,
     doubt_words,
+    fault_words,
     limit_words,
     quarantine_words,
     spoilt_words,
@@ -262,6 +263,7 @@ def notes_of(run: Run) -> Iterator[str]:
         yield f"uncalibrated: {names} was never tested against people's labels (`rejoinder judge test`)"
     if receipt.judges_itself:
         yield JUDGED_ITSELF
+    yield from fault_words(summary)
     yield from spoilt_words(summary.spoilt)
     yield from map(quarantine_words, summary.quarantined[:MOST_QUARANTINED])
     if unpriced := unpriced_words(summary):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder.model import ChatMessage, CheckResult, Result, State, ToolCall, TurnResult
 from rejoinder.model.results import StepStatus
@@ -352,15 +352,30 @@ def check_at(checks: Sequence[CheckResult], path: Sequence[int]) -> CheckResult 
 
 
 def _tool(call: ToolCall) -> Tool:
-    note = {"denied": "not allowed", "failed": "failed", "pending": "not heard of again"}.get(call.status or "")
-    return Tool(name=call.name, arguments=call.arguments, result=call.result, status=call.status, note=note)
+    how = {"denied": "not allowed", "failed": "failed", "pending": "not heard of again"}.get(call.status or "", "")
+    note = ", ".join(filter(None, (how, f"{call.fault} on purpose" if call.fault else "")))
+    return Tool(
+        name=call.name,
+        server=call.server or None,
+        arguments=call.arguments,
+        result=call.result,
+        status=call.status,
+        note=note or None,
+    )
+
+
+def _told(check: CheckResult) -> tuple[CheckResult, ...]:
+    """The checks inside of one that say something: where something must never be, the turns in which it is."""
+    if check.kind != "never":
+        return check.children
+    return tuple(structs.replace(one, passed=False) for one in check.children if one.passed or one.error)
 
 
 def _check(check: CheckResult, forbids: bool = False, depth: int = 0) -> Check:
     """`forbids`: is it inside of a check that turns its verdict around?"""
     turned = (check.kind in _FORBIDS or check.value is False) != forbids
     inner = turned if check.kind in _FORBIDS else forbids
-    kept = check.children if depth < MOST_DEEP else ()
+    kept = _told(check) if depth < MOST_DEEP else ()
     return Check(
         called=called(check),
         label=check.check,

@@ -85,19 +85,20 @@ function turnView(node, talk, title) {
     own[hung.length ? 1 : 0].push(checkView(check, [n], turn, talk), hung);
   });
   return h(isTaken ? 'section.turn.taken' : 'section.turn', { id: title ? null : `t${turn.turn}`, 'aria-label': name, tabindex: '-1' },
-    h('div.th', h('h2', name), turn.label && h('span.chip', plain(turn.label)), turn.doubts && h('span.chip', 'doubt'), verdictWords(turn),
+    h('div.th', h('h2', name), turn.label && h('span.chip', turn.simulated ? 'simulated user' : plain(turn.label)), turn.doubts && h('span.chip', 'doubt'), verdictWords(turn),
       h('span.r', facts.filter(fact => fact).map((fact, n) => [n > 0 && ' · ', fact]))),
-    messageView(turn.simulated ? 'Simulated user' : 'User', 'asked', saidView(turn.prompt), turn.hint && h('p.note', 'Hint: ', plain(turn.hint))),
+    messageView('User', 'asked', saidView(turn.prompt), turn.hint && h('p.note', 'Hint: ', plain(turn.hint))),
     messageView(talk.row.target, 'said', thinking && fold(`Thinking, ${numberText(thinking.length)} characters`, () => saidView(thinking)),
       replyView(turn), notesView(notes)),
     h('div.under', requestView(node), actions.turn.map(make => make(turn, talk))),
     h('div.checks', own, hanging(-1)));
 }
 
-/** What a target said and did. @param {Turn} turn @param {Mark[]} [marks] @returns {Child} */
+/** What a target did and said, in this order; calls that were not carried out stand at the end. @param {Turn} turn @param {Mark[]} [marks] @returns {Child} */
 function replyView({ response, tools = [], diff, checks = [] }, marks) {
   const isSilent = response == null || !response && !tools.length;
-  return [isSilent ? h('p.none', response == null ? 'No reply' : 'Empty reply') : response && saidView(response, marks ?? evidence(response, checks)), tools.map(toolView), diff && fold('Changes in the workspace', () => diffView(diff))];
+  const said = isSilent ? h('p.none', response == null ? 'No reply' : 'Empty reply') : response && saidView(response, marks ?? evidence(response, checks));
+  return [tools.filter(tool => tool.status).map(toolView), said, tools.filter(tool => !tool.status).map(toolView), diff && fold('Changes in the workspace', () => diffView(diff))];
 }
 
 /** Did a turn or one of its follow-ups pass? @param {Node_} node @returns {boolean} */
@@ -140,7 +141,7 @@ const turnHref = turn => addresses.href({ ...placeNow, turn });
 /** @param {Conversation} talk @returns {Child} */
 function trailView({ turns = [], steps = [] }) {
   const plan = steps.length > 0 && h('ol.trail', { 'aria-label': 'Planned steps' }, steps.map(({ step, name, status }) => h('li', markView(status), plain(name ?? `step ${step}`), h('span', status === 'skipped' ? 'not sent' : status))));
-  const trail = turns.length > 1 && h('nav.trail', { 'aria-label': 'Turns' }, turns.map(turn => h('a', { href: turnHref(turn.turn) }, markView(turn.outcome === 'passed' && turn.turn > 1 ? 'recovered' : turn.outcome, turn.turn), `Turn ${turn.turn}`, h('span.sr', `: ${turn.outcome}`))));
+  const trail = turns.length > 1 && h('nav.trail', { 'aria-label': 'Turns' }, turns.map(turn => h('a', { href: turnHref(turn.turn) }, markView(turn.outcome === 'passed' && turn.depth ? 'recovered' : turn.outcome, turn.turn), `Turn ${turn.turn}`, h('span.sr', `: ${turn.outcome}`))));
   return [plan, trail];
 }
 
