@@ -24,6 +24,7 @@ from rejoinder.model import (
     UsageResult,
     UserResult,
 )
+from rejoinder.model.messages import ToolCall
 from rejoinder.model.results import ErrorResult, StepStatus
 from rejoinder.model.runs import SuiteOfRun, TargetOfRun
 from rejoinder.report.formats import FORMATS
@@ -190,7 +191,19 @@ def planned_and_simulated(text: str, **lost: Any) -> Iterator[Result]:
     told = UserResult(2, "word", Spoilt("leak", 2, text), UsageResult(1, 1, 2), None, text)
     said = turn(text, 2, depth=0, prompt=text, passed=False, simulated=True, checks=(bad,))
     yield result("spoilt", turn(text, prompt=text), said, user=told, **lost)
+    yield result("with tools", turn(text, passed=False, tool_calls=tool_calls(text), checks=(bad,)), **lost)
     yield result("doubted", turn(text), turn(text, 2, passed=False, doubts=True, checks=(bad,)), **lost)
+
+
+def tool_calls(text: str) -> tuple[ToolCall, ...]:
+    """Calls that went well, failed, failed on purpose and were not answered, with this text wherever others could have
+    put it."""
+    return (
+        ToolCall(text, text, text, text, "completed", 1794830401.5, 0.25, text),
+        ToolCall("look", text, "", text, "failed"),
+        ToolCall("look", text, "", "too late", "failed", fault="timeout"),
+        ToolCall("look", text, "", None, "pending"),
+    )
 
 
 def mixed() -> MadeRun:

@@ -60,7 +60,7 @@ def test_no_text_breaks_the_table(text: str) -> None:
     document = exports.written("csv", exports.hostile(text))
     assert not exports.OBEYED.search(document)
     rows = list(csv.reader(io.StringIO(document), strict=True))
-    assert len(rows) == 7 == document.count("\n")
+    assert len(rows) == 8 == document.count("\n")
     assert {len(row) for row in rows} == {len(rows[0])}
     names = [*enumerate(rows[0])]
     numbers = {place for place, name in names if name in ("score", "cost_usd", "judge_cost_usd")}

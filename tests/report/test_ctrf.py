@@ -68,4 +68,4 @@ def test_no_text_breaks_the_document(text: str) -> None:
     run = hostile(text)
     assert not OBEYED.search(written("ctrf", run))
     tests = read(run)["results"]["tests"]
-    assert [test["status"] for test in tests] == ["failed", "other", "failed", "skipped", "failed", "passed"]
+    assert [test["status"] for test in tests] == ["failed", "other", "failed", "skipped", "failed", "failed", "passed"]

@@ -37,6 +37,7 @@ from tests.report.exports import (
     made_run,
     mixed,
     result,
+    tool_calls,
     turn,
     written,
 )
@@ -113,7 +114,7 @@ def test_arguments_that_are_no_object_are_kept_as_text() -> None:
     [sample] = document(made_run([result("times", turn("", tool_calls=calls))]))["samples"]
     shown = sample["messages"][-1]["tool_calls"]
     assert [call["arguments"] for call in shown] == [{"a": 1}, {"text": "[1]"}, {"text": "{"}]
-    assert [call["id"] for call in shown] == ["one", "call-2", "call-3"]
+    assert [call["id"] for call in shown] == ["one", "call-1-2", "call-1-3"]
     assert ["parse_error" in call for call in shown] == [False, True, True]
 
 
@@ -162,6 +163,8 @@ for path in sys.argv[1:]:
         "samples": {f"{s.id} {s.epoch}": [m.text for m in s.messages] for s in log.samples or []},
         "single": sorted(f"{s.id} {s.epoch}" for s in one),
         "scores": [s.scores["rejoinder"].value if s.scores else None for s in one],
+        "tools": [[m.function, m.text, m.error and m.error.type, m.metadata]
+                  for s in one for m in s.messages if m.role == "tool"],
         "errors": [s.error.message if s.error else None for s in one],
     })
 print(json.dumps(shown))
@@ -202,6 +205,17 @@ def test_inspect_reads_a_log_whatever_the_replies_say(tmp_path: Path) -> None:
     paths = [path for number, run in enumerate(runs) for path in saved(run, tmp_path, f"run-{number}")]
     for number, shown in enumerate(read_by_inspect(*paths)):
         assert len(shown["samples"]) == len(runs[number // 2].results)
+
+
+@pytest.mark.long
+def test_inspect_reads_calls_of_tools(tmp_path: Path) -> None:
+    calls = tool_calls("walnut")
+    for shown in read_by_inspect(*saved(made_run([result("a", turn("b", tool_calls=calls))]), tmp_path, "tools")):
+        assert shown["tools"] == [
+            ["walnut", "walnut", None, {"server": "walnut"}],
+            ["look", "walnut", "unknown", None],
+            ["look", "too late", "timeout", {"fault": "timeout"}],
+        ]
 
 
 @pytest.mark.long

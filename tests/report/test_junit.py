@@ -79,4 +79,4 @@ def test_no_text_breaks_the_document(text: str) -> None:
     document, suites = read(run)
     assert not exports.OBEYED.search(document)
     assert [case.name for suite in suites for case in suite][-1].startswith("three")
-    assert sum(len(suite) for suite in suites) == 6
+    assert sum(len(suite) for suite in suites) == 7

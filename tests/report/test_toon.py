@@ -94,7 +94,8 @@ def test_no_text_breaks_the_tables(text: str) -> None:
     document = read(run)
     assert not OBEYED.search(written("toon", run))
     exact = re.sub("[\ud800-\udfff\U000e0000-\U000e007f]", "\ufffd", text)
-    assert [row["response"] for row in document["turns"]] == [exact, None, *[exact] * 8]
+    assert [row["response"] for row in document["turns"]] == [exact, None, *[exact] * 9]
     assert document["checks"][0]["reason"] == exact
     assert document["results"][1]["error"] == exact
     assert [row["name"] for row in document["steps"]] == [exact] * 4
+    assert [row["answer"] for row in document["tool_calls"]] == [exact, exact, "too late", None]

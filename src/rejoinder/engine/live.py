@@ -202,7 +202,7 @@ class Live:
 
     async def _use(self, call: Call, work: Listing | Use) -> Told:
         """A tool is called once, and its answer is recorded like a model's."""
-        record, started = self._asked(call), time.perf_counter()
+        record, started, started_at = self._asked(call), time.perf_counter(), time.time()
         if work.is_outside:
             self._journal.asked(record)
         else:
@@ -213,7 +213,7 @@ class Live:
             self._on_failure(error)
             return await self._told(Told(call.key, failure=Failure("tool", str(error))))
         seconds = round(time.perf_counter() - started, 6)
-        return await self._told(Told(call.key, Reply(text, latency_s=seconds)))
+        return await self._told(Told(call.key, Reply(text, latency_s=seconds, started_at=started_at)))
 
     def _lost_workspace(self, call: Call) -> Failure | None:
         prepared = call.job.prepared

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 from rejoinder.model import Result
 from rejoinder.report.course import audit_words, steps_words
+from rejoinder.report.deeds import tool_names
 from rejoinder.report.inert import shorten, visible
 from rejoinder.report.runs import Run, duration_of
 from rejoinder.report.transcript import reasons_of
@@ -51,6 +52,7 @@ COLUMNS: dict[str, Callable[[Result], Cell]] = {
     "condition": lambda result: result.condition,
     "stopped_by": lambda result: result.user.stopped_by if result.user is not None else None,
     "audit": lambda result: audit_words(result.user) if result.user is not None else None,
+    "tools": lambda result: tool_names(result.turns) or None,
 }
 
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from rejoinder.model import CaseStatus, CheckResult, Result, TurnResult
+from rejoinder.model import CaseStatus, CheckResult, Result, ToolCall, TurnResult
 from rejoinder.report.course import course_words, step_words, turn_words
 from rejoinder.report.inert import to_json, visible
 from rejoinder.report.runs import Run, Tried, milliseconds, name_of, tried_cases
-from rejoinder.report.transcript import MOST_CHECKS, reasons_of, short_line, write_transcript
+from rejoinder.report.transcript import MOST_CALLS, MOST_CHECKS, reasons_of, short_line, write_transcript
 from rejoinder.stats import wilson
 
 SPEC_VERSION = "1.0.0"
@@ -108,9 +108,16 @@ def _step(turn: TurnResult, result: Result) -> dict[str, Any]:
     extra: dict[str, Any] = {"checks": [_check(check) for check in turn.checks]}
     if turn.step is not None:
         extra |= {"step": turn.step, "name": turn.name, "depth": turn.depth}
+    if turn.tool_calls:
+        extra["tools"] = [_tool(call) for call in turn.tool_calls[:MOST_CALLS]]
     words = turn_words(turn, result)
     what = f" ({short_line(words)})" if words else ""
     return {"name": f"turn {turn.turn}{what}: {short_line(turn.prompt)}", "status": status, "extra": extra}
+
+
+def _tool(call: ToolCall) -> dict[str, Any]:
+    known = {"name": short_line(call.name), "server": call.server, "status": call.status, "fault": call.fault}
+    return {key: value for key, value in known.items() if value}
 
 
 def _check(check: CheckResult) -> dict[str, Any]:

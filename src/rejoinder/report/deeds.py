@@ -4,6 +4,7 @@ workspace."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from rejoinder.model import ToolCall, TurnResult, count_lines
 from rejoinder.report.words import count
@@ -39,10 +40,21 @@ def not_allowed(turn: TurnResult) -> str | None:
 
 
 def _called(call: ToolCall) -> str:
-    name = " ".join(call.name.split())[:_LONGEST_NAME]
+    return f"{' '.join(call.name.split())[:_LONGEST_NAME]}{how_it_went(call)}"
+
+
+def how_it_went(call: ToolCall) -> str:
+    """` (failed, timeout on purpose)`; nothing for a call that went well."""
     how = "" if call.status == "completed" else call.status
     said = ", ".join(filter(None, (how, f"{call.fault} on purpose" if call.fault else "")))
-    return f"{name} ({said})" if said else name
+    return f" ({said})" if said else ""
+
+
+def tool_names(turns: Iterable[TurnResult]) -> str:
+    """The tools that were called, in order, with how each call went."""
+    calls = [call for turn in turns for call in turn.tool_calls]
+    more = f" and {len(calls) - _MOST_CALLS} more" if len(calls) > _MOST_CALLS else ""
+    return ", ".join(map(_called, calls[:_MOST_CALLS])) + more
 
 
 def _answered(call: ToolCall) -> str:

@@ -304,11 +304,11 @@ def _replied(turn: TurnResult) -> Iterator[Data]:
         return
     answered = [call for call in turn.tool_calls if call.result is not None]
     if answered:
-        shown = _calls(answered)
+        shown = _calls(answered, turn.turn)
         yield {"role": "assistant", "content": "", "source": "generate", "tool_calls": shown}
         for call, one in zip(answered, shown, strict=True):
-            failed = {"error": {"type": "unknown", "message": call.result}} if call.status != "completed" else {}
-            yield {"role": "tool", "content": call.result, "tool_call_id": one["id"], "function": call.name, **failed}
+            told = {"role": "tool", "content": call.result, "tool_call_id": one["id"], "function": call.name}
+            yield {**told, **_failure(call), **_origin(call)}
     yield _reply(turn)
 
 
@@ -320,12 +320,30 @@ def _reply(turn: TurnResult) -> Data:
     if turn.model:
         reply["model"] = turn.model
     left = [call for call in turn.tool_calls if call.result is None]
-    return {**reply, "tool_calls": _calls(left)} if left else reply
+    return {**reply, "tool_calls": _calls(left, turn.turn)} if left else reply
 
 
-def _calls(calls: Iterable[ToolCall]) -> list[Data]:
+def _failure(call: ToolCall) -> Data:
+    if call.status not in ("failed", "denied"):
+        return {}
+    kind = "permission" if call.status == "denied" else "timeout" if call.fault == "timeout" else "unknown"
+    return {"error": {"type": kind, "message": call.result}}
+
+
+def _origin(call: ToolCall) -> Data:
+    """Whose tool it is, and the fault that was wanted."""
+    known = {key: value for key, value in (("server", call.server), ("fault", call.fault)) if value}
+    return {"metadata": known} if known else {}
+
+
+def _calls(calls: Iterable[ToolCall], turn: int = 0) -> list[Data]:
     return [
-        {"id": call.id or f"call-{number}", "function": call.name, "type": "function", **_arguments(call.arguments)}
+        {
+            "id": call.id or f"call-{turn}-{number}",
+            "function": call.name,
+            "type": "function",
+            **_arguments(call.arguments),
+        }
         for number, call in enumerate(calls, 1)
     ]
 

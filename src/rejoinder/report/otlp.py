@@ -1,8 +1,8 @@
 """OpenTelemetry spans of a run, by the conventions for generative AI, as OTLP/JSON.
 
-A conversation is a trace: a span for the whole, and below it one for each turn, with an event
-`gen_ai.evaluation.result` for each check. Ids come from what the conversation is, so that the same run exported twice
-gives the same spans.
+A conversation is a trace: a span for the whole, below it one for each turn, with an event
+`gen_ai.evaluation.result` for each check, and below that one for each call of a tool. Ids come from what the
+conversation is, so that the same run exported twice gives the same spans.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ LONGEST_TEXT = 32_768
 """Characters of one text. Collectors refuse large requests, and most back ends cut attributes much earlier."""
 MOST_CHECKS = 128
 """Events of a span that SDKs keep."""
+MOST_CALLS = 128
+"""Calls of tools in a turn that have a span."""
 _INTERNAL, _CLIENT = 1, 3
 _OK, _ERROR = 1, 2
 _PROVIDERS = {
@@ -109,7 +111,10 @@ class _Trace:
         root = self._span_id("conversation")
         yield self._whole(root)
         for turn, times in zip(self._result.turns, self._times, strict=True):
-            yield self._turn(turn, times, root)
+            span = self._turn(turn, times, root)
+            yield span
+            for number, call in enumerate(filter(_was_made, turn.tool_calls[:MOST_CALLS]), 1):
+                yield self._tool(f"turn {turn.turn} tool {number}", call, times, span["spanId"])
 
     def _span_id(self, part: str) -> str:
         return _digest(f"{self._name}\0{part}", 8)
@@ -202,6 +207,28 @@ class _Trace:
             "status": status,
         }
 
+    def _tool(self, part: str, call: ToolCall, turn: _Times, parent: str) -> Data:
+        """A call of a tool, within its turn. What a result is, is told as content."""
+        has_failed = call.status in ("failed", "denied")
+        attributes: dict[str, Value] = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": shorten(call.name, 200),
+            "gen_ai.tool.type": "function",
+            "gen_ai.tool.call.id": call.id or None,
+            "gen_ai.tool.call.arguments": _short(call.arguments) if self._content else None,
+            "gen_ai.tool.call.result": _short(call.result) if self._content and call.result is not None else None,
+            "gen_ai.conversation.id": self._conversation,
+            "error.type": (call.fault or "tool_error") if has_failed else None,
+            "rejoinder.tool.server": call.server or None,
+            "rejoinder.tool.status": call.status,
+            "rejoinder.tool.fault": call.fault,
+        }
+        status: Data = {"code": _ERROR if has_failed else 0}
+        if has_failed and self._content and call.result:
+            status["message"] = _short(call.result)
+        span = _span(f"execute_tool {shorten(call.name, 200)}", _INTERNAL, _times_of_call(call, turn), attributes)
+        return {"traceId": self._id, "spanId": self._span_id(part), "parentSpanId": parent, **span, "status": status}
+
     def _event(self, check: CheckResult, time: int) -> Data:
         reason = shorten(check.reason, LONGEST_TEXT) if check.reason and self._content else None
         attributes: dict[str, Value] = {
@@ -233,6 +260,19 @@ def _times_of(result: Result, run_started: str | None) -> list[_Times]:
         before = min(start + round(bounded(turn.duration_s) * 1_000_000_000), LATEST_MS * 1_000_000)
         times.append(_Times(start, before))
     return times
+
+
+def _was_made(call: ToolCall) -> bool:
+    """False for a call that the model wanted and that was not carried out."""
+    return call.result is not None or call.status not in (None, "pending")
+
+
+def _times_of_call(call: ToolCall, turn: _Times) -> _Times:
+    """Within its turn: clocks of agents may differ from ours."""
+    start = turn.start if call.started_at is None else call.started_at * 1_000_000_000
+    start = round(min(max(start, turn.start), turn.end))
+    end = start + round(bounded(call.duration_s or 0.0) * 1_000_000_000)
+    return _Times(start, min(end, turn.end))
 
 
 def _span(name: str, kind: int, times: _Times, attributes: Mapping[str, Value]) -> Data:
@@ -283,12 +323,12 @@ def _said(turn: TurnResult) -> Iterator[Data]:
 
 def _answered(turn: TurnResult) -> Data:
     parts = [{"type": "reasoning", "content": _short(turn.thinking)}] if turn.thinking else []
-    parts += [_text(turn.response or "")] if turn.response or not turn.tool_calls else []
     for call in turn.tool_calls:
         parts.append(_called(call))
         if call.result is not None:
             said = _known(type="tool_call_response", id=call.id, status=call.status, fault=call.fault)
             parts.append({**said, "response": _short(call.result)})
+    parts += [_text(turn.response or "")] if turn.response or not turn.tool_calls else []
     return _known(role="assistant", parts=parts, finish_reason=turn.finish_reason)
 
 

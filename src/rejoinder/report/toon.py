@@ -2,8 +2,8 @@
 
 `results` has a row for each conversation, `turns` one for each turn, `checks` one for each check, which has no turn
 where it looks at the whole conversation; the column `result` counts conversations from 1. A run with plans has `steps`,
-too, and one with simulated users or sharded tasks `courses`. The rows are encoded by toon-format, some hundred at a
-time. Characters that a terminal would obey are written as escapes.
+too, one with simulated users or sharded tasks `courses`, and one with tools `tool_calls`. The rows are
+encoded by toon-format, some hundred at a time. Characters that a terminal would obey are written as escapes.
 """
 
 from __future__ import annotations
@@ -155,6 +155,22 @@ def _steps(results: Iterable[Result]) -> Iterator[Row]:
             }
 
 
+def _tool_calls(results: Iterable[Result]) -> Iterator[Row]:
+    for number, result in enumerate(results, 1):
+        for turn in result.turns:
+            for call in turn.tool_calls:
+                yield {
+                    "result": number,
+                    "turn": turn.turn,
+                    "tool": call.name,
+                    "server": call.server or None,
+                    "arguments": call.arguments,
+                    "answer": call.result,
+                    "status": call.status,
+                    "fault": call.fault,
+                }
+
+
 def _courses(results: Iterable[Result]) -> Iterator[Row]:
     for number, result in enumerate(results, 1):
         if result.user is not None or result.condition is not None:
@@ -178,7 +194,7 @@ def _check(result: int, turn: int | None, check: CheckResult) -> Row:
 
 
 _TABLES: dict[str, _Rows] = {"results": _results, "turns": _turns, "checks": _checks}
-_RARE: dict[str, _Rows] = {"steps": _steps, "courses": _courses}
+_RARE: dict[str, _Rows] = {"steps": _steps, "courses": _courses, "tool_calls": _tool_calls}
 """Tables that most runs have no row of."""
 
 
