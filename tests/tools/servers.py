@@ -71,6 +71,8 @@ def main(behaviour: str, note: str = "") -> None:
             continue
         if asked["method"] == "tools/call":
             calls += 1
+            if note:
+                open(f"{note}.called", "w").close()
         reply = answer(behaviour, asked, calls)
         print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **reply}), flush=True)
 

@@ -73,7 +73,7 @@ def write_summary(run: Receipt, summary: Summary) -> Iterator[str]:
 
 
 def doubt_words(calls: int) -> str:
-    return f"{count(calls, 'call')} cut off before the answer was recorded; such a call may be paid for twice"
+    return f"{count(calls, 'call')} cut off before the answer was recorded; such a call may be made and paid for twice"
 
 
 def _parts(summary: Summary) -> list[tuple[str, Summary | TargetSummary]]:

@@ -2,7 +2,7 @@
 
 The package's client has to be opened and closed by one task, so each server has a task of its own that lives as long as
 the server does; calls are made from others. A program is run by us and not by the package: what it prints is bounded,
-and it ends with us, however we end.
+and it ends with us, also where we are killed (`Guard`).
 """
 
 from __future__ import annotations
@@ -54,8 +54,10 @@ _TIMED_OUT = -32001
 class McpServer:
     """A server that is started when it is first needed."""
 
-    def __init__(self, tools: McpTools, folders: tuple[str, ...]) -> None:
+    def __init__(self, tools: McpTools, folders: tuple[str, ...], owner: str = "") -> None:
+        """`owner`: whose guard watches over the program."""
         self._tools = tools
+        self._owner = owner
         self._folders = folders
         self._client: asyncio.Future[Client] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -214,7 +216,7 @@ class McpServer:
     def _started(self) -> LineProcess:
         tools, folder = self._tools, Path(self._folders[0])
         given = given_to_command(environment_of(self._folders), tools.env)
-        return LineProcess((tools.command, *tools.args), folder, given.variables, called="it")
+        return LineProcess((tools.command, *tools.args), folder, given.variables, called="it", owner=self._owner)
 
     async def _within(self, seconds: float, answer: Any) -> Any:
         """An answer in time, unless the server ends before. Raises ToolFault, TimeoutError and MCPError."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
+from uuid import uuid4
 
 import msgspec
 from msgspec import structs
@@ -14,6 +15,7 @@ from rejoinder.errors import UsageError
 from rejoinder.model import Suite, Target
 from rejoinder.model.tools import Listed, McpTools, PythonTool, ScriptedTool, Tool, ToolAnswer
 from rejoinder.tools.base import Listing, OpenTool, ToolFault, Use, listed_of
+from rejoinder.user_code.programs import Guard
 
 MOST_FAULTS = 3
 """A server that broke so often is not started again: every other conversation would wait for it as well."""
@@ -29,6 +31,9 @@ class OpenTools:
         self._ready: dict[_Place, McpTools] = {}
         """Declared tools with their variables filled in."""
         self._open: dict[_Place, _Kept] = {}
+        self._owner = str(uuid4())
+        self._guard: Guard | None = None
+        """Ends programs should this process be killed."""
 
     def prepare(self, suite: Suite, tool: McpTools, environment: Mapping[str, str]) -> tuple[McpTools, dict[str, str]]:
         """A server with its variables filled in, and the secrets among them, each with its name. Raises UsageError."""
@@ -62,6 +67,9 @@ class OpenTools:
         opened = [kept.opened for kept in self._open.values() if kept.opened is not None]
         self._open.clear()
         await asyncio.gather(*(one.close() for one in opened))
+        if self._guard is not None:
+            self._guard.close()
+            self._guard = None
 
     def _start(self, suite: Suite, tool: Tool) -> OpenTool:
         folders = str(Path(suite.path).parent), suite.root
@@ -73,7 +81,9 @@ class OpenTools:
             return PythonFunction(tool, folders)
         from rejoinder.tools.mcp_server import McpServer
 
-        return McpServer(self._ready.get(_place(suite, tool), tool), folders)
+        if tool.command and self._guard is None:
+            self._guard = Guard(self._owner)
+        return McpServer(self._ready.get(_place(suite, tool), tool), folders, self._owner)
 
 
 class _Kept:
