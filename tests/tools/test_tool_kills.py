@@ -102,6 +102,8 @@ def test_a_call_under_way_when_the_run_was_killed_is_in_doubt(project: Project, 
     process.kill()
     assert_gone(*notes.pids())
     project.write("go", "")
+    graded = run_process(project.folder, "grade")
+    assert (notes.made()["wait"], "grades" in graded.out) == (1, True), "a new grade calls no tool"
     resumed = run_process(project.folder, "resume")
     assert resumed.code == 0
     assert "1 call cut off before the answer was recorded" in " ".join(resumed.out.split())

@@ -113,7 +113,7 @@ class Answers(Struct, frozen=True, kw_only=True):
 
 
 REPLAY = Answers(asks=frozenset({"work"}), otherwise="explain")
-GRADE = Answers(asks=ALL_KINDS - {"candidate", "user"}, otherwise="end")
+GRADE = Answers(asks=ALL_KINDS - {"candidate", "user", "tool"}, otherwise="end")
 MERGE = Answers(asks=frozenset())
 
 
