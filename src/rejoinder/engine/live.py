@@ -26,7 +26,7 @@ from rejoinder.engine.retries import Decision, Retries, Tries, decide_retry
 from rejoinder.engine.targets import OpenTarget, OpenTargets
 from rejoinder.engine.webhooks import Webhooks
 from rejoinder.errors import RejoinderError, ShutDown
-from rejoinder.model import Failure, Reply, Request
+from rejoinder.model import CUT_OFF, Failure, Reply, Request
 from rejoinder.model.calls import was_turned_away
 from rejoinder.providers import Provider, ProviderError
 from rejoinder.providers.base import ReplyWithin
@@ -202,13 +202,18 @@ class Live:
 
     async def _use(self, call: Call, work: Listing | Use) -> Told:
         """A tool is called once, and its answer is recorded like a model's."""
+        suite = call.job.prepared.suite
+        conversation = call.job.number, work.session if isinstance(work, Use) else ""
+        if isinstance(work, Use) and self._tools.has_lost(suite, work, conversation):
+            lost = f"cut off in turn {call.request.turn}; what MCP server `{work.tool.name}` knew of it is gone"
+            return await self._told(Told(call.key, failure=Failure(CUT_OFF, lost)))
         record, started, started_at = self._asked(call), time.perf_counter(), time.time()
         if work.is_outside:
             self._journal.asked(record)
         else:
             self._journal.asked_inside(record)
         try:
-            text = await self._tools.perform(call.job.prepared.suite, work)
+            text = await self._tools.perform(suite, work, conversation, call.key)
         except (ToolFault, RejoinderError) as error:
             self._on_failure(error)
             return await self._told(Told(call.key, failure=Failure("tool", str(error))))

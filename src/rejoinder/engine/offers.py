@@ -44,7 +44,7 @@ async def list_offers(suites: list[Suite], options: RunOptions) -> list[Offer]:
 
 async def _offer(tools: OpenTools, suite: Suite, tool: Tool) -> Offer:
     try:
-        return Offer(tool, tuple(_offered(tool, await tools.perform(suite, Listing(tool)))))
+        return Offer(tool, tuple(_offered(tool, await tools.perform(suite, Listing(tool), (0, "")))))
     except (ToolFault, RejoinderError) as fault:
         return Offer(tool, fault=str(fault))
 

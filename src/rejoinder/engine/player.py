@@ -50,7 +50,7 @@ class PlayError(Exception):
 
 
 class _BeginAnew(Exception):
-    """The target keeps the conversation itself and has lost it."""
+    """The target, or a tool, keeps what happened in the conversation itself and has lost it."""
 
 
 class _Heard:
@@ -144,10 +144,10 @@ class Player:
             return failure
         call = self.calls.afresh(ask) if ask.afresh else self.calls.of_candidate(ask)
         answer = await self._answer(with_brief(call, ask))
-        if isinstance(answer, Failure) and answer.type == CUT_OFF:
-            raise _BeginAnew
         if self._tools is not None and isinstance(answer, Reply) and answer.tool_calls:
             answer = await self._tools.play(ask, answer)
+        if isinstance(answer, Failure) and answer.type == CUT_OFF:
+            raise _BeginAnew
         if isinstance(answer, Reply) and not ask.afresh:
             self.calls.hear(answer)
         return answer

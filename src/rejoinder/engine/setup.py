@@ -12,8 +12,9 @@ from rejoinder.engine.secrets import Mask
 from rejoinder.engine.targets import OpenTarget, OpenTargets, add_traceback, known_secrets, refuse_unbounded
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import Reply, Suite, Target
+from rejoinder.model.tools import is_conversations_own
 from rejoinder.providers.settings import model_of
-from rejoinder.roles import other_targets
+from rejoinder.roles import other_targets, tools_of
 from rejoinder.tools import OpenTools
 
 
@@ -75,6 +76,12 @@ class Setup:
                 raise UsageError(
                     f"target `{pair.target.name}` keeps the conversation itself, so a fork cannot begin in its middle",
                     "Fork it at turn 1, or go on with another target: --target NAME.",
+                )
+            for tool in filter(is_conversations_own, tools_of(pair)):
+                raise UsageError(
+                    f"MCP server `{tool.name}` keeps what was done in the conversation, so a fork cannot begin in its"
+                    " middle",
+                    "Fork it at turn 1, or let all conversations share the server: `scope: run`.",
                 )
 
     def _try_to_open(self, suite: Suite, target: Target) -> OpenTarget | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TypeAlias
 
 import msgspec
@@ -15,7 +16,7 @@ from rejoinder.engine.effects import Ask, Stop
 from rejoinder.engine.plan import Job
 from rejoinder.engine.toolbox import Planned, Toolbox, Used, messages_of, used, whole_turn
 from rejoinder.model import NO_RECORDING, ChatMessage, Failure, Outcome, Reply, ToolCall
-from rejoinder.model.tools import Listed, ScriptedTool
+from rejoinder.model.tools import Listed, ScriptedTool, is_conversations_own
 from rejoinder.tools import Listing, listed_of, read_listed
 
 Answer: TypeAlias = Callable[..., Awaitable[Reply | Failure | Stop]]
@@ -33,6 +34,7 @@ class ToolRounds:
         self._answer = answer
         self._shared = shared
         self._most = job.prepared.case.max_tool_rounds
+        self._orders: dict[str, asyncio.Lock] = {}
         self._broken_off: list[Reply] = []
         """Replies of turns that tools, or the model after them, have ended."""
 
@@ -76,8 +78,12 @@ class ToolRounds:
         for number in range(self._most):
             planned = toolbox.plan(reply.tool_calls, ask.turn)
             uses = [None if one.use is None else self._calls.to_use(ask.turn, one.use) for one in planned]
-            answers = await asyncio.gather(*(self._used(one, call) for one, call in zip(planned, uses, strict=True)))
+            # All are waited for, also where one cannot be made any more: what a tool answers is recorded.
+            pairs = zip(planned, uses, strict=True)
+            answers = await asyncio.gather(*(self._used(*pair) for pair in pairs), return_exceptions=True)
             for answer in answers:
+                if isinstance(answer, BaseException):
+                    raise answer
                 if isinstance(answer, Failure | Stop):
                     self._broken_off += replies
                     return answer
@@ -95,13 +101,22 @@ class ToolRounds:
                 break
         return whole_turn(replies, made, toolbox.pending(reply.tool_calls), said, waited_s)
 
+    def _order_of(self, planned: Planned) -> AbstractAsyncContextManager[object]:
+        use = planned.use
+        if use is None or not is_conversations_own(use.tool):
+            return nullcontext()
+        return self._orders.setdefault(use.tool.name, asyncio.Lock())
+
     async def _listing(self, call: Call) -> Reply | Failure:
         answer = await self._answer(call, taped=False)
         return Failure(NO_RECORDING, answer.reason) if isinstance(answer, Stop) else answer
 
     async def _used(self, planned: Planned, call: Call | None) -> Used | Failure | Stop:
-        """What came of one call."""
-        answer: Reply | Failure | Stop | None = None if call is None else await self._answer(call)
+        """What came of one call. A server that knows what was done before gets its calls one after the other."""
+        answer: Reply | Failure | Stop | None = None
+        if call is not None:
+            async with self._order_of(planned):
+                answer = await self._answer(call)
         if isinstance(answer, Failure | Stop):
             return answer
         try:

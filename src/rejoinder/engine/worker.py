@@ -182,7 +182,7 @@ class Worker:
             self._executor.stop()
 
     async def _play(self, job: Job, sources: tuple[Source, ...], tape: Tape | None) -> Outcome:
-        """Play a conversation; whatever becomes of it, its target is told that it is over."""
+        """Play a conversation; whatever becomes of it, its target is told that it is over, and so are its tools."""
         outcome: Outcome | None = None
         try:
             outcome = await self._executor.play(job, sources, self.embeddings, tape)
@@ -190,6 +190,7 @@ class Worker:
         finally:
             if self._kept is not None and job in self._kept:
                 await self._kept.end(job, failed=outcome is None or outcome.status != "passed")
+            await self.setup.tools.end(job.number)
 
     def _counts(self, job: Job) -> bool:
         """False while its case is in quarantine."""

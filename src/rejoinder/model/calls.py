@@ -252,7 +252,8 @@ class Reply(Struct, frozen=True, gc=False, omit_defaults=True):
 NO_RECORDING = "no-recording"
 """The type of a Failure: something was asked that is not recorded."""
 CUT_OFF = "cut-off"
-"""The type of a Failure: a conversation that its target keeps itself was cut off at this turn, and begins anew."""
+"""The type of a Failure: a conversation that its target, or a tool, keeps itself was cut off at this turn, and begins
+anew."""
 _UNREACHED = frozenset({"connection", "dns", "tls", "address"})
 _REFUSALS = frozenset({429, 503, 529})
 

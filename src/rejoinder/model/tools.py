@@ -70,6 +70,8 @@ class McpTools(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="mcp")
     """Names of tools, with `*` for any letters; all of them where it is empty."""
     timeout_s: float = 60.0
     """How long a call may take."""
+    scope: Literal["run", "conversation"] = "run"
+    """Whose server it is: that of the whole run, or each conversation has one."""
     fails: tuple[Fault, ...] = ()
 
 
@@ -79,6 +81,11 @@ Tool: TypeAlias = ScriptedTool | PythonTool | McpTools
 def runs_code(tool: Tool) -> bool:
     """Does it run code of the project on this machine?"""
     return isinstance(tool, PythonTool) or (isinstance(tool, McpTools) and bool(tool.command))
+
+
+def is_conversations_own(tool: Tool) -> bool:
+    """Has each conversation a server of its own, which knows what was done before?"""
+    return isinstance(tool, McpTools) and tool.scope == "conversation"
 
 
 def allows(server: McpTools, name: str) -> bool:

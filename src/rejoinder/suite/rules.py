@@ -85,6 +85,9 @@ def find_conflicts_of_tools(tools: Any, path: DocumentPath) -> Iterator[Violatio
         if isinstance(server, dict) and ("command" in server) == ("url" in server):
             message = "an MCP server has either a `command` that starts it or a `url`"
             yield Violation("conflicting-keys" if "url" in server else "missing-field", (*place, "mcp"), message)
+        elif isinstance(server, dict) and "url" in server and server.get("scope") == "conversation":
+            message = "a server at an address is there for all conversations; `scope: conversation` needs a `command`"
+            yield Violation("conflicting-keys", (*place, "mcp", "scope"), message)
         for holder, inner in ((entry, place), *((entry[kind], (*place, kind)) for kind in kinds)):
             fails = holder.get("fails") if isinstance(holder, dict) else None
             for fault, spot in _mappings(fails if isinstance(fails, list) else [], (*inner, "fails")):

@@ -51,6 +51,7 @@ def _read(entry: dict[str, Any]) -> Tool:
         headers=said.get("headers", {}),
         allow=tuple(said.get("allow", ())),
         timeout_s=said.get("timeout_seconds", McpTools(name="").timeout_s),
+        scope=said.get("scope", "run"),
         fails=fails,
     )
 

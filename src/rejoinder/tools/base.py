@@ -49,6 +49,10 @@ class Use(Struct, frozen=True):
     """How often the conversation has called it before."""
     delay_s: float = 0.0
     """How much later it is called than it could be."""
+    session: str = ""
+    """Which of the conversations of a job it is part of, where each has a server of its own."""
+    after: str = ""
+    """The key of the call before it, of the same server; empty for the first one."""
 
     @property
     def is_outside(self) -> bool:

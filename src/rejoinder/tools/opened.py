@@ -1,4 +1,5 @@
-"""The open tools of a run: each server is started once, when it is first needed, and ended with the run."""
+"""The open tools of a run. A server is started when it is first needed, and ended with the run, or with the
+conversation where each has its own."""
 
 from __future__ import annotations
 
@@ -9,19 +10,24 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite, Target
-from rejoinder.model.tools import Listed, McpTools, PythonTool, ScriptedTool, Tool, ToolAnswer
+from rejoinder.model.tools import Listed, McpTools, PythonTool, ScriptedTool, Tool, ToolAnswer, is_conversations_own
 from rejoinder.tools.base import Listing, OpenTool, ToolFault, Use, listed_of
 from rejoinder.user_code.programs import Guard
 
 MOST_FAULTS = 3
-"""A server that broke so often is not started again: every other conversation would wait for it as well."""
+"""A server that broke so often, with no answer in between, is not started again: every other conversation would wait
+for it as well."""
 
 _Place: TypeAlias = tuple[str, bytes]
 """The folder of the suite, and the declaration."""
+Conversation: TypeAlias = tuple[int, str]
+"""The number of its job, and which of the job's conversations it is."""
+_EVERY: Conversation = (-1, "")
+"""Whose the servers are that all conversations share."""
 
 
 class OpenTools:
@@ -30,7 +36,8 @@ class OpenTools:
     def __init__(self) -> None:
         self._ready: dict[_Place, McpTools] = {}
         """Declared tools with their variables filled in."""
-        self._open: dict[_Place, _Kept] = {}
+        self._open: dict[tuple[_Place, Conversation], _Kept] = {}
+        self._health: dict[_Place, _Health] = {}
         self._owner = str(uuid4())
         self._guard: Guard | None = None
         """Ends programs should this process be killed."""
@@ -41,35 +48,50 @@ class OpenTools:
         self._ready[_place(suite, tool)] = ready
         return ready, secrets
 
-    async def perform(self, suite: Suite, work: Listing | Use) -> str:
-        """What came of it, as it is recorded. Raises ToolFault."""
-        kept = self._open.setdefault(_place(suite, work.tool), _Kept())
-        async with kept.opening:
-            if kept.opened is None:
-                if kept.faults >= MOST_FAULTS and kept.why is not None:
-                    raise kept.why
-                kept.opened = self._start(suite, work.tool)
-        opened = kept.opened
+    async def perform(self, suite: Suite, work: Listing | Use, conversation: Conversation, key: str = "") -> str:
+        """What came of it, as it is recorded. `key`: by which a call is known afterwards. Raises ToolFault."""
+        kept, health = self._kept(suite, work.tool, conversation), self._health_of(suite, work.tool)
+        if kept.opened is None:
+            if health.faults >= MOST_FAULTS and health.why is not None:
+                raise health.why
+            kept.opened = self._start(suite, work.tool)
+        opened, kept.last = kept.opened, key
         try:
-            if isinstance(work, Listing):
-                listed = await opened.list()
-                return msgspec.json.encode(listed).decode()
-            if work.delay_s:
-                await asyncio.sleep(work.delay_s)
-            return msgspec.json.encode(await opened.call(work)).decode()
+            answer = await _ask(opened, work)
         except ToolFault as fault:
             if kept.opened is opened:  # another call of the same server may have noticed it before
-                kept.opened, kept.why, kept.faults = None, fault, kept.faults + 1
+                kept.opened, health.why, health.faults = None, fault, health.faults + 1
                 await opened.close()
             raise
+        health.faults = 0
+        return answer
+
+    def has_lost(self, suite: Suite, use: Use, conversation: Conversation) -> bool:
+        """Has the conversation a server of its own that did not get the call before? Then what that did is gone."""
+        if not is_conversations_own(use.tool):
+            return False
+        return bool(use.after) and self._kept(suite, use.tool, conversation).last != use.after
+
+    async def end(self, job: int) -> None:
+        """The conversations of a job are over, and the servers that are theirs alone."""
+        await self._close([place for place in self._open if place[1][0] == job])
 
     async def close(self) -> None:
-        opened = [kept.opened for kept in self._open.values() if kept.opened is not None]
-        self._open.clear()
-        await asyncio.gather(*(one.close() for one in opened))
+        await self._close(list(self._open))
         if self._guard is not None:
             self._guard.close()
             self._guard = None
+
+    async def _close(self, places: list[tuple[_Place, Conversation]]) -> None:
+        kept = [self._open.pop(place) for place in places]
+        await asyncio.gather(*(one.opened.close() for one in kept if one.opened is not None))
+
+    def _kept(self, suite: Suite, tool: Tool, conversation: Conversation) -> _Kept:
+        whose = conversation if is_conversations_own(tool) else _EVERY
+        return self._open.setdefault((_place(suite, tool), whose), _Kept())
+
+    def _health_of(self, suite: Suite, tool: Tool) -> _Health:
+        return self._health.setdefault(_place(suite, tool), _Health())
 
     def _start(self, suite: Suite, tool: Tool) -> OpenTool:
         folders = str(Path(suite.path).parent), suite.root
@@ -86,14 +108,27 @@ class OpenTools:
         return McpServer(self._ready.get(_place(suite, tool), tool), folders, self._owner)
 
 
-class _Kept:
-    """An open tool, or why it is not open."""
+class _Kept(Struct):
+    """A tool that is open, or was."""
 
-    def __init__(self) -> None:
-        self.opening = asyncio.Lock()
-        self.opened: OpenTool | None = None
-        self.faults = 0
-        self.why: ToolFault | None = None
+    opened: OpenTool | None = None
+    last: str = ""
+    """The key of the last call that it got."""
+
+
+class _Health(Struct):
+    """How often a declared tool broke since it last answered, and why."""
+
+    faults: int = 0
+    why: ToolFault | None = None
+
+
+async def _ask(opened: OpenTool, work: Listing | Use) -> str:
+    if isinstance(work, Listing):
+        return msgspec.json.encode(await opened.list()).decode()
+    if work.delay_s:
+        await asyncio.sleep(work.delay_s)
+    return msgspec.json.encode(await opened.call(work)).decode()
 
 
 class _Scripted:
