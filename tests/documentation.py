@@ -6,6 +6,7 @@ pages show for every run stands for the newest one. Blocks of the language `pyth
 `<!-- new folder -->` starts again in an empty folder; `<!-- env NAME=value -->` sets a variable;
 `<!-- fake models: TEXT -->` has all LLM APIs answer TEXT from a server on loopback, with keys that it accepts;
 `<!-- webhook: JSON -->` has a server there answer JSON to every request, at the address in GRADER_URL;
+`<!-- issue tracker -->` has an MCP server there, at the address in TRACKER_URL, for callers with a certain token;
 `<!-- install -->` makes the folder's package known to Python as an installer would;
 `<!-- terminal -->` shows the commands after it as a terminal of 100 columns does, without colours;
 `<!-- differs: WORD, WORD -->` is for a console block whose output depends on the machine, as replies of a model do:
@@ -33,11 +34,13 @@ from tempfile import TemporaryDirectory
 
 from rejoinder.testing import Answer, FakeServer
 from tests.kit import ROOT
+from tests.labs.tracker_lab import TOKEN, tracker
 
 RUN = "20261115-093000-5eed"
 """What every run is called on a page."""
 _BLOCK = re.compile(
-    r"^<!-- (?P<comment>new folder|env \w+=.*?|fake models: .*?|webhook: .*?|install|terminal|differs: .*?) -->$"
+    r"^<!-- (?P<comment>new folder|env \w+=.*?|fake models: .*?|webhook: .*?|issue tracker|install|terminal"
+    r"|differs: .*?) -->$"
     r"|^```(?P<language>\w+)(?: (?P<name>\S+))?\n(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
@@ -78,6 +81,8 @@ class Session:
     server: FakeServer | None = None
     webhook: Webhook | None = None
     on_terminal: bool = False
+    others: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    """Further servers, which end with the session."""
 
     @property
     def folder(self) -> Path:
@@ -90,6 +95,7 @@ class Session:
             self.server.stop()
         if self.webhook is not None:
             self.webhook.stop()
+        self.others.close()
 
     def fake_models(self, text: str) -> None:
         """From here on the APIs of all vendors are on this machine."""
@@ -105,6 +111,10 @@ class Session:
     def answer_posts(self, verdict: str) -> None:
         self.webhook = Webhook(verdict)
         self.environment["GRADER_URL"] = self.webhook.url
+
+    def track_issues(self) -> None:
+        url = self.others.enter_context(tracker()).url
+        self.environment |= {"TRACKER_URL": url, "REJOINDER_SECRET_LINEAR_APIKEY": TOKEN}
 
     def install(self) -> None:
         """Without pip, which would need a network or a build backend: what it leaves behind is a path and metadata."""
@@ -240,6 +250,8 @@ def follow(page: Path, *, refresh: bool = False) -> str:
             session.fake_models(comment.removeprefix("fake models: "))
         elif comment and comment.startswith("webhook: "):
             session.answer_posts(comment.removeprefix("webhook: "))
+        elif comment == "issue tracker":
+            session.track_issues()
         elif comment == "install":
             session.install()
         elif comment == "terminal":

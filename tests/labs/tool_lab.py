@@ -43,7 +43,7 @@ from pathlib import Path
 import anyio
 from mcp.server.mcpserver import MCPServer
 
-server = MCPServer("notes")
+server = MCPServer("notes", log_level="ERROR")
 
 
 @server.tool()

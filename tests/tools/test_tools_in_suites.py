@@ -13,7 +13,7 @@ import pytest
 from tests.kit import Project, Raw, scripted
 from tests.tools import servers
 from tests.tools.test_rounds import DICE, calls, suite
-from tests.tools.test_tool_secrets import Listener, listener
+from tests.tools.test_tool_secrets import listener
 
 __all__ = ["listener"]  # a fixture
 OURS = {"name": "ours", "command": sys.executable, "args": ["-I", "-S", str(Path(servers.__file__)), "fine"]}
@@ -103,38 +103,6 @@ def test_a_second_case_with_tools_of_its_own_is_looked_at_too(project: Project) 
     content["evals"].append({**content["evals"][0], "id": "two", "tools": [{"python": "not_there_at_all:x"}]})
     project.write("evals.yaml", content)
     assert "--no-code refuses that" in str(project.invoke("run", "evals.yaml", "--no-code").exception)
-
-
-LINEAR = """
-metadata:
-  name: linear-mcp
-  model: demo
-  mcp_server:
-    url: {url}
-    name: linear
-    authorization_token: "{{{{ secret('linear.apiKey') }}}}"
-targets:
-  - name: demo
-    provider: scripted
-    replies:
-      - {{tool_calls: [{{name: linear__look, arguments: {{word: backlog}}}}]}}
-      - There are 7 issues in the backlog.
-evals:
-  - prompt: How many issues are in the backlog?
-    checks:
-      - match: "*7 issues*"
-      - tool_calls: [{{name: look, result: "*means 7*"}}]
-"""
-
-
-def test_vibechecks_example_of_a_server_runs_against_a_stand_in(
-    project: Project, listener: Listener, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("REJOINDER_SECRET_LINEAR_APIKEY", "lin_walnut_4711")
-    project.write("evals.yaml", LINEAR.format(url=listener.url))
-    [result] = project.run_json("run")["results"]
-    assert result["status"] == "passed", result
-    assert listener.headers[-1]["authorization"] == "Bearer lin_walnut_4711"
 
 
 def test_show_tells_what_tools_were_given_and_answered(project: Project) -> None:

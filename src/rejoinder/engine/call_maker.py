@@ -19,7 +19,7 @@ from rejoinder.engine.plan import Job
 from rejoinder.engine.target_identity import identity_of
 from rejoinder.model import ChatMessage, Kind, Reply, Request, Target
 from rejoinder.model.calls import Key
-from rejoinder.model.tools import Offered, is_conversations_own
+from rejoinder.model.tools import Offered
 from rejoinder.tools import Listing, Use
 
 
@@ -46,7 +46,7 @@ class CallMaker:
         self._equal: dict[tuple[Kind, str], int] = {}
         """How many equal calls of a kind were made."""
         self._last_use: dict[tuple[str, str], str] = {}
-        """The key of the last call of each server, in each conversation that has one of its own."""
+        """The key of the last call of each declared tool, in each of the job's conversations."""
 
     def offer(self, tools: tuple[Offered, ...]) -> None:
         """What the candidate may call. Its replies depend on it."""
@@ -103,16 +103,12 @@ class CallMaker:
     def to_use(self, turn: int, use: Use) -> Call:
         state = self._turn.copy()
         state.update(use.content)
-        if is_conversations_own(use.tool):
-            use = self._in_session(use)
-        call = self._call(self._numbered("tool", state), None, turn, work=use)
-        self._last_use[use.tool.name, use.session] = call.key
-        return call
-
-    def _in_session(self, use: Use) -> Use:
-        """With the conversation whose server is called, and the call before it."""
         session = f"{self._strand} afresh" if self._again else self._strand
-        return structs.replace(use, session=session, after=self._last_use.get((use.tool.name, session), ""))
+        server = use.tool.name, session
+        use = structs.replace(use, session=session, after=self._last_use.get(server, ""))
+        call = self._call(self._numbered("tool", state), None, turn, work=use)
+        self._last_use[server] = call.key
+        return call
 
     def of_target(
         self, kind: Kind, target: Target, turn: int, messages: tuple[ChatMessage, ...], number: int | None = None

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
 
 from rejoinder._version import __version__
 from rejoinder.errors import UsageError
@@ -49,6 +50,8 @@ LONGEST_COMPLAINT = 300
 MOST_PAGES = 50
 """Pages of a listing."""
 _TIMED_OUT = -32001
+_TOKEN = "; is the token right that `headers` or `authorization_token` has?"
+_ADVICE = {401: _TOKEN, 403: _TOKEN, 404: "; is the path of its address right? Many servers have `/mcp`"}
 
 
 class McpServer:
@@ -66,6 +69,7 @@ class McpServer:
         self._broken = asyncio.Event()
         self._why: LineFault | None = None
         """What broke it, where it has not simply ended."""
+        self._heard = _Heard()
 
     async def list(self) -> tuple[Listed, ...]:
         found = await self._listing(await self._open())
@@ -160,7 +164,7 @@ class McpServer:
         us = Implementation(name="rejoinder", version=__version__)
         if not self._tools.url:
             return Client(self._pipes(), client_info=us)
-        http = await stack.enter_async_context(_http_client(self._tools))
+        http = await stack.enter_async_context(_http_client(self._tools, self._heard))
         transport = streamable_http_client(self._tools.url, http_client=http, max_sse_event_size=LARGEST_BODY)
         return Client(transport, client_info=us)
 
@@ -257,6 +261,8 @@ class McpServer:
             return self._fault(f"did not start to speak MCP within {START_S:g} s{said}")
         if self._process is not None and (self._broken.is_set() or self._process.exit_code is not None):
             return await self._ended()
+        if (status := self._heard.status) >= 400:
+            return self._fault(f"refuses us: HTTP {status}{_ADVICE.get(status, '')}")
         return self._fault(f"cannot be talked with: {_in_a_line(error)}")
 
     def _listed(self, tool: Any) -> Listed:
@@ -272,7 +278,12 @@ class McpServer:
         return ToolFault(f"MCP server `{self._tools.name}` ({where}) {what}")
 
 
-def _http_client(tools: McpTools) -> Any:
+class _Heard(Struct):
+    status: int = 0
+    """The HTTP status of the last answer."""
+
+
+def _http_client(tools: McpTools, heard: _Heard) -> Any:
     """A client whose answers are of bounded size."""
     import httpx2
 
@@ -292,6 +303,7 @@ def _http_client(tools: McpTools) -> Any:
             await self._stream.aclose()
 
     async def bound(response: httpx2.Response) -> None:
+        heard.status = response.status_code
         response.stream = Bounded(response.stream)
 
     patience = httpx2.Timeout(START_S, read=max(START_S, tools.timeout_s))
