@@ -59,6 +59,9 @@ def main(behaviour: str, note: str = "") -> None:
     if behaviour == "refuse":
         print("no licence found", file=sys.stderr)
         sys.exit(3)
+    if behaviour == "chatty":
+        print("Welcome!", flush=True)
+        behaviour = "silent"
     if behaviour == "endless-line-at-start":
         while True:
             sys.stdout.write("x" * 65536)

@@ -167,12 +167,19 @@ def test_a_server_that_misbehaves_is_one_clear_fault(tmp_path: Path, behaviour: 
 
 def test_a_server_that_never_says_hello_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp_server, "START_S", 1.0)
-    assert "did not start to speak MCP within 1 s" in fault_of(tmp_path, "silent", "list")
+    assert fault_of(tmp_path, "silent", "list").endswith("did not start to speak MCP within 1 s")
+    assert fault_of(tmp_path, "chatty", "list").endswith("did not start to speak MCP within 1 s: Welcome!")
 
 
 def test_a_program_that_is_not_there_is_a_fault(tmp_path: Path) -> None:
     tools = McpTools(name="ours", command="no-such-program-anywhere")
     with pytest.raises(ToolFault, match=r"MCP server `ours` .* cannot be started"):
+        talk(tmp_path, tools, lambda server: server.list())
+
+
+def test_arguments_in_the_command_are_pointed_out(tmp_path: Path) -> None:
+    tools = McpTools(name="ours", command="python server.py")
+    with pytest.raises(ToolFault, match=r"no program `python server\.py`; `command` is the program alone"):
         talk(tmp_path, tools, lambda server: server.list())
 
 

@@ -153,6 +153,9 @@ def test_a_function_that_hangs_is_a_failed_answer(ask: Any, monkeypatch: pytest.
 
 def test_a_function_that_cannot_be_offered_is_a_fault(ask: Any) -> None:
     assert json.loads(ask.listed("whatever")[0].parameters)["properties"] == {}
-    for name, words in {"nothing": "has no function `nothing`", "takes": "cannot be offered as a tool"}.items():
+    for name, words in {
+        "nothing": "has no function `nothing`",
+        "takes": "as a tool: its parameter `",
+    }.items():
         with pytest.raises(ToolFault, match=words):
             ask.listed(name)

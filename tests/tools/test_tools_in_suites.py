@@ -75,6 +75,11 @@ def test_tools_lists_what_models_are_offered(project: Project) -> None:
     ]
 
 
+def test_tools_takes_a_suites_file_instead_of_a_target(project: Project) -> None:
+    project.write("dice.yaml", suite("a"))
+    assert project.run("tools", "dice.yaml").startswith("dice\n  Throws a die.\n")
+
+
 def test_tools_says_which_server_does_not_answer(project: Project) -> None:
     project.write("evals.yaml", suite("a", tools=[{"mcp": {**OURS, "args": [*OURS["args"][:-1], "refuse"]}}, DICE]))
     result = project.invoke("tools")

@@ -35,12 +35,14 @@ def command(target: str | None, files: tuple[Path, ...], targets_file: Path | No
     """List the tools that models are offered: their names, what they do and what they take.
 
     MCP servers are started or called and asked; no tool is called. With TARGET the tools of that target are listed as
-    well. Exit code 3 when a server does not answer.
+    well; a suite's file in its place is the same as --suite. Exit code 3 when a server does not answer.
     """
     import asyncio
 
     from rejoinder.engine.offers import list_offers
 
+    if target is not None and Path(target).suffix in (".yaml", ".yml"):
+        target, files = None, (*files, Path(target))
     selection = Selection(
         targets=(target,) if target else (), targets_file=str(targets_file.resolve()) if targets_file else None
     )

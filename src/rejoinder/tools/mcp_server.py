@@ -255,10 +255,11 @@ class McpServer:
         if isinstance(error, UsageError | ToolFault):
             return error
         if isinstance(error, ProcessFault):
-            return self._fault(f"cannot be started: {error}")
+            words = "; `command` is the program alone, and its arguments are `args`"
+            return self._fault(f"cannot be started: {error}{words if ' ' in self._tools.command else ''}")
         if isinstance(error, TimeoutError):
-            said = "" if self._process is None or not self._process.complaint else f": {self._process.complaint}"
-            return self._fault(f"did not start to speak MCP within {START_S:g} s{said}")
+            said = "" if self._process is None else self._process.complaint or self._process.passed_over
+            return self._fault(f"did not start to speak MCP within {START_S:g} s{f': {said}' if said else ''}")
         if self._process is not None and (self._broken.is_set() or self._process.exit_code is not None):
             return await self._ended()
         if (status := self._heard.status) >= 400:

@@ -60,7 +60,10 @@ def describe(name: str, function: Callable[..., Any]) -> Listed:
     hints = get_type_hints(function, include_extras=True)
     parameters = [one for one in inspect.signature(function).parameters.values() if one.kind in _NAMED]
     types = [hints.get(one.name, Any) for one in parameters]
-    schemas, definitions = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
+    try:
+        schemas, definitions = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
+    except TypeError as error:
+        raise TypeError(_not_in_json(parameters, types)) from error
     schema: dict[str, Any] = {
         "type": "object",
         "properties": {one.name: _with_default(said, one) for one, said in zip(parameters, schemas, strict=True)},
@@ -69,6 +72,19 @@ def describe(name: str, function: Callable[..., Any]) -> Listed:
     if definitions:
         schema["$defs"] = definitions
     return Listed(name, inspect.getdoc(function) or "", msgspec.json.encode(schema).decode())
+
+
+def _not_in_json(parameters: list[inspect.Parameter], types: list[Any]) -> str:
+    for parameter, kind in zip(parameters, types, strict=True):
+        try:
+            msgspec.json.schema(kind)
+        except TypeError:
+            name = inspect.formatannotation(kind)
+            return (
+                f"its parameter `{parameter.name}` is of a type that JSON does not have, {name};"
+                " use texts, numbers, lists, mappings, Literal, Optional, dataclasses or msgspec.Struct"
+            )
+    return "its parameters are of types that JSON does not have together"
 
 
 def _with_default(schema: dict[str, Any], parameter: inspect.Parameter) -> dict[str, Any]:

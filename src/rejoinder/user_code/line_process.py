@@ -20,6 +20,8 @@ from rejoinder.user_code.programs import GRACE_S, Program
 LONGEST_LINE = 32 << 20
 MOST_WAITING = 64 << 20
 """Bytes that were printed and not read by us: a program that floods us is ended."""
+LONGEST_SHOWN = 200
+"""Bytes of a line that is no JSON."""
 Kind: TypeAlias = Literal["crash", "silence", "timeout", "flood"]
 
 
@@ -43,6 +45,8 @@ class LineProcess:
         self._lines: deque[bytes] = deque()
         self._waiting = 0
         self._flooded = False
+        self.passed_over = ""
+        """The beginning of the last line that was no JSON."""
         self._news = asyncio.Event()
         self._program = Program(words, folder, environment, self._take, owner)
         self._program.exited.add_done_callback(lambda _: self._news.set())
@@ -81,6 +85,7 @@ class LineProcess:
                 value = _read(line)
                 if value is not None:
                     return value
+                self.passed_over = line[:LONGEST_SHOWN].decode(errors="replace").strip() or self.passed_over
             if self._flooded:
                 raise self._fault("prints more than can be read", "flood")
             if self._program.drained.done():
