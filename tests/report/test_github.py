@@ -58,7 +58,7 @@ def test_more_annotations_than_github_shows_are_counted() -> None:
 @given(hostile_texts)
 def test_no_text_leaves_its_annotation(text: str) -> None:
     lines = list(github.write_annotations(hostile(text)))
-    assert len(lines) == 5
+    assert len(lines) == 6
     assert "was not measured" in "".join(lines)
     for line in lines:
         assert not OBEYED.search(line)

@@ -171,6 +171,6 @@ def test_no_text_breaks_the_document(text: str) -> None:
     shown = written("otlp", hostile(text))
     assert not OBEYED.search(shown)
     spans = read(shown)
-    assert [span.kind for span in spans] == [1, 3, 1, 3, 1, 3, 3, 3, 1, 3, 3, 1, 3, 3, 1, 3]
+    assert [span.kind for span in spans] == [1, 3, 1, 3, 1, 3, 3, 3, 1, 3, 3, 1, 3, 1, 1, 1, 1, 3, 3, 1, 3]
     [event] = spans[1].events
     assert event.name == EVENT
