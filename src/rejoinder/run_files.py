@@ -50,6 +50,27 @@ def refuse_special_files(folder: Path) -> None:
             _refuse_special(Path(entry.path), entry.stat(follow_symlinks=False).st_mode, folders=True)
 
 
+def linked_folder(folder: Path) -> Path | None:
+    """Of a folder in `.rejoinder`: the link that stands in its place, or in that of `.rejoinder`. None without one."""
+    return next((path for path in (folder.parent, folder) if path.is_symlink()), None)
+
+
+def refuse_linked_folder(folder: Path) -> None:
+    """Raises RunDamaged where a link would lead out of the project what is written to a folder in `.rejoinder`."""
+    if (link := linked_folder(folder)) is not None:
+        raise RunDamaged(link, "it is a link", "rejoinder makes a plain folder there. Delete the link.")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder in `.rejoinder`, where there is none. Raises OSError, or RunDamaged for a link or a file there."""
+    refuse_linked_folder(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        reason = "it is not a folder, or not in one"
+        raise RunDamaged(folder, reason, "Delete what stands in its place.") from None
+
+
 def open_file(path: Path) -> BinaryIO:
     """A file of a run folder for reading. Raises OSError, or RunDamaged where it is not a plain file."""
     _refuse_special(path, path.lstat().st_mode)

@@ -20,7 +20,7 @@ from rejoinder.engine.folder import RunFolder, runs_folder
 from rejoinder.history.index import read_history
 from rejoinder.project import save_value
 from rejoinder.report.page.markup import address
-from rejoinder.server import streams
+from rejoinder.server import labels, streams
 from rejoinder.server.api import ROUTES
 from rejoinder.server.app import make_app
 from rejoinder.server.pages.desk import Desk
@@ -102,6 +102,26 @@ def indexed(project: Project, run: str) -> int:
         return desk.index(desk.look(run)).state.rows
     finally:
         desk.close()
+
+
+@pytest.fixture
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that is not the project's."""
+    return tmp_path_factory.mktemp("elsewhere")
+
+
+def linked_places(made: Path) -> list[Path]:
+    """A file in a folder of `.rejoinder`, and all that could be a link on the way to it."""
+    return [made, made.parent, made.parent.parent, made.parent / ".lock"]
+
+
+def move_behind_a_link(path: Path, elsewhere: Path) -> None:
+    path.rename(elsewhere / path.name)
+    path.symlink_to(elsewhere / path.name)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 class TestRuns:
@@ -410,6 +430,76 @@ class TestActs:
         label = {"run": ids(place)[1], "case": "c2", "target": "s", "turn": 1, "check": [0], "label": "pass", **change}
         assert api(settings(place.folder), "POST", "/labels", label).status_code == status
         assert not (place.folder / ".rejoinder" / "labels").exists()
+
+    @pytest.mark.parametrize("link", [".rejoinder", "labels", "DIGEST.jsonl", ".lock"])
+    def test_no_label_is_written_or_read_through_a_link(self, place: Project, elsewhere: Path, link: str):
+        of = settings(place.folder)
+        label = {"run": ids(place)[1], "case": "c2", "target": "s", "turn": 1, "check": [0], "label": "pass"}
+        made = place.folder / api(of, "POST", "/labels", label).json()["file"]
+        known = made.read_bytes()
+        move_behind_a_link(
+            next(path for path in linked_places(made) if path.name == link.replace("DIGEST", made.stem)), elsewhere
+        )
+        before = contents(elsewhere)
+        answer = api(of, "POST", "/labels", {**label, "label": "fail"})
+        assert contents(elsewhere) == before
+        if link == "DIGEST.jsonl":
+            assert (answer.status_code, answer.json()["error"]["code"]) == (409, "damaged")
+            assert known in before.values()
+        else:
+            assert answer.status_code == (404 if link == ".rejoinder" else 409)
+        if link != ".lock":
+            assert get(place, "/labels")["labels"] == []
+            assert api(of, "GET", f"/labels/{made.stem}").status_code in (404, 409)
+
+    def test_a_file_in_the_place_of_the_folder_of_labels_is_named(self, place: Project):
+        (place.folder / ".rejoinder" / "labels").write_text("mine")
+        label = {"run": ids(place)[1], "case": "c2", "target": "s", "turn": 1, "check": [0], "label": "pass"}
+        error = api(settings(place.folder), "POST", "/labels", label).json()["error"]
+        assert error["code"] == "damaged"
+        assert "labels is damaged: it is not a folder" in error["message"]
+
+    def test_a_file_of_labels_has_a_bound(self, place: Project):
+        made = place.folder / ".rejoinder" / "labels" / "abcd1234.jsonl"
+        made.parent.mkdir()
+        with made.open("wb") as stream:
+            stream.truncate(labels.LARGEST + 1)
+        assert get(place, "/labels")["labels"] == []
+        assert "has more than 64 MiB" in api(settings(place.folder), "GET", "/labels/abcd1234").text
+
+    @pytest.mark.parametrize("link", [".rejoinder", "baselines", "main.json"])
+    def test_no_baseline_is_written_through_a_link(self, place: Project, elsewhere: Path, link: str):
+        of, run = settings(place.folder), ids(place)[0]
+        made = place.folder / api(of, "POST", f"/runs/{run}/bless", {}).json()["file"]
+        linked = next(path for path in linked_places(made) if path.name == link)
+        move_behind_a_link(linked, elsewhere)
+        before = contents(elsewhere)
+        answer = api(of, "POST", f"/runs/{run}/bless", {})
+        assert contents(elsewhere) == before
+        # What is written anew takes the place of a link to a file.
+        assert answer.status_code == {".rejoinder": 404, "baselines": 409, "main.json": 200}[link]
+
+    @pytest.mark.parametrize("link", ["notes.json", "lock"])
+    def test_no_note_is_written_through_a_link(self, place: Project, elsewhere: Path, link: str):
+        of, run = settings(place.folder), ids(place)[0]
+        assert api(of, "PUT", f"/runs/{run}/notes", {"note": "first"}).status_code == 200
+        move_behind_a_link(runs_folder(place.folder) / run / link, elsewhere)
+        before = contents(elsewhere)
+        assert api(of, "PUT", f"/runs/{run}/notes", {"note": "second"}).status_code == 409
+        assert contents(elsewhere) == before
+
+    @pytest.mark.parametrize("link", [".rejoinder", "queue", "runs", "grades"])
+    @pytest.mark.parametrize("path", ["/runs", "/runs/{run}/grade"])
+    def test_nothing_is_queued_through_a_link(self, place: Project, elsewhere: Path, link: str, path: str):
+        run = ids(place)[0]
+        linked = place.folder / ".rejoinder" / link.removeprefix(".rejoinder")
+        linked.mkdir(exist_ok=True)
+        move_behind_a_link(linked, elsewhere)
+        before = contents(elsewhere)
+        body = {"suite": "evals.yaml"} if path == "/runs" else {}
+        answer = api(settings(place.folder), "POST", path.format(run=run), body)
+        assert answer.status_code in (404, 409)
+        assert contents(elsewhere) == before
 
     @pytest.mark.slow
     def test_fork_grade_and_rerun_are_queued_and_run(self, place: Project):

@@ -13,7 +13,7 @@ from rejoinder.model import Receipt, Summary
 from rejoinder.model.figures import Corrected
 from rejoinder.model.passports import PASSPORT_FORMAT, Passport
 from rejoinder.model.runs import JudgeSummary
-from rejoinder.run_files import RunDamaged, open_file, replace_file
+from rejoinder.run_files import RunDamaged, make_folder, open_file, replace_file
 
 FOLDER = ".rejoinder/passports"
 LARGEST = 1 << 24
@@ -55,7 +55,7 @@ def _path(root: Path, judge: str, digest: str) -> Path:
 def write_passport(root: Path, passport: Passport) -> Path:
     path = _path(root, passport.judge, passport.digest)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         with replace_file(path) as stream:
             stream.write(msgspec.json.format(msgspec.json.encode(passport), indent=2) + b"\n")
     except OSError as error:

@@ -22,7 +22,7 @@ from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Result
 from rejoinder.model.cases import lone_names
 from rejoinder.model.results import LARGEST, CaseName, Count
-from rejoinder.run_files import RunDamaged, open_file, replace_file
+from rejoinder.run_files import RunDamaged, make_folder, open_file, refuse_linked_folder, replace_file
 
 FORMAT = 2
 LARGEST_FILE = 1 << 26
@@ -180,8 +180,7 @@ def write_baseline(root: Path, name: str, baseline: Baseline) -> Path:
     """Keep a baseline, in place of an earlier one of that name. Raises UsageError where it cannot be written."""
     path = baseline_file(root, name)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _refuse_links(path)
+        make_folder(path.parent)
         with replace_file(path) as stream:
             stream.write(encode_baseline(baseline))
     except OSError as error:
@@ -192,7 +191,7 @@ def write_baseline(root: Path, name: str, baseline: Baseline) -> Path:
 def read_baseline(path: Path) -> Baseline | None:
     """A baseline; None where there is no such file. Raises RunDamaged for one that rejoinder did not write."""
     try:
-        _refuse_links(path)
+        refuse_linked_folder(path.parent)
         with open_file(path) as stream:
             content = stream.read(LARGEST_FILE + 1)
     except FileNotFoundError:
@@ -213,9 +212,3 @@ def read_baseline(path: Path) -> Baseline | None:
 
 class _Format(Struct):
     format: Count
-
-
-def _refuse_links(path: Path) -> None:
-    """A link in place of the folder would lead a write, or a read, out of the project."""
-    if path.parent.is_symlink():
-        raise RunDamaged(path.parent, "it is a link", "rejoinder makes a plain folder there. Delete the link.")

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-from collections.abc import Generator
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-import msgspec
 from msgspec import Meta, Struct
 
 from rejoinder.client import RunState
@@ -17,25 +12,22 @@ from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.results import read_results
 from rejoinder.gates.verbs import bless_run as bless
 from rejoinder.history.notes import set_notes
-from rejoinder.locks import lock_within
 from rejoinder.model.history import LONGEST_NOTE, MOST_TAGS, Notes, Tag
 from rejoinder.model.results import Result
 from rejoinder.model.suite import file_in_project
 from rejoinder.project import display_path
 from rejoinder.report.page.records import check_at
 from rejoinder.report.page.rows import Frame, frame_of, suite_of, suite_word
-from rejoinder.run_files import open_to_append, replace_file
 from rejoinder.server.api_routes import Api, Call, Route
 from rejoinder.server.api_runs import Nothing, enqueue, queued
 from rejoinder.server.errors import ApiError
 from rejoinder.server.found import open_run
-from rejoinder.server.labels import LabelRow, is_digest, label_file, label_id, read_rows
+from rejoinder.server.labels import LabelRow, add_row, is_digest, label_file, label_id
 from rejoinder.server.posted import known_targets
 from rejoinder.server.queue import Entry
 
 Text: TypeAlias = Annotated[str, Meta(max_length=200_000)]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=500)]
-LOCK_S = 2.0
 
 
 class ForkRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -197,13 +189,8 @@ def _add_label(api: Api, wanted: LabelReply) -> LabelAnswer:
     if result is None:
         raise ApiError(404, "the run has no such conversation", code="no-conversation")
     row, judge = _row_of(result, suite_of(result, frame), wanted)
-    keep = label_file(api.settings.root, judge)
-    keep.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(keep.parent):
-        rows = [*(one for one in read_rows(keep) if one.id != row.id), row]
-        with replace_file(keep) as stream:
-            stream.writelines(msgspec.json.encode(one) + b"\n" for one in rows)
-    return LabelAnswer(judge, display_path(keep, api.settings.root), len(rows))
+    number, file = add_row(api.settings.root, judge, row), label_file(api.settings.root, judge)
+    return LabelAnswer(judge, display_path(file, api.settings.root), number)
 
 
 def _is_meant(result: Result, frame: Frame, wanted: LabelReply) -> bool:
@@ -235,18 +222,6 @@ def _row_of(result: Result, suite: str, wanted: LabelReply) -> tuple[LabelRow, s
         ),
         check.judged_by,
     )
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Generator[None]:
-    """Two people may label at the same time."""
-    handle = open_to_append(folder / ".lock")
-    try:
-        if not lock_within(handle, LOCK_S):
-            raise ApiError(409, "another process writes labels", code="busy")
-        yield
-    finally:
-        os.close(handle)
 
 
 def _acts(path: str, handler: Any, summary: str, body: type[Struct]) -> Route:

@@ -4,6 +4,7 @@ the comparison of two runs."""
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from itertools import islice
 from pathlib import Path
@@ -121,8 +122,6 @@ def _suites(root: Path) -> SuitesAnswer:
 
 def _yaml_files(root: Path) -> Any:
     """The paths of suites in the project; hidden folders and links are passed over."""
-    import os
-
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _PASSED_OVER)
         for name in names:
@@ -179,7 +178,7 @@ async def list_labels(api: Api, _call: Call) -> LabelsAnswer:
 async def show_labels(api: Api, call: Call) -> LabelRowsAnswer:
     name = call.path["name"]
     path = label_file(api.settings.root, name)
-    if not is_digest(name) or not path.is_file():
+    if not is_digest(name) or not os.path.lexists(path):
         raise ApiError(404, f"there are no labels {name[:60]!r}", code="no-labels")
     return LabelRowsAnswer(name, tuple(await asyncio.to_thread(read_rows, path)))
 

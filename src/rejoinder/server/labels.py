@@ -1,18 +1,36 @@
-"""Labels that people gave in the viewer: a file for each judge, which `rejoinder judge test --labels` reads."""
+"""Labels that people gave in the viewer: a file for each judge, which `rejoinder judge test --labels` reads.
+
+The folder may come with a cloned repository: no link is followed, and a file is read up to a bound."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+from collections.abc import Generator
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
+from rejoinder.locks import lock_within
 from rejoinder.model import Result
-from rejoinder.run_files import RunDamaged, lines_of, open_file
+from rejoinder.run_files import (
+    RunDamaged,
+    lines_of,
+    make_folder,
+    open_file,
+    open_to_append,
+    refuse_linked_folder,
+    replace_file,
+)
+from rejoinder.server.errors import ApiError
 
 SUFFIX = ".jsonl"
+LOCK_S = 2.0
+LARGEST = 1 << 26
+"""Bytes of a file of labels."""
 _DIGEST = re.compile(r"[0-9a-zA-Z]{4,128}")
 
 
@@ -56,8 +74,11 @@ def label_id(run: str, suite: str, result: Result, turn: int | None, check: tupl
 def read_rows(path: Path) -> list[LabelRow]:
     """Raises RunDamaged for a file that is not ours."""
     rows: list[LabelRow] = []
+    refuse_linked_folder(path.parent)
     try:
         with open_file(path) as stream:
+            if os.fstat(stream.fileno()).st_size > LARGEST:
+                raise RunDamaged(path, f"it has more than {LARGEST >> 20} MiB", "Move the file away.")
             for number, line in enumerate(lines_of(stream, path), 1):
                 try:
                     rows.append(msgspec.json.decode(line, type=LabelRow))
@@ -66,6 +87,30 @@ def read_rows(path: Path) -> list[LabelRow]:
     except FileNotFoundError:
         return []
     return rows
+
+
+def add_row(root: Path, digest: str, row: LabelRow) -> int:
+    """Keep a label in place of an earlier one for the same reply; how many the file has then. Raises RunDamaged, or
+    ApiError where another process writes."""
+    path = label_file(root, digest)
+    make_folder(path.parent)
+    with _locked(path.parent):
+        rows = [*(one for one in read_rows(path) if one.id != row.id), row]
+        with replace_file(path) as stream:
+            stream.writelines(msgspec.json.encode(one) + b"\n" for one in rows)
+    return len(rows)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Generator[None]:
+    """Two people may label at the same time."""
+    handle = open_to_append(folder / ".lock")
+    try:
+        if not lock_within(handle, LOCK_S):
+            raise ApiError(409, "another process writes labels", code="busy")
+        yield
+    finally:
+        os.close(handle)
 
 
 def label_files(root: Path) -> list[LabelFile]:

@@ -29,7 +29,14 @@ from rejoinder.engine.folder import RunFolder, grades_folder, is_run_id, keep_ou
 from rejoinder.engine.seal import VARIABLE, code_of
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.locks import lock_within
-from rejoinder.run_files import RunDamaged, open_file, open_to_append, replace_file
+from rejoinder.run_files import (
+    RunDamaged,
+    linked_folder,
+    open_file,
+    open_to_append,
+    refuse_linked_folder,
+    replace_file,
+)
 
 Verb: TypeAlias = Literal["run", "resume", "fork", "grade"]
 ENTRY = "entry.json"
@@ -118,8 +125,8 @@ class Queue:
         """An id with a folder of its own. `name`: the id, for a run that there is. Raises QueueFull or InQueue."""
         if sum(entry.is_waiting for entry in self.entries()) >= self._most:
             raise QueueFull(f"{self._most} runs are waiting already", "Wait for some of them, or stop some.")
-        if self._is_behind_a_link:
-            raise UsageError(f"{self.path} is a link, and nothing is queued through it")
+        for folder in (self.path, runs_folder(self.root), grades_folder(self.root, "")):
+            refuse_linked_folder(folder)
         keep_out_of_git(self.path, "Runs that wait are data, not source.")
         for _ in range(MOST_TRIED):
             run = name or new_run_id()
@@ -143,7 +150,7 @@ class Queue:
     @property
     def _is_behind_a_link(self) -> bool:
         """A cloned repository could bring one, to have us write or delete elsewhere."""
-        return self.path.is_symlink() or self.path.parent.is_symlink()
+        return linked_folder(self.path) is not None
 
     def add_files(self, run: str, files: Mapping[str, str]) -> dict[str, str]:
         """Write posted files into the folder of an id; the digest of each. `put` makes them durable."""
