@@ -30,6 +30,8 @@ from rejoinder.server.errors import ApiError
 
 LONGEST = 1 << 25
 """Bytes of a line that is read; a longer one is left out and counted."""
+PIECE = 1 << 20
+"""Bytes of a line that are read at once."""
 MOST = 2_000_000
 """Conversations that are indexed."""
 BATCH = 500
@@ -373,7 +375,6 @@ class RunIndex(RowStore[Row]):
                 self._offset, self._tail = offset + size, line[-_TAIL:]
                 if size > LONGEST or state.rows >= MOST:
                     state = structs.replace(state, left_out=state.left_out + 1)
-                    self._tail = b""
                     if state.rows >= MOST:
                         break
                     continue
@@ -472,20 +473,19 @@ def _results(path: Path) -> Iterator[tuple[int, int, int, Result]]:
 
 
 def bounded_lines(stream: BinaryIO, offset: int = 0) -> Iterator[tuple[int, bytes, int]]:
-    """Place, bytes and size of each whole line. Of one that is too long the beginning is enough."""
-    while line := stream.readline(LONGEST + 1):
-        size = len(line)
+    """Place, bytes and size of each whole line. One of more than LONGEST bytes is passed over: none of them is held.
+    The last line may still be written, or was torn, and is not there then."""
+    parts: list[bytes] = []
+    size = 0
+    while part := stream.readline(PIECE):
+        size += len(part)
+        parts.append(part)
         if size > LONGEST:
-            rest = line
-            while rest and not rest.endswith(b"\n"):
-                rest = stream.readline(1 << 20)
-                size += len(rest)
-            if not rest:
-                return
-        elif not line.endswith(b"\n"):
-            return  # it is still being written, or was torn
-        yield offset, line, size
-        offset += size
+            parts.clear()
+        if part.endswith(b"\n"):
+            yield offset, b"".join(parts), size
+            parts.clear()
+            offset, size = offset + size, 0
 
 
 def folded(text: str) -> str:
