@@ -84,6 +84,16 @@ def open_file(path: Path) -> BinaryIO:
     return stream
 
 
+def read_whole(path: Path, most: int, hint: str | None = None) -> bytes:
+    """The bytes of a file of a run folder. Raises as `open_file` does; RunDamaged, too, for one with more bytes than
+    `most`, of which nothing is read. Room is taken for the bytes that are there, not for all that may be."""
+    with open_file(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if size > most:
+            raise RunDamaged(path, "it is too large", hint)
+        return stream.read(size)
+
+
 def lines_of(stream: BinaryIO, path: Path) -> Iterator[bytes]:
     """The lines of a file. Raises RunDamaged for one that is too long to be a record of ours."""
     while line := stream.readline(LONGEST_LINE + 1):

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from rejoinder.engine.seal import code_of
-from rejoinder.run_files import RunDamaged, open_file, replace_file
+from rejoinder.run_files import RunDamaged, open_file, read_whole, replace_file
 
 FILE = "checksums"
 RECEIPT = "run.json"
@@ -52,8 +52,7 @@ def read_checksums(folder: Path) -> Checksums | None:
     """None where there are none. Raises OSError, or RunDamaged where they are not as they were written."""
     path = folder / FILE
     try:
-        with open_file(path) as stream:
-            content = stream.read(LARGEST)
+        content = read_whole(path, LARGEST)
     except FileNotFoundError:
         return None
     body, _, end = content.rpartition(b"# end ")

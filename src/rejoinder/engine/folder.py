@@ -37,6 +37,7 @@ from rejoinder.run_files import (
     RunDamaged,
     open_file,
     open_to_append,
+    read_whole,
     refuse_special_files,
     replace_file,
     sweep_drafts,
@@ -142,15 +143,12 @@ class RunFolder:
         """A file of the folder; None where there is none. Raises RunDamaged for one that rejoinder did not write."""
         path = self.path / name
         try:
-            with open_file(path) as stream:
-                content = stream.read(LARGEST_RECORD + 1)
+            content = read_whole(path, LARGEST_RECORD)
         except FileNotFoundError:
             return None
         except OSError as error:
             reason = reason_of(error)
             raise RunDamaged(path, f"it cannot be read: {reason}", "Look at its permissions.") from None
-        if len(content) > LARGEST_RECORD:
-            raise RunDamaged(path, "it is too large")
         try:
             return msgspec.json.decode(content, type=kind)
         except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:

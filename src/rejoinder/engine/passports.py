@@ -13,7 +13,7 @@ from rejoinder.model import Receipt, Summary
 from rejoinder.model.figures import Corrected
 from rejoinder.model.passports import PASSPORT_FORMAT, Passport
 from rejoinder.model.runs import JudgeSummary
-from rejoinder.run_files import RunDamaged, make_folder, open_file, replace_file
+from rejoinder.run_files import RunDamaged, make_folder, read_whole, replace_file
 
 FOLDER = ".rejoinder/passports"
 LARGEST = 1 << 24
@@ -68,8 +68,7 @@ def write_passport(root: Path, passport: Passport) -> Path:
 def find_passport(root: Path, judge: str, digest: str) -> Passport | None:
     """None where there is none, or none that this version can read."""
     with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeError, RecursionError, RunDamaged):
-        with open_file(_path(root, judge, digest)) as stream:
-            passport = msgspec.json.decode(stream.read(LARGEST), type=Passport)
+        passport = msgspec.json.decode(read_whole(_path(root, judge, digest), LARGEST), type=Passport)
         is_sound = all(part <= whole for part, whole in (passport.passes, passport.fails))
         if is_sound and passport.format == PASSPORT_FORMAT and (passport.judge, passport.digest) == (judge, digest):
             return passport

@@ -22,7 +22,7 @@ from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Result
 from rejoinder.model.cases import lone_names
 from rejoinder.model.results import LARGEST, CaseName, Count
-from rejoinder.run_files import RunDamaged, make_folder, open_file, refuse_linked_folder, replace_file
+from rejoinder.run_files import RunDamaged, make_folder, read_whole, refuse_linked_folder, replace_file
 
 FORMAT = 2
 LARGEST_FILE = 1 << 26
@@ -192,14 +192,11 @@ def read_baseline(path: Path) -> Baseline | None:
     """A baseline; None where there is no such file. Raises RunDamaged for one that rejoinder did not write."""
     try:
         refuse_linked_folder(path.parent)
-        with open_file(path) as stream:
-            content = stream.read(LARGEST_FILE + 1)
+        content = read_whole(path, LARGEST_FILE, _AGAIN)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise RunDamaged(path, f"it cannot be read: {reason_of(error)}", "Look at its permissions.") from None
-    if len(content) > LARGEST_FILE:
-        raise RunDamaged(path, "it is too large", _AGAIN)
     try:
         found = msgspec.json.decode(content, type=_Format)
         if found.format != FORMAT:

@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 from rejoinder.engine.folder import RunFolder, grades_folders, last_run, run_ids, runs_folder
 from rejoinder.history.rows import STAMPED, make_row
 from rejoinder.model.history import RunRow
-from rejoinder.run_files import RunDamaged, open_file, replace_file
+from rejoinder.run_files import RunDamaged, read_whole, replace_file
 
 FILE = ".rejoinder/index.sqlite"
 FORMAT = 1
@@ -100,11 +100,8 @@ def _as_it_is_now(row: RunRow, parent: Path) -> RunRow:
 def _read_index(path: Path) -> dict[str, tuple[str, str]]:
     """Stamp and row of each run, by id; nothing of a file that is not ours or not whole."""
     try:
-        with open_file(path) as stream:
-            content = stream.read(LARGEST + 1)
+        content = read_whole(path, LARGEST)
     except (OSError, RunDamaged):
-        return {}
-    if len(content) > LARGEST:
         return {}
     with contextlib.closing(sqlite3.connect(":memory:")) as store:
         # A tree whose pages lead to the same one many times would be walked for ever.

@@ -34,6 +34,7 @@ from rejoinder.run_files import (
     linked_folder,
     open_file,
     open_to_append,
+    read_whole,
     refuse_linked_folder,
     replace_file,
 )
@@ -194,9 +195,7 @@ class Queue:
         with contextlib.suppress(OSError, RunDamaged, msgspec.MsgspecError, RecursionError, UnicodeError):
             if folder.is_symlink() or self._is_behind_a_link:
                 return None
-            with open_file(folder / ENTRY) as stream:
-                content = stream.read(LARGEST_ENTRY)
-            sealed = msgspec.json.decode(content, type=_Sealed)
+            sealed = msgspec.json.decode(read_whole(folder / ENTRY, LARGEST_ENTRY), type=_Sealed)
             code = code_of(self._sealed_content(sealed.entry), create=False)
             if code is not None and hmac.compare_digest(code.decode(), sealed.code) and sealed.entry.id == run:
                 return sealed.entry

@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute, Route
 
 from rejoinder.model import CheckResult, Receipt, Result
 from rejoinder.report.inert import OBEYED, to_json
-from rejoinder.run_files import RunDamaged, open_file
+from rejoinder.run_files import RunDamaged, read_whole
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import address_asked, number_asked
 from rejoinder.server.pages.data import PATIENCE_S, sound
@@ -86,11 +86,7 @@ def _written(result: Result, root: Path) -> dict[str, Any] | None:
         path = (root / result.file).resolve()
         if not path.is_relative_to(root.resolve()):
             return None
-        with open_file(path) as stream:
-            content = stream.read(LARGEST_SUITE + 1)
-        if len(content) > LARGEST_SUITE:
-            return None
-        document = parse_yaml(content.decode("utf-8")).data
+        document = parse_yaml(read_whole(path, LARGEST_SUITE).decode("utf-8")).data
         for key in ("evals", "evalcases", "cases"):
             cases: Any = document.get(key) if isinstance(document, dict) else None
             for one in cast("list[Any]", cases) if isinstance(cases, list) else ():

@@ -16,7 +16,7 @@ from rejoinder.errors import RejoinderError
 from rejoinder.model.figures import Rate
 from rejoinder.model.history import RunRow, seconds_of
 from rejoinder.report.page.overview import shown_rate, title_of_suites
-from rejoinder.run_files import RunDamaged, open_file
+from rejoinder.run_files import RunDamaged, read_whole
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.desk import Desk
 
@@ -62,8 +62,7 @@ def _changed(folder: Path) -> str:
     with contextlib.suppress(OSError, RunDamaged):
         sums = read_checksums(folder)
         for name in _SUMMED if sums is not None else ():
-            with open_file(folder / name) as stream:
-                found = sha256(stream.read(LARGEST)).hexdigest()
+            found = sha256(read_whole(folder / name, LARGEST)).hexdigest()
             if sums is not None and sums.files.get(name) != found:
                 return f"{name}: it was changed: its checksum is another"
         return ""
