@@ -20,7 +20,7 @@ from rejoinder.engine.folder import RunFolder, runs_folder
 from rejoinder.history.index import read_history
 from rejoinder.project import save_value
 from rejoinder.report.page.markup import address
-from rejoinder.server import labels, streams
+from rejoinder.server import events, labels, streams
 from rejoinder.server.api import ROUTES
 from rejoinder.server.app import make_app
 from rejoinder.server.pages.desk import Desk
@@ -122,6 +122,15 @@ def move_behind_a_link(path: Path, elsewhere: Path) -> None:
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def add_long_line(path: Path) -> None:
+    """A line that is too long to be read, and behind it all lines again."""
+    whole = path.read_bytes()
+    with path.open("ab") as stream:
+        stream.truncate(len(whole) + (96 << 20))  # a hole takes no room on the disk
+        stream.seek(0, os.SEEK_END)
+        stream.write(b"\n" + whole)
 
 
 class TestRuns:
@@ -264,15 +273,10 @@ class TestResults:
         path.write_text(path.read_text() + "{}\n")
         assert api(settings(place.folder), "GET", f"/runs/{run}/results").json()["error"]["code"] == "damaged"
 
-    @pytest.mark.long
     def test_a_line_that_is_too_long_is_not_held(self, place: Project):
         run = ids(place)[1]
         path = runs_folder(place.folder) / run / "results.jsonl"
-        whole = path.read_bytes()
-        with path.open("ab") as stream:
-            stream.truncate(len(whole) + (96 << 20))  # a hole takes no room on the disk
-            stream.seek(0, os.SEEK_END)
-            stream.write(b"\n" + whole)
+        add_long_line(path)
         tracemalloc.start()
         answers = [
             api(settings(place.folder), "GET", f"/runs/{run}/results{rest}")
@@ -291,6 +295,39 @@ async def one_after_another() -> AsyncGenerator[bytes | None]:
     for _ in range(3):
         yield None
     yield event("b", {}, "7")
+
+
+class TestEvents:
+    def told(self, place: Project, **headers: str) -> list[tuple[str, str]]:
+        """Kind and mark of each event of the second run, which has ended."""
+        answer = api(settings(place.folder), "GET", f"/runs/{ids(place)[1]}/events", headers=headers)
+        blocks = [
+            dict(line.split(": ", 1) for line in block.split("\n")) for block in answer.text.split("\n\n") if block
+        ]
+        return [(block["event"], block.get("id", "")) for block in blocks]
+
+    def test_a_line_that_is_too_long_is_passed_over_counted_and_not_held(self, place: Project):
+        add_long_line(latest(place) / "results.jsonl")
+        tracemalloc.start()
+        told = self.told(place)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert [mark for kind, mark in told if kind == "conversation"] == ["f1", "f2", "f3", "f5", "f6", "f7"]
+        assert told[-1] == ("end", "")
+        assert most < 80 << 20
+
+    def test_who_comes_back_is_told_the_rest_however_much_was_told_before(
+        self, place: Project, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr(events, "MOST_READ", 1)
+        marks = [mark for _, mark in self.told(place, **{"Last-Event-ID": "f2"}) if mark]
+        assert marks == ["f3"]
+
+    @pytest.mark.parametrize("line", [b"{}", b"[" * 100_000, b'{"x": ' * 100_000, b"\xff", b'"\\ud800"', b"\0"])
+    def test_a_line_that_is_no_result_ends_them(self, place: Project, line: bytes):
+        with (latest(place) / "results.jsonl").open("ab") as stream:
+            stream.write(line + b"\n")
+        assert self.told(place)[-1] == ("end", "")
 
 
 class TestStreams:

@@ -9,7 +9,6 @@ from msgspec import Meta, Struct
 
 from rejoinder.client import RunState
 from rejoinder.engine.recorded import RecordedRun
-from rejoinder.engine.results import read_results
 from rejoinder.gates.verbs import bless_run as bless
 from rejoinder.history.notes import set_notes
 from rejoinder.model.history import LONGEST_NOTE, MOST_TAGS, Notes, Tag
@@ -18,6 +17,7 @@ from rejoinder.model.suite import file_in_project
 from rejoinder.project import display_path
 from rejoinder.report.page.records import check_at
 from rejoinder.report.page.rows import Frame, frame_of, suite_of, suite_word
+from rejoinder.server.api_results import result_in, walk_results
 from rejoinder.server.api_routes import Api, Call, Route
 from rejoinder.server.api_runs import Nothing, enqueue, queued
 from rejoinder.server.errors import ApiError
@@ -185,7 +185,9 @@ def _add_label(api: Api, wanted: LabelReply) -> LabelAnswer:
     if receipt is None or not folder.results.is_file():
         raise ApiError(409, f"run {wanted.run} has no results yet", code="busy")
     frame = frame_of(receipt)
-    result = next((one for one in read_results(folder.results) if _is_meant(one, frame, wanted)), None)
+    lines = ((number, line) for number, line in enumerate(walk_results(folder.results), 1) if line is not None)
+    results = (result_in(line, folder.results, number) for number, line in lines)
+    result = next((one for one in results if _is_meant(one, frame, wanted)), None)
     if result is None:
         raise ApiError(404, "the run has no such conversation", code="no-conversation")
     row, judge = _row_of(result, suite_of(result, frame), wanted)

@@ -97,12 +97,17 @@ def _find(path: Path, query: ResultsQuery) -> tuple[list[msgspec.Raw], int]:
 
 
 def _checked(line: bytes, path: Path, number: int) -> msgspec.Raw:
-    """The line as it stands, if it is JSON: it goes into an answer as it is."""
+    """The line as it stands, if it is a result: it goes into an answer as it is."""
+    result_in(line, path, number)
+    return msgspec.Raw(line)
+
+
+def result_in(line: bytes, path: Path, number: int) -> Result:
+    """Raises RunDamaged for a line that is none."""
     try:
-        msgspec.json.decode(line, type=Result)
+        return msgspec.json.decode(line, type=Result)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
         raise RunDamaged(path, f"line {number}: {error}") from None
-    return msgspec.Raw(line)
 
 
 def _holds(line: _Line, query: ResultsQuery, words: str) -> bool:

@@ -6,14 +6,16 @@
     end             the same as GET /runs/ID                the last event
 
 The id of an event says how many conversations were told. A client that comes back with `Last-Event-ID` is told the
-rest; when the run has ended meanwhile, its results are in another order, and all of them are told again.
+rest; when the run has ended meanwhile, its results are in another order, and all of them are told again. A result that
+is too long to be read here is passed over, and counted.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from rejoinder.server.api_routes import Api, Call
 from rejoinder.server.errors import ApiError
 from rejoinder.server.folders import results_file
 from rejoinder.server.found import Looked, locate, look
+from rejoinder.server.run_index import bounded_lines
 from rejoinder.server.streams import event
 
 LOOK_S = 0.3
@@ -57,31 +60,30 @@ class _Tail:
         self._told = 0
         self._decode = msgspec.json.Decoder(_Ended).decode
 
-    def read(self, path: Path, *, final: bool) -> list[tuple[str, _Ended]]:
-        """Each new one with its mark."""
+    def read(self, path: Path, *, final: bool) -> tuple[list[tuple[str, _Ended]], bool]:
+        """Each new one with its mark, and whether there may be more of them."""
         kind = "f" if final else "d"
         if path != self._path:
             skipped = self._skip if kind == self._kind and self._path is None else 0
             self._path, self._place, self._told, self._skip = path, 0, 0, skipped
         found: list[tuple[str, _Ended]] = []
+        before = self._place
         for line in self._lines(path):
             self._told += 1
-            if self._told > self._skip:
+            if line and self._told > self._skip:
                 found.append((f"{kind}{self._told}", self._decode(line)))
-        return found
+        return found, self._place > before
 
-    def _lines(self, path: Path) -> list[bytes]:
-        try:
-            with open_file(path) as stream:
-                stream.seek(self._place)
-                content = stream.read(MOST_READ)
-                while content and b"\n" not in content and (more := stream.read(MOST_READ)):
-                    content += more
-        except (OSError, RunDamaged):
-            return []
-        end = content.rfind(b"\n") + 1
-        self._place += end
-        return content[:end].splitlines()
+    def _lines(self, path: Path) -> Iterator[bytes]:
+        """The next ones, up to so many bytes; one that is too long is empty."""
+        end = self._place + MOST_READ
+        with suppress(OSError, RunDamaged), open_file(path) as stream:
+            stream.seek(self._place)
+            for offset, line, size in bounded_lines(stream, self._place):
+                self._place = offset + size
+                yield line
+                if self._place >= end:
+                    return
 
 
 async def stream_events(api: Api, call: Call) -> StreamingResponse:
@@ -111,7 +113,7 @@ async def _events(api: Api, run: str, after: str) -> AsyncGenerator[bytes | None
                 yield event("end", state)
                 return
             yield None
-    except (msgspec.MsgspecError, ApiError):
+    except (msgspec.MsgspecError, RecursionError, UnicodeError, ApiError):
         yield event("end", {"id": run, "status": "damaged"})
 
 
@@ -122,5 +124,4 @@ def _look(api: Api, run: str, tail: _Tail) -> tuple[Looked, list[tuple[str, _End
     if folder is None:
         return found, [], False
     path = results_file(folder)
-    ended = tail.read(path, final=path == folder.results)
-    return found, ended, bool(ended)
+    return found, *tail.read(path, final=path == folder.results)
