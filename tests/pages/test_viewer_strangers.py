@@ -1,11 +1,11 @@
-"""The real server beside strangers: another site in the same browser, a run that is killed and goes on, a large run."""
+"""The real server beside strangers: another site in the same browser, and a large run."""
 
 from __future__ import annotations
 
 import http.client
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,8 +15,9 @@ import pytest
 from starlette.routing import BaseRoute, Route
 
 from rejoinder.server.app import make_app
+from rejoinder.server.pages.desk import QUICKLY
 from rejoinder.server.settings import Settings
-from tests.kit import Process, Project, case, run_folders, scripted, wait_until
+from tests.kit import Project, case, run_folders, scripted
 from tests.pages.browsing import Chromium, Tabs
 from tests.pages.kit import Desk
 from tests.server.kit import Served, serving
@@ -111,73 +112,25 @@ def test_another_site_reads_nothing_and_starts_nothing(desk: Desk, served: Serve
     assert "service-desk" in tab.text()
 
 
-# Live
-
-WAITS = """
-import asyncio
-from pathlib import Path
-
-async def answer(request):
-    here = Path(__file__)
-    with here.with_name("asked").open("a") as stream:
-        stream.write("x")
-    while "wait" in str(request) and not here.with_name("go").exists():
-        await asyncio.sleep(0.02)
-    return "yes"
-"""
-
-
-def test_a_run_is_watched_while_it_is_killed_and_goes_on(
-    project: Project, start: Callable[..., Process], tabs: Tabs
-) -> None:
-    """The page that is open says all of it: going on, killed with the way to go on, going on again, and the end."""
-    project.write("waits.py", WAITS)
-    target = {"name": "slow", "provider": "python", "call": "waits:answer"}
-    cases = [
-        case("first", {"icontains": "yes"}),
-        case("second", {"icontains": "no"}),
-        case("wait", {"icontains": "yes"}),
-    ]
-    project.write("evals.yaml", {"name": "slowly", "targets": [target], "target": "slow", "evals": cases})
-    process = start("run", "evals.yaml")
-    [made] = wait_until(lambda: run_folders(project.folder))
-    wait_until(lambda: (project.folder / "asked").exists() and (project.folder / "asked").stat().st_size == 3)
-    with serving(project.folder) as server:
-        tab = tabs(f"{server.url.rstrip('/')}/runs/{made.name}")
-        tab.page.wait_for_selector("h1:has-text('Going on: slowly')")
-        tab.page.wait_for_selector(".row:has-text('Question second')")  # each as soon as it has ended
-        process.kill()
-        tab.page.wait_for_selector(f"text=rejoinder resume {made.name}")
-        assert tab.page.locator(".row").count() == 2
-        start("resume", made.name)
-        wait_until(lambda: (project.folder / "asked").stat().st_size == 4)
-        tab.page.reload()
-        tab.page.wait_for_selector("h1:has-text('Going on: slowly')")
-        (project.folder / "go").touch()
-        tab.page.wait_for_selector(".hero .big")
-        assert "2 of 3" in tab.text(".hero")
-        assert tab.page.locator(".pill", has_text="All").text_content() == "All 3"
-        assert tab.logged == []
-    assert (project.folder / "asked").read_text() == "xxxx"  # only the one that was under way was asked again
-
-
 # Large runs
 
 
-@pytest.mark.long
-def test_a_large_run_comes_in_pages(project: Project, browser: Chromium, tabs: Tabs) -> None:
-    """As many rows as fit are asked for and shown, wherever somebody looks."""
+@pytest.mark.slow
+def test_a_large_run_comes_in_pages_and_is_told_that_it_was_verified(
+    project: Project, browser: Chromium, tabs: Tabs
+) -> None:
+    """As many rows as fit are asked for and shown, wherever somebody looks, while the run is verified: the page is not
+    loaded again for that."""
     total = 3_000
     cases = [case(f"case-{number:02}", {"icontains": "yes" if number % 3 else "no"}) for number in range(60)]
-    project.write("evals.yaml", {"targets": [scripted("bot", "yes")], "target": "bot", "evals": cases})
+    project.write("evals.yaml", {"targets": [scripted("bot", "yes " * 500)], "target": "bot", "evals": cases})
     with browser.aside():
         project.run("run", "evals.yaml", "--repeat", "50", code=1)
     [made] = run_folders(project.folder)
+    assert sum((made / name).stat().st_size for name in ("results.jsonl", "journal.jsonl")) > QUICKLY
     with serving(project.folder) as server:
         tab = tabs(f"{server.url.rstrip('/')}/runs/{made.name}")
-        # A large run is shown before it is verified; then the page is loaded again.
-        verified = "!document.body.innerText.includes('still being verified')"
-        tab.page.wait_for_function(f"() => {verified} && document.documentElement.dataset.ready")
+        tab.page.evaluate("() => { window.isTheFirst = true }")
         tab.press("/", "Escape", "End")
         tab.page.wait_for_selector(f"#r{total - 1}", state="attached")
         assert tab.page.locator("#rows .row").count() <= 60
@@ -189,6 +142,9 @@ def test_a_large_run_comes_in_pages(project: Project, browser: Chromium, tabs: T
         assert tab.page.evaluate("() => document.querySelectorAll('body *').length") < 2_500
         asked = [urlsplit(address).path for address in tab.asked if "/data/" in address]
         assert len(asked) < 40, asked
+        tab.page.wait_for_selector("#pending:has-text('The run is verified')")
+        assert tab.page.input_value("#q") == "case-59"
+        assert tab.page.evaluate("() => window.isTheFirst")
         assert tab.logged == []
 
 

@@ -92,6 +92,11 @@ def serving(folder: Path, *arguments: str, **environment: str) -> Iterator[Serve
             served.stop()
 
 
+def children_of(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def wait_until(holds: Any, seconds: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + seconds
     while not holds():

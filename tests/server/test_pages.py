@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from rejoinder.calibration.measure import CANDIDATE
 from rejoinder.engine.folder import RunFolder
 from rejoinder.report.page.overview import figure
 from rejoinder.server.app import make_app
+from rejoinder.server.index_folder import IndexFolder
 from rejoinder.server.pages import case_page, run_page, statics
 from rejoinder.server.pages.copies import as_curl, as_yaml
 from rejoinder.server.pages.desk import Desk
@@ -497,8 +499,8 @@ def test_a_large_run_is_shown_before_it_is_read_whole(viewer: Viewer, made: str,
     monkeypatch.setattr("rejoinder.server.pages.desk.QUICKLY", 0)
     monkeypatch.setattr(RunIndex, "grow_on", _do_nothing)
     page = viewer.page(f"/runs/{made}")
-    assert first_of(page)["live"] == {"running": False, "rows": 1, "planned": 2}
-    assert "still being read: 1 so far" in page
+    assert first_of(page)["live"] == {"running": False, "rows": 1, "whole": False}
+    assert 'still being read: <span id="done">1</span> so far' in page
     assert viewer.data(f"/data/runs/{made}/rows")["total"] == 2
 
 
@@ -575,6 +577,24 @@ def test_a_server_that_ends_leaves_no_index(viewer: Viewer, made: str, tmp_path_
     assert place.exists()
     desk.close()
     assert not place.parent.exists()
+
+
+def test_what_a_killed_server_left_goes_with_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    make = "from rejoinder.server.index_folder import IndexFolder as I; import os; kept = I(); os.kill(os.getpid(), 9)"
+    subprocess.run([sys.executable, "-c", make], env={**os.environ, "TMPDIR": str(tmp_path)}, check=False)
+    [left] = tmp_path.iterdir()
+    (left / "1.sqlite").write_bytes(b"rows")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "lock").touch()
+    (tmp_path / "rejoinder-view-link").symlink_to(elsewhere)
+    alive, other = IndexFolder(), IndexFolder()
+    assert not left.exists()
+    assert alive.path.is_dir()
+    assert (elsewhere / "lock").exists()
+    alive.delete()
+    other.delete()
 
 
 def test_the_data_of_a_page_cannot_end_its_block(viewer: Viewer):

@@ -22,17 +22,13 @@ from rejoinder.errors import UsageError
 from rejoinder.server.queue import Entry, Queue
 from rejoinder.server.supervisor import Supervisor, need_of
 from tests.kit import Project, is_alive
-from tests.server.kit import Served, scripted, serving, wait_until
+from tests.server.kit import Served, children_of, scripted, serving, wait_until
 
 CASES = 4
 
 
 def post(server: Server, *, cases: int = CASES, delay_ms: int = 60, name: str = "numbers") -> RunState:
     return server.start(yaml=json.dumps({**scripted(cases, delay_ms=delay_ms, name=name), "metadata": {"threads": 1}}))
-
-
-def children_of(pid: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def assert_whole(folder: Path, runs: list[str], cases: int = CASES) -> None:

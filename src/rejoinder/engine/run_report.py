@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 class Scratch:
     """A folder that is deleted with this object, or when the process ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = "rejoinder-") -> None:
         from shutil import rmtree
         from tempfile import mkdtemp
 
-        self.path = Path(mkdtemp(prefix="rejoinder-"))
+        self.path = Path(mkdtemp(prefix=prefix))
         self.delete = finalize(self, rmtree, self.path, ignore_errors=True)
 
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from rejoinder.engine.folder import RunFolder
 from rejoinder.engine.recorded import RecordedRun
-from rejoinder.engine.run_report import RunReport, Scratch, read_run
+from rejoinder.engine.run_report import RunReport, read_run
 from rejoinder.engine.verify import find_damage
 from rejoinder.errors import RejoinderError, reason_of
 from rejoinder.history.notes import read_notes
@@ -31,6 +31,8 @@ from rejoinder.report.page.rows import PLAIN, frame_of
 from rejoinder.run_files import RunDamaged, open_file, refuse_special_files
 from rejoinder.server.errors import ApiError
 from rejoinder.server.folders import find_folder, results_file, size_of
+from rejoinder.server.index_folder import IndexFolder
+from rejoinder.server.queue import Queue
 from rejoinder.server.run_index import LONGEST, RunIndex, bounded_lines
 from rejoinder.server.settings import Settings
 
@@ -95,6 +97,17 @@ class Look(Struct, frozen=True):
         return self.folder.id
 
     @property
+    def is_stopped(self) -> bool:
+        """Did it end before its time?"""
+        return self.receipt is not None and self.receipt.status in ("interrupted", "budget")
+
+    @property
+    def mark(self) -> str:
+        """Another one as soon as the run has begun, was killed, goes on or has ended: its page is another then."""
+        receipt = self.receipt
+        return self.state if receipt is None else f"{self.state} {receipt.status} {receipt.finished_at}"
+
+    @property
     def title(self) -> str:
         return self.id if self.receipt is None else title_of(self.receipt) or self.id
 
@@ -103,7 +116,7 @@ class Desk:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.root = settings.root
-        self._scratch: Scratch | None = None
+        self._indexed: IndexFolder | None = None
         self._lock = Lock()
         self._indexes: Known[str, RunIndex] = Known(MOST_INDEXES)
         self._damage: Known[tuple[str, str], str] = Known(MOST_KNOWN)
@@ -113,9 +126,9 @@ class Desk:
     def close(self) -> None:
         """Delete the indexes."""
         with self._lock:
-            if self._scratch is not None:
-                self._scratch.delete()
-                self._scratch = None
+            if self._indexed is not None:
+                self._indexed.delete()
+                self._indexed = None
             self._indexes = Known(MOST_INDEXES)
 
     # Runs
@@ -148,6 +161,13 @@ class Desk:
         if damage or report is None:
             return Look(folder, "damaged", receipt, damage=damage or "it has no summary or no results", notes=notes)
         return Look(folder, "ended", receipt, report, verified=verified, notes=notes)
+
+    def is_queued(self, look: Look) -> bool:
+        """Has the queue started it, or will it go on with it?"""
+        entry = Queue(self.root).find(look.id)
+        if entry is None or not entry.is_waiting:
+            return False
+        return look.state == "running" or (not entry.stop and (look.state == "killed" or look.is_stopped))
 
     def known_damage(self, folder: RunFolder) -> str:
         """What was found wrong with a run when it was looked through; empty where nothing was, or nothing is known."""
@@ -223,10 +243,10 @@ class Desk:
             return self._new_file()
 
     def _new_file(self) -> Path:
-        if self._scratch is None:
-            self._scratch = Scratch()
+        if self._indexed is None:
+            self._indexed = IndexFolder()
         self._made += 1
-        return self._scratch.path / f"{self._made}.sqlite"
+        return self._indexed.path / f"{self._made}.sqlite"
 
 
 def _too_large(folder: Path) -> str:

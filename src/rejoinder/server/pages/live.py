@@ -1,4 +1,4 @@
-"""Live pages: a stream of events that says which rows have come, and when a run has ended.
+"""Live pages: a stream of events that says which rows have come, and when a run has begun, was killed or has ended.
 
 The run's folder is looked at twice a second, so a run that was started in a terminal is live, too. An event has the
 rows that are new, the counts of the pills, and how the run stands.
@@ -45,7 +45,7 @@ class Live:
             except ApiError:
                 yield event("gone", {})
                 return
-            state = f"{news['state']} {news['verified']}"
+            state = f"{news['mark']} {news['verified']}"
             if news["rows"] or state != last:
                 yield event("news", news)
                 after, last = news["next"], state
@@ -62,7 +62,7 @@ class Live:
         after = after if after <= state.rows else 0  # the results were put in order, and are read anew
         rows = index.after(after, MOST_ROWS)
         end = after + len(rows)
-        waits = look.state == "running" or not look.verified or not state.done
+        waits = look.state == "running" or self._desk.is_queued(look) or not look.verified or not state.done
         return {
             "from": after,
             "rows": rows,
@@ -71,6 +71,7 @@ class Live:
             "planned": 0 if look.receipt is None else look.receipt.planned,
             "counts": index.find(Query(), 0, 0).counts if rows else None,
             "state": look.state,
+            "mark": look.mark,
             "verified": look.verified,
             "over": not waits and end >= state.rows,
         }

@@ -75,7 +75,7 @@ def _show(desk: Desk, request: Request) -> Response:
         "found": found,
         "conversation": conversation,
         **_acts(desk, look),
-        "live": _live(look, index),
+        "live": _live(look, index, queued=desk.is_queued(look)),
     }
     plain = _plain(look, index) if conversation is None else _told(conversation)
     return page(look.title, _overview(desk, look, index), data, run=look.id, at=f"/runs/{look.id}", plain=plain)
@@ -138,19 +138,19 @@ def _acts(desk: Desk, look: Look) -> dict[str, Any]:
     return {
         "acts": not desk.settings.read_only,
         "state": look.state,
-        "stops": (entry := Queue(desk.root).find(look.id)) is not None and entry.is_waiting,
-        "resumes": receipt is not None and receipt.status in ("interrupted", "budget"),
+        "mark": look.mark,
+        "stops": desk.is_queued(look),
+        "resumes": look.is_stopped,
         "targets": [] if receipt is None else [target.name for target in receipt.targets],
         "notes": look.notes,
     }
 
 
-def _live(look: Look, index: RunIndex) -> dict[str, Any] | None:
+def _live(look: Look, index: RunIndex, *, queued: bool) -> dict[str, Any] | None:
     """What is still to come: None where everything is there."""
-    if look.state != "running" and index.state.done and look.verified:
+    if look.state != "running" and not queued and index.state.done and look.verified:
         return None
-    planned = 0 if look.receipt is None else look.receipt.planned
-    return {"running": look.state == "running", "rows": index.state.rows, "planned": planned}
+    return {"running": look.state == "running", "rows": index.state.rows, "whole": index.state.done}
 
 
 # The top of the page
@@ -160,16 +160,18 @@ def _overview(desk: Desk, look: Look, index: RunIndex) -> Markup:
     if look.report is not None:
         prefix = f"/runs/{look.id}"
         bar = element("p", {"class": "acts pagebar", "id": "acts"}, _others(desk, look))
-        return Markup(f"{bar}{run_overview(look.report, _grid(look, index), prefix, _notes(look, index))}")
+        shown = run_overview(look.report, _grid(look, index), prefix, _notes(look, index))
+        return joined([bar, _pending(desk, look, index), shown])
     state = index.state
     planned = 0 if look.receipt is None else look.receipt.planned
     done = element("span", {"id": "done"}, figure(state.rows))
     words: list[Child] = [done, f" of {figure(planned)} conversations are done." if planned else " are done."]
     if look.state == "killed":
         words += [" The run was killed. ", element("code", None, f"rejoinder resume {look.id}"), " goes on with it."]
+    pending = _pending(desk, look, index)
     bar = element("progress", {"id": "progress", "max": max(1, planned), "value": state.rows, "aria-label": "Done"})
     started = None if look.receipt is None else when(look.receipt.started_at)
-    return element(
+    section = element(
         "section",
         {"id": "overview", "class": "overview livepage", "aria-labelledby": "h-run"},
         element("h1", {"id": "h-run"}, "Going on" if look.state == "running" else "Killed", f": {look.title}"),
@@ -179,6 +181,20 @@ def _overview(desk: Desk, look: Look, index: RunIndex) -> Markup:
         element("p", {"class": "about"}, f"Started {started}. " if started else None, "Rates are shown at the end."),
         element("div", {"id": "acts", "class": "acts"}),
     )
+    return joined([pending, section])
+
+
+def _pending(desk: Desk, look: Look, index: RunIndex) -> Markup:
+    """What is still being done about the run; the script changes it while the page is shown."""
+    words: list[Child] = []
+    if look.state != "running" and desk.is_queued(look):
+        words.append("The run is in the queue, and goes on when those before it have ended. ")
+    if not look.verified:
+        words.append("The run is large and still being verified: its figures are those that it has written down. ")
+    if look.report is not None and not index.state.done:
+        done = element("span", {"id": "done"}, figure(index.state.rows))
+        words += ["Its conversations are still being read: ", done, " so far."]
+    return element("p", {"class": "about", "id": "pending", "role": "status", "hidden": not words}, words)
 
 
 def _others(desk: Desk, look: Look) -> Child:
@@ -228,10 +244,6 @@ def _notes(look: Look, index: RunIndex) -> Iterator[str]:
         yield f"Note: {look.notes.note}"
     if look.notes.tags:
         yield f"Tags: {', '.join(look.notes.tags)}"
-    if not look.verified:
-        yield "The run is large and still being verified: its figures are those that it has written down."
-    if not state.done:
-        yield f"Its conversations are still being read: {figure(state.rows)} so far."
     if state.left_out:
         yield f"{count(state.left_out, 'conversation')} or more are too large to be shown here."
 

@@ -146,8 +146,8 @@ function draw(anew) {
   rowsBox.hidden = !total;
   emptyBox.hidden = !!total;
   if (!total) {
-    const { q } = queryNow();
-    fill(emptyBox, q ? ['Nothing contains “', foreign(q), '” here. '] : 'Nothing here. ', buttonView('Show all', () => choose(NO_QUERY)));
+    const { q } = queryNow(), isAll = !Object.values(queryNow()).some(value => value);
+    fill(emptyBox, q ? ['Nothing contains “', foreign(q), '” here. '] : isAll ? 'No conversation has ended yet.' : 'Nothing here. ', !isAll && buttonView('Show all', () => choose(NO_QUERY)));
     return;
   }
   rowsBox.style.height = `${total * ROW}px`;

@@ -117,7 +117,7 @@ function runActs() {
   const { run, judges = {} } = dataSource.head(), box = byId('acts');
   if (!box) return;
   if (!pageData.acts) return;
-  if (pageData.state === 'running') return void fill(box, pageData.stops && buttonView('Stop the run', () => steer(run, 'stop')));
+  if (pageData.state === 'running' || pageData.stops) return void box.append(...leaves([pageData.stops && buttonView('Stop the run', () => steer(run, 'stop'))]));
   if (pageData.state === 'killed') return void fill(box, buttonView('Go on with it', () => steer(run, 'resume')));
   const failed = !!(pageData.found?.counts.failed || pageData.found?.counts.error);
   box.append(...leaves([

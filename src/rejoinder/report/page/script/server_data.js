@@ -8,9 +8,10 @@
  * @property {Query} [query]
  * @property {Found | null} [found]
  * @property {Conversation | null} [conversation]
- * @property {boolean | {running: boolean, rows: number, planned: number} | null} [live]
+ * @property {boolean | {running: boolean, rows: number, whole: boolean} | null} [live]
  * @property {boolean} [acts] may something be changed?
  * @property {string} [state]
+ * @property {string} [mark] another one when the run has begun, was killed, goes on or has ended
  * @property {boolean} [stops] did this server start it?
  * @property {boolean} [resumes] did it end early?
  * @property {string[]} [targets]

@@ -1,19 +1,25 @@
 /* A run that goes on: rows as they come, how many are done, and its end. */
 
-/** @typedef {{from: number, rows: Row[], next: number, total: number, planned: number, counts: Record<string, number> | null, state: string, verified: boolean, over: boolean}} News */
+/** @typedef {{from: number, rows: Row[], next: number, total: number, planned: number, counts: Record<string, number> | null, state: string, mark: string}} News */
 
 /** Milliseconds between two looks at the list. */
 const BREATH = 400;
 
-/** @param {string} run @param {{running: boolean, rows: number, planned: number}} live */
+/** Milliseconds until a server that refused is asked again; one that is gone is asked again by the browser. */
+const REFUSED = 5000;
+
+/** @param {string} run @param {{running: boolean, rows: number, whole: boolean}} live */
 function follow(run, live) {
   const stream = new EventSource(`/data/runs/${run}/live?after=${live.running ? live.rows : 0}`);
-  let timer = 0, wasVerified = true;
+  let timer = 0;
   listen(stream, 'news', event => {
     /** @type {News} */
     const news = JSON.parse(event.data);
-    wasVerified = news.verified;
-    if (live.running && !live.planned && news.planned) return again('going on');
+    if (news.mark !== pageData.mark) {
+      stream.close();
+      clearTimeout(timer);
+      return again(news.state);
+    }
     showNews(news);
     if (news.rows.length && !timer) {
       timer = setTimeout(() => {
@@ -22,13 +28,16 @@ function follow(run, live) {
       }, BREATH);
     }
   });
-  listen(stream, 'over', event => {
+  listen(stream, 'over', () => {
     stream.close();
-    const { state: end } = JSON.parse(event.data);
     clearTimeout(timer);
-    if (live.running || end === 'damaged' || !wasVerified) return again(end);
+    if (pageData.stops) return again('out of the queue');
     dataSource.changed?.(100);
-    if (placeNow.page === 'run' && scrollY < 50 && !queryNow().q) again(end);
+    tellPending(pageData.state === 'ended' && ['The run is verified, and all of its conversations are read. ', !live.whole && reloadButton('Show its cases')]);
+  });
+  listen(stream, 'error', () => {
+    toast('The server does not answer.');
+    if (stream.readyState === EventSource.CLOSED) setTimeout(() => follow(run, live), REFUSED);
   });
   listen(stream, 'gone', () => stream.close());
 }
@@ -47,9 +56,20 @@ function showNews({ total, planned, counts }) {
   }
 }
 
-/** Loads the page again, unless something is being written. @param {string} end */
-function again(end) {
-  const isBusy = document.querySelector('dialog[open]') || [...document.querySelectorAll('textarea')].some(field => field.value !== field.defaultValue);
-  if (isBusy) toast(`The run is ${end}. Load the page again to see it.`);
+/** Says what is still being done, or that it is done. @param {Child[]} words */
+function tellPending(...words) {
+  const box = byId('pending');
+  if (!box) return;
+  fill(box, ...words);
+  box.hidden = !box.textContent;
+}
+
+/** @param {string} words */
+const reloadButton = words => buttonView(words, () => location.reload());
+
+/** Loads the page again, unless a conversation is being read or something is being written. @param {string} state */
+function again(state) {
+  const isBusy = placeNow.page !== 'run' || document.querySelector('dialog[open]') || [...document.querySelectorAll('textarea')].some(field => field.value !== field.defaultValue);
+  if (isBusy) tellPending(`The run is ${state}. `, reloadButton('Show it'));
   else location.reload();
 }

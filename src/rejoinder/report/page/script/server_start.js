@@ -14,7 +14,8 @@ const PAGES = {
   },
   waiting: () => {
     useKeys([]);
-    setTimeout(() => location.reload(), 1500);
+    const look = () => fetch(location.href).then(() => location.reload(), () => setTimeout(look, 1500));
+    setTimeout(look, 1500);
   },
   runs: startRuns,
   label: startLabels,
