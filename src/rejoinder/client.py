@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import re
 import time
 import uuid
 from collections.abc import Generator, Iterator, Mapping
@@ -36,6 +37,10 @@ GOING_ON = ("queued", "running")
 LARGEST_ANSWER = 1 << 28
 LARGEST_EVENT = 1 << 24
 POLL_S = 0.5
+MOST_LISTED = 500
+"""Runs among which one is found by a part of its id."""
+_WHOLE_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
+_LAST = re.compile(r"last(?:~([0-9]{1,6}))?")
 
 
 class RunChoices(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -111,6 +116,16 @@ class Health(Struct, frozen=True):
 
 def project_mark(root: Path) -> str:
     return sha256(f"{uuid.getnode()}\n{root.resolve()}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+class _ListedRun(Struct, frozen=True):
+    id: str
+    grade_of: str | None = None
+
+
+class _RunList(Struct, frozen=True):
+    runs: tuple[_ListedRun, ...]
+    queue: tuple[RunState, ...]
 
 
 class Event(Struct, frozen=True):
@@ -195,6 +210,24 @@ class Server:
     def document(self, run: str) -> dict[str, Any]:
         """All that the server says about a run: its receipt and its summary, too."""
         return self._ask("GET", f"/runs/{quote(run, '')}", dict[str, Any])
+
+    def find(self, name: str) -> str:
+        """The id of a run by what commands call it: `last`, `last~1` for the one before and so on, the beginning or end
+        of an id, or the id. The last run is the one that was queued or started last, whether it has begun or not."""
+        if _WHOLE_ID.fullmatch(name):
+            return name
+        listed = self._ask("GET", f"/runs?limit={MOST_LISTED}", _RunList)
+        runs = {run.id for run in listed.runs if run.grade_of is None}
+        ids = sorted(runs | {state.id for state in listed.queue}, reverse=True)
+        if (last := _LAST.fullmatch(name)) is not None:
+            found = ids[int(last[1] or 0) :][:1]
+        else:
+            found = [run for run in ids if run.startswith(name) or run.endswith(name)]
+        if len(found) == 1:
+            return found[0]
+        short = name[:100]
+        reason = f"`{short}` is the beginning or end of several ids" if found else f"there is no run `{short}`"
+        raise ServerError(f"{reason} at {self.url}", "Name a run by its id, or the latest by `last`.")
 
     def queue(self) -> tuple[RunState, ...]:
         """The runs that wait or go on, in their order."""

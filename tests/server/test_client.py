@@ -142,9 +142,14 @@ class TestCommands:
         listed = run_process(project.folder, "status", *at).out
         assert run in listed
         assert later in listed
+        for name in ("last", later[-4:], later):
+            assert run_process(project.folder, "status", name, *at).out.startswith(f"{later}  queued")
+        assert run_process(project.folder, "status", "last~1", *at).out.startswith(run)
+        nothing = run_process(project.folder, "status", "last~99", *at)
+        assert (nothing.code, "there is no run `last~99`" in nothing.err) == (2, True)
         assert "cancelled 1 run" in run_process(project.folder, "stop", "queued", *at).out
         assert f"{later} is cancelled" in run_process(project.folder, "status", later, *at).out
-        served.server.stop(run)
+        assert run in run_process(project.folder, "stop", run[-4:], *at).out
         assert served.server.wait(run).status in ("interrupted", "cancelled")
         assert "nothing waits or goes on" in run_process(project.folder, "status", *at).out
         assert run_process(project.folder, "stop", *at).code == 2

@@ -19,10 +19,12 @@ from rejoinder.client import GOING_ON, RunState
 def command(run: str | None, remote: Remote, form: str) -> None:
     """Show the runs that wait or go on at a server, or how RUN is.
 
-    The server is the one that `rejoinder view` starts on this machine, unless --server names another.
+    RUN is an id, the beginning or end of one, or `last`, and `last~1` for the one before. The server is the one that
+    `rejoinder view` starts on this machine, unless --server names another.
     """
     server = remote.connect()
     if run is not None:
+        run = server.find(run)
         document = server.document(run)
         if form == "json":
             write_data(document)

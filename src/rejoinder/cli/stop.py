@@ -33,7 +33,7 @@ def command(run: str | None, remote: Remote) -> None:
             what = "no run goes on" if not going else f"{len(going)} runs go on"
             raise UsageError(f"{what} at {server.url}", "`rejoinder status` lists them; name one.")
         run = going[0].id
-    echo(_words(server.stop(run)))
+    echo(_words(server.stop(server.find(run))))
 
 
 def _words(state: RunState) -> str:
