@@ -9,7 +9,7 @@ from msgspec import structs
 
 from rejoinder.model.comparisons import RunComparison
 from rejoinder.report.html import write, write_damaged, write_pair
-from rejoinder.report.page.markup import address, element, joined, text, verbatim
+from rejoinder.report.page.markup import address, element, joined, sentence, text, verbatim
 from tests.kit import bounded
 from tests.report.exports import HOSTILE, MadeRun, hostile, hostile_texts, made_run
 from tests.report.html_files import HtmlFile, Tag
@@ -139,3 +139,16 @@ def compared(run: MadeRun) -> RunComparison:
     from rejoinder.comparison import Side, compare_sides
 
     return compare_sides(Side("a", run.results), Side("b", run.results))
+
+
+@pytest.mark.parametrize(
+    ("words", "html"),
+    [
+        ("use `a <b>` now", "use <code>a &lt;b&gt;</code> now"),
+        ("`a` and `b`", "<code>a</code> and <code>b</code>"),
+        ("none", "none"),
+        ("it`s one", "it`s one"),
+    ],
+)
+def test_what_stands_in_backticks_is_code(words: str, html: str) -> None:
+    assert sentence(words).html == html

@@ -471,6 +471,15 @@ def test_pages_are_not_kept_and_allow_nothing_but_their_own(viewer: Viewer, made
         assert "require-trusted-types-for 'script'" in headers["content-security-policy"]
 
 
+def test_no_sentence_of_a_page_has_backticks(project: Project):
+    judge = {"name": "j", "provider": "scripted", "judge": [1.0]}
+    asked = case("capital", {"llm_judge": {"criteria": "Good?", "target": "j"}})
+    run(project, {"targets": [scripted("geo", "Bern"), judge], "target": "geo", "evals": [asked]})
+    page = Viewer(project.folder).page(f"/runs/{only_run(project.folder).name}")
+    assert "<code>rejoinder judge test</code>" in page
+    assert "`" not in page
+
+
 def test_a_server_that_only_shows_offers_no_acts(viewer: Viewer, made: str):
     assert first_of(viewer.page(f"/runs/{made}"))["acts"] is True
     shown = Viewer(viewer.settings.root, read_only=True)
@@ -567,7 +576,7 @@ def test_a_killed_run_shows_what_it_had_and_how_to_go_on(viewer: Viewer, made: s
     page = viewer.page(f"/runs/{made}")
     assert f"rejoinder resume {made}" in page
     assert first_of(page)["found"]["total"] == 2
-    assert "killed" in viewer.page("/")
+    assert f"<code>rejoinder resume {made}</code> goes on with it" in viewer.page("/")
 
 
 def test_a_server_that_ends_leaves_no_index(viewer: Viewer, made: str, tmp_path_factory: pytest.TempPathFactory):

@@ -52,6 +52,14 @@ def text(words: str) -> Markup:
     return Markup(escaped(words))
 
 
+def sentence(words: str) -> Markup:
+    """A sentence that terminals show, too: what stands in backticks there is code here."""
+    parts = words.split("`")
+    if len(parts) % 2 == 0:
+        return text(words)  # one of them has no other
+    return joined(element("code", None, part) if place % 2 else part for place, part in enumerate(parts))
+
+
 def element(tag: str, attributes: Mapping[str, Value] | None = None, /, *children: Child) -> Markup:
     """One element. Children are markup, texts, numbers, or lists of them; None is nothing."""
     if tag in _VERBATIM:

@@ -18,7 +18,7 @@ from rejoinder.model.runs import JudgeSummary, TargetSummary
 from rejoinder.report.found import groups_of
 from rejoinder.report.page.charts import groups_chart, recovery_chart
 from rejoinder.report.page.grid import MARKS, Grid, mark
-from rejoinder.report.page.markup import NOTHING, Child, Markup, element
+from rejoinder.report.page.markup import NOTHING, Child, Markup, element, sentence
 from rejoinder.report.page.rows import RowOutcome
 from rejoinder.report.runs import Run
 from rejoinder.report.summary import (
@@ -98,7 +98,7 @@ def _number(run: Run) -> Markup:
             " ",
             element("span", {"class": "sr"}, "passed"),
         ),
-        element("p", {"class": "say"}, [[sentence, " "] for sentence in _sentences(run, rate)]),
+        element("p", {"class": "say"}, [[words, " "] for words in _sentences(run, rate)]),
     )
 
 
@@ -282,7 +282,7 @@ def notes_of(run: Run) -> Iterator[str]:
 
 
 def note_list(notes: Sequence[str]) -> Markup | None:
-    shown = [element("li", {"dir": "auto"}, f"{note[:1].upper()}{note[1:]}") for note in notes]
+    shown = [element("li", {"dir": "auto"}, sentence(f"{note[:1].upper()}{note[1:]}")) for note in notes]
     return element("ul", {"class": "notes"}, shown) if shown else None
 
 
@@ -415,7 +415,7 @@ def damaged_overview(run: str, wrong: Sequence[str], more: int = 0) -> Markup:
                 element("code", None, f"rejoinder verify {run}"),
                 " says all that differs.",
             ),
-            element("ul", {"class": "wrong"}, [element("li", {"dir": "auto"}, one) for one in wrong], left),
+            element("ul", {"class": "wrong"}, [element("li", {"dir": "auto"}, sentence(one)) for one in wrong], left),
         ),
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.responses import HTMLResponse
 
 from rejoinder._version import __version__
-from rejoinder.report.page.markup import NOTHING, Child, Markup, element, text, verbatim
+from rejoinder.report.page.markup import NOTHING, Child, Markup, element, sentence, text, verbatim
 from rejoinder.report.page.records import to_bytes
 from rejoinder.report.page.shell import Assets, Page, document
 from rejoinder.server.pages import statics
@@ -57,7 +57,12 @@ def trouble(title: str, words: Child, status: int, links: Child = None) -> HTMLR
     told = element(
         "section",
         {"id": "overview", "class": "overview trouble"},
-        element("div", {"class": "panel"}, element("h1", None, title), element("p", {"class": "say"}, words)),
+        element(
+            "div",
+            {"class": "panel"},
+            element("h1", None, title),
+            element("p", {"class": "say"}, sentence(words) if isinstance(words, str) else words),
+        ),
         element("p", {"class": "acts"}, element("a", {"class": "btn", "href": "/"}, "All runs"), links),
     )
     return page(title, told, {"page": "trouble"}, status=status)

@@ -14,7 +14,7 @@ from rejoinder._version import __version__
 from rejoinder.engine.folder import is_run_id
 from rejoinder.history.index import read_history
 from rejoinder.report.page.grid import MOST_CASES, Grid, mark
-from rejoinder.report.page.markup import Child, Markup, element, joined
+from rejoinder.report.page.markup import Child, Markup, element, joined, sentence
 from rejoinder.report.page.overview import damaged_overview, figure, judge_words, run_overview, when
 from rejoinder.report.page.records import Conversation
 from rejoinder.report.page.rows import Head, RowOutcome
@@ -92,7 +92,7 @@ def _waiting(desk: Desk, run: str) -> Response | None:
         {"id": "overview", "class": "overview plainpage"},
         element("h1", None, "Not begun" if entry.ended else "Waiting"),
         element("p", {"class": "lead", "dir": "auto"}, entry.title),
-        element("p", {"class": "say", "dir": "auto"}, told),
+        element("p", {"class": "say", "dir": "auto"}, sentence(told)),
         element("p", {"class": "acts"}, element("a", {"class": "btn", "href": "/"}, "All runs")),
     )
     return page(

@@ -16,7 +16,7 @@ from rejoinder.history.index import read_history
 from rejoinder.model.figures import Rate
 from rejoinder.model.history import RunRow
 from rejoinder.report.page.charts import TrendPoint, trend_chart
-from rejoinder.report.page.markup import Child, Markup, element, table
+from rejoinder.report.page.markup import Child, Markup, element, sentence, table
 from rejoinder.report.page.overview import figure, when
 from rejoinder.report.words import count, money, seconds, shortened
 from rejoinder.server.pages.asked import number_asked
@@ -93,8 +93,9 @@ def _last(desk: Desk, rows: Sequence[RunRow]) -> Markup | None:
     if before is not None and summary is not None:
         versus = f"/compare/{before.id}/{last.id}"
         links.append(element("a", {"class": "btn", "href": versus}, "Compare with the one before"))
-    sentence = element("p", {"class": "lead"}, element("a", {"href": address}, one.title), f": {_verdict(one)}")
-    return element("div", {"class": "last"}, sentence, element("p", {"class": "acts"}, links) if links else None)
+    verdict = sentence(_verdict(one))
+    lead = element("p", {"class": "lead"}, element("a", {"href": address}, one.title), ": ", verdict)
+    return element("div", {"class": "last"}, lead, element("p", {"class": "acts"}, links) if links else None)
 
 
 def run_before(rows: Iterable[RunRow], run: RunRow) -> RunRow | None:
@@ -285,7 +286,10 @@ def _number(words: str) -> Markup:
 def _state(one: Listed) -> Child:
     row = one.row
     if one.damage:
-        return [element("b", {"class": "mark err", "aria-hidden": "true"}), f" damaged: {shortened(one.damage, 120)}"]
+        return [
+            element("b", {"class": "mark err", "aria-hidden": "true"}),
+            sentence(f" damaged: {shortened(one.damage, 120)}"),
+        ]
     begun = f", {figure(row.begun)} of {figure(row.planned)} begun" if row.begun is not None and row.planned else ""
     return [element("b", {"class": f"pulse {row.status}", "aria-hidden": "true"}), f" {row.status}{begun}"]
 
