@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -112,3 +113,20 @@ def scripted(cases: int = 2, *, delay_ms: int = 0, name: str = "numbers") -> dic
         "target": "s",
         "evals": [{"id": f"c{number}", "prompt": "Count.", "checks": [{"contains": "one"}]} for number in range(cases)],
     }
+
+
+class Listener:
+    """A port on this machine that counts who comes."""
+
+    def __init__(self) -> None:
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.socket.setblocking(False)
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/"
+
+    @property
+    def was_reached(self) -> bool:
+        try:
+            self.socket.accept()[0].close()
+        except BlockingIOError:
+            return False
+        return True

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,33 +13,9 @@ from rejoinder.server.references import RULES
 from rejoinder.server.settings import Limits
 from rejoinder.suite.schema import read_schema
 from tests.kit import Project, Raw
-from tests.server.kit import api, scripted, settings
+from tests.server.kit import Listener, api, scripted, settings
 
 SECRET = "the-value-that-must-not-leave"
-
-
-class Listener:
-    """A port on this machine that counts who comes."""
-
-    def __init__(self) -> None:
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.socket.setblocking(False)
-        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/"
-
-    @property
-    def was_reached(self) -> bool:
-        try:
-            self.socket.accept()[0].close()
-        except BlockingIOError:
-            return False
-        return True
-
-
-@pytest.fixture
-def listener() -> Iterator[Listener]:
-    made = Listener()
-    yield made
-    made.socket.close()
 
 
 def with_case(**case: Any) -> Raw:
