@@ -20,7 +20,7 @@ from rejoinder.engine.setup import Setup
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Case, Formatting, Receipt, Suite, Target, Variant, file_in_project
 from rejoinder.model.runs import SuiteOfRun, TargetOfRun
-from rejoinder.run_files import LONGEST_LINE, RunDamaged, lines_of, open_file
+from rejoinder.run_files import LONGEST_LINE, RunDamaged, lines_of, open_file, read_whole
 from rejoinder.suite import CaseStore, find_secret_by_expression, open_project, read_prices
 
 
@@ -152,8 +152,7 @@ class StoredCases:
 def read_stored(folder: RunFolder) -> Stored:
     path = folder.path / "suite.json"
     try:
-        with open_file(path) as stream:
-            return msgspec.json.decode(stream.read(LONGEST_LINE), type=Stored)
+        return msgspec.json.decode(read_whole(path, LONGEST_LINE), type=Stored)
     except FileNotFoundError:
         hint = "Its process ended before anything was sent. Start the run again, and delete the folder."
         raise UsageError(f"run {folder.id} never started", hint) from None

@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from rejoinder.engine.folder import RunFolder, grades_folders, is_run_id, listed_receipt, runs_folder
+from rejoinder.run_files import open_file
+from rejoinder.server.run_index import LONGEST, MOST_BYTES, PIECE
+
+_LINES = ("results.jsonl", "journal.jsonl", "cases.jsonl")
+_DOCUMENTS = ("suite.json", "run.json", "summary.json", "checksums", "seal")
 
 
 def find_folder(root: Path, run: str) -> RunFolder | None:
@@ -28,6 +33,29 @@ def results_file(folder: RunFolder) -> Path:
             return folder.results
     drafts = [draft for draft in folder.path.glob(f".{folder.results.name}.*.draft") if not draft.is_symlink()]
     return max(drafts, key=size_of, default=folder.results)
+
+
+def too_large(folder: Path) -> str:
+    """Why a run is not verified or used here: a stranger's file could take all memory, or for ever. Empty for one that
+    is."""
+    if sum(max(0, size_of(folder / name)) for name in (*_LINES, *_DOCUMENTS)) > MOST_BYTES:
+        return f"its files have more than {MOST_BYTES >> 30} GiB, and are not verified here"
+    for name in (*_LINES, *_DOCUMENTS):
+        if size_of(folder / name) > LONGEST and (name in _DOCUMENTS or _has_long_line(folder / name)):
+            return f"{name}: a line has more than {LONGEST >> 20} MiB, and is not read here"
+    return ""
+
+
+def _has_long_line(path: Path) -> bool:
+    """Also one without an end."""
+    size = 0
+    with open_file(path) as stream:
+        while part := stream.readline(PIECE):
+            size += len(part)
+            if size > LONGEST:
+                return True
+            size = 0 if part.endswith(b"\n") else size
+    return False
 
 
 def size_of(path: Path) -> int:

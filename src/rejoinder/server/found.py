@@ -15,7 +15,7 @@ from rejoinder.report.page.overview import title_of
 from rejoinder.run_files import RunDamaged, open_file, refuse_special_files
 from rejoinder.server.api_routes import Api
 from rejoinder.server.errors import ApiError
-from rejoinder.server.folders import find_folder, results_file
+from rejoinder.server.folders import find_folder, results_file, too_large
 from rejoinder.server.queue import Entry
 
 MOST_COUNTED = 100
@@ -45,7 +45,11 @@ def open_folder(api: Api, run: str) -> RunFolder:
 
 
 def open_run(api: Api, run: str) -> RecordedRun:
-    return RecordedRun(open_folder(api, run), api.settings.root)
+    """The same, of a run whose files can be read whole."""
+    folder = open_folder(api, run)
+    if words := too_large(folder.path):
+        raise ApiError(409, f"run {run} cannot be used: {words}", code="too-large")
+    return RecordedRun(folder, api.settings.root)
 
 
 def no_run(run: str) -> ApiError:

@@ -30,6 +30,8 @@ from rejoinder.server.errors import ApiError
 
 LONGEST = 1 << 25
 """Bytes of a line that is read; a longer one is left out and counted."""
+MOST_BYTES = 1 << 33
+"""Of a file that is read at all."""
 PIECE = 1 << 20
 """Bytes of a line that are read at once."""
 MOST = 2_000_000
@@ -367,6 +369,8 @@ class RunIndex(RowStore[Row]):
         with open_file(self.source) as stream, self._opened() as store:
             stat = self.source.lstat()
             self._seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+            if stat.st_size > MOST_BYTES:
+                raise RunDamaged(self.source, f"it has more than {MOST_BYTES >> 30} GiB, and is not read here")
             stream.seek(self._offset)
             batch: list[tuple[Any, ...]] = []
             state = structs.replace(self._state, done=True)

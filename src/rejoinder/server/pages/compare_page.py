@@ -26,6 +26,7 @@ from rejoinder.report.page.records import Conversation, conversation_of
 from rejoinder.report.page.rows import Head, RunNames, frame_of, row_of
 from rejoinder.report.page.shell import MOST_PLAIN, plain_table
 from rejoinder.server.errors import ApiError
+from rejoinder.server.folders import too_large
 from rejoinder.server.pages.asked import LISTED, address_asked, address_in, number_asked, pieces, query_asked
 from rejoinder.server.pages.data import FIRST_ROWS, Place, answering
 from rejoinder.server.pages.desk import Desk, Known, stamp_of
@@ -83,6 +84,8 @@ class Pairings:
             look = self._desk.look(run)
             if look.state in ("running", "killed"):
                 raise ApiError(409, f"run {run} has not ended, so it cannot be compared yet", code="busy")
+            if words := look.damage or too_large(look.folder.path):
+                raise ApiError(409, f"run {run} is damaged: {words}", code="damaged")
             reports.append(sound_run(RecordedRun(look.folder, self._desk.root)))
         one, other = reports
         found = compare_reports(one, other)

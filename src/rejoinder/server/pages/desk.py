@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Hashable
-from contextlib import suppress
 from pathlib import Path
 from threading import Lock, Thread
 from time import monotonic, sleep
@@ -28,12 +27,12 @@ from rejoinder.model import Receipt
 from rejoinder.model.history import Notes
 from rejoinder.report.page.overview import title_of
 from rejoinder.report.page.rows import PLAIN, frame_of
-from rejoinder.run_files import RunDamaged, open_file, refuse_special_files
+from rejoinder.run_files import RunDamaged, refuse_special_files
 from rejoinder.server.errors import ApiError
-from rejoinder.server.folders import find_folder, results_file, size_of
+from rejoinder.server.folders import find_folder, results_file, size_of, too_large
 from rejoinder.server.index_folder import IndexFolder
 from rejoinder.server.queue import Queue
-from rejoinder.server.run_index import LONGEST, RunIndex, bounded_lines
+from rejoinder.server.run_index import RunIndex
 from rejoinder.server.settings import Settings
 
 MOST_INDEXES = 8
@@ -42,8 +41,6 @@ MOST_KNOWN = 500
 """Runs of which is remembered whether they are damaged."""
 INDEX_S = 60.0
 """How long verifying a large run waits for its index."""
-MOST_BYTES = 1 << 33
-"""Of results and journal that are verified at all."""
 QUICKLY = 8 << 20
 """Bytes of results and journal that are looked through before a page is answered; others are, while it is shown."""
 _LARGE = ("results.jsonl", "journal.jsonl")
@@ -204,7 +201,7 @@ class Desk:
 
     def _verify(self, recorded: RecordedRun, key: tuple[str, str]) -> str:
         try:
-            words = _too_large(recorded.folder.path)
+            words = too_large(recorded.folder.path)
             damage = None if words else find_damage(recorded)
             words = words if damage is None else f"{damage.path.name}: {damage.reason}"
         except RejoinderError as error:
@@ -247,17 +244,6 @@ class Desk:
             self._indexed = IndexFolder()
         self._made += 1
         return self._indexed.path / f"{self._made}.sqlite"
-
-
-def _too_large(folder: Path) -> str:
-    """Why a run is not verified here: a stranger's file could take all memory, or for ever. Empty for all others."""
-    if sum(max(0, size_of(folder / name)) for name in _LARGE) > MOST_BYTES:
-        return f"its files have more than {MOST_BYTES >> 30} GiB, and are not verified here"
-    for name in _LARGE:
-        with suppress(FileNotFoundError), open_file(folder / name) as stream:
-            if any(size > LONGEST for _, _, size in bounded_lines(stream)):
-                return f"{name}: a line has more than {LONGEST >> 20} MiB, and is not read here"
-    return ""
 
 
 def stamp_of(folder: Path) -> str:
