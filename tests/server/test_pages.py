@@ -25,7 +25,7 @@ from rejoinder.engine.folder import RunFolder
 from rejoinder.report.page.overview import figure
 from rejoinder.server.app import make_app
 from rejoinder.server.index_folder import IndexFolder
-from rejoinder.server.pages import case_page, run_page, statics
+from rejoinder.server.pages import case_page, run_page
 from rejoinder.server.pages.copies import as_curl, as_yaml
 from rejoinder.server.pages.desk import Desk
 from rejoinder.server.pages.live import Live
@@ -270,7 +270,7 @@ def test_results_that_are_none_make_the_run_damaged(viewer: Viewer, made: str, l
 
 
 def test_a_line_that_is_too_long_is_not_read_into_memory(viewer: Viewer, made: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("rejoinder.server.pages.desk.LONGEST", 100)
+    monkeypatch.setattr("rejoinder.server.folders.LONGEST", 100)
     monkeypatch.setattr("rejoinder.server.run_index.LONGEST", 100)
     monkeypatch.setattr("rejoinder.server.pages.desk.find_damage", pytest.fail)
     assert "results.jsonl: a line has more than 0 MiB" in viewer.page(f"/runs/{made}")
@@ -457,11 +457,6 @@ def test_files_of_the_page_are_kept_for_ever_and_have_their_digest_in_their_name
         assert "immutable" in answer.headers["cache-control"]
     assert viewer.get("/static/app-0000000000000000.js").status_code == 404
     assert viewer.get("/static/..%2f..%2fpyproject.toml").status_code == 404
-
-
-def test_script_and_style_stay_small():
-    assert len(statics.script().content) <= 48_000
-    assert len(statics.style().content) < 32_000
 
 
 def test_pages_are_not_kept_and_allow_nothing_but_their_own(viewer: Viewer, made: str):

@@ -419,7 +419,7 @@ HARMLESS = """
     tool_calls toon turn turns type until usd user value variants vars votes weight when window_size with workers
     workspace_diff first second audit
     compare meaning
-    seconds rate parameters result args max_tool_rounds allow tool at returns tools status fails like env scripted
+    seconds rate parameters result args max_tool_rounds allow tool at returns tools status fails like env scripted scope
 """
 """Keys that name nothing outside of the suite, or only a target, which is looked at when the suite is loaded."""
 
