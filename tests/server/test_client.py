@@ -134,7 +134,7 @@ class TestCommands:
     def test_async_prints_the_id_and_status_and_stop_use_it(self, place: tuple[Project, Served]):
         project, served = place
         at = ("--server", served.url)
-        project.write("slow.yaml", {**scripted(3, delay_ms=800, name="slow"), "metadata": {"threads": 1}})
+        project.write("slow.yaml", {**scripted(100, delay_ms=800, name="slow"), "metadata": {"threads": 1}})
         going = run_process(project.folder, "run", "slow.yaml", "--async", *at)
         waiting = run_process(project.folder, "run", "evals.yaml", "--async", *at)
         run, later = going.out.strip(), waiting.out.strip()
