@@ -510,7 +510,7 @@ def test_a_large_run_is_shown_before_it_is_read_whole(viewer: Viewer, made: str,
 
 def test_a_case_is_found_by_lines_that_name_it(viewer: Viewer, made: str, monkeypatch: pytest.MonkeyPatch):
     path = only_run(viewer.settings.root) / "results.jsonl"
-    monkeypatch.setattr(case_page, "LONGEST", 10)
+    monkeypatch.setattr("rejoinder.server.result_lines.LONGEST", 100)
     assert list(case_page.find_case(path, "cities", "capital", case_page.Frame())) == []
     monkeypatch.undo()
     assert [row.case for row in case_page.find_case(path, "cities", "capital", case_page.Frame())] == ["capital"]

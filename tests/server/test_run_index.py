@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from rejoinder.model import Result
 from rejoinder.report.page.rows import Frame, row_of
 from rejoinder.run_files import RunDamaged
-from rejoinder.server import run_index
+from rejoinder.server import row_store, run_index
 from rejoinder.server.errors import ApiError
-from rejoinder.server.run_index import ORDER, Address, Query, RunIndex
+from rejoinder.server.row_store import Address, Query
+from rejoinder.server.run_index import ORDER, RunIndex
 from tests.kit import bounded
 from tests.report.courses import LOST, said
 from tests.report.exports import result
@@ -102,7 +103,7 @@ def test_a_search_goes_on_in_what_was_added_since(tmp_path: Path) -> None:
 
 def test_old_searches_are_forgotten_and_found_again(tmp_path: Path) -> None:
     index = made(tmp_path, failed("a", "alpha"), failed("b", "beta"))
-    for number in range(3 * run_index.MOST_SEARCHES):
+    for number in range(3 * row_store.MOST_SEARCHES):
         assert names(index, q=f"word {number}") == []
     assert names(index, q="alpha") == ["a"]
 
@@ -245,7 +246,7 @@ def test_lists_counts_and_places_agree_with_a_plain_walk(
     def holds(one: Result) -> bool:
         row = row_of(one, 0)
         texts = [one.title, one.id, one.suite, one.target, *one.tags, row.why or ""]
-        if len(query.q) >= run_index.SHORTEST_SEARCH:
+        if len(query.q) >= row_store.SHORTEST_SEARCH:
             texts += [text for turn in one.turns for text in (turn.prompt, turn.response or "")]
         return (
             query.target in ("", one.target)

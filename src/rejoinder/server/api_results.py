@@ -20,7 +20,7 @@ from rejoinder.server.errors import ApiError
 from rejoinder.server.events import stream_events
 from rejoinder.server.folders import results_file
 from rejoinder.server.found import open_folder
-from rejoinder.server.run_index import LONGEST, bounded_lines
+from rejoinder.server.result_lines import LONGEST, bounded_lines
 
 MOST_LISTED = 200
 MOST_BYTES = 64 << 20

@@ -28,7 +28,7 @@ from rejoinder.server.api_routes import Api, Call
 from rejoinder.server.errors import ApiError
 from rejoinder.server.folders import results_file
 from rejoinder.server.found import Looked, locate, look
-from rejoinder.server.run_index import bounded_lines
+from rejoinder.server.result_lines import bounded_lines
 from rejoinder.server.streams import event
 
 LOOK_S = 0.3

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rejoinder.engine.folder import RunFolder, grades_folders, is_run_id, listed_receipt, runs_folder
 from rejoinder.run_files import open_file
-from rejoinder.server.run_index import LONGEST, MOST_BYTES, PIECE
+from rejoinder.server.result_lines import LONGEST, MOST_BYTES, PIECE
 
 _LINES = ("results.jsonl", "journal.jsonl", "cases.jsonl")
 _DOCUMENTS = ("suite.json", "run.json", "summary.json", "checksums", "seal")

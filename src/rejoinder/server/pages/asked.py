@@ -7,7 +7,7 @@ from urllib.parse import unquote_to_bytes
 from starlette.requests import Request
 
 from rejoinder.server.errors import ApiError
-from rejoinder.server.run_index import Address, Query
+from rejoinder.server.row_store import Address, Query
 
 LONGEST_NAME = 4_000
 """Bytes of a name in an address."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -13,19 +15,18 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from rejoinder.history.index import read_history
-from rejoinder.model import Result
 from rejoinder.report.page.grid import Cell, shown_cell
 from rejoinder.report.page.markup import Child, Markup, element, table
 from rejoinder.report.page.overview import when
 from rejoinder.report.page.rows import Frame, Row, frame_of, row_of
 from rejoinder.report.words import count, shortened
-from rejoinder.run_files import RunDamaged, open_file
+from rejoinder.run_files import RunDamaged
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import pieces
 from rejoinder.server.pages.desk import Desk
 from rejoinder.server.pages.frame import page, trouble
 from rejoinder.server.pages.listed import Listed, age, listed
-from rejoinder.server.run_index import LONGEST, bounded_lines
+from rejoinder.server.result_lines import placed_results
 
 MOST_RUNS = 40
 MOST_BYTES = 1 << 29
@@ -100,22 +101,9 @@ def _history(desk: Desk, suite: str, case: str) -> Iterator[Past]:
 def find_case(path: Path, suite: str, case: str, frame: Frame) -> Iterator[Row]:
     """The rows of a case. Only lines that hold its id are read."""
     needle = b'"id":' + msgspec.json.encode(case)
-    decode = msgspec.json.Decoder(Result).decode
-    found = 0
-    try:
-        with open_file(path) as stream:
-            for at, (_, line, size) in enumerate(bounded_lines(stream)):
-                if needle not in line or size > LONGEST:
-                    continue
-                result = decode(line)
-                row = row_of(result, at, frame)
-                if (row.case, row.suite) == (case, suite):
-                    found += 1
-                    yield row
-                if found >= MOST_ROWS:
-                    return
-    except (OSError, RunDamaged, msgspec.MsgspecError, RecursionError, ValueError):
-        return
+    rows = (row_of(one.result, one.at, frame) for one in placed_results(path, needle))
+    with suppress(OSError, RunDamaged):
+        yield from islice((row for row in rows if (row.case, row.suite) == (case, suite)), MOST_ROWS)
 
 
 def _sum(found: list[Past]) -> str:

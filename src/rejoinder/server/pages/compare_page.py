@@ -31,7 +31,8 @@ from rejoinder.server.pages.asked import LISTED, address_asked, address_in, numb
 from rejoinder.server.pages.data import FIRST_ROWS, Place, answering
 from rejoinder.server.pages.desk import Desk, Known, stamp_of
 from rejoinder.server.pages.frame import page, trouble
-from rejoinder.server.run_index import Address, PairIndex, Query
+from rejoinder.server.pair_index import PairIndex
+from rejoinder.server.row_store import Address, Query
 
 MOST_KEPT = 4
 """Comparisons that are kept."""

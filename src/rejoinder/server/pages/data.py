@@ -16,7 +16,8 @@ from rejoinder.run_files import RunDamaged
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import LISTED, address_asked, number_asked, query_asked
 from rejoinder.server.pages.desk import Desk, Look
-from rejoinder.server.run_index import Address, RunIndex
+from rejoinder.server.row_store import Address
+from rejoinder.server.run_index import RunIndex
 
 PATIENCE_S = 5.0
 """How long an answer waits for the index of a large run; the page is told when there is more."""

@@ -6,6 +6,8 @@ A judge is known by the digest of its instructions; the labels of people lie in 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
 
 import msgspec
 from msgspec import Struct
@@ -13,11 +15,11 @@ from msgspec import Struct
 from rejoinder.model import CheckResult, Result, State
 from rejoinder.report.course import called
 from rejoinder.report.page.rows import PLAIN, frame_of, suite_of
-from rejoinder.run_files import RunDamaged, open_file
+from rejoinder.run_files import RunDamaged
 from rejoinder.server.errors import ApiError
 from rejoinder.server.labels import LabelRow, is_digest, label_file, label_id, read_rows
 from rejoinder.server.pages.desk import Desk, Look
-from rejoinder.server.run_index import LONGEST, bounded_lines
+from rejoinder.server.result_lines import placed_results
 
 MOST_ITEMS = 2_000
 """Replies of a run that can be labelled."""
@@ -75,22 +77,14 @@ def digest_asked(text: str) -> str:
 def judged_in(look: Look, digest: str) -> Iterator[Judged]:
     """What the judge was asked about in a run, in the order of the results."""
     needle = msgspec.json.encode(digest)
-    decode = msgspec.json.Decoder(Result).decode
     frame = PLAIN if look.receipt is None else frame_of(look.receipt)
-    found = 0
-    try:
-        with open_file(look.folder.results) as stream:
-            for at, (_, line, size) in enumerate(bounded_lines(stream)):
-                if size > LONGEST or needle not in line:
-                    continue
-                result = decode(line)
-                for one in _of_result(look.id, suite_of(result, frame), at, result, digest):
-                    found += 1
-                    yield one
-                    if found >= MOST_ITEMS:
-                        return
-    except (OSError, RunDamaged, msgspec.MsgspecError, RecursionError, ValueError):
-        return
+    items = (
+        item
+        for one in placed_results(look.folder.results, needle)
+        for item in _of_result(look.id, suite_of(one.result, frame), one.at, one.result, digest)
+    )
+    with suppress(OSError, RunDamaged):
+        yield from islice(items, MOST_ITEMS)
 
 
 def judged_at(look: Look, digest: str, item: str) -> Judged:

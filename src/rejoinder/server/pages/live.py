@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Route
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import number_asked
 from rejoinder.server.pages.desk import Desk
-from rejoinder.server.run_index import Query
+from rejoinder.server.row_store import Query
 from rejoinder.server.streams import Streams, event
 
 PAUSE_S = 0.5

@@ -27,7 +27,8 @@ from rejoinder.server.pages.desk import Desk, Look
 from rejoinder.server.pages.frame import page, trouble
 from rejoinder.server.pages.runs_page import run_before
 from rejoinder.server.queue import Queue
-from rejoinder.server.run_index import Address, Query, RunIndex
+from rejoinder.server.row_store import Address, Query
+from rejoinder.server.run_index import RunIndex
 
 FIRST_S = 0.2
 """How long a page waits for the index of a large run; the rest of the rows comes later."""
