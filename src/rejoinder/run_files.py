@@ -118,9 +118,7 @@ def open_to_append(path: Path) -> int:
 @contextmanager
 def replace_file(path: Path, *, durable: bool = True) -> Generator[BinaryIO]:
     """A stream for the new content of a file, which takes its place whole or not at all. `durable`: is it on the disk
-    before it does? Raises RunDamaged where a folder stands in its place."""
-    if path.is_dir() and not path.is_symlink():
-        _refuse_special(path, path.lstat().st_mode)
+    before it does?"""
     draft, stream = open_draft(path)
     try:
         with stream:

@@ -48,7 +48,10 @@ def _change(run: RunFolder, change: Callable[[Notes], Notes]) -> Notes:
     with run.held():
         notes = change(read_notes(run))
         _check(notes)
-        run.write(FILE, notes)
+        try:
+            run.write(FILE, notes)
+        except IsADirectoryError:
+            raise RunDamaged(run.path / FILE, "it is a folder", "Delete the folder.") from None
     return notes
 
 
