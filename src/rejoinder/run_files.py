@@ -47,7 +47,8 @@ def refuse_special_files(folder: Path) -> None:
     """Raises RunDamaged for a link, pipe, socket or device in a run folder; rejoinder writes none."""
     with os.scandir(folder) as entries:
         for entry in entries:
-            _refuse_special(Path(entry.path), entry.stat(follow_symlinks=False).st_mode, folders=True)
+            with suppress(FileNotFoundError):  # a draft that has taken the place of its file meanwhile
+                _refuse_special(Path(entry.path), entry.stat(follow_symlinks=False).st_mode, folders=True)
 
 
 def linked_folder(folder: Path) -> Path | None:
