@@ -67,6 +67,7 @@ if __name__ == "__main__":
 
         heard = socket.socket()
         heard.bind(("127.0.0.1", 0))
+        heard.listen()
         config = uvicorn.Config(server.streamable_http_app(), log_level="error")
         Path("port.new").write_text(str(heard.getsockname()[1]))
         Path("port.new").rename("port.txt")

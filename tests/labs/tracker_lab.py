@@ -66,6 +66,7 @@ class Guarded:
 
 heard = socket.socket()
 heard.bind(("127.0.0.1", 0))
+heard.listen()
 (folder / "port.new").write_text(str(heard.getsockname()[1]))
 (folder / "port.new").rename(folder / "port.txt")
 uvicorn.Server(uvicorn.Config(Guarded(server.streamable_http_app()), log_level="error")).run(sockets=[heard])
