@@ -238,7 +238,7 @@ def test_what_an_agent_did_is_shown(project: Project) -> None:
     target = agent(permissions={"edit": "allow"})
     run(project, suite(target, "[write a.txt: one][run: rm a.txt]", {"contains": "turn 2"}), code=1)
     whole = project.run("show", "--case", "one", code=None)
-    assert "    Tools: Write, Bash (denied)\n" in whole
+    assert "    Tools: Write, Bash (denied)\n    Write({" in whole and '    Bash({"command' in whole
     assert "    Workspace: 1 file changed (a.txt), 1 line added, 0 removed\n" in whole and "+one" not in whole
     assert "    +one\n" in project.run("show", "--case", "one", "--turn", "1", code=None)
 

@@ -71,6 +71,9 @@ def test_a_fault_that_never_landed_is_said(project: Project) -> None:
     shown = " ".join(project.run("show").split())
     assert "0 of 1 fault of tools landed" in shown
     assert "1 fault never landed; it tested nothing" in shown
+    whole = project.run("show", "-v")
+    assert "  Never landed: error of look (call 3)\n" in whole
+    assert "  faults    0 of 1 fault of tools landed\n" in whole and "1 fault never landed" in whole
 
 
 def test_the_first_fault_that_is_due_meets_a_call(project: Project) -> None:

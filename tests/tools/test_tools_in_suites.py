@@ -113,7 +113,8 @@ def test_a_second_case_with_tools_of_its_own_is_looked_at_too(project: Project) 
 def test_show_tells_what_tools_were_given_and_answered(project: Project) -> None:
     project.write("evals.yaml", suite(calls("dice", side=1), "done", tools=[{**DICE, "fails": [{"fault": "empty"}]}]))
     project.run("run")
-    assert "Tools: dice (empty on purpose)" in project.run("show", "-v")
+    for whole in (project.run("show", "-v"), project.run("show", "--case", "one")):
+        assert '    Tools: dice (empty on purpose)\n    dice({"side":1}): (nothing)\n' in whole
     project.run("export", "--to", "otlp", "--out", "x.otlp.json")
     written = (project.folder / "x.otlp.json").read_text()
     assert "tool_call_response" in written and "empty" in written

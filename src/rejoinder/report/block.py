@@ -12,7 +12,7 @@ from rejoinder.model import CheckResult, Result, Status, TurnResult
 from rejoinder.report.conversation import Signs
 from rejoinder.report.course import against, is_over_time, not_sent
 from rejoinder.report.course_rows import cost_parts, write_course
-from rejoinder.report.deeds import deeds
+from rejoinder.report.deeds import deeds, never_landed
 from rejoinder.report.failure import pieces_of, spans_of
 from rejoinder.report.problems import columns_of, printable, printable_line
 from rejoinder.report.runs import duration_of
@@ -68,7 +68,7 @@ def _parts(result: Result, signs: Signs, only: int | None) -> Iterator[_Part]:
         yield _Part(label="Prompt:")
         yield from repeat(_Part(), turn.prompt.count("\n"))
         yield from _reply(turn)
-        yield from repeat(_Part("quiet"), len(deeds(turn, whole=only is not None)))
+        yield from repeat(_Part("quiet"), len(deeds(turn, diff=only is not None)))
         for check in turn.checks:
             yield from _check(check, signs)
     yield from _of_the_whole(result, signs) if only is None else ()
@@ -76,8 +76,7 @@ def _parts(result: Result, signs: Signs, only: int | None) -> Iterator[_Part]:
 
 
 def _of_the_whole(result: Result, signs: Signs) -> Iterator[_Part]:
-    if not_sent(result) is not None:
-        yield _Part("quiet")
+    yield from repeat(_Part("quiet"), (not_sent(result) is not None) + (never_landed(result) is not None))
     if result.conversation_checks:
         yield _Part("name")
     for check in result.conversation_checks:

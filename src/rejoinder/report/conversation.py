@@ -10,7 +10,7 @@ from msgspec import Struct
 from rejoinder.model import CheckResult, Result, Status
 from rejoinder.model.results import ErrorResult
 from rejoinder.report.course import called, described, is_nested, is_over_time, not_sent, turn_words, what_it_found
-from rejoinder.report.deeds import deeds
+from rejoinder.report.deeds import deeds, never_landed
 from rejoinder.report.styled import Form
 from rejoinder.report.summary import describe_spending
 
@@ -55,7 +55,7 @@ def write_conversation(
         yield from _said("Prompt", one.prompt, indent)
         if one.response is not None:
             yield from _said("Response", one.response, indent)
-        yield from (f"{indent}  {deed}" for deed in deeds(one, whole=turn is not None))
+        yield from (f"{indent}  {deed}" for deed in deeds(one, diff=turn is not None))
         for check in one.checks:
             yield from _check(check, f"{indent}  ", signs)
     yield from _of_the_whole(result, signs) if turn is None else ()
@@ -71,9 +71,11 @@ def write_conversation(
 
 
 def _of_the_whole(result: Result, signs: Signs) -> Iterator[str]:
-    """What was planned and not sent, and what checks say of the whole conversation."""
+    """What was planned and not sent, faults that met no call, and what checks say of the whole conversation."""
     if (left := not_sent(result)) is not None:
         yield f"  {left}"
+    if (missed := never_landed(result)) is not None:
+        yield f"  {missed}"
     if result.conversation_checks:
         yield "  Conversation:"
     for check in result.conversation_checks:

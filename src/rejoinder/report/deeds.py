@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from rejoinder.model import ToolCall, TurnResult, count_lines
+from rejoinder.model import Result, ToolCall, TurnResult, count_lines
+from rejoinder.model.tools import FaultOutcome
 from rejoinder.report.words import count
 
 _MOST_CALLS = 20
@@ -15,21 +16,33 @@ _LONGEST_ANSWER = 200
 _FILE = re.compile(r"^(?:\+\+\+ b/(.+)|--- a/(.+)|(?:Binary|Empty) file (.+) \w+|Lines of (.+) \(\w+\) are left out)$")
 
 
-def deeds(turn: TurnResult, *, whole: bool = False) -> list[str]:
-    """Lines about a turn; `whole`: with what tools were given and answered, and with the diff of the workspace."""
+def deeds(turn: TurnResult, *, diff: bool = False) -> list[str]:
+    """Lines about a turn: its tools, what each was given and answered, and how the workspace changed; `diff`: line by
+    line."""
     lines: list[str] = []
     told = [call for call in turn.tool_calls if call.status is not None]
     if told:
         shown = ", ".join(map(_called, told[:_MOST_CALLS]))
         more = f" and {len(told) - _MOST_CALLS} more" if len(told) > _MOST_CALLS else ""
         lines.append(f"Tools: {shown}{more}")
-        lines += [_answered(call) for call in told[:_MOST_CALLS] if call.result is not None] if whole else ()
+        lines += filter(None, map(_answered, told[:_MOST_CALLS]))
     if turn.workspace_diff:
         lines.append(f"Workspace: {_counted(turn.workspace_diff)}")
-        lines += turn.workspace_diff.splitlines() if whole else ()
+        lines += turn.workspace_diff.splitlines() if diff else ()
     if turn.continued:
         lines.append("The run was killed here, and the agent went on with its session as it was before this turn")
     return lines
+
+
+def never_landed(result: Result) -> str | None:
+    """The faults on purpose that met no call: `Never landed: error of mail (call 2)`."""
+    missed = [fault for fault in result.faults if not fault.landed]
+    names = (f"{one.fault} of {one.tool} ({_planned_at(one)})" for one in missed)
+    return f"Never landed: {', '.join(names)}" if missed else None
+
+
+def _planned_at(fault: FaultOutcome) -> str:
+    return f"call {fault.at or 1}" if fault.rate is None else f"{fault.rate:.0%} of calls"
 
 
 def not_allowed(turn: TurnResult) -> str | None:
@@ -40,7 +53,11 @@ def not_allowed(turn: TurnResult) -> str | None:
 
 
 def _called(call: ToolCall) -> str:
-    return f"{' '.join(call.name.split())[:_LONGEST_NAME]}{how_it_went(call)}"
+    return f"{_name(call)}{how_it_went(call)}"
+
+
+def _name(call: ToolCall) -> str:
+    return " ".join(call.name.split())[:_LONGEST_NAME]
 
 
 def how_it_went(call: ToolCall) -> str:
@@ -58,12 +75,15 @@ def tool_names(turns: Iterable[TurnResult]) -> str:
 
 
 def _answered(call: ToolCall) -> str:
-    """`weather({"city": "Bern"}): rain, 9 degrees`"""
-    given, answer = (" ".join(text.split()) for text in (call.arguments, call.result or ""))
-    return f"{call.name}({_cut(given)}): {_cut(answer) or '(nothing)'}"
+    """`weather({"city": "Bern"}): rain, 9 degrees`; without an answer, what it was given, if anything was."""
+    given = f"{_name(call)}({_cut(call.arguments)})"
+    if call.result is None:
+        return "" if call.arguments in ("", "{}") else given
+    return f"{given}: {_cut(call.result) or '(nothing)'}"
 
 
 def _cut(text: str) -> str:
+    text = " ".join(text.split())
     return text if len(text) <= _LONGEST_ANSWER else f"{text[:_LONGEST_ANSWER]}..."
 
 

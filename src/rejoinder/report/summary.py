@@ -49,6 +49,7 @@ def write_summary(run: Receipt, summary: Summary) -> Iterator[str]:
     yield from _lines("doubted", (f"{of}{words}" for of, one in parts for words in _doubted(one)))
     yield from _lines("tasks", (f"{of}{words}" for of, one in parts for words in _conditions(one)))
     yield from _lines("users", spoilt_words(summary.spoilt))
+    yield from _lines("faults", fault_words(summary))
     yield from _repeats(summary)
     yield from _lines("apart", map(quarantine_words, summary.quarantined[:MOST_QUARANTINED]))
     yield from _score(summary)
@@ -129,7 +130,8 @@ def fault_words(summary: Summary) -> Iterator[str]:
     yield f"{landed}{recovered}"
     if left := faults.planned - faults.landed:
         what = "it tested nothing: its tool was" if left == 1 else "they tested nothing: their tools were"
-        yield f"{count(left, 'fault')} never landed; {what} not called so often"
+        named = f"`rejoinder show -v` names {'it' if left == 1 else 'them'}"
+        yield f"{count(left, 'fault')} never landed; {what} not called so often ({named})"
 
 
 def spoilt_words(spoilt: SpoiltCounts | None) -> Iterator[str]:
