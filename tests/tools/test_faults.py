@@ -124,3 +124,14 @@ def test_a_fault_of_one_tool_of_a_server(project: Project) -> None:
         ("look", "tea means 3", "completed"),
     ]
     assert [call["server"] for call in result["turns"][0]["tool_calls"]] == ["ours"] * 3
+
+
+@pytest.mark.parametrize(("named", "words"), [("lok", "; did you mean `look`?"), ("x", "; it offers look, drop")])
+def test_a_fault_of_a_tool_that_is_not_offered_is_refused(project: Project, named: str, words: str) -> None:
+    script = str(Path(servers.__file__))
+    mcp = {"name": "ours", "command": sys.executable, "args": ["-I", "-S", script, "fine"]}
+    tool = {"mcp": {**mcp, "fails": [{"fault": "error", "tool": named}]}}
+    why = f"`fails` names the tool `{named}`, which `ours` does not offer{words}"
+    [result] = run(project, suite("done", tools=[tool]))["results"]
+    assert (result["status"], result["error"]["message"]) == ("error", why)
+    assert why in " ".join(project.run("tools", code=3).split())

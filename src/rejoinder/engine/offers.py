@@ -13,9 +13,10 @@ from rejoinder.engine.options import RunOptions
 from rejoinder.engine.plan import survey_plan
 from rejoinder.engine.secrets import Mask
 from rejoinder.engine.targets import OpenTargets
+from rejoinder.engine.toolbox import spoils_nothing
 from rejoinder.errors import RejoinderError
 from rejoinder.model import Suite
-from rejoinder.model.tools import McpTools, Offered, Tool, offered_name
+from rejoinder.model.tools import Listed, McpTools, Offered, Tool, offered_name
 from rejoinder.tools import Listing, OpenTools, ToolFault, read_listed
 
 
@@ -44,12 +45,13 @@ async def list_offers(suites: list[Suite], options: RunOptions) -> list[Offer]:
 
 async def _offer(tools: OpenTools, suite: Suite, tool: Tool) -> Offer:
     try:
-        return Offer(tool, tuple(_offered(tool, await tools.perform(suite, Listing(tool), (0, "")))))
+        listed = read_listed(await tools.perform(suite, Listing(tool), (0, "")))
+        return Offer(tool, tuple(_offered(tool, listed)), spoils_nothing(tool, listed))
     except (ToolFault, RejoinderError) as fault:
         return Offer(tool, fault=str(fault))
 
 
-def _offered(tool: Tool, listing: str) -> Iterator[Offered]:
+def _offered(tool: Tool, listed: tuple[Listed, ...]) -> Iterator[Offered]:
     server = tool.name if isinstance(tool, McpTools) else ""
-    for one in read_listed(listing):
+    for one in listed:
         yield Offered(offered_name(server, one.name), one.description, one.parameters, one.name, server)

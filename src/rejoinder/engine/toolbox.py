@@ -7,6 +7,7 @@ replayed. What a fault makes of an answer is computed each time; only the tool's
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from copy import copy
 from hashlib import blake2b
 from typing import Any
@@ -28,10 +29,13 @@ from rejoinder.model.tools import (
     ToolAnswer,
     offered_name,
 )
+from rejoinder.spelling import did_you_mean
 from rejoinder.tools import Use, read_answer
 
 MOST_AT_ONCE = 64
 """Calls of one reply that are answered; a model that makes more is told so."""
+MOST_NAMED = 10
+"""Tools of a server that a message names."""
 
 
 class Planned(Struct, frozen=True):
@@ -42,6 +46,16 @@ class Planned(Struct, frozen=True):
     use: Use | None = None
     answer: ToolAnswer | None = None
     fault: Fault | None = None
+
+
+def spoils_nothing(tool: Tool, listed: Iterable[Listed]) -> str | None:
+    """What is wrong with a fault that names a tool which is not offered, if one does."""
+    names = [one.name for one in listed]
+    for fault in tool.fails:
+        if fault.tool and fault.tool not in names:
+            meant = did_you_mean(fault.tool, names) or f"; it offers {', '.join(names[:MOST_NAMED])}"
+            return f"`fails` names the tool `{fault.tool}`, which `{tool.name}` does not offer{meant}"
+    return None
 
 
 class Toolbox:
@@ -60,6 +74,8 @@ class Toolbox:
     def offer(self, listed: list[tuple[Listed, ...]]) -> str | None:
         """Take what each declared tool says there is; why that cannot be offered, if it cannot."""
         for source, (tool, found) in enumerate(zip(self.tools, listed, strict=True)):
+            if (why := spoils_nothing(tool, found)) is not None:
+                return why
             server = tool.name if isinstance(tool, McpTools) else ""
             for one in found:
                 name = offered_name(server, one.name)
