@@ -154,8 +154,8 @@ def test_what_a_tool_gives_back(tmp_path: Path) -> None:
         ("many", "list", "more than 512 tools; name those that are needed as `allow`"),
         ("none", "list", "offers no tool"),
         ("long", "list", "describes its tool `look` by more than 65,536 characters"),
-        ("crash", "call", "ended with exit code 7: out of cheese"),
-        ("endless-line", "call", "prints more than can be read"),
+        ("crash", "call", "called for `look`, ended with exit code 7: out of cheese"),
+        ("endless-line", "call", "called for `look`, prints more than can be read"),
         ("rename", "call", "no longer offers the tool `look`, which it did when the run began"),
     ],
 )

@@ -104,14 +104,14 @@ class McpServer:
         client, patience = await self._open(), self._tools.timeout_s
         arguments = msgspec.json.decode(use.arguments)
         try:
-            result = await self._within(patience + 1, client.call_tool(use.name, arguments, patience))
+            result = await self._within(patience + 1, client.call_tool(use.name, arguments, patience), use.name)
         except TimeoutError:
             return _too_slow(patience)
         except MCPError as error:
             if error.code == _TIMED_OUT:
                 return _too_slow(patience)
             if self._broken.is_set():
-                raise await self._ended() from None
+                raise await self._ended(use.name) from None
             answer = ToolAnswer(cut(error.message), failed=True)
         except ToolFault:
             raise
@@ -222,32 +222,33 @@ class McpServer:
         given = given_to_command(environment_of(self._folders), tools.env)
         return LineProcess((tools.command, *tools.args), folder, given.variables, called="it", owner=self._owner)
 
-    async def _within(self, seconds: float, answer: Any) -> Any:
-        """An answer in time, unless the server ends before. Raises ToolFault, TimeoutError and MCPError."""
+    async def _within(self, seconds: float, answer: Any, tool: str = "") -> Any:
+        """An answer in time, of `tool` where one is called, unless the server ends before. Raises ToolFault,
+        TimeoutError and MCPError."""
         task, broken = asyncio.ensure_future(answer), asyncio.ensure_future(self._broken.wait())
         try:
             await asyncio.wait([task, broken], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
                 return task.result()
             if broken.done():
-                raise await self._ended()
+                raise await self._ended(tool)
             raise TimeoutError
         finally:
             task.cancel()
             broken.cancel()
 
-    async def _ended(self) -> ToolFault:
-        """Why it is no longer there."""
+    async def _ended(self, tool: str = "") -> ToolFault:
+        """Why it is no longer there. `tool`: the one that was called."""
         process = self._process
         if process is None:
-            return self._fault("has closed the connection")
+            return self._fault("has closed the connection", tool)
         if self._why is not None:
-            return self._fault(str(self._why).removeprefix("it "))
+            return self._fault(str(self._why).removeprefix("it "), tool)
         for _ in range(20):  # its last words and its exit code may be on their way
             if process.exit_code is not None:
                 break
             await asyncio.sleep(0.05)
-        return self._fault(str(process.ended()).removeprefix("it "))
+        return self._fault(str(process.ended()).removeprefix("it "), tool)
 
     async def _explained(self, error: BaseException) -> Exception:
         while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
@@ -274,9 +275,10 @@ class McpServer:
             raise self._fault(what)
         return Listed(tool.name, description, schema)
 
-    def _fault(self, what: str) -> ToolFault:
+    def _fault(self, what: str, tool: str = "") -> ToolFault:
         where = self._tools.url or " ".join((self._tools.command, *self._tools.args))
-        return ToolFault(f"MCP server `{self._tools.name}` ({where}) {what}")
+        called = f", called for `{tool[:100]}`," if tool else ""
+        return ToolFault(f"MCP server `{self._tools.name}` ({where}){called} {what}")
 
 
 class _Heard(Struct):
