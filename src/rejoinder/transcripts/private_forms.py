@@ -102,6 +102,8 @@ _SCHEMES = r"https?|wss?|ftp|ssh|git|postgres(?:ql)?|mysql|redis|mongodb"
 _HEADERS = r"from|to|cc|bcc|author|reply-to|signed-off-by|co-authored-by|customer|(?:full|customer) name"
 _NAME_KEYS = r"(?:first|last|full|middle|customer|contact|user|given|family)[-_ ]?name|surname|username"
 _INTRODUCED = r"(?:\b(?:my|his|her|their|the customer's) name is|\bname's|\bi am called|\bcall me)"
+_I_AM = r"\bi(?:['’]m| am)"
+_GREETING = r"\b(?:hi|hello|hey|good (?:morning|afternoon|evening|day))(?:[ \t]\w{1,20}){0,2}[ \t,.!-]{1,4}"
 _SPEAKING = r"(?:speaking|here|calling|writing|again|from)\b"
 
 _FORMS: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
@@ -112,9 +114,9 @@ _FORMS: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
     ("key", rf"""(?i)(?:{SECRET_WORDS})s?\\?["']?\s{{0,9}}(?:[:=]|\bis\b)\s{{0,9}}\\?["']?{_KEY_VALUE}""", _is_key),
     ("key", r"//[^\s/@:]{0,99}:(?P<x>[^\s/@]{3,999})(?=@)", _anything),
     ("email", r"[A-Za-z0-9._%+'-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})+", _anything),
+    ("iban", r"\b[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]){11,30}\b", _is_iban),
     ("uuid", r"(?i)(?<![0-9a-f])[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?![0-9a-f])", _anything),
     ("uuid", r"(?i)(?<![0-9a-z])(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{16,64}(?![0-9a-z])", _anything),
-    ("iban", r"\b[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]){11,30}\b", _is_iban),
     ("card", r"(?<!\d)\d(?:[ -]?\d){12,18}(?!\d)", _passes_luhn),
     ("ip", r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?!\d|\.\d)", _is_ip),
     ("ip", r"(?i)(?<![\w:.])(?:[0-9a-f]{0,4}:){2,7}(?:[0-9a-f]{1,4}|(?<=::))(?![\w:])", _is_ip),
@@ -125,6 +127,8 @@ _FORMS: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
     ("number", rf"(?<!\d)(?<!\d\.)\d{{{_LEAST_DIGITS},}}(?!\d)", _anything),
     ("name", rf"(?i:{_INTRODUCED})[ \t]{{1,9}}(?P<x>{_FULL})", _anything),
     ("name", rf"(?i:\bmy name is)[ \t]{{1,9}}(?P<x>{_NAME})", _is_likely_name),
+    ("name", rf"(?i:{_I_AM})[ \t]{{1,9}}(?P<x>{_CAPITAL}(?:[ \t]{{1,9}}{_CAPITAL}){{1,3}})", _anything),
+    ("name", rf"(?i:{_GREETING}{_I_AM})[ \t]{{1,9}}(?P<x>{_CAPITAL})", _anything),
     ("name", rf"(?i:\bthis is)[ \t]{{1,9}}(?P<x>{_FULL})(?=[ \t]{{1,9}}(?i:{_SPEAKING}))", _anything),
     ("name", rf"{_LINE_START}(?i:dear|hi|hello|hey)[ \t]+(?:{_TITLE}\.?[ \t]+)?(?P<x>{_FULL}){_LINE_END}", _anything),
     ("name", rf"\b{_TITLE}\.?[ \t]{{1,9}}(?P<x>{_FULL})", _anything),
