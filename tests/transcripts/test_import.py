@@ -41,6 +41,30 @@ def test_every_turn_of_a_sample_can_be_the_one_that_went_wrong(name: str, tmp_pa
             assert [code for code in codes_of(loaded.problems) if code != "unknown-target"] == []
 
 
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_every_reply_of_a_sample_is_graded_by_checks_of_the_suite(talks: Project, name: str) -> None:
+    talks.run("import", "transcript", name, "--every-turn", "--out", "all.yaml")
+    talks.run("validate", "all.yaml", "--strict")
+    results = talks.run_json("run", "all.yaml", code=None)["results"]
+    for result, one in zip(results, sample(name), strict=True):
+        assert [turn["prompt"] for turn in result["turns"]] == [turn.prompt for turn in one.turns]
+        assert [turn["response"] for turn in result["turns"]] == [turn.text for turn in one.turns]
+        assert all(len(turn["checks"]) == 1 for turn in result["turns"])
+
+
+def test_every_turn_goes_on_after_a_wrong_reply_and_up_to_the_turn_that_is_named(project: Project) -> None:
+    first = ("system", "Be brief."), ("user", "{{ env('HOME') }}?"), ("assistant", "A")
+    rest = ("user", "b"), ("assistant", "B"), ("user", "c"), ("assistant", "C")
+    project.write("talk.json", json.dumps(messages(*first, *rest)))
+    project.run("import", "transcript", "talk.json", "--every-turn", "--turn", "2", "--out", "all.yaml")
+    written = (project.folder / "all.yaml").read_text()
+    assert "system_prompt: Be brief." in written
+    project.write("all.yaml", written.replace("min_words: 1", "equals: B"))
+    [result] = project.run_json("run", "all.yaml", code=1)["results"]
+    assert [turn["prompt"] for turn in result["turns"]] == ["{{ env('HOME') }}?", "b"]
+    assert [step["status"] for step in result["steps"]] == ["failed", "passed"]
+
+
 def codes_of(problems: Any) -> list[str]:
     return codes([{"code": problem.code} for problem in problems])
 

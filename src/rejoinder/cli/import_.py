@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,14 +30,22 @@ class _Wanted(Struct, frozen=True, kw_only=True):
 
     format: str | None
     turn: int | None
+    every_turn: bool
     out: Path | None
     target: str | None
+
+    @property
+    def write(self) -> Callable[..., str]:
+        from rejoinder.transcripts.cases import write_graded_suite, write_suite
+
+        return write_graded_suite if self.every_turn else write_suite
 
 
 @command.command("transcript")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER...", type=click.Path(path_type=Path))
 @click.option("--format", "form", metavar="FORMAT", help="Say how the files are written, where that cannot be seen.")
 @click.option("--turn", type=click.IntRange(1), metavar="N", help="The N-th reply went wrong.  [default: the last]")
+@click.option("--every-turn", is_flag=True, help="Write whole conversations, and checks that grade every reply.")
 @click.option("--anonymise", is_flag=True, help="Put stand-ins in the place of names, addresses, numbers and keys.")
 @click.option("--list", "listed", type=click.Path(path_type=Path), help="Write what was replaced to this file.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the suite to this file instead of standard output.")
@@ -46,6 +54,7 @@ def transcript(
     paths: tuple[Path, ...],
     form: str | None,
     turn: int | None,
+    every_turn: bool,
     anonymise: bool,
     listed: Path | None,
     out: Path | None,
@@ -54,14 +63,15 @@ def transcript(
     """Write a suite with a case for each conversation of files or folders.
 
     A case holds what was said up to the reply that went wrong, and a check that fails on that reply. It runs as it is,
-    on the recording or on any other target. Formats: openai, anthropic, claude, codex, copilot, gemini, pi, opencode,
+    on the recording or on any other target. With --every-turn a case holds all that was asked, and one list of checks
+    grades every reply of all conversations. Formats: openai, anthropic, claude, codex, copilot, gemini, pi, opencode,
     agentv, atif, otel, openinference.
     """
     if listed is not None and not anonymise:
         raise click.UsageError("--list says what --anonymise has replaced")
     if out is not None and out.exists():
         raise UsageError(f"{out} exists already, and is kept as it is", "Name another file with --out.")
-    wanted = _Wanted(format=form, turn=turn, out=out, target=target)
+    wanted = _Wanted(format=form, turn=turn, every_turn=every_turn, out=out, target=target)
     text, replaced = _hidden_suite(paths, wanted) if anonymise else (_suite(paths, wanted), None)
     if out is None:
         write_machine([text])
@@ -76,7 +86,7 @@ def transcript(
 def _suite(paths: Sequence[Path], wanted: _Wanted) -> str:
     """The suite with the recordings as its first target."""
     from rejoinder.transcripts import read_transcripts
-    from rejoinder.transcripts.cases import Recorded, write_suite
+    from rejoinder.transcripts.cases import Recorded
 
     chosen: list[Chosen] = []
     recorded: list[Recorded] = []
@@ -91,19 +101,19 @@ def _suite(paths: Sequence[Path], wanted: _Wanted) -> str:
         recorded.append(Recorded(name, file, wanted.format, "prompt" if renamed else None))
         chosen += found
     _refuse_nothing(chosen, wanted.turn)
-    return write_suite(f"imported from {paths[0].name}", chosen, recorded, target=wanted.target, path=wanted.out)
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return wanted.write(f"imported from {paths[0].name}{more}", chosen, recorded, target=wanted.target, path=wanted.out)
 
 
 def _hidden_suite(paths: Sequence[Path], wanted: _Wanted) -> tuple[str, list[Replaced]]:
     """The suite with stand-ins, and a list of them. It has no recording: that says all that the suite hides."""
     from rejoinder.transcripts import read_transcripts
     from rejoinder.transcripts.anonymise import anonymise
-    from rejoinder.transcripts.cases import write_suite
 
     transcripts, anonymiser = anonymise(read_transcripts(paths, wanted.format, note=_say))
     chosen = _choose(transcripts, wanted.turn, set(), None)
     _refuse_nothing(chosen, wanted.turn)
-    text = write_suite("imported, with stand-ins", chosen, target=wanted.target, path=wanted.out)
+    text = wanted.write("imported, with stand-ins", chosen, target=wanted.target, path=wanted.out)
     return text, anonymiser.replaced_in(text)
 
 

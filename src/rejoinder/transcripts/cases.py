@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from rejoinder.model import ToolCall
-from rejoinder.transcripts.values import Said, Transcript, Turn, is_visible
+from rejoinder.transcripts.values import Said, Transcript, Turn, is_visible, joined
 from rejoinder.yaml_text import yaml_comment, yaml_flow, yaml_lines, yaml_text
 
 _BRACES = "two_braces"
@@ -56,29 +56,66 @@ def write_suite(
     path: Path | None = None,
 ) -> str:
     """The text of a suite. `recorded`: targets that answer as it was; `target`: who takes over; `path`: its file."""
-    cases = [line for one in chosen for line in _case(one)]
-    lines = [
+    about = [
         "# Each case goes up to a reply that went wrong. Its check fails on what was said then.",
         "# Say in `checks` what a right reply is, and put another model in the place of the one that failed:",
-        yaml_comment(f"#   rejoinder run {path or 'evals.yaml'} -m openai/gpt-5-mini"),
-        *_about_tools(chosen),
-        f"name: {yaml_text(name, '  ')}",
+        *_how_to_go_on(chosen, path),
     ]
-    if any(_BRACES in line for line in cases):
+    cases = [line for one in chosen for line in _case(one)]
+    return _text(about, name, recorded, target, ["evals:", *cases])
+
+
+def write_graded_suite(
+    name: str,
+    chosen: Sequence[Chosen],
+    recorded: Sequence[Recorded] = (),
+    *,
+    target: str | None = None,
+    path: Path | None = None,
+) -> str:
+    """The same with whole conversations, up to the turn that was chosen: checks of the suite grade every reply."""
+    about = [
+        "# Each case is a conversation. Say in `checks` what a right reply is: they look at every reply of all cases.",
+        "# Another model can be asked the same:",
+        *_how_to_go_on(chosen, path),
+    ]
+    cases = [line for one in chosen for line in _graded_case(one)]
+    return _text(about, name, recorded, target, [*_CHECKS_OF_ALL, "evals:", *cases])
+
+
+_CHECKS_OF_ALL = (
+    "defaults: { on_turn_failure: continue }",
+    "checks:",
+    "# - { not: { icontains: words that no reply may have }, every_turn: true }",
+    "# - { llm_judge: { criteria: what a right reply does }, every_turn: true }",
+    "- { min_words: 1, every_turn: true }",
+)
+
+
+def _text(
+    about: Sequence[str], name: str, recorded: Sequence[Recorded], target: str | None, body: Sequence[str]
+) -> str:
+    lines = [*about, f"name: {yaml_text(name, '  ')}"]
+    if any(_BRACES in line for line in body):
         lines += ["vars:", f'  {_BRACES}: "{{{{" # as it stands in what was said: nothing is filled in there']
     if recorded:
         lines += yaml_lines({"targets": [_target(one) for one in recorded]}, "")
     first = target or (recorded[0].name if recorded else None)
     if first is not None:
         lines.append(f"target: {yaml_text(first, '  ')}")
-    return "\n".join([*lines, "evals:", *cases, ""])
+    return "\n".join([*lines, *body, ""])
+
+
+def _how_to_go_on(chosen: Sequence[Chosen], path: Path | None) -> Iterator[str]:
+    yield yaml_comment(f"#   rejoinder run {path or 'evals.yaml'} -m openai/gpt-5-mini")
+    yield from _about_tools(chosen)
 
 
 def _about_tools(chosen: Sequence[Chosen]) -> Iterator[str]:
     names = list(dict.fromkeys(name for one in chosen for name in one.transcript.tools))
     if names:
         listed = _cut(", ".join(names))
-        yield f"# The one that failed had tools: {listed}. Another may call those that stand in `tools`."
+        yield f"# The recorded model had tools: {listed}. Another may call those that stand in `tools`."
 
 
 def _target(one: Recorded) -> dict[str, Any]:
@@ -88,15 +125,7 @@ def _target(one: Recorded) -> dict[str, Any]:
 
 def _case(one: Chosen) -> Iterator[str]:
     transcript, turn = one.transcript, one.turn
-    head: dict[str, Any] = {"id": one.id}
-    if transcript.title:
-        head["name"] = transcript.title
-    first, *rest = yaml_lines({key: _literal(text) for key, text in head.items()}, "  ")
-    yield f"- {first.removeprefix('  ')}"
-    yield from rest
-    yield f"  tags: {yaml_flow([_literal(tag) for tag in tags_of(transcript)])}"
-    if one.target is not None:
-        yield from yaml_lines({"execution": {"target": one.target}}, "  ")
+    yield from _head(one)
     yield "  input_messages:"
     for message in _history(transcript, turn):
         yield from _message(message)
@@ -108,6 +137,27 @@ def _case(one: Chosen) -> Iterator[str]:
         yield f"  # - tool_calls: [{yaml_comment(yaml_flow(name))}]"
     yield "  - name: not what was said"
     yield from yaml_lines({"not": {"equals": _literal(turn.text)}}, "    ")
+
+
+def _graded_case(one: Chosen) -> Iterator[str]:
+    yield from _head(one)
+    system = joined(said.message for said in one.transcript.messages if said.message.role == "system")
+    if system:
+        yield f"  system_prompt: {yaml_text(_literal(system), '    ')}"
+    yield "  turns:"
+    for turn in one.transcript.turns[: one.turn.number]:
+        yield f"  - prompt: {yaml_text(_literal(turn.prompt), '      ')}"
+
+
+def _head(one: Chosen) -> Iterator[str]:
+    """The case's id, name, tags and recording."""
+    head = {"id": one.id, "name": one.transcript.title}
+    first, *rest = yaml_lines({key: _literal(text) for key, text in head.items() if text}, "  ")
+    yield f"- {first.removeprefix('  ')}"
+    yield from rest
+    yield f"  tags: {yaml_flow([_literal(tag) for tag in tags_of(one.transcript)])}"
+    if one.target is not None:
+        yield from yaml_lines({"execution": {"target": one.target}}, "  ")
 
 
 def tags_of(transcript: Transcript) -> list[str]:
