@@ -173,7 +173,7 @@ def test_ctrl_c_leaves_a_clean_screen(project: Project) -> None:
     assert seen.read() == 130
     assert not any("in flight" in line or "━" in line for line in seen.lines), seen.lines
     assert seen.shows("finishing the conversations in progress")
-    assert any(line.startswith("! interrupted: ") and "not started of 40" in line for line in seen.lines)
+    assert any(line.startswith("! interrupted: ") and "not finished of 40" in line for line in seen.lines)
     assert any(line.strip().startswith("rejoinder resume ") for line in seen.lines)
 
 

@@ -175,7 +175,7 @@ def test_the_user_is_told_how_to_go_on(priced: Project, server: PaidServer) -> N
     command = way.removeprefix("go on with: ")
     more = re.fullmatch(rf"rejoinder resume {folder.name} --budget-usd (0\.\d+) --budget-tokens 900000", command)
     assert more is not None and float(more[1]) > 0.02, way
-    assert last.startswith("WARN budget reached: ") and " not started of 30" in last
+    assert last.startswith("WARN budget reached: ") and " not finished of 30" in last
     assert re.search(r"\$0\.0[12]\d* of \$0\.0200, [\d,]+ of 900,000 tokens; reached", result.stdout)
     shown = priced.invoke("resume", "--format", "json")
     assert shown.stderr == f"the budget is reached; go on with: {command}\n"

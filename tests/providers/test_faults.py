@@ -473,7 +473,7 @@ def test_an_expired_key_is_told_once_by_a_real_command(project: Project) -> None
     assert code == 3
     assert "Traceback" not in out + err
     assert (out + err).count("openai answered 401 (invalid_api_key): Incorrect API key provided.") == 1
-    assert " not started of 200" in out or "nothing was tested" in out
+    assert " not finished of 200" in out or "nothing was tested" in out
     assert "rejoinder resume" in out
 
 

@@ -148,7 +148,7 @@ def test_an_interrupted_run_has_no_rate_yet() -> None:
     whole = made_run([result("a")], status="interrupted")
     planned = structs.replace(whole.run, planned=4)
     lines = shown(run=MadeRun(planned, summarise(whole.results, planned), whole.results))
-    assert lines[-1].startswith("! interrupted: 1 passed, 3 not started of 4")
+    assert lines[-1].startswith("! interrupted: 1 passed, 3 not finished of 4")
     assert lines[-1].endswith("of 1, no rate yet")
 
 

@@ -64,7 +64,7 @@ def test_a_signal_in_a_call_ends_the_run_and_its_servers(
 
 
 @pytest.mark.parametrize("notes", KINDS, indirect=True)
-def test_the_first_interrupt_waits_for_the_call_and_records_its_answer(
+def test_the_first_interrupt_finishes_a_conversation_with_the_calls_of_its_tools(
     project: Project, start: Start, notes: Notes
 ) -> None:
     process = start("run", "evals.yaml")
@@ -74,6 +74,8 @@ def test_the_first_interrupt_waits_for_the_call_and_records_its_answer(
     project.write("go", "")
     assert process.end(SOON_S).code == 130
     assert_gone(*notes.pids())
+    assert notes.made() == {"first": 1, "wait": 1, "last": 1}
+    assert project.run_json("show")["summary"]["passed"] == 1
     document = project.run_json("resume")
     assert (document["summary"]["passed"], document["run"]["in_doubt"]) == (1, 0)
     assert notes.made() == {"first": 1, "wait": 1, "last": 1}

@@ -173,12 +173,13 @@ class Live:
         return Told(key, failure=failure, attempts=tries.made)
 
     async def _carry_out(self, call: Call) -> Told:
-        """Work of a check: done once, and its result is recorded like an answer."""
-        if self._stopped.is_set():
-            raise NoAnswer
+        """Work of a check: done once, and its result is recorded like an answer. Tools are called after a stop, too:
+        they belong to a turn of a conversation in progress, which a server may be unable to take up again."""
         work = call.work
         if isinstance(work, Listing | Use):
             return await self._use(call, work)
+        if self._stopped.is_set():
+            raise NoAnswer
         if isinstance(work, Work) and work.in_workspace and (lost := self._lost_workspace(call)) is not None:
             return await self._told(Told(call.key, failure=lost))
         record = self._asked(call)

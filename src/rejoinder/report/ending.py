@@ -369,9 +369,7 @@ def _warned(run: Run) -> Iterator[str]:
 
 
 _EARLY = {"interrupted": "interrupted", "budget": "budget reached", "killed": "killed", "running": "still running"}
-
-_CUT_SHORT = ("killed", "running")
-"""Of these it is not known which conversations have begun."""
+"""Some conversations of these may have begun."""
 
 
 def _result(run: Run, found: Found, form: Form) -> Iterator[Line]:
@@ -427,7 +425,7 @@ def _counted(run: Run) -> list[Piece]:
         listed.append(Piece(f"{summary.passed:,} passed", "pass"))
     rest = summary.skipped + max(0, summary.unfinished)
     if rest:
-        listed.append(Piece(f"{rest:,} not {'finished' if run.run.status in _CUT_SHORT else 'started'}", "quiet"))
+        listed.append(Piece(f"{rest:,} not {'finished' if run.run.status in _EARLY else 'started'}", "quiet"))
     pieces = [piece for one in listed for piece in (Piece(", "), one)][1:]
     pieces.append(Piece(f" of {summary.decided:,}"))
     worse = {name: one.failed + one.errors for name, one in groups_of(summary).items() if one.failed + one.errors}
