@@ -30,6 +30,7 @@ from rejoinder.suite import (
     Loaded,
     Place,
     Source,
+    environment_names,
     is_known_provider,
     lacks_settings,
     read_path,
@@ -59,6 +60,8 @@ class Readiness:
         """Of targets that answer with recorded conversations."""
         self._tools: set[tuple[bytes, str | None]] = set()
         """The tools that were looked at, with who is offered them."""
+        self._servers: list[tuple[McpTools, CasePlace, str]] = []
+        """MCP servers, with where they are declared."""
 
     def review(self, built: Built, source: Source, suite: Suite) -> Iterator[Problem]:
         """What is missing for one case; its targets are kept for `review_targets`."""
@@ -80,7 +83,7 @@ class Readiness:
             yield from _review_workspace(check, case, suite, place)
 
     def review_targets(self, loaded: Loaded, missing: Severity) -> Iterator[Problem]:
-        """What keeps the targets that the cases ask from answering."""
+        """What keeps the targets that the cases ask from answering, and the servers of their tools."""
         suite = loaded.suite
         if suite is None or loaded.source is None:
             return
@@ -91,6 +94,11 @@ class Readiness:
             if (place := _place_of(target, loaded)) is not None:
                 problems = _review_target(target, suite, loaded.environment, place, missing)
                 yield from (problem for problem in problems if not _is_explained(problem, loaded))
+        for server, where, at in self._servers:
+            for variable in dict.fromkeys(environment_names(msgspec.json.encode(server).decode())):
+                if variable not in loaded.environment:
+                    message = f"the environment variable `{variable}` of MCP server `{server.name}` is not set"
+                    yield where.problem("missing-environment", at, message, severity=missing)
 
     def _review_recording(self, case: Case, suite: Suite, place: CasePlace) -> Iterator[Problem]:
         """Has a target with recorded conversations one for the case?"""
@@ -121,6 +129,8 @@ class Readiness:
         for tool in tools:
             if (message := _find_code_of(tool, folders)) is not None:
                 yield place.problem("file-not-found", at, message)
+            if isinstance(tool, McpTools):
+                self._servers.append((tool, place, at))
             for message in roles.find_idle_faults(tool):
                 yield place.problem("no-effect", at, message, severity="warning")
         if (message := roles.find_two_tools(tools)) is not None:

@@ -29,6 +29,7 @@ def found(project: Project, content: Raw) -> list[tuple[str, str]]:
     [
         ([{"python": "not_there_at_all:x"}], ("file-not-found", "tools")),
         ([{"mcp": {"name": "s", "command": "python", "args": ["nowhere.py"]}}], ("file-not-found", "tools")),
+        ([{"mcp": {"name": "s", "url": "http://a/${{ NOT_SET }}"}}], ("missing-environment", "tools")),
         ([DICE, DICE], ("duplicate-id", "tools")),
         ([{**DICE, "fails": [{"fault": "error", "tool": "other"}]}], ("no-effect", "tools")),
         (
