@@ -199,6 +199,21 @@ def test_reasons_say_which_call_is_missing_and_which_was_made(
     assert said(project, check, *calls)["reason"] == reason
 
 
+def test_reasons_say_of_each_call_what_came_of_it(project: Project) -> None:
+    replies = {"tool_calls": [call("look", word="a"), call("look", word="b")]}, {"tool_calls": [call("look")]}, "done"
+    content = {
+        "targets": [{"name": "t", "provider": "scripted", "replies": list(replies)}],
+        "tools": [{"scripted": {"name": "look", "returns": ["one", "two", "three"]}, "fails": [{"fault": "error"}]}],
+        "evals": [{"prompt": "Q", "checks": [{"tool_calls": [{"name": "look", "result": "four"}]}]}],
+    }
+    [result] = run(project, content)["results"]
+    assert result["turns"][0]["checks"][0]["reason"] == (
+        "look with result 'four' was not called, but look {\"word\":\"a\"}, which failed: 'the tool failed: internal"
+        " error', and look {\"word\":\"b\"}, which answered: 'two', and look, which answered: 'three';"
+        " the reply calls look, look, look"
+    )
+
+
 def test_long_arguments_are_shortened(project: Project) -> None:
     reason = said(project, [call("book", hotel="R" * 500)], call("book", hotel="L" * 500))["reason"]
     assert reason == (

@@ -211,8 +211,9 @@ def _lack(wanted: WantedCall, count: int, row: Sequence[bool], spare: Mapping[in
         return f"{name} was not called"
     if wanted.result is None and wanted.status is None:
         return f"{name} was not called, but {_list(others)}"
-    ends = ", ".join(dict.fromkeys(map(_how_ended, others[:MOST_NAMED])))
-    return f"{name}{_wanted_end(wanted)} was not called, but {_list(others)}, {ends}"
+    ends = ", and ".join(f"{_made(call)}, {_how_ended(call)}" for call in others[:MOST_NAMED])
+    more = f", and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+    return f"{name}{_wanted_end(wanted)} was not called, but {ends}{more}"
 
 
 def _wanted_end(wanted: WantedCall) -> str:
