@@ -138,7 +138,7 @@ def test_what_a_function_returns_is_told_as_text_or_json(ask: Any) -> None:
         ("fail", '{"a": 9}', "ValueError: 9 is too much"),
         ("leave", "{}", "SystemExit: 5"),
         ("add", "{}", "TypeError: add() missing 1 required positional argument: 'a'"),
-        ("add", '{"a": "x"}', "ValidationError: Expected `int`, got `str`"),
+        ("add", '{"a": "x"}', "ValidationError: `a`: Expected `int`, got `str`"),
         ("add", '{"a": 1, "c": 2}', "TypeError: add() got an unexpected keyword argument 'c'"),
     ],
 )

@@ -102,7 +102,14 @@ def converted(function: Callable[..., Any], arguments: Any) -> dict[str, Any]:
         raise TypeError("the arguments are no object")
     hints = get_type_hints(function, include_extras=True)
     given: dict[str, Any] = arguments  # pyright: ignore[reportUnknownVariableType] - JSON has texts as keys
-    return {name: msgspec.convert(value, hints.get(name, Any)) for name, value in given.items()}
+    return {name: _converted(name, value, hints.get(name, Any)) for name, value in given.items()}
+
+
+def _converted(name: str, value: Any, kind: Any) -> Any:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise msgspec.ValidationError(f"`{name}`: {error}") from None
 
 
 def _text_of(answer: Any) -> str:
