@@ -208,7 +208,7 @@ def test_reasons_say_of_each_call_what_came_of_it(project: Project) -> None:
     }
     [result] = run(project, content)["results"]
     assert result["turns"][0]["checks"][0]["reason"] == (
-        "look with result 'four' was not called, but look {\"word\":\"a\"}, which failed: 'the tool failed: internal"
+        'look with result \'four\' was not called, but look {"word":"a"}, which failed: \'the tool failed: internal'
         " error', and look {\"word\":\"b\"}, which answered: 'two', and look, which answered: 'three';"
         " the reply calls look, look, look"
     )
