@@ -112,6 +112,17 @@ def test_keys_in_headers_reach_the_server_and_no_file(
     hides(project, KEY, OTHER)
 
 
+def test_a_key_from_a_variable_of_any_name_is_hidden(
+    project: Project, listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP", KEY)
+    tool = {"mcp": {"name": "shop", "url": listener.url, "headers": {"Authorization": "Bearer ${{ SHOP }}"}}}
+    [result] = run(project, suite(calls("shop__look", word=KEY), "done", tools=[tool]))["results"]
+    assert listener.headers[-1]["authorization"] == f"Bearer {KEY}"
+    assert KEY not in result["turns"][0]["tool_calls"][0]["result"]
+    hides(project, KEY)
+
+
 def test_a_program_has_no_secrets_but_its_own(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", OTHER)
     monkeypatch.setenv("TOOLS_TOKEN", KEY)

@@ -22,9 +22,9 @@ def open_tools(declared: Iterable[tuple[Suite, Tool]], targets: OpenTargets, tru
         ready, secrets = tools.prepare(suite, tool, environment)
         for value, name in secrets.items():
             finder.add(value, name)
-        finder.add_settings(
-            f"MCP server {tool.name}", {"headers": tool.headers, "env": tool.env, "url": tool.url, "args": [*tool.args]}
-        )
+        # As they are filled in: what goes into a header of a key is one, whatever its variable is called.
+        settings = {"headers": ready.headers, "env": ready.env, "url": ready.url, "args": [*ready.args]}
+        finder.add_settings(f"MCP server {tool.name}", settings)
         if ready.url and isinstance(environment, Environment) and environment.files and not trust.trust_env:
             from rejoinder.engine.env_trust import refuse_foreign_server
 
