@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import json
 import subprocess
 import sys
@@ -241,10 +242,22 @@ class _Endless(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(body)
             return
+        if self.path == "/packed":
+            self._pack(asked["id"])
+            return
         self.end_headers()
         with contextlib.suppress(OSError):
             while True:
                 self.wfile.write(b" " * 65536)
+
+    def _pack(self, id: int) -> None:
+        """An answer that is small on the wire alone."""
+        content = [{"type": "text", "text": "x" * 3_000_000}]
+        body = gzip.compress(json.dumps({"jsonrpc": "2.0", "id": id, "result": {"content": content}}).encode())
+        self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
     def do_GET(self) -> None:
         self.send_error(405)
@@ -253,12 +266,15 @@ class _Endless(BaseHTTPRequestHandler):
         pass
 
 
-def test_an_answer_over_http_without_an_end_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("path", ["mcp", "packed"])
+def test_an_answer_over_http_without_an_end_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
     monkeypatch.setattr(mcp_server, "LARGEST_BODY", 1 << 20)
     with ThreadingHTTPServer(("127.0.0.1", 0), _Endless) as http:
         thread = Thread(target=http.serve_forever)
         thread.start()
-        tools = McpTools(name="ours", url=f"http://127.0.0.1:{http.server_address[1]}/mcp", timeout_s=30.0)
+        tools = McpTools(name="ours", url=f"http://127.0.0.1:{http.server_address[1]}/{path}", timeout_s=30.0)
         started = time.perf_counter()
         try:
             assert talk(tmp_path, tools, call(tools, word="a")).failed

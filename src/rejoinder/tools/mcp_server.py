@@ -307,10 +307,14 @@ def _http_client(tools: McpTools, heard: _Heard) -> Any:
 
     async def bound(response: httpx2.Response) -> None:
         heard.status = response.status_code
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise httpx2.ReadError("the answer is compressed, which was not asked for")
         response.stream = Bounded(response.stream)
 
+    # What is not compressed is not larger than what was counted.
+    headers = {**tools.headers, "Accept-Encoding": "identity"}
     patience = httpx2.Timeout(START_S, read=max(START_S, tools.timeout_s))
-    return httpx2.AsyncClient(headers=dict(tools.headers), timeout=patience, event_hooks={"response": [bound]})
+    return httpx2.AsyncClient(headers=headers, timeout=patience, event_hooks={"response": [bound]})
 
 
 def _in_a_line(error: BaseException) -> str:
