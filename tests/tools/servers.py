@@ -85,6 +85,9 @@ def answer(behaviour: str, asked: Json, calls: int) -> Json:
     if method == "initialize":
         told = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}
         return {"result": {**told, "serverInfo": {"name": "ours", "version": "1"}}}
+    if method == "tools/list" and behaviour == "pages":
+        time.sleep(0.2)
+        return {"result": {"tools": [], "nextCursor": "next"}}
     if method == "tools/list":
         return {"result": {"tools": listed(behaviour, calls)}}
     if method == "tools/call":
@@ -126,6 +129,8 @@ def called(behaviour: str, params: Json) -> Json:
     if behaviour == "image":
         picture = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
         return {"result": {"content": [{"type": "text", "text": "a dot"}, picture]}}
+    if behaviour == "odd-note":
+        print(json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"\x1b[31m": 1}}), flush=True)
     if behaviour == "structured":
         return {"result": {"content": [], "structuredContent": {"found": [1, 2]}}}
     if behaviour == "garbage":

@@ -21,7 +21,7 @@ import pytest
 from rejoinder.model.tools import McpTools, ToolAnswer
 from rejoinder.tools import ToolFault, Use, mcp_server
 from rejoinder.tools.mcp_server import McpServer
-from tests.kit import assert_gone, wait_until
+from tests.kit import ROOT, assert_gone, wait_until
 from tests.tools import servers
 
 T = TypeVar("T")
@@ -170,6 +170,24 @@ def test_a_server_that_never_says_hello_is_given_up(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(mcp_server, "START_S", 1.0)
     assert fault_of(tmp_path, "silent", "list").endswith("did not start to speak MCP within 1 s")
     assert fault_of(tmp_path, "chatty", "list").endswith("did not start to speak MCP within 1 s: Welcome!")
+
+
+def test_a_server_whose_pages_of_tools_come_slowly_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp_server, "START_S", 1.5)
+    assert "did not list its tools within 1.5 s" in fault_of(tmp_path, "pages", "list")
+
+
+@pytest.mark.slow
+def test_nothing_that_a_server_says_is_logged_on_the_terminal(tmp_path: Path) -> None:
+    code = """if 1:
+        import sys
+        from pathlib import Path
+        from tests.tools.test_mcp_servers import call, ours, talk
+        tools = ours(Path(sys.argv[1]), "odd-note")
+        print(talk(Path(sys.argv[1]), tools, call(tools, word="a")).text)
+        """
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, cwd=ROOT)
+    assert (done.stdout, done.stderr) == ("a means 1\n", "")
 
 
 def test_a_program_that_is_not_there_is_a_fault(tmp_path: Path) -> None:

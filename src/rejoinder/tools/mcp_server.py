@@ -8,6 +8,7 @@ and it ends with us, also where we are killed (`Guard`).
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,9 @@ LONGEST_COMPLAINT = 300
 MOST_PAGES = 50
 """Pages of a listing."""
 _TIMED_OUT = -32001
+_LOGS = ("mcp", "client")
+"""Where the package logs, and quotes servers as they are. What no handler takes would be printed."""
+_SILENT = logging.NullHandler()
 _TOKEN = "; is the token right that `headers` or `authorization_token` has?"
 _ADVICE = {401: _TOKEN, 403: _TOKEN, 404: "; is the path of its address right? Many servers have `/mcp`"}
 
@@ -79,17 +83,20 @@ class McpServer:
 
     async def _listing(self, client: Client) -> list[Any]:
         """The tools as they are now, those that are not allowed left out."""
+        try:
+            return await self._within(START_S, self._pages(client))
+        except TimeoutError:
+            raise self._fault(f"did not list its tools within {START_S:g} s") from None
+        except ToolFault:
+            raise
+        except Exception as error:
+            raise self._fault(f"does not list its tools: {_in_a_line(error)}") from None
+
+    async def _pages(self, client: Client) -> list[Any]:
         found: list[Any] = []
         cursor: str | None = None
         for _ in range(MOST_PAGES):
-            try:
-                page = await self._within(START_S, client.list_tools(cursor=cursor, cache_mode="refresh"))
-            except TimeoutError:
-                raise self._fault(f"did not list its tools within {START_S:g} s") from None
-            except ToolFault:
-                raise
-            except Exception as error:
-                raise self._fault(f"does not list its tools: {_in_a_line(error)}") from None
+            page = await client.list_tools(cursor=cursor, cache_mode="refresh")
             found += [one for one in page.tools if allows(self._tools, one.name)]
             cursor = page.next_cursor
             if not cursor or len(found) > MOST_TOOLS:
@@ -161,6 +168,8 @@ class McpServer:
                 f"the tools of MCP server `{self._tools.name}` need the package `mcp`",
                 "Install it: pip install 'rejoinder[mcp]'.",
             ) from None
+        for name in _LOGS:
+            logging.getLogger(name).addHandler(_SILENT)
         us = Implementation(name="rejoinder", version=__version__)
         if not self._tools.url:
             return Client(self._pipes(), client_info=us)
