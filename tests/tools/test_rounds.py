@@ -89,6 +89,12 @@ def test_so_many_calls_at_once_are_answered_and_no_more(project: Project) -> Non
     assert told(result)[-1][1] == "more than 64 calls at once"
 
 
+def test_calls_of_tools_that_are_not_there_count_as_well(project: Project) -> None:
+    result = played(project, suite(calls(*["c" * 1000] * 70), "done"))
+    assert told(result)[63][1] == f"there is no tool `{'c' * 100}`; the tools are dice"
+    assert told(result)[64][1] == "more than 64 calls at once"
+
+
 def test_follow_ups_plans_and_windows_have_what_tools_said_in_their_history(project: Project) -> None:
     result = played(
         project,

@@ -36,6 +36,8 @@ MOST_AT_ONCE = 64
 """Calls of one reply that are answered; a model that makes more is told so."""
 MOST_NAMED = 10
 """Tools of a server that a message names."""
+LONGEST_NAME = 100
+"""Characters of a name that is no tool's in what its model is told."""
 
 
 class Planned(Struct, frozen=True):
@@ -110,16 +112,14 @@ class Toolbox:
         )
 
     def _plan(self, call: ToolCall, place: int, turn: int) -> Planned:
-        offered = self._by_name.get(call.name)
-        if offered is None:
-            names = ", ".join(self._by_name)
-            return Planned(
-                call, answer=ToolAnswer(f"there is no tool `{call.name}`; the tools are {names}", failed=True)
-            )
-        tool = self.tools[offered.source]
-        known = self._known(call)
+        offered, known = self._by_name.get(call.name), self._known(call)
         if place >= MOST_AT_ONCE:
             return Planned(known, answer=ToolAnswer(f"more than {MOST_AT_ONCE} calls at once", failed=True))
+        if offered is None:
+            names = ", ".join(self._by_name)
+            what = f"there is no tool `{call.name[:LONGEST_NAME]}`; the tools are {names}"
+            return Planned(call, answer=ToolAnswer(what, failed=True))
+        tool = self.tools[offered.source]
         arguments = call.arguments.strip() or "{}"
         if not isinstance(_decoded(arguments), dict):
             return Planned(known, answer=ToolAnswer("the arguments are no JSON object", failed=True))
