@@ -89,6 +89,31 @@ def fail(a: int):
 def leave():
     raise SystemExit(5)
 
+class Own(BaseException):
+    pass
+
+def own():
+    raise Own("mine")
+
+async def own_later():
+    raise Own("mine")
+
+class Dumb:
+    def __str__(self):
+        raise RuntimeError("no words")
+
+def dumb():
+    return Dumb()
+
+def huge():
+    return 10 ** 5000
+
+def misspelt(a: "asyncio.Nothing"):
+    return a
+
+def unfinished(a: "1 +"):
+    return a
+
 def odd():
     return Odd()
 
@@ -137,6 +162,9 @@ def test_what_a_function_returns_is_told_as_text_or_json(ask: Any) -> None:
     [
         ("fail", '{"a": 9}', "ValueError: 9 is too much"),
         ("leave", "{}", "SystemExit: 5"),
+        ("own", "{}", "Own: mine"),
+        ("own_later", "{}", "Own: mine"),
+        ("dumb", "{}", "RuntimeError: no words"),
         ("add", "{}", "TypeError: add() missing 1 required positional argument: 'a'"),
         ("add", '{"a": "x"}', "ValidationError: `a`: Expected `int`, got `str`"),
         ("add", '{"a": 1, "c": 2}', "TypeError: add() got an unexpected keyword argument 'c'"),
@@ -144,6 +172,10 @@ def test_what_a_function_returns_is_told_as_text_or_json(ask: Any) -> None:
 )
 def test_what_a_function_raises_is_told_to_the_model(ask: Any, name: str, arguments: str, words: str) -> None:
     assert ask(name, arguments) == ToolAnswer(words, failed=True)
+
+
+def test_a_number_that_python_does_not_write_is_a_failed_answer(ask: Any) -> None:
+    assert ask("huge").failed
 
 
 def test_a_function_that_hangs_is_a_failed_answer(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,6 +188,8 @@ def test_a_function_that_cannot_be_offered_is_a_fault(ask: Any) -> None:
     for name, words in {
         "nothing": "has no function `nothing`",
         "takes": "as a tool: its parameter `",
+        "misspelt": "as a tool: .*Nothing",
+        "unfinished": "as a tool: ",
     }.items():
         with pytest.raises(ToolFault, match=words):
             ask.listed(name)

@@ -29,7 +29,7 @@ class PythonFunction:
             return (describe(self._name, function),)
         except FunctionFault as fault:
             raise ToolFault(str(fault)) from fault
-        except (TypeError, NameError, ValueError) as error:
+        except Exception as error:  # annotations that are texts are code of the project, too
             raise ToolFault(f"`{self._call}` cannot be offered as a tool: {error}") from None
 
     async def call(self, use: Use) -> ToolAnswer:
@@ -43,13 +43,14 @@ class PythonFunction:
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 answer = await call_function(self._call, self._folders, work)
+                text = await call_function(self._call, self._folders, _text_of, answer)
         except TimeoutError:
             return ToolAnswer(f"the tool did not answer within {TIMEOUT_S:g} s", failed=True)
         except FunctionFault as fault:
             if fault.error is None:
                 raise ToolFault(str(fault)) from fault
             return ToolAnswer(cut(recordable(in_words(fault.error))), failed=True)
-        return ToolAnswer(cut(_text_of(answer)))
+        return ToolAnswer(cut(text))
 
     async def close(self) -> None:
         pass

@@ -126,9 +126,9 @@ async def call_function(
         if task is not None and task.cancelling():
             raise  # the run is stopped
         raise FunctionFault(f"`{name}` was cancelled from within") from None
-    except FunctionFault:
+    except (FunctionFault, GeneratorExit):
         raise
-    except (Exception, SystemExit, KeyboardInterrupt) as error:
+    except BaseException as error:
         raise FunctionFault(f"`{name}` raised {in_words(error)}{raised_at(error, folders)}", error) from error
 
 
