@@ -337,6 +337,14 @@ def test_a_format_that_does_not_exist_is_an_error() -> None:
         read_transcripts([SAMPLES / "codex.jsonl"], "codx")
 
 
+def test_numbers_that_no_clock_shows_are_no_times() -> None:
+    # Half a character is read by Python's own reader, which has numbers of any size.
+    asked = b'{"role": "user", "content": "Rain? \\ud800", "timestamp": ' + b"9" * 400 + b"}"
+    answered = b'{"role": "assistant", "content": "Yes.", "timestamp": NaN}'
+    [found] = read_bytes(b'{"messages": [' + asked + b"," + answered + b"]}", "talk.json")
+    assert [one.at for one in found.messages] == [None, None]
+
+
 def test_half_a_line_at_the_end_is_kept_and_said() -> None:
     [found] = read_bytes((SAMPLES / "pi.jsonl").read_bytes() + b'{"type": "mess', "pi.jsonl")
     assert [(one.type, one.raw) for one in found.unknown] == [("half a line at the end", ('{"type": "mess',))]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from math import isfinite
 from typing import Any
 
 import msgspec
@@ -221,12 +220,9 @@ def when(value: Any) -> float | None:
         except (ValueError, OverflowError):
             return None
         return seconds if 0 <= seconds <= LATEST else None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e20:
         return None
-    for most, unit in ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (1e20, 1e9)):
-        if value < most:
-            return value / unit
-    return None
+    return next(value / unit for most, unit in ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (1e20, 1e9)) if value < most)
 
 
 def seconds_at(value: Any, *names: str, unit: float = 1000.0) -> float | None:
