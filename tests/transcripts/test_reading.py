@@ -357,6 +357,12 @@ def test_sizes_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     monkeypatch.setattr("rejoinder.transcripts.draft.MOST_MESSAGES", 2)
     with pytest.raises(UsageError, match="has more than 2 messages"):
         sample("otel.json")
+    monkeypatch.setattr(transcript_files, "MOST_LINES", 3)
+    with pytest.raises(UsageError, match="talk.jsonl has more than 3 lines"):
+        read_bytes(lines({}, {}, {}, {}), "talk.jsonl")
+    monkeypatch.setattr(transcript_files, "MOST_VALUES", 5)
+    with pytest.raises(UsageError, match="talk.json holds more than 5 values"):
+        read_bytes(b"[[],[],[]]", "talk.json")
     monkeypatch.setattr(transcript_files, "MOST_BYTES", 10)
     (tmp_path / "talk.json").write_text("x" * 20)
     with pytest.raises(UsageError, match="has 20 bytes, and at most 10 are read"):

@@ -16,6 +16,11 @@ from rejoinder.project import in_quotes
 
 MOST_BYTES = 256 << 20
 LONGEST_LINE = 32 << 20
+MOST_LINES = 1_000_000
+MOST_VALUES = 20_000_000
+"""A value of three bytes takes a hundred in memory."""
+_BEFORE_VALUES = (b",", b"[", b"{")
+"""What every value but the outermost stands behind."""
 DEEPEST = 100
 """Lists and mappings inside each other. Formats that are read have no more than twenty."""
 MOST_FILES = 5_000
@@ -98,6 +103,8 @@ def parse(data: bytes, name: str) -> Document:
         raise UsageError(f"{name}:{line}: this is not UTF-8 text") from None
     if not data.strip():
         raise UsageError(f"{name} is empty")
+    if sum(map(data.count, _BEFORE_VALUES)) > MOST_VALUES:
+        raise UsageError(f"{name} holds more than {MOST_VALUES:,} values", "Cut it into parts.")
     if not _has_lines(data):
         value = _decode(data, name, None)
         if isinstance(value, dict | list):
@@ -116,6 +123,8 @@ def _has_lines(data: bytes) -> bool:
 
 
 def _read_lines(data: bytes, name: str) -> tuple[list[Entry], str]:
+    if data.count(b"\n") > MOST_LINES:
+        raise UsageError(f"{name} has more than {MOST_LINES:,} lines", "Cut it into parts.")
     entries: list[Entry] = []
     lines = data.split(b"\n")
     for number, line in enumerate(lines, 1):
