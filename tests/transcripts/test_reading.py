@@ -223,6 +223,15 @@ def test_claude_reads_many_sessions_of_one_file_in_bounded_time() -> None:
     assert (found[0].title, found[-1].title) == ("Ask 0.", "About asking")
 
 
+def test_claude_refuses_sessions_that_all_go_on_with_a_long_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rejoinder.transcripts.claude.MOST_IN_BRANCHES", 50)
+    first = [spoken("0", None, "user", "Ask."), *(spoken(f"{n}", f"{n - 1}", "assistant", "So.") for n in range(1, 20))]
+    later = [{**spoken(f"x{n}", "19", "user", "And?"), "sessionId": f"s{n}"} for n in range(3)]
+    with pytest.raises(UsageError, match="talk.jsonl has sessions of more than 50 lines in all"):
+        read_bytes(lines(*first, *later), "talk.jsonl")
+    assert len(read_bytes(lines(*first, *later[:2]), "talk.jsonl")) == 2
+
+
 def test_codex_without_records_takes_tokens_from_its_totals() -> None:
     values = [json.loads(line) for line in (SAMPLES / "codex.jsonl").read_text().splitlines()]
     found = only(lines(*(value for value in values if value["type"] != "token_usage_record")))

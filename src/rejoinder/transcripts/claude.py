@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from rejoinder.errors import UsageError
 from rejoinder.json_values import at, list_at, money_at, text_at
 from rejoinder.transcripts.anthropic import reply_of, words_of
 from rejoinder.transcripts.draft import Draft, blocks, when
@@ -15,6 +16,8 @@ from rejoinder.transcripts.files import Document
 from rejoinder.transcripts.values import Transcript
 
 NAME = "claude"
+MOST_IN_BRANCHES = 200_000
+"""Lines of all sessions of a file. Many may go on with the same one, each of which is read with all that was before."""
 _SPOKEN = ("user", "assistant")
 _ASIDE = frozenset(
     {
@@ -45,10 +48,17 @@ def read(document: Document) -> Iterator[Transcript]:
     """Lines that name no session, such as titles: those of the last one."""
     seen: set[str] = set()
     found: list[Transcript] = []
+    size = 0
     for leaf in reversed(_leaves(lines)):
         if leaf in seen:
             continue  # an earlier session, which a later one goes on with
         chain = _chain(leaf, by_id)
+        size += len(chain)
+        if size > MOST_IN_BRANCHES:
+            raise UsageError(
+                f"{document.name} has sessions of more than {MOST_IN_BRANCHES:,} lines in all",
+                "Cut it into parts.",
+            )
         own = {*sessions.get(text_at(by_id[leaf], "sessionId"), []), *(places[id] for id in chain), *common}
         found.append(_conversation(document, [lines[place] for place in sorted(own)], by_id, chain, leaf))
         seen |= chain
