@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -297,6 +298,18 @@ def test_gemini_plays_its_log() -> None:
     assert words(found) == [("Ask.", "Half an answer, and the rest.")]
     assert found.turns[0].reply().tool_calls[0].status == "failed"
     assert found.title == "About asking"
+
+
+@pytest.mark.slow
+def test_gemini_plays_a_log_of_many_changes_in_bounded_time() -> None:
+    talk = [{"id": f"{n}", "type": "user" if n % 2 == 0 else "gemini", "content": "So."} for n in range(10_000)]
+    rewinds = [{"$rewindTo": "9999"}, talk[-1]] * 30_000
+    keys = [{"$set": {f"{n} {m}": "x" for m in range(5)}} for n in range(10_000)]
+    started = time.perf_counter()
+    found = only(lines({"sessionId": "s", "projectHash": "p"}, *talk, *rewinds, *keys))
+    assert time.perf_counter() - started < 20  # it was minutes
+    assert (len(found.turns), len(found.keys) < 500) == (5000, True)
+    assert found.notes == ("30000 messages that the log took back are left out",)
 
 
 def test_spans_of_several_conversations_are_told_apart() -> None:

@@ -15,7 +15,7 @@ from rejoinder.model import ChatMessage, ToolCall, Usage
 from rejoinder.model.calls import LATEST
 from rejoinder.model.messages import Role, ToolStatus
 from rejoinder.transcripts.files import Document
-from rejoinder.transcripts.keys import keys_of
+from rejoinder.transcripts.keys import MOST_KEYS, keys_of
 from rejoinder.transcripts.values import Said, Transcript, Unknown
 
 MOST_MESSAGES = 50_000
@@ -100,8 +100,10 @@ class Draft:
             self.hear("user", text, at)
 
     def add_keys(self, head: Any) -> None:
-        """Note what else the recording tells of the conversation. What was told first stays."""
-        self._beside.keys = {**keys_of(head), **self._beside.keys}
+        """Note what else the recording tells of the conversation. What was told first stays, and there is no end of
+        what a recording could tell."""
+        if len(self._beside.keys) < MOST_KEYS:
+            self._beside.keys = {**keys_of(head), **self._beside.keys}
 
     def change_last(self, **changes: Any) -> None:
         """Add to the last message of the assistant, if there is one, what is told after it."""

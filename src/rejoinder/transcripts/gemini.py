@@ -44,15 +44,15 @@ class _Log:
         self.taken_back = 0
         self._places: dict[str, int] = {}
         """Of the messages, by their ids."""
-        self._last_user = -1
-        """The place of the user's last message."""
+        self._users: list[int] = []
+        """The places of the user's messages."""
         self._draft = draft
 
     def take(self, value: Any) -> None:
         if isinstance(change := at(value, "$set"), dict):
             self._head(change)
         elif id := text_at(value, "$rewindTo"):
-            self._replace(self.messages[: self._places.get(id, len(self.messages))])
+            self._rewind(self._places.get(id, len(self.messages)))
         elif text_at(value, "sessionId") and not text_at(value, "type"):
             self._head(as_mapping(value))
         elif text_at(value, "type"):
@@ -72,7 +72,16 @@ class _Log:
         self.taken_back += sum(text_at(one, "id") not in left for one in self.messages)
         self.messages = list(messages)
         self._places = {text_at(one, "id"): place for place, one in enumerate(messages)}
-        self._last_user = max((n for n, one in enumerate(messages) if text_at(one, "type") == "user"), default=-1)
+        self._users = [place for place, one in enumerate(messages) if text_at(one, "type") == "user"]
+
+    def _rewind(self, place: int) -> None:
+        """Take back what comes from a place on. It costs as much as is taken back: a log may do so at each line."""
+        for gone in self.messages[place:]:
+            self._places.pop(text_at(gone, "id"), None)
+            self.taken_back += 1
+        del self.messages[place:]
+        while self._users and self._users[-1] >= place:
+            self._users.pop()
 
     def _message(self, message: Any) -> None:
         id = text_at(message, "id")
@@ -83,12 +92,12 @@ class _Log:
         if place is None:
             self._places[id] = len(self.messages)
             if text_at(message, "type") == "user":
-                self._last_user = len(self.messages)
+                self._users.append(len(self.messages))
             self.messages.append(message)
             return
         known = len(list_at(self.messages[place], "toolCalls"))
         later = list_at(message, "toolCalls")[known:]
-        if later and place < self._last_user:
+        if later and self._users and place < self._users[-1]:
             # The program adds calls of a later turn to a message of an earlier one. They stay where they were made.
             self.messages.append({**message, "id": f"{id} {known}", "toolCalls": later, "tokens": None, "content": ""})
             message = {**message, "toolCalls": list_at(message, "toolCalls")[:known]}
