@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Usage
-from rejoinder.transcripts import FORMATS, Transcript, read_bytes, read_transcripts
+from rejoinder.transcripts import FORMATS, Transcript, not_understood, read_bytes, read_transcripts
 from rejoinder.transcripts import files as transcript_files
+from rejoinder.transcripts.values import own_id
 from tests.kit import Raw, bounded
 from tests.transcripts.kit import EXPECTED, SAMPLES, TALKS, lines, sample
 
@@ -168,6 +169,39 @@ def spoken(id: str, parent: str | None, role: str, content: Any, **more: Any) ->
     return {"type": role, "uuid": id, "parentUuid": parent, "sessionId": "s", "message": message, **more}
 
 
+@pytest.mark.slow
+def test_many_conversations_of_one_id_get_numbers_in_bounded_time(tmp_path: Path) -> None:
+    messages = [{"role": "user", "content": "Rain?"}, {"role": "assistant", "content": "No."}]
+    (tmp_path / "talk.jsonl").write_bytes(lines(*({"id": "a", "messages": messages} for _ in range(30_000))))
+    started = time.perf_counter()
+    found = read_transcripts([tmp_path / "talk.jsonl"])
+    assert time.perf_counter() - started < 15  # it was a minute
+    assert [found[0].id, found[1].id, found[-1].id] == ["a", "a-2", "a-30000"]
+
+
+def test_numbers_of_equal_ids_are_no_other_ids() -> None:
+    taken: dict[str, int] = {}
+    assert [own_id(id, taken) for id in ("a", "a-2", "a", "a", "a-2")] == ["a", "a-2", "a-3", "a-4", "a-2-2"]
+
+
+def test_an_id_that_is_a_book_is_none() -> None:
+    messages = [{"role": "user", "content": "Rain?"}, {"role": "assistant", "content": "No."}]
+    [found] = read_bytes(lines({"id": "a" * 5000, "messages": messages}), "talk.jsonl")
+    assert found.id == "talk-1"
+
+
+def test_of_many_types_that_are_not_known_some_are_told() -> None:
+    [found] = read_bytes(
+        (SAMPLES / "pi.jsonl").read_bytes() + lines(*({"type": f"t{n}"} for n in range(99))), "pi.jsonl"
+    )
+    told = not_understood([found])
+    assert (len(told), told[0], told[-1]) == (
+        21,
+        "not understood: 1 event of type `t0`",
+        "not understood: 79 more types of events",
+    )
+
+
 def test_claude_reads_the_branch_of_the_last_message() -> None:
     found = only(
         lines(
@@ -228,7 +262,7 @@ def test_claude_refuses_sessions_that_all_go_on_with_a_long_one(monkeypatch: pyt
     monkeypatch.setattr("rejoinder.transcripts.claude.MOST_IN_BRANCHES", 50)
     first = [spoken("0", None, "user", "Ask."), *(spoken(f"{n}", f"{n - 1}", "assistant", "So.") for n in range(1, 20))]
     later = [{**spoken(f"x{n}", "19", "user", "And?"), "sessionId": f"s{n}"} for n in range(3)]
-    with pytest.raises(UsageError, match="talk.jsonl has sessions of more than 50 lines in all"):
+    with pytest.raises(UsageError, match="has sessions of more than 50 lines in all"):
         read_bytes(lines(*first, *later), "talk.jsonl")
     assert len(read_bytes(lines(*first, *later[:2]), "talk.jsonl")) == 2
 
@@ -380,10 +414,10 @@ def test_sizes_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     with pytest.raises(UsageError, match="has more than 2 messages"):
         sample("otel.json")
     monkeypatch.setattr(transcript_files, "MOST_LINES", 3)
-    with pytest.raises(UsageError, match="talk.jsonl has more than 3 lines"):
+    with pytest.raises(UsageError, match="has more than 3 lines"):
         read_bytes(lines({}, {}, {}, {}), "talk.jsonl")
     monkeypatch.setattr(transcript_files, "MOST_VALUES", 5)
-    with pytest.raises(UsageError, match="talk.json holds more than 5 values"):
+    with pytest.raises(UsageError, match="holds more than 5 values"):
         read_bytes(b"[[],[],[]]", "talk.json")
     monkeypatch.setattr(transcript_files, "MOST_BYTES", 10)
     (tmp_path / "talk.json").write_text("x" * 20)

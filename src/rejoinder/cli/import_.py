@@ -90,7 +90,7 @@ def _suite(paths: Sequence[Path], wanted: _Wanted) -> str:
 
     chosen: list[Chosen] = []
     recorded: list[Recorded] = []
-    ids: set[str] = set()
+    ids: dict[str, int] = {}
     folder = Path() if wanted.out is None else wanted.out.parent
     for number, path in enumerate(paths, 1):
         name = "recorded" if len(paths) == 1 else f"recorded-{number}"
@@ -111,7 +111,7 @@ def _hidden_suite(paths: Sequence[Path], wanted: _Wanted) -> tuple[str, list[Rep
     from rejoinder.transcripts.anonymise import anonymise
 
     transcripts, anonymiser = anonymise(read_transcripts(paths, wanted.format, note=_say))
-    chosen = _choose(transcripts, wanted.turn, set(), None)
+    chosen = _choose(transcripts, wanted.turn, {}, None)
     _refuse_nothing(chosen, wanted.turn)
     text = wanted.write("imported, with stand-ins", chosen, target=wanted.target, path=wanted.out)
     return text, anonymiser.replaced_in(text)
@@ -121,10 +121,13 @@ def _say(line: str) -> None:
     echo(line, err=True)
 
 
-def _choose(transcripts: Sequence[Transcript], turn: int | None, ids: set[str], target: str | None) -> list[Chosen]:
+def _choose(
+    transcripts: Sequence[Transcript], turn: int | None, ids: dict[str, int], target: str | None
+) -> list[Chosen]:
     """The turn of each conversation, with an id for its case. What is left out, or was not understood, is said."""
     from rejoinder.transcripts import not_understood
     from rejoinder.transcripts.cases import Chosen, choose
+    from rejoinder.transcripts.values import own_id
 
     chosen: list[Chosen] = []
     for one in transcripts:
@@ -137,12 +140,7 @@ def _choose(transcripts: Sequence[Transcript], turn: int | None, ids: set[str], 
             )
             echo(f"{one.id}: {what}, and makes no case", err=True)
             continue
-        id, number = one.id, 1
-        while id in ids:
-            number += 1
-            id = f"{one.id}-{number}"
-        ids.add(id)
-        chosen.append(Chosen(one, found, id, target))
+        chosen.append(Chosen(one, found, own_id(one.id, ids), target))
     return chosen
 
 

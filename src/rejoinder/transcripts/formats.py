@@ -26,9 +26,11 @@ from rejoinder.transcripts import (
     pi,
 )
 from rejoinder.transcripts.files import Document, list_files, parse, read_file
-from rejoinder.transcripts.values import Transcript, Unknown
+from rejoinder.transcripts.values import Transcript, Unknown, own_id
 
 LONGEST_TITLE = 200
+LONGEST_ID = 1000
+"""What is longer names no conversation."""
 _NO_CONTENT = (
     "Spans hold what was said only where the program that writes them is told to: for OpenTelemetry set "
     "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT. Where it lies in events, put the logs into the same file."
@@ -141,7 +143,7 @@ def _completed(transcript: Transcript, document: Document, number: int) -> Trans
     title = transcript.title.strip() or (first.splitlines()[0] if first else "")
     return structs.replace(
         transcript,
-        id=transcript.id.strip() or f"{document.stem}-{number}",
+        id=id if 0 < len(id := transcript.id.strip()) <= LONGEST_ID else f"{document.stem}-{number}",
         title=title[:LONGEST_TITLE].strip(),
         unknown=unknown,
         notes=notes,
@@ -150,14 +152,9 @@ def _completed(transcript: Transcript, document: Document, number: int) -> Trans
 
 def _with_own_ids(transcripts: Iterable[Transcript]) -> Iterator[Transcript]:
     """Conversations of the same id get numbers."""
-    taken: set[str] = set()
+    taken: dict[str, int] = {}
     for one in transcripts:
-        id, number = one.id, 1
-        while id in taken:
-            number += 1
-            id = f"{one.id}-{number}"
-        taken.add(id)
-        yield one if id == one.id else structs.replace(one, id=id)
+        yield structs.replace(one, id=own_id(one.id, taken))
 
 
 def _seen(document: Document) -> str:

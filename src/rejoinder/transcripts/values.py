@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TypeVar
 
 from msgspec import Struct
@@ -11,6 +12,8 @@ from rejoinder.model import NO_USAGE, ChatMessage, Reply, Usage
 from rejoinder.model.messages import trim
 
 Value = TypeVar("Value")
+MOST_TYPES = 20
+"""Types that are told by name."""
 _LONGEST_TYPE = 80
 """Characters of a type in a message."""
 
@@ -122,15 +125,28 @@ class Transcript(Struct, frozen=True, kw_only=True):
         return next((one.at for one in self.messages if one.at is not None), None)
 
 
+def own_id(id: str, taken: dict[str, int]) -> str:
+    """The id, with a number where it is taken. `taken`: all ids so far, each with the last number that it got."""
+    own, number = id, taken.get(id, 1)
+    while own in taken:
+        number += 1
+        own = f"{id}-{number}"
+    taken[id] = number
+    taken.setdefault(own, 1)
+    return own
+
+
 def not_understood(transcripts: Iterable[Transcript]) -> list[str]:
     """What readers did not understand of conversations, in a line for each type."""
     counts: dict[str, int] = {}
     for unknown in (unknown for one in transcripts for unknown in one.unknown):
         counts[unknown.type] = counts.get(unknown.type, 0) + unknown.count
-    return [
+    told = [
         f"not understood: {'1 event' if count == 1 else f'{count:,} events'} of type `{type[:_LONGEST_TYPE]}`"
-        for type, count in counts.items()
+        for type, count in islice(counts.items(), MOST_TYPES)
     ]
+    more = len(counts) - MOST_TYPES
+    return [*told, f"not understood: {more:,} more types of events"] if more > 0 else told
 
 
 def joined(messages: Iterable[ChatMessage]) -> str:
