@@ -132,10 +132,21 @@ def test_files_of_a_folder_that_hold_no_conversation_are_passed_over_and_said(pr
     assert "talks/half.jsonl:2: this is no JSON" in refusal(project, "import", "transcript", "talks")
 
 
-def test_a_file_that_exists_is_kept(talks: Project) -> None:
-    talks.write("bad.yaml", "mine")
-    assert "exists already" in refusal(talks, "import", "transcript", "pi.jsonl", "--out", "bad.yaml")
-    assert Path("bad.yaml").read_text() == "mine"
+@pytest.mark.parametrize("option", ["--out", "--list"])
+def test_what_exists_is_kept_and_links_are_not_followed(talks: Project, tmp_path: Path, option: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (talks.folder / "link").symlink_to(elsewhere / "new")
+    talks.write("kept", "mine")
+    for name in ("link", "kept"):
+        words = refusal(talks, "import", "transcript", "anthropic.json", "--anonymise", option, name)
+        assert f"{name} exists already, and is kept as it is Name another file with {option}." in words
+    assert (talks.folder / "kept").read_text() == "mine" and not list(elsewhere.iterdir())
+
+
+def test_a_file_whose_name_would_be_filled_in_is_refused(talks: Project) -> None:
+    (talks.folder / "anthropic.json").rename(talks.folder / "${{ HOME }}.json")
+    assert "has braces in its name" in refusal(talks, "import", "transcript", "${{ HOME }}.json")
 
 
 def test_words_of_a_stranger_read_no_variables(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

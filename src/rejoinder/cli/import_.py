@@ -69,8 +69,8 @@ def transcript(
     """
     if listed is not None and not anonymise:
         raise click.UsageError("--list says what --anonymise has replaced")
-    if out is not None and out.exists():
-        raise UsageError(f"{out} exists already, and is kept as it is", "Name another file with --out.")
+    _refuse_what_is_there("--out", out)
+    _refuse_what_is_there("--list", listed)
     wanted = _Wanted(format=form, turn=turn, every_turn=every_turn, out=out, target=target)
     text, replaced = _hidden_suite(paths, wanted) if anonymise else (_suite(paths, wanted), None)
     if out is None:
@@ -81,6 +81,11 @@ def transcript(
         echo(f"wrote {out}; next: rejoinder run {out}{chosen}", err=True)
     if replaced is not None:
         _tell_replaced(replaced, listed)
+
+
+def _refuse_what_is_there(option: str, path: Path | None) -> None:
+    if path is not None and os.path.lexists(path):
+        raise UsageError(f"{path} exists already, and is kept as it is", f"Name another file with {option}.")
 
 
 def _suite(paths: Sequence[Path], wanted: _Wanted) -> str:
@@ -98,6 +103,8 @@ def _suite(paths: Sequence[Path], wanted: _Wanted) -> str:
         found = _choose(transcripts, wanted.turn, ids, name if len(paths) > 1 else None)
         renamed = len(transcripts) > 1 and any(one.id != one.transcript.id for one in found)
         file = os.path.relpath(path, folder).replace(os.sep, "/")
+        if "{{" in file:
+            raise UsageError(f"{path} has braces in its name, where a suite fills in variables", "Rename the file.")
         recorded.append(Recorded(name, file, wanted.format, "prompt" if renamed else None))
         chosen += found
     _refuse_nothing(chosen, wanted.turn)
@@ -170,6 +177,7 @@ def _row(row: Replaced) -> str:
 def _write(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="\n")
+        with path.open("x", encoding="utf-8", newline="\n") as file:  # also where a link leads to no file yet
+            file.write(text)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {reason_of(error)}") from error
