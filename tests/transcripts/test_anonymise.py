@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rejoinder.errors import UsageError
 from rejoinder.transcripts import read_bytes
 from rejoinder.transcripts.anonymise import anonymise
 from rejoinder.transcripts.cases import Chosen, choose, write_suite
@@ -20,10 +22,10 @@ from tests.kit import Project, Raw, bounded, codes
 from tests.transcripts.kit import EXPECTED, SAMPLES, sample
 
 FOUND = {
-    "email": ["ann.lindqvist@northwind.se", "O'Brien+x@mail.corp.co.uk"],
+    "email": ["ann.lindqvist@northwind.se", "O'Brien+x@mail.corp.co.uk", "jörg@bücher.de"],
     "host": ["db.northwind.se"],
     "ip": ["10.20.30.40", "2001:db8::ff00:42:8329"],
-    "phone": ["+46 (0)8 123 456 78", "030-1234-5678"],
+    "phone": ["+46 (0)8 123 456 78", "030-1234-5678", "01.42.68.53.00"],
     "card": ["4111 1111 1111 1111", "5500-0000-0000-0004"],
     "iban": ["DE89 3704 0044 0532 0130 00", "GB82WEST12345698765432", "DE89370400440532013000"],
     "key": ["sk-abcdefghijklmnop123456", "ghp_0123456789abcdefghij", "AKIAIOSFODNN7EXAMPLE", "hunter2hunter2"],
@@ -79,12 +81,32 @@ def test_each_kind_is_found_and_replaced(kind: str, text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "-----BEGIN RSA PRIVATE KEY-----\nDEK-Info: AES-128-CBC,0A\n\nOriginal1234\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----\nabcdefgh12345678\nOriginal1234",
+        r"-----BEGIN PRIVATE KEY-----\nabcdefgh12345678\nOriginal1234",
+        "sk_live_Original12345678",
+        "npm_Original12345678",
+        "whsec_Original12345678",
+        "ya29.Original12345678",
+    ],
+)
+def test_keys_are_found_without_words_before_them(text: str) -> None:
+    anonymiser = Anonymiser()
+    anonymiser.look(text)
+    assert "Original" not in anonymiser.replace(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "The annual report is due on 2026-11-15 10:30:00.",
         "See http://localhost:8000/x, 127.0.0.1 and https://example.org.",
         "Version 1.2.3 of 2026 has 42 tests; error 404.",
         "Dear team, this is fine. Hello there, call me later.",
         "Add 12 apples and 1234 pears to a cart of 3 items.",
         "print(range(10)); a::b; std::vector",
+        "A key starts with -----BEGIN PRIVATE KEY----- and then, in a few lines, it goes on.",
+        "Version 10.20.300 of 24.12.2026",
     ],
 )
 def test_other_words_stay(text: str) -> None:
@@ -208,6 +230,26 @@ def test_long_texts_are_looked_through_in_bounded_time() -> None:
         anonymiser = Anonymiser()
         anonymiser.look(text)
         anonymiser.replace(text)
+
+
+@pytest.mark.slow
+def test_many_stand_ins_are_counted_in_bounded_time() -> None:
+    anonymiser = Anonymiser()
+    text = "\n".join(f"{n}@corp.se" for n in range(8000))
+    anonymiser.look(text)
+    changed = anonymiser.replace(text)
+    started = time.process_time()
+    assert len(anonymiser.replaced_in(changed * 30)) == 8000
+    assert time.process_time() - started < 10  # it was half a minute
+
+
+def test_what_is_to_be_replaced_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rejoinder.transcripts.stand_ins.MOST_LETTERS", 1000)
+    anonymiser = Anonymiser()
+    anonymiser.look(f"sk-{'a' * 900}")
+    anonymiser.look(f"sk-{'a' * 900}")
+    with pytest.raises(UsageError, match="more than 1,000 letters have to be replaced"):
+        anonymiser.look(f"sk-{'b' * 900}")
 
 
 NAMES = st.sampled_from(["Lindqvist", "Okafor", "Zoë", "Weiß", "Ng-Baker", "İlker", "Ōtsuka"])

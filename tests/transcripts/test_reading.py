@@ -173,9 +173,9 @@ def spoken(id: str, parent: str | None, role: str, content: Any, **more: Any) ->
 def test_many_conversations_of_one_id_get_numbers_in_bounded_time(tmp_path: Path) -> None:
     messages = [{"role": "user", "content": "Rain?"}, {"role": "assistant", "content": "No."}]
     (tmp_path / "talk.jsonl").write_bytes(lines(*({"id": "a", "messages": messages} for _ in range(30_000))))
-    started = time.perf_counter()
+    started = time.process_time()
     found = read_transcripts([tmp_path / "talk.jsonl"])
-    assert time.perf_counter() - started < 15  # it was a minute
+    assert time.process_time() - started < 15  # it was a minute
     assert [found[0].id, found[1].id, found[-1].id] == ["a", "a-2", "a-30000"]
 
 
@@ -339,9 +339,9 @@ def test_gemini_plays_a_log_of_many_changes_in_bounded_time() -> None:
     talk = [{"id": f"{n}", "type": "user" if n % 2 == 0 else "gemini", "content": "So."} for n in range(10_000)]
     rewinds = [{"$rewindTo": "9999"}, talk[-1]] * 30_000
     keys = [{"$set": {f"{n} {m}": "x" for m in range(5)}} for n in range(10_000)]
-    started = time.perf_counter()
+    started = time.process_time()
     found = only(lines({"sessionId": "s", "projectHash": "p"}, *talk, *rewinds, *keys))
-    assert time.perf_counter() - started < 20  # it was minutes
+    assert time.process_time() - started < 20  # it was minutes
     assert (len(found.turns), len(found.keys) < 500) == (5000, True)
     assert found.notes == ("30000 messages that the log took back are left out",)
 

@@ -5,7 +5,10 @@ Patterns as texts: those who use them compile them when they are needed.
 
 from __future__ import annotations
 
-_FIRST_LETTERS = r"sk-|pk-|gsk_|xai-|AIza|hf_|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AKIA|ASIA"
+_FIRST_LETTERS = (
+    r"sk-|pk-|gsk_|xai-|AIza|ya29\.|hf_|gh[pousr]_|github_pat_|glpat-|npm_|[spr]k_(?:live|test)_|whsec_|dop_v1_"
+    r"|xox[abprs]-|AKIA|ASIA"
+)
 KNOWN_KEY = rf"\b(?:{_FIRST_LETTERS})[\w-]{{12,}}"
 """A key that is known by its first letters."""
 SECRET_WORDS = r"api[-_ ]?key|access[-_]?key|token|secret|passw(?:or)?d|pwd|authorization|credential"

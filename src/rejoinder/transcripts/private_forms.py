@@ -95,6 +95,9 @@ def _is_key(text: str) -> bool:
 
 
 _KEY_VALUE = r"""(?P<x>[^\s"'\\,;&}\])]{8,})"""
+_PEM = r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----"
+_LETTER = "A-Za-z0-9\u00c0-\u02af\u0370-\u052f"
+"""Latin, Greek and Cyrillic: in other scripts no blank stands between an address and the words around it."""
 _LINE_START = r"(?:(?m:^)|(?<=\\n))[ \t]*"
 _LINE_END = r"(?=[,!:.]|[ \t]*(?:$|\n|\\n))"
 _TITLE = r"(?i:mr|mrs|ms|dr|prof)"
@@ -107,13 +110,14 @@ _GREETING = r"\b(?:hi|hello|hey|good (?:morning|afternoon|evening|day))(?:[ \t]\
 _SPEAKING = r"(?:speaking|here|calling|writing|again|from)\b"
 
 _FORMS: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
-    ("key", r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[^-]+-----END [A-Z ]{0,30}PRIVATE KEY-----", _anything),
+    ("key", rf"{_PEM}(?:[^-]|-(?!----))++-----END [A-Z ]{{0,30}}PRIVATE KEY-----", _anything),
+    ("key", rf"{_PEM}(?P<x>(?:(?:\s|\\[rn])++[A-Za-z0-9+/=]{{8,}}+)++)", _anything),
     ("key", KNOWN_KEY, _anything),
     ("key", r"\beyJ[\w-]{8,2000}\.[\w-]{8,4000}\.[\w-]{4,}", _anything),
     ("key", rf"(?i)\b(?:bearer|basic)\s+{_KEY_VALUE}", _is_key),
     ("key", rf"""(?i)(?:{SECRET_WORDS})s?\\?["']?\s{{0,9}}(?:[:=]|\bis\b)\s{{0,9}}\\?["']?{_KEY_VALUE}""", _is_key),
     ("key", r"//[^\s/@:]{0,99}:(?P<x>[^\s/@]{3,999})(?=@)", _anything),
-    ("email", r"[A-Za-z0-9._%+'-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})+", _anything),
+    ("email", rf"[{_LETTER}._%+'-]{{1,64}}@[{_LETTER}-]{{1,63}}(?:\.[{_LETTER}-]{{1,63}})+", _anything),
     ("iban", r"\b[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]){11,30}\b", _is_iban),
     ("uuid", r"(?i)(?<![0-9a-f])[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?![0-9a-f])", _anything),
     ("uuid", r"(?i)(?<![0-9a-z])(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{16,64}(?![0-9a-z])", _anything),
@@ -124,6 +128,7 @@ _FORMS: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
     ("user", r"(?i)(?:/home/|/users/|\\users\\|\\\\users\\\\)(?P<x>[^\s/\\\"':]{2,99})", is_name),
     ("phone", r"(?<![\w.])(?:\+|00)\d(?:[ ()./-]{0,2}\d){6,14}(?!\d)", _anything),
     ("phone", r"(?<![\w.-])\(?\d{2,5}\)?[ /-]\d{2,4}(?:[ -]\d{2,5}){1,3}(?![\w.-]?\d)", _is_phone),
+    ("phone", r"(?<![\w.])\d{2,4}(?:\.\d{2,4}){2,4}(?![\w.]?\d)", _is_phone),
     ("number", rf"(?<!\d)(?<!\d\.)\d{{{_LEAST_DIGITS},}}(?!\d)", _anything),
     ("name", rf"(?i:{_INTRODUCED})[ \t]{{1,9}}(?P<x>{_FULL})", _anything),
     ("name", rf"(?i:\bmy name is)[ \t]{{1,9}}(?P<x>{_NAME})", _is_likely_name),

@@ -15,8 +15,11 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from rejoinder.errors import UsageError
 from rejoinder.transcripts.private_forms import OPEN_HOSTS, is_name, patterns
 
+MOST_LETTERS = 2_000_000
+"""Letters of all texts that are to be replaced: each takes a few hundred bytes."""
 _ESCAPES = frozenset({"\\n", "\\r", "\\t", "\\b", "\\f"})
 _ONE_LETTER = str.maketrans({"İ": "i", "ı": "i", "ſ": "s"})
 """Letters whose small form is another letter, or two."""
@@ -54,6 +57,7 @@ class Anonymiser:
         """Texts that are to be replaced, in small letters, each with its kind."""
         self._written: dict[str, set[str]] = {}
         """The same, as they were written."""
+        self._letters = 0
         self._stand_ins: dict[str, str] = {}
         self._taken: set[str] = set()
         self._tree: _Tree | None = None
@@ -88,6 +92,10 @@ class Anonymiser:
 
     def _add(self, kind: str, text: str) -> None:
         if text and self._tree is None:
+            self._letters += 0 if _small(text) in self._found else len(text)
+            if self._letters > MOST_LETTERS:
+                what = f"more than {MOST_LETTERS:,} letters have to be replaced"
+                raise UsageError(what, "Anonymise fewer conversations at once.")
             self._found.setdefault(_small(text), kind)
             self._written.setdefault(_small(text), set()).add(text)
 
@@ -113,8 +121,13 @@ class Anonymiser:
     def replaced_in(self, text: str) -> list[Replaced]:
         """The stand-ins of a text, by kind, each with how often it stands there. What they stand for is not told."""
         kinds = {stand_in: self._found[found] for found, stand_in in self._stand_ins.items()}
-        longest_first = "|".join(map(re.escape, sorted(kinds, key=len, reverse=True)))
-        counts = Counter(re.findall(rf"(?:{longest_first})(?!\d)", text)) if kinds else Counter()
+        tree = _Tree()
+        for stand_in in kinds:
+            tree.add(_small(stand_in), stand_in)
+        places = tree.search(text, lambda _: False) if kinds else ()
+        counts = Counter(
+            found for start, end, found in places if text[start:end] == found and not text[end : end + 1].isdecimal()
+        )
         order = list(_STAND_INS)
         rows = [Replaced(kinds[stand_in], stand_in, count) for stand_in, count in counts.items()]
         return sorted(rows, key=lambda row: (order.index(row.kind), len(row.stand_in), row.stand_in))
