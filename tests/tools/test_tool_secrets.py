@@ -170,6 +170,16 @@ def test_a_literal_key_is_hidden_too(project: Project, listener: Listener) -> No
     hides(project, KEY)
 
 
+def test_tools_are_listed_without_keys(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLS_TOKEN", KEY)
+    project.write("prints.py", PRINTS.replace('"name": "all"', '"name": "all", "description": os.environ["MINE"]'))
+    mcp = {"name": "env", "command": sys.executable, "args": ["-S", "prints.py"], "env": {"MINE": "${{ TOOLS_TOKEN }}"}}
+    project.write("evals.yaml", suite("a", tools=[{"mcp": mcp}]))
+    for form in ("text", "json"):
+        listed = project.run("tools", "--format", form)
+        assert "TOOLS_TOKEN" in listed and KEY not in listed
+
+
 def test_faults_of_servers_are_told_without_keys(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

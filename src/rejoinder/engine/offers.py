@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterator
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from rejoinder.engine.open_tools import open_tools
 from rejoinder.engine.options import RunOptions
@@ -36,19 +35,20 @@ async def list_offers(suites: list[Suite], options: RunOptions) -> list[Offer]:
     targets.lend_environment(survey.coded)
     mask = Mask(targets.collect_secrets(suites))
     try:
-        offers = await asyncio.gather(*(_offer(tools, suite, tool) for suite, tool in survey.tools))
-        return [one if one.fault is None else replace(one, fault=mask.hide_text(one.fault)) for one in offers]
+        return await asyncio.gather(*(_offer(tools, mask, suite, tool) for suite, tool in survey.tools))
     finally:
         await tools.close()
         targets.loan.close()
 
 
-async def _offer(tools: OpenTools, suite: Suite, tool: Tool) -> Offer:
+async def _offer(tools: OpenTools, mask: Mask, suite: Suite, tool: Tool) -> Offer:
+    """A server knows its keys, and may repeat them in whatever it says."""
     try:
-        listed = read_listed(await tools.perform(suite, Listing(tool), (0, "")))
+        listing = await tools.perform(suite, Listing(tool), (0, ""))
+        listed = read_listed(mask.hide(listing.encode()).decode())
         return Offer(tool, tuple(_offered(tool, listed)), spoils_nothing(tool, listed))
     except (ToolFault, RejoinderError) as fault:
-        return Offer(tool, fault=str(fault))
+        return Offer(tool, fault=mask.hide_text(str(fault)))
 
 
 def _offered(tool: Tool, listed: tuple[Listed, ...]) -> Iterator[Offered]:
