@@ -21,7 +21,7 @@ import pytest
 from rejoinder.model.tools import McpTools, ToolAnswer
 from rejoinder.tools import ToolFault, Use, mcp_server
 from rejoinder.tools.mcp_server import McpServer
-from tests.kit import ROOT, assert_gone, wait_until
+from tests.kit import Project, assert_gone, case, run_process, scripted, wait_until
 from tests.tools import servers
 
 T = TypeVar("T")
@@ -178,16 +178,17 @@ def test_a_server_whose_pages_of_tools_come_slowly_is_given_up(tmp_path: Path, m
 
 
 @pytest.mark.slow
-def test_nothing_that_a_server_says_is_logged_on_the_terminal(tmp_path: Path) -> None:
-    code = """if 1:
-        import sys
-        from pathlib import Path
-        from tests.tools.test_mcp_servers import call, ours, talk
-        tools = ours(Path(sys.argv[1]), "odd-note")
-        print(talk(Path(sys.argv[1]), tools, call(tools, word="a")).text)
-        """
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, cwd=ROOT)
-    assert (done.stdout, done.stderr) == ("a means 1\n", "")
+def test_nothing_that_a_server_says_is_logged_on_the_terminal(project: Project) -> None:
+    mcp = {"name": "ours", "command": sys.executable, "args": ["-I", "-S", str(SCRIPT), "odd-note"]}
+    replies = {"tool_calls": [{"name": "ours__look", "arguments": {"word": "a"}}]}, "done"
+    suite = {
+        "targets": [scripted("demo", *replies)],
+        "tools": [{"mcp": mcp}],
+        "evals": [case("one", {"match": "done"})],
+    }
+    project.write("evals.yaml", suite)
+    done = run_process(project.folder, "run", "evals.yaml")
+    assert "1 passed" in done.out and "notifications" not in done.err and "Traceback" not in done.err
 
 
 def test_a_program_that_is_not_there_is_a_fault(tmp_path: Path) -> None:
