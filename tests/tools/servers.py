@@ -129,6 +129,9 @@ def called(behaviour: str, params: Json) -> Json:
     if behaviour == "image":
         picture = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
         return {"result": {"content": [{"type": "text", "text": "a dot"}, picture]}}
+    if behaviour == "broken-images":
+        images = [{"data": "no base64", "mimeType": "image/png"}, {"data": PIXEL, "mimeType": "text/html"}]
+        return {"result": {"content": [{"type": "image", **image} for image in images]}}
     if behaviour == "odd-note":
         print(json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"\x1b[31m": 1}}), flush=True)
     if behaviour == "structured":

@@ -142,6 +142,7 @@ def test_what_a_tool_gives_back(tmp_path: Path) -> None:
     assert answered("fine", "bad") == ToolAnswer("bad means 3", failed=True)
     picture = answered("image")
     assert (picture.text, [one.mime_type for one in picture.pictures]) == ("a dot", ["image/png"])
+    assert answered("broken-images") == ToolAnswer("(image that cannot be shown)\n(image that cannot be shown)")
     assert answered("structured").text == '{"found":[1,2]}'
     large = answered("large").text
     assert len(large) < 1_100_000 and large.endswith("of 3,000,000 characters)")

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+from binascii import a2b_base64
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -334,6 +336,18 @@ def _too_slow(seconds: float) -> ToolAnswer:
     return ToolAnswer(f"the tool did not answer within {seconds:g} s", failed=True)
 
 
+def _is_picture(image: Any) -> bool:
+    """An API refuses the whole request where one is broken."""
+    try:
+        return bool(
+            len(image.data) <= LARGEST_PICTURE
+            and re.fullmatch(r"image/[\w.+-]{1,40}", image.mime_type)
+            and a2b_base64(image.data, strict_mode=True)
+        )
+    except ValueError:
+        return False
+
+
 def _answer(result: Any) -> ToolAnswer:
     """What a tool gave back: texts and images; other things by their names. What is structured stands for a text where
     there is none."""
@@ -342,7 +356,7 @@ def _answer(result: Any) -> ToolAnswer:
     for one in result.content:
         if one.type == "text":
             texts.append(one.text)
-        elif one.type == "image" and len(pictures) < MOST_PICTURES and len(one.data) <= LARGEST_PICTURE:
+        elif one.type == "image" and len(pictures) < MOST_PICTURES and _is_picture(one):
             pictures.append(Picture(one.mime_type, one.data))
         elif one.type == "resource" and getattr(one.resource, "text", None) is not None:
             texts.append(one.resource.text)
